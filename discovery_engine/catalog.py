@@ -1,0 +1,155 @@
+"""Every known tool with its verdict, as one immutable snapshot.
+
+A reader holds a catalog and sees one world; a refresh makes the next one and swaps it in. Each
+server has its own part, so that what did not change is carried over as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+
+from discovery_engine.rules.rule import Verdict
+from discovery_engine.tools import ServerName, Tool, ToolKey, ToolName
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A tool as the catalog knows it."""
+
+    tool: Tool
+    verdict: Verdict
+
+    @property
+    def key(self) -> ToolKey:
+        return self.tool.key
+
+
+@dataclass(frozen=True, slots=True)
+class DroppedTool:
+    """A tool that an upstream listed and that cannot be used, and why."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a server's last listing failed."""
+
+    code: str
+    """The `code` of the error."""
+    message: str
+    hint: str
+    at: float
+    """Unix time in seconds."""
+
+
+@dataclass(frozen=True)
+class ServerPart:
+    """What one server is known to offer."""
+
+    server: ServerName
+    entries: tuple[Entry, ...] = ()
+    """In the order of their names."""
+    verdict: Verdict = Verdict()
+    """Whether the server itself is enabled, and its tags."""
+    listed_at: float | None = None
+    """Unix time in seconds of the last good listing; None if there has been none."""
+    ttl: float | None = None
+    """Seconds for which the upstream asked its list to be kept; None if it did not say."""
+    failure: Failure | None = None
+    """Set when the newest attempt failed: the entries are then the last known ones."""
+    dropped: tuple[DroppedTool, ...] = ()
+    instructions: str = ""
+    connection: str = ""
+    """Fingerprint of how the server was reached; another one makes the listing out of date."""
+
+    @property
+    def is_stale(self) -> bool:
+        return self.failure is not None and self.listed_at is not None
+
+    @cached_property
+    def by_name(self) -> Mapping[ToolName, Entry]:
+        return {entry.tool.name: entry for entry in self.entries}
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogDiff:
+    added: tuple[ToolKey, ...] = ()
+    removed: tuple[ToolKey, ...] = ()
+    changed: tuple[ToolKey, ...] = ()
+    """Another fingerprint or another verdict."""
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.removed or self.changed)
+
+
+@dataclass(frozen=True)
+class Catalog:
+    revision: int = 0
+    parts: Mapping[ServerName, ServerPart] = field(default_factory=lambda: MappingProxyType({}))
+
+    @classmethod
+    def of(cls, parts: Iterable[ServerPart], *, revision: int = 0) -> Catalog:
+        """A catalog of `parts`, in the order of the servers' names."""
+        ordered = sorted(parts, key=lambda part: part.server)
+        return cls(revision, MappingProxyType({part.server: part for part in ordered}))
+
+    def with_parts(self, parts: Iterable[ServerPart]) -> Catalog:
+        """The next revision, with `parts` in place of what was known of their servers."""
+        replaced = {part.server: part for part in parts}
+        return Catalog.of((self.parts | replaced).values(), revision=self.revision + 1)
+
+    def only(self, servers: Iterable[ServerName]) -> Catalog:
+        """The next revision, with nothing left of any other server."""
+        kept = set(servers)
+        parts = (part for part in self.parts.values() if part.server in kept)
+        return Catalog.of(parts, revision=self.revision + 1)
+
+    def get(self, server: ServerName, tool: ToolName) -> Entry | None:
+        part = self.parts.get(server)
+        return part.by_name.get(tool) if part else None
+
+    def named(self, tool: ToolName) -> tuple[Entry, ...]:
+        """Every server's tool of that name, in the order of the servers' names."""
+        found = (part.by_name.get(tool) for part in self.parts.values())
+        return tuple(entry for entry in found if entry)
+
+    def __iter__(self) -> Iterator[Entry]:
+        """All entries, in the order of server and name."""
+        for part in self.parts.values():
+            yield from part.entries
+
+    def __len__(self) -> int:
+        return sum(len(part.entries) for part in self.parts.values())
+
+    def diff(self, newer: Catalog) -> CatalogDiff:
+        """What became different on the way from this catalog to `newer`."""
+        before = self._parts_unlike(newer)
+        after = newer._parts_unlike(self)
+        return CatalogDiff(
+            added=tuple(sorted(after.keys() - before.keys())),
+            removed=tuple(sorted(before.keys() - after.keys())),
+            changed=tuple(
+                sorted(
+                    key
+                    for key in before.keys() & after.keys()
+                    if _identity(before[key]) != _identity(after[key])
+                )
+            ),
+        )
+
+    def _parts_unlike(self, other: Catalog) -> dict[ToolKey, Entry]:
+        return {
+            entry.key: entry
+            for server, part in self.parts.items()
+            if part is not other.parts.get(server)
+            for entry in part.entries
+        }
+
+
+def _identity(entry: Entry) -> tuple[str, Verdict]:
+    return entry.tool.fingerprint, entry.verdict

@@ -1,0 +1,135 @@
+"""The configuration as the rest of the engine sees it: checked, frozen, without positions.
+
+`config.models` says what an owner may write; `config.loader` turns that into these values. They
+load nothing but the standard library, so that a remembered configuration is read at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from discovery_engine.errors import Origin, Problem
+from discovery_engine.rules.rule import Rule
+from discovery_engine.tools import ServerName
+
+
+@dataclass(frozen=True, slots=True)
+class StdioTransport:
+    """A program to start. Values may hold `${references}`, resolved when it is started."""
+
+    command: str
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    cwd: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteTransport:
+    """An address to connect to. Values may hold `${references}`, resolved when it is reached."""
+
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    kind: Literal["auto", "http", "sse"] = "auto"
+    """`auto` tries streamable HTTP first and falls back to SSE."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """Seconds that each step may take."""
+
+    connect: float = 30.0
+    list: float = 30.0
+    call: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSettings:
+    name: ServerName
+    transport: StdioTransport | RemoteTransport | None
+    """None in a remembered configuration, and in an entry that has a `problem`."""
+    description: str = ""
+    enabled: bool = True
+    prefix: str = ""
+    """Put before each of the server's tool names, and taken off again before a call."""
+    tags: tuple[str, ...] = ()
+    timeouts: Timeouts = Timeouts()
+    session: Literal["shared", "per_client"] = "shared"
+    origin: Origin = Origin("")
+    source: str = "discovery.yaml"
+    """The id of the source that it came from, for instance `cursor`."""
+    problem: Problem | None = None
+    """What is wrong with the entry; such a server is listed, and never connected."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A client's file, or any other list of servers, to be read along with `discovery.yaml`."""
+
+    type: str
+    path: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CacheSettings:
+    enabled: bool = True
+    ttl: float = 3600.0
+    """Seconds after which a server's list of tools is asked for again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    exact: float = 1.0
+    partial: float = 0.5
+    tag: float = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class SearchSettings:
+    limit: int = 10
+    weights: Weights = Weights()
+
+
+@dataclass(frozen=True, slots=True)
+class ServeSettings:
+    """How upstreams are held and how `discovery serve` presents itself."""
+
+    max_connecting: int = 8
+    idle_timeout: float = 300.0
+    """Seconds without a call after which an upstream's session is closed."""
+    instructions_tokens: int = 300
+    """The most that the instructions for the agent may take, in estimated tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogSettings:
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    file: str | None = None
+    stderr: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class InputFile:
+    """A file that was read for the configuration; `digest` is None if it did not exist."""
+
+    path: str
+    digest: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    enabled: bool = True
+    servers: tuple[ServerSettings, ...] = ()
+    server_rules: tuple[Rule, ...] = ()
+    tool_rules: tuple[Rule, ...] = ()
+    sources: tuple[Source, ...] = ()
+    cache: CacheSettings = CacheSettings()
+    search: SearchSettings = SearchSettings()
+    server: ServeSettings = ServeSettings()
+    log: LogSettings = LogSettings()
+    path: str | None = None
+    """The `discovery.yaml` in use; None with built-in defaults."""
+    inputs: tuple[InputFile, ...] = ()
+    warnings: tuple[Problem, ...] = ()
+    """What the owner should know, though it stops nothing (a source that is not there, say)."""

@@ -1,0 +1,252 @@
+"""Every error that the engine raises, as one tree.
+
+    DiscoveryError
+    ├── ConfigurationError          the configuration cannot be used; lists every problem
+    ├── NotFoundError
+    │   ├── ServerNotFoundError     no such server; names the nearest
+    │   ├── ToolNotFoundError       no such tool; names the nearest
+    │   └── ToolAmbiguousError      several servers have a tool of that name
+    ├── DisabledError
+    │   ├── ServerDisabledError     switched off in the configuration or by a rule
+    │   └── ToolDisabledError       switched off by a rule, which is named
+    ├── InvalidArgumentsError       the arguments do not fit the tool's schema
+    ├── UpstreamError               a server did not do its part
+    │   ├── UnavailableError        it cannot be reached; says which kind of failure and why
+    │   │   ├── NeedsConfigError    a `${reference}` of its entry has no value
+    │   │   └── NeedsAuthError      it wants a login or refuses the one it got
+    │   ├── UpstreamTimeoutError    it did not answer in time
+    │   ├── OutcomeUnknownError     it went away during a call: the work may or may not be done
+    │   └── UpstreamProtocolError   it answered with a protocol error
+    └── RegistryError               what is remembered between runs cannot be read or written
+
+A tool that runs and fails is not an error: its result says `isError`. Catch broad above,
+narrow below; every error has a stable `code`, a message, and a hint on what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import ClassVar
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where something was written; `line` and `column` count from 1, 0 means unknown."""
+
+    file: str
+    line: int = 0
+    column: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong with a configuration."""
+
+    origin: Origin
+    path: str
+    """The key path, for instance `toolRules.0.enabled`; empty for the file as a whole."""
+    message: str
+    hint: str = ""
+    excerpt: str = ""
+    """The line in question with a caret below it, without secrets; may be empty."""
+
+    def __str__(self) -> str:
+        where = f"{self.origin}: {self.path}: " if self.path else f"{self.origin}: "
+        return where + self.message + (f" ({self.hint})" if self.hint else "")
+
+
+class DiscoveryError(Exception):
+    code: ClassVar[str] = "DISCOVERY_ERROR"
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class ConfigurationError(DiscoveryError):
+    code = "CONFIGURATION_ERROR"
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(map(str, self.problems)))
+
+
+class NotFoundError(DiscoveryError):
+    code = "NOT_FOUND"
+
+    def __init__(self, message: str, nearest: Sequence[str], *, hint: str = "") -> None:
+        self.nearest = tuple(nearest)
+        meant = f"did you mean {' or '.join(map(repr, self.nearest))}?" if self.nearest else ""
+        super().__init__(message, hint="; ".join(filter(None, (meant, hint))))
+
+
+class ServerNotFoundError(NotFoundError):
+    code = "SERVER_NOT_FOUND"
+
+    def __init__(self, server: str, nearest: Sequence[str] = ()) -> None:
+        self.server = server
+        super().__init__(
+            f"server {server!r} is not configured", nearest, hint="list_mcp_servers names them all"
+        )
+
+
+class ToolNotFoundError(NotFoundError):
+    code = "TOOL_NOT_FOUND"
+
+    def __init__(self, server: str | None, tool: str, nearest: Sequence[str] = ()) -> None:
+        self.server = server
+        self.tool = tool
+        place = f"server {server!r} has no tool" if server else "no server has a tool"
+        super().__init__(f"{place} {tool!r}", nearest, hint="list_tools names a server's tools")
+
+
+class ToolAmbiguousError(NotFoundError):
+    code = "TOOL_AMBIGUOUS"
+
+    def __init__(self, tool: str, candidates: Sequence[str]) -> None:
+        self.tool = tool
+        super().__init__(f"several servers have a tool {tool!r}", candidates)
+
+
+class DisabledError(DiscoveryError):
+    code = "DISABLED"
+
+
+class ServerDisabledError(DisabledError):
+    code = "SERVER_DISABLED"
+
+    def __init__(self, server: str, reason: str) -> None:
+        self.server = server
+        super().__init__(f"server {server!r} is disabled: {reason}")
+
+
+class ToolDisabledError(DisabledError):
+    code = "TOOL_DISABLED"
+
+    def __init__(self, server: str, tool: str, reason: str) -> None:
+        self.server = server
+        self.tool = tool
+        super().__init__(
+            f"tool '{server}:{tool}' is disabled: {reason}",
+            hint="the owner of the configuration decides this; use another tool",
+        )
+
+
+class InvalidArgumentsError(DiscoveryError):
+    code = "INVALID_ARGUMENTS"
+
+    def __init__(self, tool: str, mistakes: Sequence[str], signature: str) -> None:
+        self.tool = tool
+        self.mistakes = tuple(mistakes)
+        self.signature = signature
+        super().__init__(
+            f"arguments of {tool!r} do not fit: {'; '.join(self.mistakes)}",
+            hint=f"it takes {signature}",
+        )
+
+
+class UpstreamError(DiscoveryError):
+    code = "TOOL_EXECUTION_ERROR"
+
+    def __init__(self, server: str, message: str, *, hint: str = "") -> None:
+        self.server = server
+        super().__init__(message, hint=hint)
+
+
+class FailureKind(StrEnum):
+    """Why a server cannot be reached."""
+
+    NOT_FOUND = "not_found"
+    PERMISSION = "permission"
+    EXITED = "exited"
+    TIMEOUT = "timeout"
+    REFUSED = "refused"
+    DNS = "dns"
+    TLS = "tls"
+    AUTH = "auth"
+    HTTP = "http"
+    NOT_MCP = "not_mcp"
+    NEEDS_CONFIG = "needs_config"
+    LOST = "lost"
+    BUSY = "busy"
+    OTHER = "other"
+
+
+class UnavailableError(UpstreamError):
+    code = "SERVER_CONNECTION_ERROR"
+
+    def __init__(
+        self, server: str, kind: FailureKind, reason: str, *, hint: str = "", stderr: str = ""
+    ) -> None:
+        self.kind = kind
+        self.reason = reason
+        self.stderr = stderr
+        """The last lines that the program wrote before it failed."""
+        super().__init__(server, f"server {server!r} is unavailable: {reason}", hint=hint)
+
+
+class NeedsConfigError(UnavailableError):
+    code = "SERVER_NEEDS_CONFIG"
+
+    def __init__(self, server: str, field: str, reason: str) -> None:
+        self.field = field
+        super().__init__(
+            server,
+            FailureKind.NEEDS_CONFIG,
+            f"{field}: {reason}",
+            hint=f"give {field} of server {server!r} a value, then refresh",
+        )
+
+
+class NeedsAuthError(UnavailableError):
+    code = "SERVER_NEEDS_AUTH"
+
+    def __init__(self, server: str, reason: str) -> None:
+        super().__init__(
+            server,
+            FailureKind.AUTH,
+            reason,
+            hint=f"check the credentials in headers of server {server!r}",
+        )
+
+
+class UpstreamTimeoutError(UpstreamError):
+    code = "TOOL_EXECUTION_TIMEOUT"
+
+    def __init__(self, server: str, what: str, seconds: float) -> None:
+        self.seconds = seconds
+        super().__init__(
+            server,
+            f"server {server!r} did not finish {what} within {seconds:g} s",
+            hint=f"raise `timeouts` of server {server!r} if this is expected",
+        )
+
+
+class OutcomeUnknownError(UpstreamError):
+    code = "TOOL_OUTCOME_UNKNOWN"
+
+    def __init__(self, server: str, tool: str, reason: str) -> None:
+        super().__init__(
+            server,
+            f"server {server!r} went away during {tool!r} ({reason}): "
+            "whether the work was done is unknown",
+            hint="check the effect before calling again; it was not sent a second time",
+        )
+
+
+class UpstreamProtocolError(UpstreamError):
+    code = "TOOL_EXECUTION_ERROR"
+
+    def __init__(self, server: str, message: str, rpc_code: int) -> None:
+        self.rpc_code = rpc_code
+        super().__init__(server, f"server {server!r} answered error {rpc_code}: {message}")
+
+
+class RegistryError(DiscoveryError):
+    code = "REGISTRY_ERROR"

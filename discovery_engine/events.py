@@ -1,0 +1,126 @@
+"""What happened, told to whoever listens.
+
+A room publishes and never asks who is there. Each listener has a bounded queue; one that is too
+slow loses its oldest events, never the engine's time.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import anyio
+
+from discovery_engine.tools import ServerName, ToolName
+
+_BACKLOG = 1000  # events a listener may lag behind: a refresh of some 300 servers
+
+
+@dataclass(frozen=True, slots=True)
+class ServerConnecting:
+    server: ServerName
+
+
+@dataclass(frozen=True, slots=True)
+class ServerDiscovering:
+    """Connected; its tools are being listed."""
+
+    server: ServerName
+
+
+@dataclass(frozen=True, slots=True)
+class ServerConnected:
+    server: ServerName
+    tool_count: int
+    dropped_count: int = 0
+    """Tools that were listed and cannot be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFailed:
+    server: ServerName
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolsChanged:
+    """An upstream says that its tools are not what they were."""
+
+    server: ServerName
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogChanged:
+    revision: int
+    added: int
+    removed: int
+    changed: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigurationReloaded:
+    servers: int
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCalled:
+    server: ServerName
+    tool: ToolName
+    outcome: str
+    """`ok`, `tool_error`, or the code of the error."""
+    seconds: float
+
+
+Event: TypeAlias = (
+    ServerConnecting
+    | ServerDiscovering
+    | ServerConnected
+    | ServerFailed
+    | ToolsChanged
+    | CatalogChanged
+    | ConfigurationReloaded
+    | ToolCalled
+)
+
+
+class Subscription:
+    """An endless async iterator over the events since it was made."""
+
+    def __init__(self, backlog: int) -> None:
+        self._events: deque[Event] = deque(maxlen=backlog)
+        self._arrival = anyio.Event()
+
+    def deliver(self, event: Event) -> None:
+        self._events.append(event)
+        self._arrival.set()
+
+    def __aiter__(self) -> AsyncIterator[Event]:
+        return self
+
+    async def __anext__(self) -> Event:
+        while not self._events:
+            self._arrival = anyio.Event()
+            await self._arrival.wait()
+        return self._events.popleft()
+
+
+class EventBus:
+    def __init__(self) -> None:
+        self._subscriptions: set[Subscription] = set()
+
+    def publish(self, event: Event) -> None:
+        for subscription in self._subscriptions:
+            subscription.deliver(event)
+
+    @contextmanager
+    def subscribe(self, *, backlog: int = _BACKLOG) -> Iterator[Subscription]:
+        subscription = Subscription(backlog)
+        self._subscriptions.add(subscription)
+        try:
+            yield subscription
+        finally:
+            self._subscriptions.remove(subscription)

@@ -1,0 +1,53 @@
+"""What every registry back-end promises.
+
+A registry remembers, for each configuration (its *scope*), the world as it was last seen, so
+that the next start can answer while every upstream is still asleep. Calls block: whoever holds
+an event loop makes them in a thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from discovery_engine.catalog import Catalog, ServerPart
+from discovery_engine.config.settings import Settings
+from discovery_engine.tools import JSONObject, ServerName
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """The settings, without their secrets, and the catalog that was made under them."""
+
+    settings: Settings
+    catalog: Catalog
+
+
+class Store(Protocol):
+    def load(self, scope: str) -> World | None:
+        """The remembered world of a scope; None if there is none.
+
+        Raises:
+            RegistryError: If it cannot be read.
+        """
+
+    def save_settings(self, scope: str, settings: Settings) -> None:
+        """Remember the settings and forget every server that they do not name.
+
+        No transport (command, arguments, environment, address, headers) is written.
+        """
+
+    def save_parts(self, scope: str, parts: Iterable[ServerPart], *, revision: int) -> None:
+        """Replace what is remembered of these servers, in one transaction."""
+
+    def forget(self, scope: str, servers: Iterable[ServerName] | None = None) -> int:
+        """Drop servers' tools (all of the scope with None); returns how many tools went."""
+
+    def recall_era(self, connection: str) -> JSONObject | None:
+        """How a server last introduced itself, by the fingerprint of how it is reached."""
+
+    def remember_era(self, connection: str, era: JSONObject | None) -> None:
+        """None forgets."""
+
+    def close(self) -> None: ...

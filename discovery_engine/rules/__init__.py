@@ -1,0 +1,1 @@
+"""Allow, deny and tag rules over tools and servers."""

@@ -1,0 +1,41 @@
+"""A rule and a verdict as plain values: what was written, and what came of it.
+
+Nothing is compiled here, so that a remembered catalog can be read without loading a pattern
+library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from discovery_engine.errors import Origin
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One entry of `toolRules` or `serverRules`, as the owner wrote it."""
+
+    patterns: tuple[str, ...] = ()
+    servers: tuple[str, ...] = ()
+    """Patterns that the server's name must match; only in `toolRules`."""
+    annotations: Mapping[str, bool | str] = field(default_factory=dict)
+    """What the tool's annotations must say; only in `toolRules`."""
+    has_tags: tuple[str, ...] = ()
+    """Patterns of which the server's own tags must match one; only in `serverRules`."""
+    enabled: bool | None = None
+    tags: tuple[str, ...] = ()
+    origin: Origin = Origin("")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether a tool (or a server) is enabled, its tags in rule order, and why."""
+
+    enabled: bool = True
+    tags: tuple[str, ...] = ()
+    reason: Literal["default", "rule", "whitelist", "server"] = "default"
+    """`whitelist`: no rule decided while another rule enables; `server`: its server is disabled."""
+    rule: int | None = None
+    """The index of the rule that decided; set with reason `rule`."""
