@@ -1,0 +1,68 @@
+"""Small builders of the values that many tests need; each argument has an ordinary default."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from discovery_engine.catalog import Catalog, Entry, ServerPart
+from discovery_engine.config.settings import ServerSettings, Settings, StdioTransport
+from discovery_engine.rules.rule import Verdict
+from discovery_engine.tools import JSONObject, ServerName, Tool, ToolName
+
+
+def make_definition(name: str = "create_issue", description: str = "", **fields: Any) -> JSONObject:
+    """A definition as `tools/list` has it; `fields` are further members, spelled as in MCP."""
+    schema = {"type": "object", "properties": {}}
+    return {"name": name, "description": description, "inputSchema": schema, **fields}
+
+
+def make_tool(
+    name: str = "create_issue",
+    server: str = "github",
+    *,
+    description: str = "",
+    prefix: str = "",
+    **fields: Any,
+) -> Tool:
+    definition = make_definition(name, description, **fields)
+    return Tool.from_mcp(ServerName(server), definition, prefix=prefix)
+
+
+def make_entry(
+    tool: Tool | str = "create_issue",
+    server: str = "github",
+    *,
+    enabled: bool = True,
+    tags: Iterable[str] = (),
+    **fields: Any,
+) -> Entry:
+    """An entry of `tool`, or of a tool of that name made with `fields`."""
+    made = make_tool(tool, server, **fields) if isinstance(tool, str) else tool
+    verdict = Verdict(enabled=True) if enabled else Verdict(enabled=False, reason="rule", rule=0)
+    return Entry(made, Verdict(verdict.enabled, tuple(tags), verdict.reason, verdict.rule))
+
+
+def make_part(server: str = "github", *tools: Entry | Tool | str, **fields: Any) -> ServerPart:
+    """The part of a server with `tools`, put in the order of their names."""
+    entries = [t if isinstance(t, Entry) else make_entry(t, server) for t in tools]
+    ordered = tuple(sorted(entries, key=lambda entry: entry.tool.name))
+    return ServerPart(ServerName(server), ordered, **{"listed_at": 1000.0, **fields})
+
+
+def make_catalog(*parts: ServerPart, revision: int = 1) -> Catalog:
+    return Catalog.of(parts, revision=revision)
+
+
+def make_server(name: str = "github", **fields: Any) -> ServerSettings:
+    transport = StdioTransport(command=f"{name}-mcp-server")
+    return ServerSettings(ServerName(name), **{"transport": transport, **fields})
+
+
+def make_settings(*servers: ServerSettings | str, **fields: Any) -> Settings:
+    made = tuple(make_server(s) if isinstance(s, str) else s for s in servers)
+    return Settings(servers=made, **fields)
+
+
+def tool_names(entries: Iterable[Entry]) -> list[ToolName]:
+    return [entry.tool.name for entry in entries]
