@@ -1,0 +1,72 @@
+"""Text cut into words, the same way for tools and for queries.
+
+    create_issue, create-issue, createIssue   create, issue
+    getUserByID, HTTPServerError              get, user, by, id; http, server, error
+    Café, ＡＰＩ                               cafe; api
+    搜索文件                                   搜索, 索文, 文件
+
+Words are folded: without case, accents, and differences of width. A script that puts no spaces
+between words is cut into pairs of characters.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+_UNSPACED = (
+    "\u0e00-\u0eff"  # Thai and Lao
+    "\u3040-\u30ff"  # Hiragana and Katakana
+    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Han
+    "\uac00-\ud7af"  # Hangul: spaced by phrases, so pairs find the words inside
+)
+_WORD = re.compile(
+    r"[A-Z]{2,}s(?![a-z])"  # IDs, URLs
+    r"|[A-Z]+(?![a-z])"  # HTTP before Server
+    r"|[A-Z]?[a-z]+"
+    r"|\d+"
+    rf"|[{_UNSPACED}]+"
+    rf"|[^\W\d_A-Za-z{_UNSPACED}]+"
+)
+_LETTERS = str.maketrans(
+    {"ß": "ss", "ø": "o", "Ø": "O", "ł": "l", "Ł": "L", "đ": "d", "Đ": "D", "æ": "ae", "œ": "oe"}
+)  # Latin letters that Unicode does not take apart
+_ASCII_WORD = re.compile(r"[A-Z]{2,}s(?![a-z])|[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_IS_UNSPACED = re.compile(rf"[{_UNSPACED}]")
+
+
+def words(text: str, *, characters: bool = False) -> list[str]:
+    """The folded words of `text`, in order.
+
+    With `characters`, text without spaces gives its single characters too: a tool is indexed
+    that way, so that a query of one character finds it.
+    """
+    if text.isascii():
+        return [word.lower() for word in _ASCII_WORD.findall(text)]
+    found: list[str] = []
+    for word in _WORD.findall(_without_accents(text)):
+        if _IS_UNSPACED.match(word):
+            found += pairs(word)
+            if characters and len(word) > 1:
+                found += word
+        else:
+            found.append(word.casefold())
+    return found
+
+
+def pairs(run: str) -> list[str]:
+    """Each two neighbouring characters; a lone character stays as it is."""
+    return [run[i : i + 2] for i in range(max(1, len(run) - 1))]
+
+
+def fold(text: str) -> str:
+    """Letters and digits alone, folded: equal for every spelling of the same name."""
+    if text.isascii():
+        return "".join(filter(str.isalnum, text)).lower()
+    return "".join(filter(str.isalnum, _without_accents(text))).casefold()
+
+
+def _without_accents(text: str) -> str:
+    decomposed = unicodedata.normalize("NFKD", text.translate(_LETTERS))
+    bare = "".join(c for c in decomposed if not unicodedata.combining(c))
+    return unicodedata.normalize("NFC", bare)  # puts Hangul syllables together again
