@@ -1,0 +1,128 @@
+"""The one place where the view of the moment is swapped, and remembered as it is.
+
+Readers take `view` and never wait. A change is made under a lock: the next catalog, its
+searcher, one assignment, then the registry.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import anyio
+import anyio.to_thread
+
+from discovery_engine.catalog import Catalog, ServerPart
+from discovery_engine.config.inputs import scope_of
+from discovery_engine.config.settings import Settings
+from discovery_engine.errors import RegistryError
+from discovery_engine.events import CatalogChanged, EventBus
+from discovery_engine.refresh import Judge, carried_over
+from discovery_engine.registry.store import World
+from discovery_engine.search.searcher import build_searcher
+from discovery_engine.view import View
+
+if TYPE_CHECKING:
+    from discovery_engine.registry.store import Store
+    from discovery_engine.tools import ServerName
+
+logger = logging.getLogger(__name__)
+
+
+class CurrentView:
+    def __init__(self, store: Store, events: EventBus) -> None:
+        self._store = store
+        self._events = events
+        self._swap = anyio.Lock()
+        self._arrived: dict[ServerName, ServerPart] = {}
+        settings = Settings()
+        self.view = View(settings, Catalog(), build_searcher(Catalog(), settings.search))
+        self.judge = Judge(settings)
+
+    async def recall(self, settings: Settings) -> None:
+        """Start from `settings` and what the last run knew under them."""
+        load = partial(self._store.load, scope_of(settings.path))
+        try:
+            world = await anyio.to_thread.run_sync(load)
+        except RegistryError as error:
+            logger.warning("Nothing could be recalled: %s", error)
+            world = None
+        await self._adopt(settings, world or World(Settings(), Catalog()))
+
+    async def adopt(self, settings: Settings) -> None:
+        """Answer from `settings` from now on, with whatever is still known under them."""
+        await self._adopt(settings, World(self.view.settings, self.view.catalog))
+
+    async def take(self, part: ServerPart) -> None:
+        """Swap a server's new part in, together with whatever else has arrived by then.
+
+        No-op for a server that is no longer configured.
+        """
+        self._arrived[part.server] = part
+        async with self._swap:
+            configured = {server.name for server in self.view.settings.servers}
+            parts = [p for p in self._arrived.values() if p.server in configured]
+            self._arrived = {}
+            if parts:
+                await self._swap_in(self.view.catalog.with_parts(parts))
+                await self._remember(partial(self._save_parts, parts))
+
+    async def forget(self, names: Collection[ServerName] | None) -> int:
+        """Forget what servers (all with None) listed; returns how many tools were known."""
+        async with self._swap:
+            parts = [
+                ServerPart(part.server, verdict=part.verdict, connection=part.connection)
+                for part in self.view.catalog.parts.values()
+                if names is None or part.server in names
+            ]
+            known = len(self.view.catalog)
+            await self._swap_in(self.view.catalog.with_parts(parts))
+            await self._remember(partial(self._store.forget, self._scope, names))
+        return known - len(self.view.catalog)
+
+    @property
+    def _scope(self) -> str:
+        return scope_of(self.view.settings.path)
+
+    async def _adopt(self, settings: Settings, known: World) -> None:
+        async with self._swap:
+            self.judge = Judge(settings)
+            parts = carried_over(known.catalog, known.settings, self.judge)
+            self.view = replace(self.view, settings=settings)
+            await self._swap_in(Catalog.of(parts, revision=known.catalog.revision + 1))
+            changed = [p for p in parts if p is not known.catalog.parts.get(p.server)]
+            await self._remember(partial(self._save_all, settings, changed))
+
+    async def _swap_in(self, catalog: Catalog) -> None:
+        """Make `catalog` the one to answer from; the lock is held."""
+        view = self.view
+        build = partial(
+            build_searcher,
+            catalog,
+            view.settings.search,
+            descriptions={s.name: s.description for s in view.settings.servers},
+            previous=view.searcher,
+        )
+        searcher = await anyio.to_thread.run_sync(build)
+        diff = view.catalog.diff(catalog)
+        self.view = replace(view, catalog=catalog, searcher=searcher)
+        if diff:
+            counts = len(diff.added), len(diff.removed), len(diff.changed)
+            self._events.publish(CatalogChanged(catalog.revision, *counts))
+
+    async def _remember(self, save: Callable[[], object]) -> None:
+        """Save in a thread; a registry that fails costs the next start its head start only."""
+        try:
+            await anyio.to_thread.run_sync(save)
+        except RegistryError as error:
+            logger.warning("The catalog could not be remembered: %s", error)
+
+    def _save_all(self, settings: Settings, parts: Sequence[ServerPart]) -> None:
+        self._store.save_settings(self._scope, settings)
+        self._save_parts(parts)
+
+    def _save_parts(self, parts: Iterable[ServerPart]) -> None:
+        self._store.save_parts(self._scope, parts, revision=self.view.catalog.revision)

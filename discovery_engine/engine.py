@@ -1,0 +1,385 @@
+"""The engine: opens every room in order, holds the view of the moment, gives the verbs.
+
+    async with open_engine("discovery.yaml") as engine:
+        await engine.refresh()
+        answer = await engine.search("create an issue")
+        best = answer.hits[0].entry.tool
+        result = await engine.execute(best.server, best.name, {"title": "It broke"})
+
+Opening reads files only: it answers from what was remembered, and a server is first touched by
+`refresh` or `execute`.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NoReturn
+
+import anyio
+import anyio.to_thread
+from anyio.abc import TaskGroup, TaskStatus
+
+from discovery_engine import arguments as tool_arguments
+from discovery_engine.catalog import Entry, ServerPart
+from discovery_engine.config.loader import load_settings
+from discovery_engine.config.settings import ServerSettings, Settings
+from discovery_engine.current import CurrentView
+from discovery_engine.errors import (
+    DiscoveryError,
+    ServerDisabledError,
+    ToolNotFoundError,
+    UpstreamError,
+)
+from discovery_engine.events import (
+    ConfigurationReloaded,
+    EventBus,
+    ServerConnected,
+    ServerFailed,
+    Subscription,
+    ToolCalled,
+    ToolsChanged,
+)
+from discovery_engine.refresh import (
+    RefreshReport,
+    due_at,
+    failed,
+    is_connectable,
+    listed,
+    report,
+)
+from discovery_engine.remembered import open_registry
+from discovery_engine.tasks import open_task_group
+from discovery_engine.tools import JSONObject, ServerName, ToolName
+from discovery_engine.view import SearchAnswer, ServerStatus, ServerSummary, ToolList, View
+
+if TYPE_CHECKING:
+    from discovery_engine.registry.store import Store
+    from discovery_engine.upstream.sessions import OnProgress, Upstreams
+
+_LONGEST_NAP = 60.0  # seconds between two looks at what is due
+_SHORTEST_NAP = 1.0
+_CHANGE_PAUSE = 0.5  # seconds in which further notices of a change are taken as the same one
+
+
+@asynccontextmanager
+async def open_engine(
+    config: str | Path | Settings | None = None,
+    *,
+    environ: Mapping[str, str] = os.environ,
+    data_dir: str | Path | None = None,
+    clock: Callable[[], float] = time.time,
+) -> AsyncIterator[Engine]:
+    """Yield an engine that can answer at once; on exit every session is closed.
+
+    Args:
+        config: Where the configuration is; looked for in the usual places if None.
+        environ: What `${references}` are resolved from, and what programs are started with.
+        data_dir: Where to remember; `$DISCOVERY_DATA_DIR` or the user's data folder if None.
+        clock: Unix time in seconds.
+
+    Raises:
+        ConfigurationError: If the configuration cannot be used.
+    """
+    load = partial(_load, config, environ)
+    settings = await anyio.to_thread.run_sync(load)
+    with open_registry(settings, data_dir=data_dir, environ=environ) as store:
+        async with open_task_group() as tasks:
+            engine = Engine(load, store, tasks, environ=environ, clock=clock)
+            await engine.current.recall(settings)
+            yield engine
+            tasks.cancel_scope.cancel()
+
+
+def _load(config: str | Path | Settings | None, environ: Mapping[str, str]) -> Settings:
+    if isinstance(config, Settings):
+        return config
+    return load_settings(os.fspath(config) if config is not None else None, environ=environ)
+
+
+class Engine:
+    """Made by `open_engine`, which owns the task group that its work is done in."""
+
+    def __init__(
+        self,
+        load: Callable[[], Settings],
+        store: Store,
+        tasks: TaskGroup,
+        *,
+        environ: Mapping[str, str],
+        clock: Callable[[], float],
+    ) -> None:
+        self._load = load
+        self._store = store
+        self._tasks = tasks
+        self._environ = environ
+        self._clock = clock
+        self._events = EventBus()
+        self.current = CurrentView(store, self._events)
+        self._asking: dict[ServerName, anyio.Event] = {}
+        self._errors: dict[ServerName, UpstreamError] = {}
+        self._upstreams: Upstreams | None = None
+        self._opening = anyio.Lock()
+
+    @property
+    def settings(self) -> Settings:
+        return self.current.view.settings
+
+    @property
+    def view(self) -> View:
+        """The snapshot of the moment; hold it to answer several questions from one world."""
+        return replace(self.current.view, statuses=self._statuses())
+
+    def subscribe(self) -> AbstractContextManager[Subscription]:
+        """`with engine.subscribe() as events: async for event in events: ...`."""
+        return self._events.subscribe()
+
+    async def list_servers(self) -> tuple[ServerSummary, ...]:
+        return self.view.servers()
+
+    async def search(
+        self,
+        query: str,
+        *,
+        server: str | None = None,
+        tags: Sequence[str] = (),
+        limit: int | None = None,
+        include_disabled: bool = False,
+    ) -> SearchAnswer:
+        """As `View.search`."""
+        return self.view.search(
+            query, server=server, tags=tags, limit=limit, include_disabled=include_disabled
+        )
+
+    async def list_tools(self, server: str, *, include_disabled: bool = False) -> ToolList:
+        """As `View.list_tools`; a server that was never asked is asked first."""
+        await self._get_to_know(server)
+        return self.view.list_tools(server, include_disabled=include_disabled)
+
+    async def details(self, server: str | None, tool: str) -> Entry:
+        """As `View.details`; a server that was never asked is asked first.
+
+        Raises:
+            UpstreamError: If that server has never been reached, with the reason.
+        """
+        try:
+            return self.view.details(server, tool)
+        except ToolNotFoundError as error:
+            if error.server is None or self.view.is_known(ServerName(error.server)):
+                raise
+            name = ServerName(error.server)
+        await self._get_to_know(name)
+        if unreached := self._errors.get(name):
+            raise unreached
+        return self.view.details(server, tool)
+
+    async def execute(
+        self,
+        server: str | None,
+        tool: str,
+        arguments: JSONObject,
+        *,
+        on_progress: OnProgress | None = None,
+        client: str | None = None,
+    ) -> JSONObject:
+        """Call a tool once and return the upstream's result whole, as raw JSON.
+
+        Args:
+            server: None if `tool` names its server too, or is the only one of its name.
+            tool: The tool's name, as `View.find` reads it.
+            arguments: Checked against the tool's schema before anything is sent.
+            on_progress: Awaited with progress, total and message, as the tool reports them.
+            client: Who asks; servers with `session: per_client` keep one session for each.
+
+        Raises:
+            NotFoundError, DisabledError: As `details`.
+            InvalidArgumentsError: With the tool's signature.
+            UpstreamError: If the server cannot be reached, times out, or goes away meanwhile.
+        """
+        entry = await self.details(server, tool)
+        tool_arguments.check(entry.tool, arguments)
+        settings = self.view.server(entry.tool.server)
+        started = time.monotonic()
+        outcome = "cancelled"
+        try:
+            upstreams = await self._open_upstreams()
+            result = await upstreams.call(
+                settings,
+                entry.tool.upstream_name,
+                arguments,
+                client=client if settings.session == "per_client" else None,
+                on_progress=on_progress,
+            )
+            outcome = "tool_error" if result.get("isError") else "ok"
+        except DiscoveryError as error:
+            outcome = error.code
+            raise
+        finally:
+            seconds = time.monotonic() - started
+            self._events.publish(ToolCalled(*_address(entry), outcome, seconds))
+        return result
+
+    async def refresh(
+        self, servers: Iterable[str] | None = None, *, only_due: bool = False
+    ) -> RefreshReport:
+        """List the tools of servers anew, all at once; a failing one holds up no other.
+
+        Args:
+            servers: Which; every enabled one if None.
+            only_due: Leave out those whose last listing is still fresh.
+
+        Raises:
+            ServerNotFoundError, ServerDisabledError: If a named server cannot be asked.
+        """
+        chosen = self._enabled() if servers is None else [self._enabled_one(s) for s in servers]
+        if only_due:
+            now, cache = self._clock(), self.settings.cache
+            chosen = [s for s in chosen if due_at(self._part(s.name), cache) <= now]
+        before = self.view.catalog
+        for asked in [self._ask_soon(server) for server in chosen]:
+            await asked.wait()
+        parts = [self._part(server.name) for server in chosen]
+        return report(parts, before.diff(self.view.catalog))
+
+    async def known(self, *, timeout: float) -> None:  # noqa: ASYNC109 - an answer, not an error
+        """Wait until every enabled server was listed or has failed once, or `timeout` seconds."""
+        with anyio.move_on_after(timeout):
+            for asked in [self._ask_soon(server) for server in self._unasked()]:
+                await asked.wait()
+
+    async def reload(self) -> None:
+        """Read the configuration again; servers that are reached as before keep their sessions.
+
+        Raises:
+            ConfigurationError: If it cannot be used; the last good one then stays in force.
+        """
+        settings = await anyio.to_thread.run_sync(self._load)
+        before = {server.name for server in self.settings.servers}
+        await self.current.adopt(settings)
+        for name in before - {server.name for server in settings.servers}:
+            if self._upstreams:
+                await self._upstreams.close(name)
+        self._events.publish(ConfigurationReloaded(len(settings.servers)))
+
+    async def forget(self, servers: Iterable[str] | None = None) -> int:
+        """Forget what servers (all if None) listed; returns how many tools were known.
+
+        Raises:
+            ServerNotFoundError: If a named server is not configured.
+        """
+        if servers is None:
+            return await self.current.forget(None)
+        return await self.current.forget({self.view.server(name).name for name in servers})
+
+    async def keep_fresh(self) -> NoReturn:
+        """What a long-running host runs in a task: asks what is due, follows what changes."""
+        async with open_task_group() as tasks:
+            tasks.start_soon(self._follow_changes)
+            while True:
+                await self.refresh(only_due=True)
+                await anyio.sleep(self._nap())
+
+    def _ask_soon(self, server: ServerSettings) -> anyio.Event:
+        """Have a server's tools listed, once at a time; the event says when that is over."""
+        if (asked := self._asking.get(server.name)) is None:
+            asked = self._asking[server.name] = anyio.Event()
+            self._tasks.start_soon(self._ask, server, asked)
+        return asked
+
+    async def _ask(self, server: ServerSettings, asked: anyio.Event) -> None:
+        try:
+            await self.current.take(await self._listed_part(server))
+        finally:
+            del self._asking[server.name]
+            asked.set()
+
+    async def _listed_part(self, server: ServerSettings) -> ServerPart:
+        self._errors.pop(server.name, None)
+        try:
+            listing = await (await self._open_upstreams()).list_tools(server)
+        except UpstreamError as error:
+            self._errors[server.name] = error
+            self._events.publish(ServerFailed(server.name, error.code, error.message))
+            return failed(self._part(server.name), error, self._clock())
+        part = listed(server, listing, self.current.judge, self._clock())
+        connected = ServerConnected(server.name, len(part.entries), len(part.dropped))
+        self._events.publish(connected)
+        return part
+
+    async def _get_to_know(self, name: str) -> None:
+        """Ask a server that has never been listed; no-op for others, and for a disabled one."""
+        server = self.view.server(name)
+        if not self.view.is_known(server.name) and server in self._enabled():
+            await self._ask_soon(server).wait()
+
+    async def _open_upstreams(self) -> Upstreams:
+        async with self._opening:
+            if self._upstreams is None:
+                self._upstreams = await self._tasks.start(self._hold_upstreams)
+            return self._upstreams
+
+    async def _hold_upstreams(self, *, task_status: TaskStatus[Upstreams]) -> None:
+        # Loading the SDK takes longer than all else together, and most runs need no upstream.
+        from discovery_engine.upstream.sessions import open_upstreams  # noqa: PLC0415
+
+        async with open_upstreams(
+            max_connecting=self.settings.server.max_connecting,
+            idle_timeout=self.settings.server.idle_timeout,
+            events=self._events,
+            eras=self._store,
+            environ=self._environ,
+        ) as upstreams:
+            task_status.started(upstreams)
+            await anyio.sleep_forever()
+
+    async def _follow_changes(self) -> None:
+        with self.subscribe() as events:
+            async for event in events:
+                if isinstance(event, ToolsChanged):
+                    self._tasks.start_soon(self._ask_after_pause, event.server)
+
+    async def _ask_after_pause(self, name: ServerName) -> None:
+        await anyio.sleep(_CHANGE_PAUSE)
+        for server in self._enabled():
+            if server.name == name:
+                await self._ask_soon(server).wait()
+
+    def _nap(self) -> float:
+        """Seconds until the next server is due."""
+        now, cache = self._clock(), self.settings.cache
+        due = (due_at(self._part(server.name), cache) - now for server in self._enabled())
+        return min(max(min(due, default=_LONGEST_NAP), _SHORTEST_NAP), _LONGEST_NAP)
+
+    def _part(self, name: ServerName) -> ServerPart:
+        return self.current.view.catalog.parts.get(name) or ServerPart(name)
+
+    def _enabled(self) -> list[ServerSettings]:
+        if not self.settings.enabled:
+            return []
+        return [s for s in self.settings.servers if is_connectable(s, self._part(s.name).verdict)]
+
+    def _enabled_one(self, name: str) -> ServerSettings:
+        server = self.view.server(name)
+        if server not in self._enabled():
+            summary = next(s for s in self.view.servers() if s.name == server.name)
+            raise ServerDisabledError(server.name, summary.reason or "the engine is disabled")
+        return server
+
+    def _unasked(self) -> list[ServerSettings]:
+        parts = ((server, self._part(server.name)) for server in self._enabled())
+        return [server for server, part in parts if not (part.listed_at or part.failure)]
+
+    def _statuses(self) -> Mapping[ServerName, ServerStatus]:
+        live = self._upstreams.states() if self._upstreams else ()
+        ready = dict.fromkeys(live, ServerStatus.READY)
+        return MappingProxyType(ready | dict.fromkeys(self._asking, ServerStatus.STARTING))
+
+
+def _address(entry: Entry) -> tuple[ServerName, ToolName]:
+    return entry.tool.server, entry.tool.name

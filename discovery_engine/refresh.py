@@ -1,0 +1,132 @@
+"""From what servers list to what the catalog holds: verdicts, failures, and what is due.
+
+Everything here is a plain function over frozen values; the engine does the waiting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from discovery_engine.catalog import Catalog, CatalogDiff, Entry, Failure, ServerPart
+from discovery_engine.rules import ServerRules, ToolRules
+from discovery_engine.tools import ServerName, Tool, ToolName
+from discovery_engine.upstream.connection import connection_fingerprint
+
+if TYPE_CHECKING:
+    from discovery_engine.config.settings import CacheSettings, ServerSettings, Settings
+    from discovery_engine.errors import DiscoveryError
+    from discovery_engine.rules.rule import Verdict
+    from discovery_engine.upstream.listing import Listing
+
+_RETRY_AFTER = 60.0  # seconds until a server that failed is asked again unbidden
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshReport:
+    """What a refresh came to."""
+
+    servers: tuple[tuple[ServerName, Failure | None], ...]
+    """Every server that was asked, in the order of names, and why it failed if it did."""
+    diff: CatalogDiff
+
+
+@dataclass(frozen=True)
+class Judge:
+    """The rules of one configuration, compiled when they are first needed."""
+
+    settings: Settings
+
+    @cached_property
+    def _tool_rules(self) -> ToolRules:
+        return ToolRules(self.settings.tool_rules)
+
+    @cached_property
+    def _server_rules(self) -> ServerRules:
+        return ServerRules(self.settings.server_rules)
+
+    def server(self, server: ServerSettings) -> Verdict:
+        return self._server_rules.verdict(server.name, server.tags, server.enabled)
+
+    def entries(self, tools: Sequence[Tool], server: Verdict) -> tuple[Entry, ...]:
+        ordered = sorted(tools, key=lambda tool: tool.name)
+        verdicts = self._tool_rules.verdicts(ordered, server)
+        return tuple(map(Entry, ordered, verdicts))
+
+
+def listed(server: ServerSettings, listing: Listing, judge: Judge, now: float) -> ServerPart:
+    """The part of a server that has just listed its tools."""
+    verdict = judge.server(server)
+    tools = [Tool.from_mcp(server.name, d, prefix=server.prefix) for d in listing.tools]
+    return ServerPart(
+        server.name,
+        judge.entries(tools, verdict),
+        verdict=verdict,
+        listed_at=now,
+        ttl=listing.ttl,
+        dropped=listing.dropped,
+        instructions=listing.instructions,
+        connection=listing.connection,
+    )
+
+
+def failed(part: ServerPart, error: DiscoveryError, now: float) -> ServerPart:
+    """The part of a server that could not be asked: its last known tools stay."""
+    return replace(part, failure=Failure(error.code, error.message, error.hint, now))
+
+
+def carried_over(catalog: Catalog, remembered: Settings, judge: Judge) -> tuple[ServerPart, ...]:
+    """The parts of a catalog that still hold under the judge's settings, judged by its rules.
+
+    A server that is reached in another way starts anew. Verdicts made under the same rules are
+    kept as they are.
+    """
+    settings = judge.settings
+    same_rules = remembered.tool_rules == settings.tool_rules
+    return tuple(
+        _carried_over(catalog.parts.get(server.name), server, judge, same_rules=same_rules)
+        for server in settings.servers
+    )
+
+
+def _carried_over(
+    part: ServerPart | None, server: ServerSettings, judge: Judge, *, same_rules: bool
+) -> ServerPart:
+    verdict = judge.server(server)
+    if part is None or part.connection != connection_fingerprint(server):
+        return ServerPart(server.name, verdict=verdict, connection=connection_fingerprint(server))
+    tools = [_named(entry.tool, server.prefix) for entry in part.entries]
+    if same_rules and verdict == part.verdict and _are_named(part, server.prefix):
+        return part
+    return replace(part, entries=judge.entries(tools, verdict), verdict=verdict)
+
+
+def _are_named(part: ServerPart, prefix: str) -> bool:
+    return all(e.tool.name == prefix + e.tool.upstream_name for e in part.entries)
+
+
+def _named(tool: Tool, prefix: str) -> Tool:
+    return replace(tool, name=ToolName(prefix + tool.upstream_name))
+
+
+def is_connectable(server: ServerSettings, verdict: Verdict) -> bool:
+    return server.problem is None and verdict.enabled
+
+
+def due_at(part: ServerPart, cache: CacheSettings) -> float:
+    """Unix time in seconds at which a server's tools should be listed again; 0 for never yet."""
+    if part.failure:
+        return part.failure.at + _RETRY_AFTER
+    if part.listed_at is None:
+        return 0.0
+    # An upstream may ask for less keeping than the owner allows, down to the retry interval:
+    # a hint of 0 means "do not keep" to a client, not "ask without pause".
+    ttl = cache.ttl if part.ttl is None else min(cache.ttl, max(part.ttl, _RETRY_AFTER))
+    return part.listed_at + ttl
+
+
+def report(parts: Iterable[ServerPart], diff: CatalogDiff) -> RefreshReport:
+    ordered = sorted(parts, key=lambda part: part.server)
+    return RefreshReport(tuple((part.server, part.failure) for part in ordered), diff)
