@@ -1,0 +1,42 @@
+# `make` lists the recipes. Each one sets up what it needs; nothing has to be installed before,
+# but Python 3.11 or newer (Node.js is used if it is there).
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: help demo test check format servers clean
+
+help: ## list the recipes
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 20
+
+demo: $(READY) ## connect to real servers, search, inspect and execute their tools
+	@$(BIN)/python scripts/demo.py
+
+test: $(READY) servers ## run every test, with branch coverage
+	@$(BIN)/python -m pytest --cov --cov-report=term:skip-covered
+
+check: $(READY) ## format, lint, types and import floors
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+format: $(READY) ## put every file into its format
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+servers: $(READY) ## bring the real MCP servers that tests and the demo use
+	@$(BIN)/python scripts/servers.py
+
+clean: ## remove what the recipes made
+	rm -rf $(VENV) .tools .demo
+
+$(READY): pyproject.toml
+	@echo "== preparing $(VENV) (once, about a minute)"
+	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --upgrade pip
+	@$(BIN)/python -m pip install --quiet --editable . --group dev
+	@touch $(READY)
