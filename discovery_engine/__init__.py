@@ -1,0 +1,74 @@
+"""Tool discovery for agents with many MCP servers.
+
+    from discovery_engine import open_engine
+
+    async with open_engine("discovery.yaml") as engine:
+        answer = await engine.search("create an issue")
+
+A name is loaded when it is first used, so that reading what is remembered loads nothing else.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from discovery_engine.catalog import Catalog, Entry
+    from discovery_engine.config.loader import load_settings
+    from discovery_engine.config.settings import Settings
+    from discovery_engine.engine import Engine, open_engine
+    from discovery_engine.errors import ConfigurationError, DiscoveryError
+    from discovery_engine.remembered import remembered_view
+    from discovery_engine.search.searcher import Hit
+    from discovery_engine.tools import Tool, ToolKey
+    from discovery_engine.version import __version__
+    from discovery_engine.view import SearchAnswer, ServerSummary, View
+
+_HOMES = {
+    "Catalog": "catalog",
+    "ConfigurationError": "errors",
+    "DiscoveryError": "errors",
+    "Engine": "engine",
+    "Entry": "catalog",
+    "Hit": "search.searcher",
+    "SearchAnswer": "view",
+    "ServerSummary": "view",
+    "Settings": "config.settings",
+    "Tool": "tools",
+    "ToolKey": "tools",
+    "View": "view",
+    "__version__": "version",
+    "load_settings": "config.loader",
+    "open_engine": "engine",
+    "remembered_view": "remembered",
+}
+
+__all__ = [
+    "Catalog",
+    "ConfigurationError",
+    "DiscoveryError",
+    "Engine",
+    "Entry",
+    "Hit",
+    "SearchAnswer",
+    "ServerSummary",
+    "Settings",
+    "Tool",
+    "ToolKey",
+    "View",
+    "__version__",
+    "load_settings",
+    "open_engine",
+    "remembered_view",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -29,11 +29,7 @@ NODE_SERVERS = {
 def bring(names: Iterable[str] = ()) -> list[str]:
     """Install what is missing; returns the names of the servers that are there."""
     wanted = list(names) or [*PYTHON_SERVERS, *NODE_SERVERS]
-    there = []
-    for name in wanted:
-        if (FOLDER / name / ".ready").exists() or _install(name):
-            there.append(name)
-    return there
+    return [n for n in wanted if (FOLDER / n / ".ready").exists() or _install(n)]
 
 
 def _install(name: str) -> bool:
