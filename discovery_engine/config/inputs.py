@@ -1,0 +1,54 @@
+"""The files that a configuration was read from, and whether they are still the same.
+
+It loads nothing but the standard library: a start that finds every input unchanged uses the
+remembered configuration and never pays for a parser.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+
+from discovery_engine.config.settings import InputFile
+
+
+def read_input(path: str, *, limit: int) -> tuple[bytes, InputFile]:
+    """A file's content, and the record of having read just that.
+
+    Raises:
+        OSError: If it is not there, cannot be read, is no regular file, or is larger than
+            `limit` bytes.
+    """
+    _require_regular(path)
+    with Path(path).open("rb") as file:
+        content = file.read(limit + 1)
+    if len(content) > limit:
+        raise OSError(errno.EFBIG, f"larger than {limit:,} bytes", path)
+    return content, InputFile(path, hashlib.sha256(content).hexdigest())
+
+
+def observe(path: str) -> InputFile:
+    """The record of a file as it is now, of whatever size; without a digest if it is not there."""
+    try:
+        _require_regular(path)
+        with Path(path).open("rb") as file:
+            return InputFile(path, hashlib.file_digest(file, "sha256").hexdigest())
+    except OSError:
+        return InputFile(path, None)
+
+
+def is_current(inputs: Iterable[InputFile]) -> bool:
+    """Whether every file still is as it was read, and every absent one still absent."""
+    return all(observe(known.path) == known for known in inputs)
+
+
+def _require_regular(path: str) -> None:
+    # A pipe or a device would keep the reader waiting for ever.
+    mode = Path(path).stat().st_mode
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, "a folder, not a file", path)
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, "not a regular file", path)

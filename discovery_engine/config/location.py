@@ -1,0 +1,89 @@
+"""Where the configuration is: the first that exists of a short list of places.
+
+    the path that was given        must exist
+    $DISCOVERY_CONFIG              must exist
+    ./.discovery/discovery.yaml
+    ./discovery.yaml
+    <user's configuration folder>/discovery/discovery.yaml
+
+None of them is needed: without a file the built-in defaults are used.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from platformdirs import user_config_path
+
+VARIABLE = "DISCOVERY_CONFIG"
+FILE_NAME = "discovery.yaml"
+
+_DEFAULTS = "defaults"
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    path: str | None
+    """Absolute; None where the built-in defaults are used."""
+    named_by: str = ""
+    """Who named the file, in words; empty if it was found by searching."""
+    absent: tuple[str, ...] = ()
+    """The places before it that hold no file, in the order of the search."""
+
+
+def locate(
+    path: str | os.PathLike[str] | None = None,
+    *,
+    environ: Mapping[str, str] = os.environ,
+    cwd: str | os.PathLike[str] | None = None,
+    home: str | os.PathLike[str] | None = None,
+) -> Location:
+    """Search for the configuration; a file that was named is taken without a look.
+
+    `cwd` and `home` are the process's own with None.
+    """
+    here = Path(cwd) if cwd else Path.cwd()
+    if path is not None:
+        return Location(_absolute(path, here), "it was given as the configuration")
+    if named := environ.get(VARIABLE):
+        return Location(_absolute(named, here), f"${VARIABLE} names it")
+    places = [
+        str(folder / FILE_NAME)
+        for folder in (here / ".discovery", here, _user_folder(environ, home))
+    ]
+    found = next((i for i, place in enumerate(places) if os.path.exists(place)), None)  # noqa: PTH110 - says no where Path.exists raises
+    if found is None:
+        return Location(None, absent=tuple(places))
+    return Location(places[found], absent=tuple(places[:found]))
+
+
+def find_config(
+    path: str | os.PathLike[str] | None = None,
+    *,
+    environ: Mapping[str, str] = os.environ,
+    cwd: str | os.PathLike[str] | None = None,
+    home: str | os.PathLike[str] | None = None,
+) -> str | None:
+    """The configuration's path, as `locate` finds it; None where the defaults are used."""
+    return locate(path, environ=environ, cwd=cwd, home=home).path
+
+
+def scope_of(path: str | os.PathLike[str] | None) -> str:
+    """The name under which what was learnt with this configuration is remembered."""
+    return _DEFAULTS if path is None else os.path.realpath(path)
+
+
+def _absolute(path: str | os.PathLike[str], here: Path) -> str:
+    return os.path.abspath(here / os.path.expanduser(path))  # noqa: PTH100, PTH111 - keeps links
+
+
+def _user_folder(environ: Mapping[str, str], home: str | os.PathLike[str] | None) -> Path:
+    # platformdirs looks at the process itself; what the caller says about it goes before.
+    if root := environ.get("XDG_CONFIG_HOME"):
+        return Path(root) / "discovery"
+    if home is not None:
+        return Path(home) / ".config" / "discovery"
+    return user_config_path("discovery", appauthor=False)

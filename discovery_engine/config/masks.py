@@ -1,0 +1,121 @@
+"""How a server's transport is shown: with everything that could be a secret hidden.
+
+References are shown as written, for they give nothing away. Values of `env` and `headers` are
+always hidden; an address or an argument only in the places where secrets are carried.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from discovery_engine.config.settings import RemoteTransport, StdioTransport
+from discovery_engine.secrets import HIDDEN, MalformedReferenceError, Reference, mask, split
+
+_WORDS = r"token|secret|passw(or)?d|passphrase|pwd|api-?key|credentials?|auth|bearer|cookie"
+_SECRET_FLAG = re.compile(
+    rf"-H|--?([\w.]+[-_])*({_WORDS}|(access|private|secret)-?key|headers?|pat)"
+    r"([-_](value|string|header))?",
+    re.IGNORECASE,
+)
+_ASSIGNMENT = re.compile(r"(?P<name>-{0,2}[\w.-]+)=(?P<value>.*)", re.DOTALL)
+_VARIABLE_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
+_HEADER = re.compile(r"\w[\w-]*:\s.*", re.DOTALL)
+_ADDRESS = re.compile(
+    r"(?P<scheme>[a-z][a-z0-9+.-]*://)(?P<user>[^/?#]*@)?(?P<host>[^/?#]*)"
+    r"(?P<path>[^?#]*)(?P<query>\?[^#]*)?(?P<fragment>#.*)?",
+    re.IGNORECASE | re.DOTALL,
+)
+_APART = "\ue000"  # private use: stands for a reference while the text around it is taken apart
+_HOST = re.compile(rf"([\w.{_APART}-]*|\[[0-9a-f:.]*\])(:[\d{_APART}]*)?", re.IGNORECASE | re.ASCII)
+_KEYS = re.compile(r"((sk|pk|rk|gh[opsu]|github_pat|glpat|hf|npm|pypi|xox[a-z])[-_]|eyJ).{8,}")
+_RANDOM = re.compile(
+    r"(?=[^0-9]*[0-9])(?=[^A-Za-z]*[A-Za-z])[\w+=]{24,}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}",
+    re.IGNORECASE | re.ASCII,
+)
+
+
+def mask_transport(
+    transport: StdioTransport | RemoteTransport,
+) -> StdioTransport | RemoteTransport:
+    """The same transport, fit to be shown to anybody."""
+    match transport:
+        case StdioTransport(args=args, env=env):
+            return replace(transport, args=mask_args(args), env=_mask_values(env))
+        case RemoteTransport(url=url, headers=headers):
+            return replace(transport, url=mask_url(url), headers=_mask_values(headers))
+
+
+def mask_url(url: str) -> str:
+    """An address without its user, its query's values, its fragment, and keys in its path."""
+    return _with_references_apart(url, _mask_plain_url)
+
+
+def mask_args(args: Sequence[str]) -> tuple[str, ...]:
+    """Arguments without what looks like a secret: after `--token`, in `KEY=…`, in an address."""
+    shown = []
+    hide_next = False
+    for arg in args:
+        shown.append(mask(arg) if hide_next else _with_references_apart(arg, _mask_plain_arg))
+        hide_next = _SECRET_FLAG.fullmatch(arg) is not None
+    return tuple(shown)
+
+
+def _mask_values(values: Mapping[str, str]) -> dict[str, str]:
+    return {name: mask(value) for name, value in values.items()}
+
+
+def _with_references_apart(text: str, mask_rest: Callable[[str], str]) -> str:
+    """Mask a text as if each reference were one harmless letter, then put them back."""
+    try:
+        parts = split(text.replace(_APART, ""))
+    except MalformedReferenceError:
+        return HIDDEN
+    found = iter([part for part in parts if isinstance(part, Reference)])
+    masked = mask_rest("".join(p if isinstance(p, str) else _APART for p in parts))
+    return re.sub(_APART, lambda _: next(found).masked(), masked)
+
+
+def _hide(text: str) -> str:
+    """Everything but the references."""
+    return re.sub(f"[^{_APART}]+", HIDDEN, text)
+
+
+def _mask_plain_url(url: str) -> str:
+    match = _ADDRESS.fullmatch(url)
+    if match is None:
+        return _hide(url)
+    user, host, query, fragment = match.group("user", "host", "query", "fragment")
+    return "".join(
+        (
+            match["scheme"],
+            _hide(user[:-1]) + "@" if user else "",
+            host if _HOST.fullmatch(host) else _hide(host),
+            "/".join(map(_mask_word, match["path"].split("/"))),
+            "?" + "&".join(map(_mask_pair, query[1:].split("&"))) if query else "",
+            "#" + _hide(fragment[1:]) if fragment else "",
+        )
+    )
+
+
+def _mask_pair(pair: str) -> str:
+    name, equals, value = pair.partition("=")
+    return name + equals + _hide(value) if equals else _hide(pair)
+
+
+def _mask_plain_arg(arg: str) -> str:
+    if assignment := _ASSIGNMENT.fullmatch(arg):
+        name, value = assignment.group("name", "value")
+        secret = _SECRET_FLAG.fullmatch("--" + name.lstrip("-")) or _VARIABLE_NAME.fullmatch(name)
+        return f"{name}={_hide(value) if secret else _mask_plain_arg(value)}"
+    if "://" in arg:
+        return _mask_plain_url(arg)
+    # JSON as an argument, or a header: who may see it can look into the file.
+    if arg.startswith(("{", "[")) or _HEADER.fullmatch(arg):
+        return _hide(arg)
+    return _mask_word(arg)
+
+
+def _mask_word(word: str) -> str:
+    return _hide(word) if _KEYS.fullmatch(word) or _RANDOM.fullmatch(word) else word

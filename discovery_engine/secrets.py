@@ -1,0 +1,173 @@
+"""References to values that are kept elsewhere, and the hiding of those that are not.
+
+    ${NAME}             the environment variable; an error if it is not set
+    ${NAME:-default}    the same, with a default for one that is unset or empty
+    ${file:path}        what the file holds, less one newline at its end
+    $${                 the two characters ${ themselves
+
+The one rule: a reference is resolved in a single pass. What a variable or a file holds is never
+read as a reference again.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+HIDDEN = "••••"
+
+_FILE_LIMIT = 64 * 1024  # bytes; no key or token comes near
+_TOKENS = re.compile(r"\$\$\{|\$\{(?P<inner>[^}]*)\}|\$\{")
+_VARIABLE = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>.*))?", re.DOTALL)
+
+
+class MalformedReferenceError(ValueError):
+    """A `${` that is not the start of a reference. The message never holds a default."""
+
+
+class UnsetReference(ValueError):  # noqa: N818 - it reads as the state that it is
+    """A reference without a value; `name` is the variable, or `file:` and the path."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        self.name = name
+        self.reason = reason
+        super().__init__(f"${{{name}}} {reason}")
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    kind: Literal["variable", "file"]
+    name: str
+    """The variable's name, or the file's path."""
+    default: str | None = None
+
+    def __str__(self) -> str:
+        """As it was written."""
+        return self._written(self.default)
+
+    def masked(self) -> str:
+        """As it was written, with the default hidden: a default may be the secret itself."""
+        return self._written(HIDDEN if self.default else self.default)
+
+    def _written(self, default: str | None) -> str:
+        prefix = "file:" if self.kind == "file" else ""
+        suffix = "" if default is None else f":-{default}"
+        return f"${{{prefix}{self.name}{suffix}}}"
+
+
+def split(text: str) -> tuple[str | Reference, ...]:
+    """The literal pieces and the references of a text, in order; no piece is empty.
+
+    Raises:
+        MalformedReferenceError: If a `${` starts no reference.
+    """
+    parts: list[str | Reference] = []
+    done = 0
+    for token in _TOKENS.finditer(text):
+        _add_literal(parts, text[done : token.start()])
+        if token.group() == "$${":
+            _add_literal(parts, "${")
+        else:
+            parts.append(_reference(token.group("inner")))
+        done = token.end()
+    _add_literal(parts, text[done:])
+    return tuple(parts)
+
+
+def references(text: str) -> tuple[Reference, ...]:
+    """The references of a text, in order.
+
+    Raises:
+        MalformedReferenceError: If a `${` starts no reference.
+    """
+    return tuple(part for part in split(text) if isinstance(part, Reference))
+
+
+def resolve(text: str, environ: Mapping[str, str], *, base_dir: str | None = None) -> str:
+    """The text with a value in place of every reference.
+
+    A relative path of `${file:…}` starts at `base_dir`, or at the working folder with None.
+
+    Raises:
+        MalformedReferenceError: If a `${` starts no reference.
+        UnsetReference: If a variable is not set, or a file cannot be used.
+    """
+    return "".join(
+        part if isinstance(part, str) else _value(part, environ, base_dir) for part in split(text)
+    )
+
+
+def mask(text: str) -> str:
+    """The text with its references as written and everything else hidden."""
+    try:
+        parts = split(text)
+    except MalformedReferenceError:
+        return HIDDEN
+    shown = (HIDDEN if isinstance(part, str) else part.masked() for part in parts)
+    return "".join(shown)
+
+
+def _add_literal(parts: list[str | Reference], text: str) -> None:
+    if text and parts and isinstance(parts[-1], str):
+        parts[-1] += text
+    elif text:
+        parts.append(text)
+
+
+def _reference(inner: str | None) -> Reference:
+    if inner is None:
+        raise MalformedReferenceError("'${' has no closing '}'; write '$${' for the characters")
+    if "${" in inner:
+        raise MalformedReferenceError("a reference cannot stand inside another")
+    if inner.startswith("file:") and inner != "file:":
+        return Reference("file", inner.removeprefix("file:"))
+    if variable := _VARIABLE.fullmatch(inner):
+        return Reference("variable", variable["name"], variable["default"])
+    raise MalformedReferenceError(
+        "'${' must go on as ${NAME}, ${NAME:-default} or ${file:path}; "
+        "write '$${' for the characters"
+    )
+
+
+def _value(reference: Reference, environ: Mapping[str, str], base_dir: str | None) -> str:
+    if reference.kind == "file":
+        return _file_content(reference.name, environ, base_dir)
+    value = environ.get(reference.name)
+    if reference.default is not None:
+        return value or reference.default
+    if value is None:
+        raise UnsetReference(reference.name, "is not set")
+    return value
+
+
+def _file_content(written: str, environ: Mapping[str, str], base_dir: str | None) -> str:
+    name = f"file:{written}"
+    try:
+        content = _read_regular(Path(base_dir or ".") / _expand_home(written, environ))
+    except OSError as error:
+        raise UnsetReference(name, f"cannot be read: {error.strerror}") from error
+    if len(content) > _FILE_LIMIT or b"\0" in content:
+        raise UnsetReference(name, f"is no text of at most {_FILE_LIMIT // 1024} KiB")
+    try:
+        text = content.decode()
+    except UnicodeDecodeError:  # its message would show a byte of the secret
+        raise UnsetReference(name, "is not UTF-8 text") from None
+    return text.removesuffix("\n").removesuffix("\r")
+
+
+def _read_regular(path: Path) -> bytes:
+    # A pipe or a device would keep the reader waiting for ever.
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise OSError(errno.EINVAL, "not a regular file")
+    with path.open("rb") as file:
+        return file.read(_FILE_LIMIT + 1)
+
+
+def _expand_home(path: str, environ: Mapping[str, str]) -> str:
+    home = environ.get("HOME") or environ.get("USERPROFILE")
+    return f"{home}{path[1:]}" if home and path.startswith("~/") else path
