@@ -24,7 +24,9 @@ def proved() -> set[str]:
 def _named(node: ast.AST) -> list[str]:
     match node:
         case ast.Call(func=ast.Attribute(attr="requirement"), args=arguments):
-            return [str(argument.value) for argument in arguments if isinstance(argument, ast.Constant)]
+            return [
+                str(argument.value) for argument in arguments if isinstance(argument, ast.Constant)
+            ]
     return []
 
 

@@ -1,0 +1,306 @@
+"""A view: what is answered from one world, and what it says it cannot speak for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from discovery_engine.catalog import Failure, ServerPart
+from discovery_engine.config.settings import Settings
+from discovery_engine.errors import (
+    DiscoveryError,
+    Origin,
+    Problem,
+    ServerDisabledError,
+    ServerNotFoundError,
+    ToolAmbiguousError,
+    ToolDisabledError,
+    ToolNotFoundError,
+)
+from discovery_engine.rules.rule import Rule, Verdict
+from discovery_engine.search.searcher import build_searcher
+from discovery_engine.tools import ServerName, ToolKey, ToolName
+from discovery_engine.view import NoticeKind, ServerStatus, View, is_visible
+from tests.factories import make_catalog, make_entry, make_part, make_server, make_settings
+
+GITHUB = make_part(
+    "github",
+    make_entry("create_issue", description="Create an issue in a repository", tags=["write"]),
+    make_entry("list_issues", description="List the issues of a repository"),
+    make_entry("delete_repository", description="Delete a whole repository", enabled=False),
+)
+CLOCK = make_part("clock", make_entry("now", "clock", description="The current time of day"))
+RULE = Rule(patterns=("*delete*",), enabled=False, origin=Origin("discovery.yaml", 3, 5))
+
+
+def make_view(*parts: ServerPart, settings: Settings | None = None, **fields: Any) -> View:
+    names = [part.server for part in parts]
+    settings = settings or make_settings(*names, tool_rules=(RULE,))
+    catalog = make_catalog(*parts)
+    return View(settings, catalog, build_searcher(catalog, settings.search), **fields)
+
+
+def kinds(notices: Any) -> list[NoticeKind]:
+    return [notice.kind for notice in notices]
+
+
+class TestSearch:
+    def test_the_fitting_tool_comes_first(self) -> None:
+        answer = make_view(GITHUB, CLOCK).search("create an issue")
+
+        assert answer.hits[0].entry.key == ToolKey(ServerName("github"), ToolName("create_issue"))
+        assert answer.notices == ()
+
+    def test_a_server_filter_keeps_to_that_server(self) -> None:
+        answer = make_view(GITHUB, CLOCK).search("time", server="github")
+
+        assert answer.hits == ()
+
+    def test_an_unknown_server_is_refused_with_the_nearest(self) -> None:
+        with pytest.raises(ServerNotFoundError) as caught:
+            make_view(GITHUB).search("issue", server="githb")
+
+        assert caught.value.nearest == ("github",)
+
+    def test_tags_must_all_be_there(self) -> None:
+        view = make_view(GITHUB)
+
+        assert [h.entry.tool.name for h in view.search("issue", tags=["write"]).hits] == [
+            "create_issue"
+        ]
+        assert view.search("issue", tags=["write", "other"]).hits == ()
+
+    def test_the_limit_comes_from_the_settings_unless_given(self) -> None:
+        parts = make_part("many", *(f"issue_{n}" for n in range(30)))
+        view = make_view(parts)
+
+        assert len(view.search("issue").hits) == 10
+        assert len(view.search("issue", limit=3).hits) == 3
+
+    def test_a_disabled_tool_is_found_on_request_only(self) -> None:
+        view = make_view(GITHUB)
+
+        assert view.search("delete_repository", include_disabled=True).hits
+        assert "delete_repository" not in {
+            hit.entry.tool.name for hit in view.search("delete repository").hits
+        }
+
+    def test_nothing_found_says_that_nothing_matches(self) -> None:
+        answer = make_view(CLOCK).search("xylophone")
+
+        assert kinds(answer.notices) == [NoticeKind.NO_MATCH]
+
+    def test_a_hidden_match_is_counted_with_its_rule_and_not_named(self) -> None:
+        answer = make_view(GITHUB).search("delete_repository", server="github", tags=["none"])
+        hidden = make_view(make_part("github", *GITHUB.entries[1:2])).search("delete_repository")
+
+        assert answer.hits == ()
+        [notice] = hidden.notices
+        assert notice.kind is NoticeKind.HIDDEN
+        assert "discovery.yaml:3:5" in notice.message
+        assert "delete_repository" not in notice.message
+
+    def test_an_outage_is_never_an_empty_answer_without_words(self) -> None:
+        dead = ServerPart(
+            ServerName("jira"), failure=Failure("SERVER_CONNECTION_ERROR", "refused", "start it", 5)
+        )
+
+        answer = make_view(CLOCK, dead).search("tickets")
+
+        assert answer.hits == ()
+        assert NoticeKind.UNAVAILABLE in kinds(answer.notices)
+        assert "refused" in " ".join(notice.message for notice in answer.notices)
+
+    def test_a_server_that_was_never_asked_is_said_to_be_loading(self) -> None:
+        answer = make_view(CLOCK, ServerPart(ServerName("jira"))).search("tickets")
+
+        assert NoticeKind.LOADING in kinds(answer.notices)
+
+    def test_no_server_at_all_is_said(self) -> None:
+        assert kinds(make_view().search("anything").notices) == [NoticeKind.EMPTY]
+
+
+class TestFind:
+    @pytest.mark.parametrize(
+        ("server", "tool"),
+        [
+            pytest.param("github", "create_issue", id="two words"),
+            pytest.param("GitHub", "create_issue", id="server in another case"),
+            pytest.param(None, "create_issue", id="a name that only one server has"),
+            pytest.param(None, "github:create_issue", id="colon"),
+            pytest.param(None, "github__create_issue", id="underscores"),
+            pytest.param(None, "mcp__github__create_issue", id="as hosts name it"),
+            pytest.param("github", "github:create_issue", id="server said twice"),
+        ],
+    )
+    def test_a_tool_is_found_by_every_way_to_name_it(self, server: str | None, tool: str) -> None:
+        assert make_view(GITHUB, CLOCK).find(server, tool).tool.name == "create_issue"
+
+    def test_the_longest_server_name_wins(self) -> None:
+        view = make_view(make_part("a", "b__c"), make_part("a__b", "c"))
+
+        assert view.find(None, "a__b__c").tool.server == "a__b"
+
+    def test_a_name_that_two_servers_have_is_ambiguous(self) -> None:
+        view = make_view(make_part("a", "now"), make_part("b", "now"))
+
+        with pytest.raises(ToolAmbiguousError) as caught:
+            view.find(None, "now")
+
+        assert caught.value.nearest == ("a:now", "b:now")
+
+    def test_of_two_only_the_visible_one_is_meant(self) -> None:
+        view = make_view(
+            make_part("a", make_entry("now", "a", enabled=False)), make_part("b", "now")
+        )
+
+        assert view.find(None, "now").tool.server == "b"
+
+    @pytest.mark.parametrize(
+        ("server", "tool", "nearest"),
+        [
+            pytest.param("github", "craete_issue", "create_issue", id="of that server"),
+            pytest.param(None, "github:craete_issue", "create_issue", id="in one word"),
+            pytest.param(None, "craete_issue", "github:create_issue", id="of any server"),
+        ],
+    )
+    def test_an_unknown_tool_is_answered_with_the_nearest(
+        self, server: str | None, tool: str, nearest: str
+    ) -> None:
+        with pytest.raises(ToolNotFoundError) as caught:
+            make_view(GITHUB, CLOCK).find(server, tool)
+
+        assert caught.value.nearest[0] == nearest
+
+    def test_a_hidden_tool_is_never_offered(self) -> None:
+        with pytest.raises(ToolNotFoundError) as caught:
+            make_view(GITHUB).find("github", "delete_repositor")
+
+        assert "delete_repository" not in caught.value.nearest
+
+    def test_an_unknown_server_in_one_word_is_said_to_be(self) -> None:
+        with pytest.raises(ServerNotFoundError):
+            make_view(GITHUB).find(None, "gitlab:create_issue")
+
+
+class TestDetails:
+    def test_a_disabled_tool_is_refused_with_its_rule(self) -> None:
+        with pytest.raises(ToolDisabledError) as caught:
+            make_view(GITHUB).details("github", "delete_repository")
+
+        assert "discovery.yaml:3:5" in caught.value.message
+
+    def test_a_tool_of_a_disabled_server_is_refused_with_the_server(self) -> None:
+        off = Verdict(enabled=False, reason="server")
+        part = make_part("github", make_entry("create_issue"), verdict=off)
+        part = ServerPart("github", tuple(_with(e, off) for e in part.entries), verdict=off)
+        view = make_view(part, settings=make_settings(make_server("github", enabled=False)))
+
+        with pytest.raises(ServerDisabledError):
+            view.details("github", "create_issue")
+
+
+def _with(entry: Any, verdict: Verdict) -> Any:
+    return type(entry)(entry.tool, verdict)
+
+
+class TestServers:
+    @pytest.mark.parametrize(
+        ("part", "fields", "status"),
+        [
+            pytest.param(GITHUB, {}, ServerStatus.IDLE, id="known"),
+            pytest.param(ServerPart(ServerName("github")), {}, ServerStatus.PENDING, id="new"),
+            pytest.param(GITHUB, {"enabled": False}, ServerStatus.DISABLED, id="switched off"),
+            pytest.param(
+                GITHUB,
+                {"problem": Problem(Origin("f"), "command", "is empty")},
+                ServerStatus.NEEDS_CONFIG,
+                id="broken entry",
+            ),
+            pytest.param(
+                make_part("github", failure=Failure("SERVER_NEEDS_AUTH", "401", "", 1.0)),
+                {},
+                ServerStatus.NEEDS_AUTH,
+                id="login",
+            ),
+            pytest.param(
+                make_part("github", failure=Failure("SERVER_NEEDS_CONFIG", "TOKEN", "", 1.0)),
+                {},
+                ServerStatus.NEEDS_CONFIG,
+                id="unset reference",
+            ),
+            pytest.param(
+                make_part("github", failure=Failure("OTHER", "gone", "", 1.0)),
+                {},
+                ServerStatus.FAILING,
+                id="failing",
+            ),
+        ],
+    )
+    def test_the_status_follows_from_what_is_known(
+        self, part: ServerPart, fields: dict[str, Any], status: ServerStatus
+    ) -> None:
+        view = make_view(part, settings=make_settings(make_server("github", **fields)))
+
+        assert view.servers()[0].status is status
+
+    def test_a_live_status_goes_before_an_old_failure(self) -> None:
+        part = make_part("github", failure=Failure("OTHER", "gone", "", 1.0))
+        view = make_view(part, statuses={ServerName("github"): ServerStatus.READY})
+
+        assert view.servers()[0].status is ServerStatus.READY
+
+    def test_tools_are_counted_and_so_are_the_enabled_ones(self) -> None:
+        [summary] = make_view(GITHUB).servers()
+
+        assert (summary.tool_count, summary.enabled_count) == (3, 2)
+
+    def test_without_a_description_the_first_line_of_the_instructions_serves(self) -> None:
+        [summary] = make_view(make_part("clock", instructions="Tells the time.\nMore.")).servers()
+
+        assert summary.description == "Tells the time."
+
+
+class TestListTools:
+    def test_disabled_tools_are_listed_on_request_only(self) -> None:
+        view = make_view(GITHUB)
+
+        assert len(view.list_tools("github").entries) == 2
+        assert len(view.list_tools("github", include_disabled=True).entries) == 3
+
+    def test_a_disabled_server_is_refused(self) -> None:
+        view = make_view(GITHUB, settings=make_settings(make_server("github", enabled=False)))
+
+        with pytest.raises(ServerDisabledError):
+            view.list_tools("github")
+
+    def test_an_empty_list_says_that_all_are_disabled(self) -> None:
+        view = make_view(make_part("github", make_entry("delete", enabled=False)))
+
+        assert kinds(view.list_tools("github").notices) == [NoticeKind.HIDDEN]
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("xyz"), st.booleans())), st.text()
+)
+def test_what_is_found_can_be_inspected_and_what_is_hidden_is_told_nowhere(
+    tools: list[tuple[str, str, bool]], query: str
+) -> None:
+    unique = {(server, f"tool_{name}"): enabled for server, name, enabled in tools}
+    parts = [
+        make_part(
+            server, *(make_entry(n, s, enabled=e) for (s, n), e in unique.items() if s == server)
+        )
+        for server in {s for s, _ in unique}
+    ]
+    view = make_view(*parts)
+
+    for hit in view.search(f"{query} tool", limit=100).hits:
+        assert view.details(hit.entry.tool.server, hit.entry.tool.name) == hit.entry
+    for entry in view.catalog:
+        if not is_visible(entry):
+            with pytest.raises(DiscoveryError):
+                view.details(entry.tool.server, entry.tool.name)
