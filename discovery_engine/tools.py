@@ -109,8 +109,7 @@ class Tool:
         required = self.input_schema.get("required")
         needed = set(required) if isinstance(required, list) else set()
         found = [
-            _parameter(name, schema, required=name in needed)
-            for name, schema in properties.items()
+            _parameter(name, schema, required=name in needed) for name, schema in properties.items()
         ]
         return tuple(sorted(found, key=lambda p: (not p.required, p.name)))
 
@@ -122,13 +121,17 @@ class Tool:
 
 
 def canonical_json(value: JSONValue) -> str:
-    """JSON text that is equal for equal values, whatever the order of their keys."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    """JSON text that is equal for equal values, whatever the order of their keys.
+
+    A lone surrogate is escaped, so that the text can be stored and sent as UTF-8.
+    """
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def fingerprint(canonical: str) -> str:
-    """SHA-256 in hexadecimal of canonical JSON; lone surrogates are escaped, not lost."""
-    return hashlib.sha256(canonical.encode("utf-8", "backslashreplace")).hexdigest()
+    """SHA-256 in hexadecimal of canonical JSON."""
+    return hashlib.sha256(canonical.encode()).hexdigest()
 
 
 def _parameter(name: str, schema: JSONValue, *, required: bool) -> Parameter:

@@ -39,10 +39,14 @@ class Store(Protocol):
         """
 
     def save_parts(self, scope: str, parts: Iterable[ServerPart], *, revision: int) -> None:
-        """Replace what is remembered of these servers, in one transaction."""
+        """Replace what is remembered of these servers, in one transaction.
+
+        A server that the remembered settings do not name is passed over: what was removed from
+        the configuration meanwhile must not come back. The remembered revision never falls.
+        """
 
     def forget(self, scope: str, servers: Iterable[ServerName] | None = None) -> int:
-        """Drop servers' tools (all of the scope with None); returns how many tools went."""
+        """Drop what servers told (all of the scope with None); returns how many tools went."""
 
     def recall_era(self, connection: str) -> JSONObject | None:
         """How a server last introduced itself, by the fingerprint of how it is reached."""

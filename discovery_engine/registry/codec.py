@@ -1,0 +1,142 @@
+"""Settings and parts of a catalog as JSON text, and back.
+
+Nothing secret passes: `without_secrets` comes before anything is written. A field that has its
+default is left out, and one that is not known is refused, so that a record of another version
+is never half understood. Tools are not here; they have columns of their own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, fields, is_dataclass, replace
+from typing import Any, TypeAlias, TypeVar
+
+from discovery_engine.catalog import DroppedTool, Failure, ServerPart
+from discovery_engine.config.settings import (
+    CacheSettings,
+    InputFile,
+    LogSettings,
+    SearchSettings,
+    ServerSettings,
+    ServeSettings,
+    Settings,
+    Source,
+    Timeouts,
+    Weights,
+)
+from discovery_engine.errors import Origin, Problem
+from discovery_engine.rules.rule import Rule, Verdict
+from discovery_engine.tools import JSONObject, JSONValue
+
+T = TypeVar("T")
+
+_Reader: TypeAlias = Callable[[JSONValue], Any]
+
+
+def without_secrets(settings: Settings) -> Settings:
+    """What may be remembered: no transport, and no excerpt of a file."""
+    return replace(
+        settings,
+        servers=tuple(_server_without_secrets(server) for server in settings.servers),
+        warnings=tuple(replace(problem, excerpt="") for problem in settings.warnings),
+    )
+
+
+def _server_without_secrets(server: ServerSettings) -> ServerSettings:
+    problem = replace(server.problem, excerpt="") if server.problem else None
+    return replace(server, transport=None, problem=problem)
+
+
+def to_text(value: Settings | ServerPart | Verdict) -> str:
+    """JSON text of `value`; of a part without its entries."""
+    match value:
+        case Settings():
+            record = _encode(without_secrets(value))
+        case ServerPart():
+            record = _encode(replace(value, entries=()))
+        case Verdict():
+            record = _encode(value)
+    return json.dumps(record, separators=(",", ":"))
+
+
+def from_text(cls: type[T], text: str) -> T:
+    """What `to_text` wrote.
+
+    Raises:
+        ValueError: If it is not that.
+    """
+    try:
+        return _decode(cls, json.loads(text))
+    except (AttributeError, TypeError) as exc:
+        raise ValueError(f"not a remembered {cls.__name__}: {exc}") from exc
+
+
+def _encode(value: Any) -> JSONValue:
+    if is_dataclass(value):
+        present = ((f, getattr(value, f.name)) for f in fields(value))
+        return {f.name: _encode(v) for f, v in present if v != _default(f)}
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, tuple):
+        return [_encode(item) for item in value]
+    return value
+
+
+def _default(field: Field[Any]) -> Any:
+    return field.default if field.default_factory is MISSING else field.default_factory()
+
+
+def _decode(cls: type[T], record: JSONObject) -> T:
+    readers = _READERS.get(cls, {})
+    return cls(**{name: readers.get(name, _as_it_is)(value) for name, value in record.items()})
+
+
+def _as_it_is(value: JSONValue) -> Any:
+    return value
+
+
+def _one(cls: type[Any]) -> _Reader:
+    return lambda value: None if value is None else _decode(cls, value)
+
+
+def _many(cls: type[Any]) -> _Reader:
+    return lambda values: tuple(_decode(cls, value) for value in values)
+
+
+# The fields that JSON does not give back as they were; all others are plain.
+_READERS: dict[type[Any], dict[str, _Reader]] = {
+    Settings: {
+        "servers": _many(ServerSettings),
+        "server_rules": _many(Rule),
+        "tool_rules": _many(Rule),
+        "sources": _many(Source),
+        "cache": _one(CacheSettings),
+        "search": _one(SearchSettings),
+        "server": _one(ServeSettings),
+        "log": _one(LogSettings),
+        "inputs": _many(InputFile),
+        "warnings": _many(Problem),
+    },
+    ServerSettings: {
+        "tags": tuple,
+        "timeouts": _one(Timeouts),
+        "origin": _one(Origin),
+        "problem": _one(Problem),
+    },
+    SearchSettings: {"weights": _one(Weights)},
+    Problem: {"origin": _one(Origin)},
+    Rule: {
+        "patterns": tuple,
+        "servers": tuple,
+        "has_tags": tuple,
+        "tags": tuple,
+        "origin": _one(Origin),
+    },
+    ServerPart: {
+        "verdict": _one(Verdict),
+        "failure": _one(Failure),
+        "dropped": _many(DroppedTool),
+    },
+    Verdict: {"tags": tuple},
+}

@@ -1,0 +1,68 @@
+"""A registry that lasts as long as its process: for a cache that is off, or a disk that says no."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+
+from discovery_engine.catalog import Catalog, ServerPart
+from discovery_engine.config.settings import Settings
+from discovery_engine.registry.codec import without_secrets
+from discovery_engine.registry.store import World
+from discovery_engine.tools import JSONObject, ServerName
+
+
+class MemoryStore:
+    def __init__(self) -> None:
+        self._worlds: dict[str, World] = {}
+        self._eras: dict[str, JSONObject] = {}
+        self._turn = threading.Lock()
+
+    def load(self, scope: str) -> World | None:
+        return self._worlds.get(scope)
+
+    def save_settings(self, scope: str, settings: Settings) -> None:
+        named = {server.name for server in settings.servers}
+        with self._turn:
+            known = self._catalog(scope)
+            kept = [part for part in known.parts.values() if part.server in named]
+            catalog = Catalog.of(kept, revision=known.revision)
+            self._worlds[scope] = World(without_secrets(settings), catalog)
+
+    def save_parts(self, scope: str, parts: Iterable[ServerPart], *, revision: int) -> None:
+        with self._turn:
+            if (world := self._worlds.get(scope)) is None:
+                return
+            named = {server.name for server in world.settings.servers}
+            known = dict(world.catalog.parts)
+            known |= {part.server: part for part in parts if part.server in named}
+            newest = max(revision, world.catalog.revision)
+            catalog = Catalog.of(known.values(), revision=newest)
+            self._worlds[scope] = World(world.settings, catalog)
+
+    def forget(self, scope: str, servers: Iterable[ServerName] | None = None) -> int:
+        with self._turn:
+            if (world := self._worlds.get(scope)) is None:
+                return 0
+            known = world.catalog
+            gone = set(known.parts) if servers is None else set(servers)
+            kept = [part for part in known.parts.values() if part.server not in gone]
+            catalog = Catalog.of(kept, revision=known.revision)
+            self._worlds[scope] = World(world.settings, catalog)
+            return len(known) - len(catalog)
+
+    def recall_era(self, connection: str) -> JSONObject | None:
+        return self._eras.get(connection)
+
+    def remember_era(self, connection: str, era: JSONObject | None) -> None:
+        if era is None:
+            self._eras.pop(connection, None)
+        else:
+            self._eras[connection] = era
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def _catalog(self, scope: str) -> Catalog:
+        world = self._worlds.get(scope)
+        return world.catalog if world else Catalog()

@@ -1,0 +1,264 @@
+"""The registry in one SQLite file; `store.Store` says what it promises.
+
+Tools are rows whose definition stays text: a load parses none of them.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sqlite3
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from discovery_engine.catalog import Catalog, Entry, ServerPart
+from discovery_engine.config.settings import Settings
+from discovery_engine.registry.codec import from_text, to_text
+from discovery_engine.registry.database import Database
+from discovery_engine.registry.store import World
+from discovery_engine.rules.rule import Verdict
+from discovery_engine.tools import JSONObject, ServerName, Tool, ToolName, fingerprint
+
+logger = logging.getLogger(__name__)
+
+_SCOPES_KEPT = 50  # configurations; the ones least lately saved go first
+_ERAS_KEPT = 1000  # connections; the ones first met go first
+
+
+def open_store(
+    path: str | Path, *, sqlite_version: tuple[int, ...] = sqlite3.sqlite_version_info
+) -> SqliteStore:
+    """The registry at `path`, made with its folder if it is not there; the caller closes it.
+
+    Raises:
+        RegistryError: If it cannot be opened, or a newer version of the program made it.
+    """
+    return SqliteStore(Database(Path(path), sqlite_version=sqlite_version))
+
+
+class SqliteStore:
+    """Made by `open_store`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    @property
+    def recovered(self) -> str | None:
+        """Where a damaged registry was put that stood in this one's place; None if none did."""
+        return self._database.recovered
+
+    def load(self, scope: str) -> World | None:
+        rows = self._database.read(lambda connection: _world_rows(connection, scope))
+        if rows is None:
+            return None
+        try:
+            return rows.world()
+        except (LookupError, ValueError) as exc:
+            logger.warning("What was remembered of %s cannot be read: %s", scope, exc)
+            return None
+
+    def save_settings(self, scope: str, settings: Settings) -> None:
+        text = to_text(settings)
+        names = [server.name for server in settings.servers]
+        self._database.write(lambda connection: _save_settings(connection, scope, text, names))
+
+    def save_parts(self, scope: str, parts: Iterable[ServerPart], *, revision: int) -> None:
+        kept = tuple(parts)  # the work may be run twice
+        self._database.write(lambda connection: _save_parts(connection, scope, kept, revision))
+
+    def forget(self, scope: str, servers: Iterable[ServerName] | None = None) -> int:
+        names = None if servers is None else frozenset(servers)
+        return self._database.write(lambda connection: _forget(connection, scope, names))
+
+    def recall_era(self, connection: str) -> JSONObject | None:
+        query = "SELECT era FROM eras WHERE connection = ?"
+        row = self._database.read(lambda db: db.execute(query, (connection,)).fetchone())
+        return _era(row[0]) if row else None
+
+    def remember_era(self, connection: str, era: JSONObject | None) -> None:
+        text = None if era is None else json.dumps(era)
+        self._database.write(lambda db: _remember_era(db, connection, text))
+
+    def close(self) -> None:
+        self._database.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _WorldRows:
+    settings: str
+    revision: int
+    parts: list[tuple[int, str]]
+    tools: list[tuple[int, str | bytes, str | bytes, str, str]]
+
+    def world(self) -> World:
+        """What the rows say.
+
+        Raises:
+            LookupError, ValueError: If they are not of this version, or not whole.
+        """
+        settings = from_text(Settings, self.settings)
+        listed = {key: from_text(ServerPart, text) for key, text in self.parts}
+        entries = self._entries({key: part.server for key, part in listed.items()})
+        parts = (replace(part, entries=tuple(entries[key])) for key, part in listed.items())
+        return World(settings, Catalog.of(parts, revision=self.revision))
+
+    def _entries(self, servers: dict[int, ServerName]) -> defaultdict[int, list[Entry]]:
+        entries: defaultdict[int, list[Entry]] = defaultdict(list)
+        for key, raw_name, raw_upstream_name, source, verdict in self.tools:
+            name, upstream_name = ToolName(_str(raw_name)), _str(raw_upstream_name)
+            tool = Tool(servers[key], name, upstream_name, source, fingerprint(source))
+            entries[key].append(Entry(tool, _verdict(verdict)))
+        return entries
+
+
+def _world_rows(connection: sqlite3.Connection, scope: str) -> _WorldRows | None:
+    query = "SELECT id, settings, revision FROM scopes WHERE name = ?"
+    row = connection.execute(query, (_text(scope),)).fetchone()
+    if row is None:
+        return None
+    key, settings, revision = row
+    parts = connection.execute(
+        "SELECT id, part FROM servers WHERE scope = ? AND part IS NOT NULL", (key,)
+    )
+    tools = connection.execute(
+        """
+        SELECT server, name, upstream_name, source, verdict FROM tools
+        WHERE server IN (SELECT id FROM servers WHERE scope = ?) ORDER BY server, id
+        """,
+        (key,),
+    )
+    return _WorldRows(settings, revision, parts.fetchall(), tools.fetchall())
+
+
+def _save_settings(
+    connection: sqlite3.Connection, scope: str, settings: str, servers: list[ServerName]
+) -> None:
+    # Where nothing changed nothing is written: a start with the same file costs no disk.
+    connection.execute(
+        """
+        INSERT INTO scopes (name, settings, saved)
+        VALUES (?, ?, (SELECT coalesce(max(saved), 0) + 1 FROM scopes))
+        ON CONFLICT (name) DO UPDATE SET settings = excluded.settings, saved = excluded.saved
+        WHERE settings <> excluded.settings
+        """,
+        (_text(scope), settings),
+    )
+    connection.execute(
+        """
+        DELETE FROM scopes
+        WHERE id NOT IN (SELECT id FROM scopes ORDER BY saved DESC LIMIT ?)
+        """,
+        (_SCOPES_KEPT,),
+    )
+    key = _scope_key(connection, scope)
+    known = {name: server for server, name in _servers(connection, scope)}
+    gone = [(known[name],) for name in known.keys() - set(servers)]
+    new = [(key, _text(name)) for name in dict.fromkeys(servers) if name not in known]
+    connection.executemany("DELETE FROM servers WHERE id = ?", gone)
+    connection.executemany("INSERT INTO servers (scope, name) VALUES (?, ?)", new)
+
+
+def _save_parts(
+    connection: sqlite3.Connection, scope: str, parts: tuple[ServerPart, ...], revision: int
+) -> None:
+    known = {name: key for key, name in _servers(connection, scope)}
+    for part in parts:
+        if key := known.get(part.server):
+            _save_part(connection, key, part)
+    connection.execute(
+        """
+        UPDATE scopes SET revision = max(revision, ?), saved = (SELECT max(saved) + 1 FROM scopes)
+        WHERE name = ?
+        """,
+        (revision, _text(scope)),
+    )
+
+
+def _save_part(connection: sqlite3.Connection, key: int, part: ServerPart) -> None:
+    connection.execute("UPDATE servers SET part = ? WHERE id = ?", (to_text(part), key))
+    connection.execute("DELETE FROM tools WHERE server = ?", (key,))
+    connection.executemany(
+        "INSERT INTO tools (server, name, upstream_name, source, verdict) VALUES (?, ?, ?, ?, ?)",
+        (_tool_row(key, entry) for entry in part.entries),
+    )
+
+
+def _tool_row(key: int, entry: Entry) -> tuple[Any, ...]:
+    tool = entry.tool
+    names = (_text(tool.name), _text(tool.upstream_name))
+    return (key, *names, tool.source, _verdict_text(entry.verdict))
+
+
+def _forget(
+    connection: sqlite3.Connection, scope: str, servers: frozenset[ServerName] | None
+) -> int:
+    known = _servers(connection, scope)
+    keys = [(key,) for key, name in known if servers is None or name in servers]
+    connection.executemany("UPDATE servers SET part = NULL WHERE id = ?", keys)
+    return connection.executemany("DELETE FROM tools WHERE server = ?", keys).rowcount
+
+
+def _remember_era(connection: sqlite3.Connection, reached: str, era: str | None) -> None:
+    if era is None:
+        connection.execute("DELETE FROM eras WHERE connection = ?", (reached,))
+        return
+    connection.execute(
+        """
+        INSERT INTO eras (connection, era) VALUES (?, ?)
+        ON CONFLICT (connection) DO UPDATE SET era = excluded.era WHERE era <> excluded.era
+        """,
+        (reached, era),
+    )
+    connection.execute("DELETE FROM eras WHERE id <= (SELECT max(id) FROM eras) - ?", (_ERAS_KEPT,))
+
+
+def _scope_key(connection: sqlite3.Connection, scope: str) -> int:
+    [key] = connection.execute("SELECT id FROM scopes WHERE name = ?", (_text(scope),)).fetchone()
+    return int(key)
+
+
+def _servers(connection: sqlite3.Connection, scope: str) -> list[tuple[int, ServerName]]:
+    query = """
+        SELECT servers.id, servers.name FROM servers JOIN scopes ON scopes.id = servers.scope
+        WHERE scopes.name = ?
+        """
+    rows: Iterator[tuple[int, str | bytes]] = connection.execute(query, (_text(scope),))
+    return [(key, ServerName(_str(name))) for key, name in rows]
+
+
+def _era(text: str) -> JSONObject | None:
+    try:
+        era: JSONObject = json.loads(text)
+    except ValueError:
+        return None  # damaged; asking the server again mends it
+    return era
+
+
+# A catalog has few verdicts that differ, and thousands of tools that have them.
+@lru_cache(maxsize=1000)
+def _verdict(text: str) -> Verdict:
+    return from_text(Verdict, text)
+
+
+@lru_cache(maxsize=1000)
+def _verdict_text(verdict: Verdict) -> str:
+    return to_text(verdict)
+
+
+def _text(value: str) -> str | bytes:
+    """What SQLite can hold: a path or a stranger's name may have a lone surrogate, not UTF-8."""
+    if value.isascii():
+        return value
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return value.encode("utf-8", "surrogatepass")
+    return value
+
+
+def _str(value: str | bytes) -> str:
+    return value if isinstance(value, str) else value.decode("utf-8", "surrogatepass")

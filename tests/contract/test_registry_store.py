@@ -1,0 +1,256 @@
+"""What every registry back-end promises: one suite, run over all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from discovery_engine.catalog import DroppedTool, Failure
+from discovery_engine.config.settings import RemoteTransport, StdioTransport
+from discovery_engine.errors import Origin, Problem
+from discovery_engine.registry.codec import without_secrets
+from discovery_engine.registry.memory import MemoryStore
+from discovery_engine.registry.sqlite import open_store
+from discovery_engine.registry.store import Store, World
+from discovery_engine.rules.rule import Rule, Verdict
+from discovery_engine.tools import ServerName
+from tests.contract.worlds import worlds
+from tests.factories import make_catalog, make_entry, make_part, make_server, make_settings
+
+SCOPE = "/home/someone/discovery.yaml"
+
+OPENERS: dict[str, Callable[[Path], Store]] = {
+    "memory": lambda _: MemoryStore(),
+    "sqlite-rollback": lambda path: open_store(path, sqlite_version=(3, 40, 1)),
+    "sqlite-wal": lambda path: open_store(path, sqlite_version=(3, 51, 3)),
+}
+
+
+@pytest.fixture(params=OPENERS)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    with closing(OPENERS[request.param](tmp_path / "registry.db")) as opened:
+        yield opened
+
+
+def tools_of(store: Store, scope: str = SCOPE) -> list[str]:
+    world = store.load(scope)
+    return [str(entry.key) for entry in world.catalog] if world else []
+
+
+@pytest.mark.requirement("REG-1")
+def test_a_scope_that_was_never_saved_has_no_world(store: Store) -> None:
+    assert store.load(SCOPE) is None
+
+
+@pytest.mark.requirement("REG-1")
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(world=worlds(), scope=st.text(st.characters()))
+def test_a_world_comes_back_as_it_was_saved_without_its_secrets(
+    store: Store, world: World, scope: str
+) -> None:
+    store.forget(scope)
+    revision = world.catalog.revision + _revision_of(store, scope)
+
+    store.save_settings(scope, world.settings)
+    store.save_parts(scope, world.catalog.parts.values(), revision=revision)
+
+    loaded = store.load(scope)
+    assert loaded == World(
+        without_secrets(world.settings), replace(world.catalog, revision=revision)
+    )
+
+
+def _revision_of(store: Store, scope: str) -> int:
+    world = store.load(scope)
+    return world.catalog.revision if world else 0
+
+
+@pytest.mark.requirement("REG-1")
+def test_a_world_with_everything_in_it_comes_back(store: Store) -> None:
+    origin = Origin("/etc/discovery.yaml", 3, 5)
+    problem = Problem(origin, "servers.b.command", "is not text", "quote it")
+    rule = Rule(("get_*",), ("git*",), {"readOnlyHint": True}, ("prod",), True, ("safe",), origin)
+    remembered = make_settings(
+        make_server("a", transport=None, tags=("x",), prefix="a_", origin=origin),
+        make_server("b", transport=None, problem=problem),
+        tool_rules=(rule,),
+        server_rules=(rule,),
+        warnings=(problem,),
+    )
+    entries = (
+        make_entry("one", "a", prefix="a_", tags=["x"]),
+        make_entry("two", "a", enabled=False),
+    )
+    part = make_part(
+        "a",
+        *entries,
+        verdict=Verdict(enabled=True, tags=("x",), reason="rule", rule=0),
+        ttl=2.5,
+        failure=Failure("SERVER_CONNECTION_ERROR", "it is gone", "start it", 1001.5),
+        dropped=(DroppedTool("three", "no inputSchema"),),
+        instructions="be kind",
+        connection="c0ffee",
+    )
+
+    store.save_settings(SCOPE, remembered)
+    store.save_parts(SCOPE, [part], revision=7)
+
+    assert store.load(SCOPE) == World(remembered, make_catalog(part, revision=7))
+
+
+@pytest.mark.requirement("REG-2")
+def test_no_transport_and_no_excerpt_is_given_back(store: Store) -> None:
+    problem = Problem(Origin("f"), "p", "m", excerpt="token: hunter2")
+    transports = [
+        StdioTransport("run", ("--token=hunter2",), {"TOKEN": "hunter2"}),
+        RemoteTransport("https://example.org/?token=hunter2", {"Authorization": "hunter2"}),
+    ]
+    servers = [make_server(f"s{i}", transport=t) for i, t in enumerate(transports)]
+    servers.append(make_server("broken", transport=None, problem=problem))
+
+    store.save_settings(SCOPE, make_settings(*servers, warnings=(problem,)))
+
+    world = store.load(SCOPE)
+    assert world
+    assert "hunter2" not in repr(world)
+    assert [server.transport for server in world.settings.servers] == [None, None, None]
+
+
+@pytest.mark.requirement("REG-3")
+def test_saving_a_part_replaces_that_servers_tools_and_no_others(store: Store) -> None:
+    store.save_settings(SCOPE, make_settings("a", "b"))
+    store.save_parts(SCOPE, [make_part("a", "old", "kept"), make_part("b", "other")], revision=1)
+
+    store.save_parts(SCOPE, [make_part("a", "kept", "new")], revision=2)
+
+    assert tools_of(store) == ["a:kept", "a:new", "b:other"]
+
+
+@pytest.mark.requirement("REG-3")
+def test_a_part_without_tools_is_a_listing_all_the_same(store: Store) -> None:
+    store.save_settings(SCOPE, make_settings("a", "b"))
+
+    store.save_parts(SCOPE, [make_part("a", listed_at=5.0)], revision=1)
+
+    world = store.load(SCOPE)
+    assert world
+    assert dict(world.catalog.parts) == {"a": make_part("a", listed_at=5.0)}
+
+
+@pytest.mark.requirement("REG-4")
+def test_a_server_that_left_the_settings_takes_its_tools_along(store: Store) -> None:
+    store.save_settings(SCOPE, make_settings("a", "b"))
+    store.save_parts(SCOPE, [make_part("a", "x"), make_part("b", "y")], revision=1)
+
+    store.save_settings(SCOPE, make_settings("b"))
+    store.save_settings(SCOPE, make_settings("a", "b"))
+
+    assert tools_of(store) == ["b:y"]
+
+
+@pytest.mark.requirement("REG-4")
+def test_a_part_of_a_server_that_is_no_longer_named_is_passed_over(store: Store) -> None:
+    store.save_settings(SCOPE, make_settings("b"))
+
+    store.save_parts(SCOPE, [make_part("a", "x"), make_part("b", "y")], revision=1)
+
+    assert tools_of(store) == ["b:y"]
+
+
+@pytest.mark.requirement("REG-4")
+def test_parts_of_a_scope_without_settings_are_passed_over(store: Store) -> None:
+    store.save_parts(SCOPE, [make_part("a", "x")], revision=1)
+
+    assert store.load(SCOPE) is None
+
+
+def test_new_settings_leave_the_tools_of_servers_they_still_name(store: Store) -> None:
+    store.save_settings(SCOPE, make_settings("a"))
+    store.save_parts(SCOPE, [make_part("a", "x")], revision=3)
+
+    changed = make_settings(make_server("a", description="another"), "b")
+    store.save_settings(SCOPE, changed)
+
+    expected = World(without_secrets(changed), make_catalog(make_part("a", "x"), revision=3))
+    assert store.load(SCOPE) == expected
+
+
+def test_the_revision_never_falls(store: Store) -> None:
+    store.save_settings(SCOPE, make_settings("a"))
+    store.save_parts(SCOPE, [make_part("a", "x")], revision=9)
+
+    store.save_parts(SCOPE, [make_part("a", "y")], revision=4)
+
+    world = store.load(SCOPE)
+    assert world
+    assert world.catalog.revision == 9
+
+
+@pytest.mark.requirement("REG-5")
+def test_scopes_know_nothing_of_each_other(store: Store) -> None:
+    for scope, tool in (("one", "x"), ("two", "y")):
+        store.save_settings(scope, make_settings("a"))
+        store.save_parts(scope, [make_part("a", tool)], revision=1)
+
+    assert store.forget("one") == 1
+    assert tools_of(store, "one") == []
+    assert tools_of(store, "two") == ["a:y"]
+
+
+@pytest.mark.requirement("REG-6")
+def test_forgetting_a_server_drops_its_part_and_says_how_many_tools_went(store: Store) -> None:
+    store.save_settings(SCOPE, make_settings("a", "b"))
+    store.save_parts(SCOPE, [make_part("a", "x", "y"), make_part("b", "z")], revision=1)
+
+    assert store.forget(SCOPE, [ServerName("a"), ServerName("unknown")]) == 2
+    assert store.forget(SCOPE, [ServerName("a")]) == 0
+
+    world = store.load(SCOPE)
+    assert world
+    assert list(world.catalog.parts) == ["b"]
+
+
+@pytest.mark.requirement("REG-6")
+def test_forgetting_a_scope_keeps_its_settings(store: Store) -> None:
+    store.save_settings(SCOPE, make_settings("a", "b"))
+    store.save_parts(SCOPE, [make_part("a", "x", "y"), make_part("b", "z")], revision=1)
+
+    assert store.forget(SCOPE) == 3
+    assert store.forget("unknown") == 0
+
+    world = store.load(SCOPE)
+    assert world
+    assert [server.name for server in world.settings.servers] == ["a", "b"]
+    assert not world.catalog.parts
+
+
+@pytest.mark.requirement("REG-7")
+def test_an_era_is_remembered_until_it_is_forgotten(store: Store) -> None:
+    assert store.recall_era("c0ffee") is None
+
+    store.remember_era("c0ffee", {"era": "old"})
+    store.remember_era("c0ffee", {"era": "2026-07-28", "name": "caf\u00e9 \ud800"})
+    store.remember_era("beef", {})
+    assert store.recall_era("c0ffee") == {"era": "2026-07-28", "name": "caf\u00e9 \ud800"}
+    assert store.recall_era("beef") == {}
+
+    store.remember_era("c0ffee", None)
+    store.remember_era("never", None)
+    assert store.recall_era("c0ffee") is None
+
+
+def test_names_that_are_not_utf_8_are_kept_like_any_other(store: Store) -> None:
+    part = make_part("s\udc80", make_entry("t\udc80", "s\udc80"))
+    store.save_settings("/home/\udcff.yaml", make_settings(make_server("s\udc80")))
+
+    store.save_parts("/home/\udcff.yaml", [part], revision=1)
+
+    world = store.load("/home/\udcff.yaml")
+    assert world
+    assert world.catalog == make_catalog(part, revision=1)

@@ -1,0 +1,125 @@
+"""Any world that a registry may be asked to remember."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from discovery_engine.catalog import Catalog, DroppedTool, Entry, Failure, ServerPart
+from discovery_engine.config.settings import (
+    CacheSettings,
+    InputFile,
+    LogSettings,
+    RemoteTransport,
+    SearchSettings,
+    ServerSettings,
+    ServeSettings,
+    Settings,
+    Source,
+    StdioTransport,
+    Timeouts,
+    Weights,
+)
+from discovery_engine.errors import Origin, Problem
+from discovery_engine.registry.store import World
+from discovery_engine.rules.rule import Rule, Verdict
+from discovery_engine.tools import ServerName, Tool
+
+TEXT = st.text(max_size=8)
+NAME = st.text(st.characters(), min_size=1, max_size=6)  # whatever a stranger calls it
+SECONDS = st.floats(0, 1e9)
+TEXTS = st.lists(TEXT, max_size=3).map(tuple)
+MAPPING = st.dictionaries(TEXT, TEXT, max_size=2)
+
+ORIGINS = st.builds(Origin, TEXT, st.integers(0, 99), st.integers(0, 99))
+PROBLEMS = st.builds(Problem, ORIGINS, TEXT, TEXT, TEXT, TEXT)
+RULES = st.builds(
+    Rule,
+    patterns=TEXTS,
+    servers=TEXTS,
+    annotations=st.dictionaries(TEXT, st.booleans() | TEXT, max_size=2),
+    has_tags=TEXTS,
+    enabled=st.none() | st.booleans(),
+    tags=TEXTS,
+    origin=ORIGINS,
+)
+VERDICTS = st.builds(
+    Verdict,
+    st.booleans(),
+    TEXTS,
+    st.sampled_from(["default", "rule", "whitelist", "server"]),
+    st.none() | st.integers(0, 9),
+)
+TRANSPORTS = (
+    st.none()
+    | st.builds(StdioTransport, TEXT, TEXTS, MAPPING, st.none() | TEXT)
+    | st.builds(RemoteTransport, TEXT, MAPPING, st.sampled_from(["auto", "http", "sse"]))
+)
+
+
+def servers(name: str) -> st.SearchStrategy[ServerSettings]:
+    return st.builds(
+        ServerSettings,
+        name=st.just(ServerName(name)),
+        transport=TRANSPORTS,
+        description=TEXT,
+        enabled=st.booleans(),
+        prefix=TEXT,
+        tags=TEXTS,
+        timeouts=st.builds(Timeouts, SECONDS, SECONDS, SECONDS),
+        session=st.sampled_from(["shared", "per_client"]),
+        origin=ORIGINS,
+        source=TEXT,
+        problem=st.none() | PROBLEMS,
+    )
+
+
+def parts(server: str) -> st.SearchStrategy[ServerPart]:
+    return st.builds(
+        ServerPart,
+        server=st.just(ServerName(server)),
+        entries=st.lists(NAME, unique=True, max_size=4).flatmap(lambda n: entries(server, n)),
+        verdict=VERDICTS,
+        listed_at=st.none() | SECONDS,
+        ttl=st.none() | SECONDS,
+        failure=st.none() | st.builds(Failure, TEXT, TEXT, TEXT, SECONDS),
+        dropped=st.lists(st.builds(DroppedTool, NAME, TEXT), max_size=2).map(tuple),
+        instructions=TEXT,
+        connection=TEXT,
+    )
+
+
+def entries(server: str, names: list[str]) -> st.SearchStrategy[tuple[Entry, ...]]:
+    return st.tuples(*(entry(server, name) for name in sorted(names)))
+
+
+def entry(server: str, name: str) -> st.SearchStrategy[Entry]:
+    definitions = st.fixed_dictionaries({"name": st.just(name), "description": NAME})
+    tools = st.builds(lambda d: Tool.from_mcp(ServerName(server), d), definitions)
+    return st.builds(Entry, tools, VERDICTS)
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> World:
+    names = draw(st.lists(NAME, unique=True, max_size=4))
+    settings = st.builds(
+        Settings,
+        enabled=st.booleans(),
+        servers=st.tuples(*map(servers, names)),
+        server_rules=st.lists(RULES, max_size=2).map(tuple),
+        tool_rules=st.lists(RULES, max_size=2).map(tuple),
+        sources=st.lists(st.builds(Source, TEXT, st.none() | TEXT), max_size=2).map(tuple),
+        cache=st.builds(CacheSettings, st.booleans(), SECONDS),
+        search=st.builds(
+            SearchSettings, st.integers(1, 99), st.builds(Weights, SECONDS, SECONDS, SECONDS)
+        ),
+        server=st.builds(ServeSettings, st.integers(1, 99), SECONDS, st.integers(0, 999)),
+        log=st.builds(
+            LogSettings, st.sampled_from(["debug", "error"]), st.none() | TEXT, st.booleans()
+        ),
+        path=st.none() | TEXT,
+        inputs=st.lists(st.builds(InputFile, TEXT, st.none() | TEXT), max_size=2).map(tuple),
+        warnings=st.lists(PROBLEMS, max_size=2).map(tuple),
+    )
+    listed = [name for name in names if draw(st.booleans())]
+    catalog = Catalog.of(draw(st.tuples(*map(parts, listed))), revision=draw(st.integers(1, 99)))
+    return World(draw(settings), catalog)
