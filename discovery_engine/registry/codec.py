@@ -50,14 +50,11 @@ def _server_without_secrets(server: ServerSettings) -> ServerSettings:
 
 def to_text(value: Settings | ServerPart | Verdict) -> str:
     """JSON text of `value`; of a part without its entries."""
-    match value:
-        case Settings():
-            record = _encode(without_secrets(value))
-        case ServerPart():
-            record = _encode(replace(value, entries=()))
-        case Verdict():
-            record = _encode(value)
-    return json.dumps(record, separators=(",", ":"))
+    if isinstance(value, Settings):
+        value = without_secrets(value)
+    elif isinstance(value, ServerPart):
+        value = replace(value, entries=())
+    return json.dumps(_encode(value), separators=(",", ":"))
 
 
 def from_text(cls: type[T], text: str) -> T:

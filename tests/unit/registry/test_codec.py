@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from discovery_engine.catalog import ServerPart
+from discovery_engine.config.settings import Settings
+from discovery_engine.registry.codec import from_text, to_text
+from discovery_engine.rules.rule import Verdict
+from tests.factories import make_part, make_settings
+
+
+def test_defaults_take_no_room() -> None:
+    assert to_text(Settings()) == "{}"
+    assert json.loads(to_text(make_part("a", "x"))) == {"server": "a", "listed_at": 1000.0}
+
+
+def test_a_part_is_written_without_its_tools() -> None:
+    part = from_text(ServerPart, to_text(make_part("a", "x", ttl=3.0)))
+
+    assert part == make_part("a", ttl=3.0)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("", id="nothing"),
+        pytest.param('{"enabled"', id="torn"),
+        pytest.param("[]", id="a list"),
+        pytest.param('{"enabled": true, "colour": 1}', id="unknown field"),
+        pytest.param('{"tags": 3}', id="another type"),
+    ],
+)
+def test_what_is_not_understood_is_a_value_error(text: str) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - any of them will do
+        from_text(Verdict, text)
+
+
+def test_a_file_of_nested_values_of_another_type_is_a_value_error() -> None:
+    with pytest.raises(ValueError, match="Settings"):
+        from_text(Settings, '{"servers": [3]}')
+
+
+def test_settings_that_were_read_are_written_the_same() -> None:
+    text = to_text(make_settings("a", "b"))
+
+    assert to_text(from_text(Settings, text)) == text
+
+
+def test_a_remembered_world_is_read_with_the_standard_library_alone() -> None:
+    script = "import sys; import discovery_engine.registry.sqlite; print(*sys.modules)"
+
+    ran = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, check=True)
+
+    heavy = {"asyncio", "anyio", "cachetools", "mcp", "pydantic", "regex", "wcmatch", "yaml"}
+    assert not heavy & set(ran.stdout.decode().split())
