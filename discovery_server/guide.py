@@ -1,0 +1,202 @@
+"""What an agent can read about this server: instructions, the usage guide, the resources.
+
+The instructions name what is behind the gateway, so that an agent knows when to search. They
+come from the catalog of the moment, within the owner's cap.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from discovery_engine.errors import NotFoundError
+from discovery_engine.view import ServerStatus, ServerSummary, is_visible
+from discovery_server.rendering import (
+    ANSWER,
+    details_result,
+    fit,
+    notice_fields,
+    servers_result,
+    tools_result,
+)
+
+if TYPE_CHECKING:
+    from discovery_engine.tools import JSONObject
+    from discovery_engine.view import View
+
+PROMPT = "mcp-discovery-usage-guide"
+
+USAGE_GUIDE = """\
+# Using the tools behind this gateway
+
+Many tools of many MCP servers are reached through five. Work in three steps:
+
+1. Find: `search_tools` with what you want to do in a few words ("create an issue"). Each line of
+   the answer is `server:tool(arguments) - summary`; a `?` marks an argument that may be left out.
+2. Look: `get_tool_details` with `server:tool` gives each argument with its type. Skip this when
+   the line of the search said enough.
+3. Call: `execute_tool` with `tool` as `server:tool` and `arguments` as an object.
+
+`list_mcp_servers` shows which servers there are, `list_tools` what one of them offers: useful
+when you know the server and not the words.
+
+A line that begins with `Note:` says what an answer cannot speak for: a server that is down or
+still loading, or tools that the owner disabled. Do not take silence for absence.
+"""
+
+QUICK_REFERENCE = """\
+# Quick reference
+
+| call | gives |
+|---|---|
+| `list_mcp_servers {}` | the servers, how many tools each has, what is wrong with it if anything |
+| `search_tools {query, server?, limit?, tags?}` | tools that fit, the best first |
+| `list_tools {server, includeDisabled?}` | the tools of one server |
+| `get_tool_details {tool, server?}` | a tool's description and arguments |
+| `execute_tool {tool, server?, arguments?}` | the tool's own result |
+
+A tool is named `server:tool`, or by `server` and `tool` apart, or by `tool` alone where only one
+server has it.
+
+Resources: `discovery://servers/{server}/info`, `discovery://servers/{server}/tools`, and
+`discovery://servers/{server}/tools/{tool}` with the whole JSON Schema.
+"""
+
+TROUBLESHOOTING = """\
+# Troubleshooting
+
+An error begins with its code; the line below says what to do.
+
+| code | means | next step |
+|---|---|---|
+| TOOL_NOT_FOUND | no such tool | take one of the names offered, or search_tools |
+| TOOL_AMBIGUOUS | several servers have it | say `server:tool` |
+| SERVER_NOT_FOUND | no such server | list_mcp_servers |
+| TOOL_DISABLED, SERVER_DISABLED | the owner's rules forbid it | use another tool |
+| INVALID_ARGUMENTS | the arguments do not fit the schema | correct them by the signature given |
+| VALIDATION_ERROR | a meta-tool was called with wrong arguments | correct them |
+| SERVER_CONNECTION_ERROR | the server cannot be reached | try later, or tell the user |
+| SERVER_NEEDS_CONFIG, SERVER_NEEDS_AUTH | a value or a login is missing | tell the user |
+| TOOL_EXECUTION_TIMEOUT | it did not answer in time | check the effect, then decide |
+| TOOL_OUTCOME_UNKNOWN | the server went away meanwhile | check the effect before calling again |
+| TOOL_EXECUTION_ERROR | the server answered with an error | read its message |
+
+A result that is marked as an error and has no such code is the tool's own.
+"""
+
+DOCUMENTS = {
+    "discovery://docs/usage-guide": ("Usage guide", USAGE_GUIDE),
+    "discovery://docs/quick-reference": ("Quick reference", QUICK_REFERENCE),
+    "discovery://docs/troubleshooting": ("Troubleshooting", TROUBLESHOOTING),
+}
+"""Title and Markdown text of each fixed resource, by its address."""
+
+TEMPLATES = {
+    "discovery://servers/{server}/info": "What a server is for, and how it is",
+    "discovery://servers/{server}/tools": "A server's tools",
+    "discovery://servers/{server}/tools/{tool}": "A tool with its whole JSON Schema",
+}
+
+_SERVERS = "discovery://servers/"
+_EXAMPLES = 3  # tools named for a server, to show what kind of thing it does
+_DETAIL = ((160, _EXAMPLES), (80, _EXAMPLES), (80, 0), (40, 0), (0, 0))
+"""Characters of a server's description and tools named, the richest first."""
+
+
+class ResourceNotFoundError(NotFoundError):
+    code = "RESOURCE_NOT_FOUND"
+
+    def __init__(self, uri: str) -> None:
+        super().__init__(f"there is no resource {uri!r}", ())
+
+
+def instructions(view: View) -> str:
+    """What an agent is told when it connects, in at most `server.instructions_tokens`."""
+    cap = view.settings.server.instructions_tokens
+    servers = [s for s in view.servers() if s.status is not ServerStatus.DISABLED]
+    return fit(_instructions(view, servers), cap)
+
+
+def read(view: View, uri: str) -> tuple[str, str]:
+    """The media type and the text of a resource.
+
+    Raises:
+        DiscoveryError: If there is no such resource, or its tool may not be seen.
+    """
+    if uri in DOCUMENTS:
+        return "text/markdown", DOCUMENTS[uri][1]
+    answer = _about_servers(view, uri)
+    return "application/json", json.dumps(answer, ensure_ascii=False, indent=2)
+
+
+def _about_servers(view: View, uri: str) -> JSONObject:
+    match [unquote(step) for step in uri.removeprefix(_SERVERS).split("/")]:
+        case [name, "info"] if uri.startswith(_SERVERS):
+            return _info(view, name)
+        case [name, "tools"] if uri.startswith(_SERVERS):
+            return _fields(tools_result(view.list_tools(name), view))
+        case [name, "tools", tool] if uri.startswith(_SERVERS):
+            return _fields(details_result(view.details(name, tool)))
+        case _:
+            raise ResourceNotFoundError(uri)
+
+
+def _info(view: View, name: str) -> JSONObject:
+    server = view.server(name).name
+    [summary] = [s for s in view.servers() if s.name == server]
+    [fields] = _fields(servers_result([summary]))["servers"]
+    part = view.catalog.parts.get(server)
+    listed = view.list_tools(server, include_disabled=True)
+    return {
+        **fields,
+        "hint": summary.hint,
+        "isStale": summary.is_stale,
+        "instructions": part.instructions if part else "",
+        "notices": notice_fields(listed.notices),
+    }
+
+
+def _fields(result: JSONObject) -> JSONObject:
+    fields: JSONObject = result["_meta"][ANSWER]
+    return fields
+
+
+def _instructions(view: View, servers: Sequence[ServerSummary]) -> Iterator[str]:
+    if not servers:
+        yield "This gateway leads to MCP servers, but none is configured yet."
+        return
+    count = sum(server.enabled_count for server in servers)
+    opening = (
+        f"This gateway leads to {count or 'the'} tools of {len(servers)} MCP servers. "
+        "Whenever a task might need one of them, call search_tools with what you want to do; "
+        "then execute_tool with `server:tool` and its arguments. "
+        "get_tool_details explains a tool's arguments."
+    )
+    for length, examples in _DETAIL:
+        lines = [_line(view, server, length, examples) for server in servers]
+        yield "\n".join([opening, "Servers:", *lines])
+    yield from _names_only(opening, servers)
+
+
+def _names_only(opening: str, servers: Sequence[ServerSummary]) -> Iterator[str]:
+    """Ever fewer names, the largest servers kept the longest."""
+    largest = sorted(servers, key=lambda server: (-server.enabled_count, server.name))
+    kept = len(servers)
+    while kept := kept * 2 // 3:
+        names = sorted(server.name for server in largest[:kept])
+        yield f"{opening}\nServers: {', '.join(names)} and {len(servers) - kept} more."
+    yield opening
+
+
+def _line(view: View, server: ServerSummary, length: int, examples: int) -> str:
+    about = server.description[:length].strip()
+    if len(server.description) > length and about:
+        about = about.rsplit(" ", 1)[0] + "…"
+    part = view.catalog.parts.get(server.name)
+    names = [entry.tool.name for entry in part.entries if is_visible(entry)] if part else []
+    such_as = f"such as {', '.join(names[:examples])}" if names and examples else ""
+    told = "; ".join(filter(None, (about, such_as)))
+    count = f" ({server.enabled_count})" if server.enabled_count else ""
+    return f"- {server.name}{count}" + (f": {told}" if told else "")

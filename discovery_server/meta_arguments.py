@@ -1,0 +1,113 @@
+"""The arguments of a meta-tool, as a model gave them.
+
+Forgiving where the meaning is plain (`"5"` for 5, one tag for a list of one, an object as JSON
+text); otherwise it says what the tool takes. A word too many is a mistake, not a detail: it is
+most often an argument of the tool behind, put one level too high.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from discovery_engine.errors import DiscoveryError
+from discovery_engine.nearest import nearest
+from discovery_engine.tools import JSONObject, JSONValue
+
+
+class MetaArgumentsError(DiscoveryError):
+    """A meta-tool was called with arguments that it does not take."""
+
+    code = "VALIDATION_ERROR"
+
+    def __init__(self, mistake: str, signature: str) -> None:
+        super().__init__(mistake, hint=f"it takes {signature}")
+
+
+class MetaArguments:
+    def __init__(self, given: JSONObject, schema: JSONObject, tool: str) -> None:
+        """Raises `MetaArgumentsError` if something is given that `schema` does not name."""
+        self._given = given
+        self._properties: Mapping[str, JSONValue] = schema["properties"]
+        self._required = schema.get("required", [])
+        self._tool = tool
+        for name in given:
+            if name not in self._properties:
+                raise self._error(self._stranger(name))
+
+    def text(self, name: str) -> str:
+        """A required text."""
+        value = self.optional_text(name)
+        if value is None:
+            raise self._error(f"{name} is required")
+        return value
+
+    def optional_text(self, name: str) -> str | None:
+        """A text; None if it is missing or blank."""
+        value = self._given.get(name)
+        if value is None:
+            return None
+        if not isinstance(value, str):
+            raise self._error(f"{name} must be a string, not {json.dumps(value)[:40]}")
+        return value.strip() or None
+
+    def optional_count(self, name: str) -> int | None:
+        """A positive whole number."""
+        value = self._given.get(name)
+        if value is None:
+            return None
+        if isinstance(value, str) and value.strip().isdecimal():
+            value = int(value)
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise self._error(f"{name} must be a whole number from 1")
+        return value
+
+    def flag(self, name: str) -> bool:
+        """True or false; false if it is missing."""
+        value = self._given.get(name)
+        if isinstance(value, str) and value.lower() in ("true", "false"):
+            value = value.lower() == "true"
+        if value is None or isinstance(value, bool):
+            return bool(value)
+        raise self._error(f"{name} must be true or false")
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """A list of texts; one text is a list of one."""
+        value = self._given.get(name)
+        if value is None:
+            return ()
+        values = [value] if isinstance(value, str) else value
+        if not isinstance(values, list) or not all(isinstance(v, str) for v in values):
+            raise self._error(f"{name} must be a list of strings")
+        return tuple(values)
+
+    def mapping(self, name: str) -> JSONObject:
+        """An object; empty if it is missing."""
+        value = self._given.get(name)
+        if isinstance(value, str):
+            value = _parsed(value)
+        if value is None:
+            return {}
+        if not isinstance(value, dict):
+            raise self._error(f"{name} must be an object")
+        return value
+
+    def _stranger(self, name: str) -> str:
+        if "arguments" in self._properties:
+            return f"{name!r} is not an argument of {self._tool}; put it into `arguments`"
+        meant = nearest(name, self._properties)
+        did_you_mean = f"; did you mean {meant[0]!r}?" if meant else ""
+        return f"{name!r} is not an argument of {self._tool}{did_you_mean}"
+
+    def _error(self, mistake: str) -> MetaArgumentsError:
+        names = [f"{n}{'' if n in self._required else '?'}" for n in self._properties]
+        return MetaArgumentsError(mistake, f"{self._tool}({', '.join(names)})")
+
+
+def _parsed(text: str) -> JSONValue:
+    try:
+        return json.loads(text) if text.strip() else None
+    except ValueError:
+        return text

@@ -1,0 +1,216 @@
+"""The five tools that an agent always sees, and what they do.
+
+Their definitions never change, whatever servers come and go, so that a host can keep its prompt
+cache. Every answer is a result: an agent reads an error as it reads anything else.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import anyio
+
+from discovery_engine.errors import DiscoveryError, ServerDisabledError, ToolNotFoundError
+from discovery_engine.tools import JSONObject
+from discovery_engine.view import Notice, NoticeKind, ServerStatus
+from discovery_server.meta_arguments import MetaArguments
+from discovery_server.rendering import (
+    details_result,
+    error_result,
+    search_result,
+    servers_result,
+    tools_result,
+)
+
+if TYPE_CHECKING:
+    from discovery_engine.engine import Engine
+    from discovery_engine.view import View
+
+logger = logging.getLogger(__name__)
+
+_FIRST_PAINT = 3.0  # seconds an answer waits for servers of which nothing is known yet
+_MOST_HITS = 50  # of one search; more is a list, which list_tools gives
+
+OnProgress = Callable[[float, float | None, str | None], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who calls a meta-tool, as far as the transport tells."""
+
+    client: str | None = None
+    """Tells apart clients that are served at the same time; None if there is but one."""
+    on_progress: OnProgress | None = None
+
+
+Answer = Callable[["Engine", MetaArguments, Caller], Awaitable[JSONObject]]
+
+
+@dataclass(frozen=True, slots=True)
+class MetaTool:
+    name: str
+    description: str
+    properties: JSONObject
+    required: tuple[str, ...]
+    annotations: JSONObject
+    answer: Answer
+
+    @property
+    def input_schema(self) -> JSONObject:
+        schema: JSONObject = {"type": "object", "properties": self.properties}
+        return {**schema, "required": list(self.required)} if self.required else schema
+
+    @property
+    def definition(self) -> JSONObject:
+        """As `tools/list` has it."""
+        return {
+            "name": self.name,
+            "description": self.description,
+            "inputSchema": self.input_schema,
+            "annotations": self.annotations,
+        }
+
+
+async def call(engine: Engine, tool: MetaTool, arguments: JSONObject, caller: Caller) -> JSONObject:
+    """An answer, an upstream's own result, or an error that says what to do."""
+    try:
+        given = MetaArguments(arguments, tool.input_schema, tool.name)
+        return await tool.answer(engine, given, caller)
+    except ToolNotFoundError as error:
+        return error_result(error, _unspoken_for(engine.view, error.server))
+    except DiscoveryError as error:
+        return error_result(error)
+    except Exception:  # a fault of ours: the agent is told, and the next call is served
+        logger.exception("%s failed", tool.name)
+        return error_result(DiscoveryError("an internal error; the server's log has the details"))
+
+
+async def _list_mcp_servers(engine: Engine, _: MetaArguments, __: Caller) -> JSONObject:
+    return servers_result(engine.view.servers())
+
+
+async def _search_tools(engine: Engine, arguments: MetaArguments, _: Caller) -> JSONObject:
+    query = arguments.text("query")
+    server = arguments.optional_text("server")
+    limit = arguments.optional_count("limit")
+    tags = arguments.texts("tags")
+    await _first_paint(engine, server)
+    answer = engine.view.search(
+        query, server=server, tags=tags, limit=None if limit is None else min(limit, _MOST_HITS)
+    )
+    return search_result(answer)
+
+
+async def _list_tools(engine: Engine, arguments: MetaArguments, _: Caller) -> JSONObject:
+    server = arguments.text("server")
+    include_disabled = arguments.flag("includeDisabled")
+    await _first_paint(engine, server)
+    view = engine.view
+    return tools_result(view.list_tools(server, include_disabled=include_disabled), view)
+
+
+async def _get_tool_details(engine: Engine, arguments: MetaArguments, _: Caller) -> JSONObject:
+    server, tool = arguments.optional_text("server"), arguments.text("tool")
+    await _first_paint(engine, server)
+    return details_result(await engine.details(server, tool))
+
+
+async def _execute_tool(engine: Engine, arguments: MetaArguments, caller: Caller) -> JSONObject:
+    server, tool = arguments.optional_text("server"), arguments.text("tool")
+    given = arguments.mapping("arguments")
+    await _first_paint(engine, server)
+    return await engine.execute(
+        server, tool, given, on_progress=caller.on_progress, client=caller.client
+    )
+
+
+async def _first_paint(engine: Engine, server: str | None) -> None:
+    """Wait a moment for the servers in question, if nothing is known of any of them."""
+    view = engine.view
+    if server is None:
+        if not any(view.is_known(s.name) for s in view.settings.servers):
+            await engine.known(timeout=_FIRST_PAINT)
+    elif not view.is_known(view.server(server).name):
+        with anyio.move_on_after(_FIRST_PAINT):
+            try:
+                await engine.list_tools(server)
+            except ServerDisabledError:
+                return  # the answer says so itself
+
+
+def _unspoken_for(view: View, server: str | None) -> list[Notice]:
+    """The servers that might have the tool, and could not be asked."""
+    asked = [s for s in view.servers() if server in (None, s.name)]
+    silent = [s for s in asked if s.listed_at is None and s.status is not ServerStatus.DISABLED]
+    return [
+        Notice(NoticeKind.UNAVAILABLE, f"{s.name} ({s.status}): its tools are not known", s.name)
+        for s in silent
+    ]
+
+
+_TEXT: JSONObject = {"type": "string"}
+_READS: JSONObject = {"readOnlyHint": True, "openWorldHint": False}
+_TOOL: JSONObject = {"type": "string", "description": "Name, or server:name"}
+
+META_TOOLS: Mapping[str, MetaTool] = MappingProxyType(
+    {
+        tool.name: tool
+        for tool in (
+            MetaTool(
+                "list_mcp_servers",
+                "List the MCP servers behind this gateway: purpose, number of tools, status.",
+                {},
+                (),
+                _READS,
+                _list_mcp_servers,
+            ),
+            MetaTool(
+                "search_tools",
+                "Find tools of all MCP servers by what they do or by name, the best first. "
+                "Use it before you conclude that something cannot be done.",
+                {
+                    "query": {"type": "string", "description": "What to do, in a few words"},
+                    "server": {"type": "string", "description": "Only this server"},
+                    "limit": {"type": "integer", "minimum": 1},
+                    "tags": {"type": "array", "items": _TEXT, "description": "Only with all these"},
+                },
+                ("query",),
+                _READS,
+                _search_tools,
+            ),
+            MetaTool(
+                "list_tools",
+                "List the tools of one server.",
+                {"server": _TEXT, "includeDisabled": {"type": "boolean"}},
+                ("server",),
+                _READS,
+                _list_tools,
+            ),
+            MetaTool(
+                "get_tool_details",
+                "Describe a tool and its arguments. Read this before its first execute_tool.",
+                {"server": _TEXT, "tool": _TOOL},
+                ("tool",),
+                _READS,
+                _get_tool_details,
+            ),
+            MetaTool(
+                "execute_tool",
+                "Call a tool of a server and return its result.",
+                {
+                    "server": _TEXT,
+                    "tool": _TOOL,
+                    "arguments": {"type": "object", "description": "The tool's own arguments"},
+                },
+                ("tool",),
+                {"readOnlyHint": False, "destructiveHint": True, "openWorldHint": True},
+                _execute_tool,
+            ),
+        )
+    }
+)
+"""By name, in the order in which they are listed."""

@@ -1,0 +1,116 @@
+"""An engine without upstreams: it answers from a view that the test made."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from discovery_engine import arguments as tool_arguments
+from discovery_engine.catalog import Catalog, Entry, ServerPart
+from discovery_engine.config.settings import Settings
+from discovery_engine.errors import Origin
+from discovery_engine.rules.rule import Rule
+from discovery_engine.search.searcher import build_searcher
+from discovery_engine.tools import JSONObject
+from discovery_engine.view import ServerStatus, ToolList, View
+from tests.factories import make_catalog, make_entry, make_part, make_server, make_settings
+
+OnProgress = Callable[[float, float | None, str | None], Awaitable[None]]
+
+
+@dataclass
+class Call:
+    tool: str
+    arguments: JSONObject
+    client: str | None
+    on_progress: OnProgress | None
+
+
+@dataclass
+class FakeEngine:
+    view: View
+    result: JSONObject = field(default_factory=lambda: {"content": []})
+    execution: Callable[[Call], Awaitable[JSONObject]] | None = None
+    """What a call does instead of returning `result`."""
+    calls: list[Call] = field(default_factory=list)
+    waits: list[str] = field(default_factory=list)
+    learns: View | None = None
+    """The view once the servers have been asked."""
+
+    @property
+    def settings(self) -> Settings:
+        return self.view.settings
+
+    async def known(self, *, timeout: float) -> None:  # noqa: ASYNC109
+        self.waits.append("all")
+        self.view = self.learns or self.view
+
+    async def list_tools(self, server: str, *, include_disabled: bool = False) -> ToolList:
+        self.waits.append(server)
+        self.view = self.learns or self.view
+        return self.view.list_tools(server, include_disabled=include_disabled)
+
+    async def details(self, server: str | None, tool: str) -> Entry:
+        return self.view.details(server, tool)
+
+    async def execute(
+        self,
+        server: str | None,
+        tool: str,
+        arguments: JSONObject,
+        *,
+        on_progress: OnProgress | None = None,
+        client: str | None = None,
+    ) -> JSONObject:
+        entry = await self.details(server, tool)
+        tool_arguments.check(entry.tool, arguments)
+        call = Call(str(entry.key), arguments, client, on_progress)
+        self.calls.append(call)
+        return await self.execution(call) if self.execution else self.result
+
+
+DENIES = Rule(patterns=("delete_*",), enabled=False, origin=Origin("discovery.yaml", 7, 5))
+
+
+def make_view(
+    *parts: ServerPart, statuses: Mapping[Any, ServerStatus] | None = None, **settings: Any
+) -> View:
+    """A view of `parts`; each server is configured unless `servers` says which are."""
+    servers = settings.pop("servers", None) or [make_server(part.server) for part in parts]
+    rules = settings.pop("tool_rules", (DENIES,))
+    made = make_settings(*servers, tool_rules=rules, **settings)
+    catalog = make_catalog(*parts) if parts else Catalog()
+    searcher = build_searcher(catalog, made.search)
+    return View(made, catalog, searcher, statuses or {})
+
+
+def object_schema(required: tuple[str, ...] = (), **properties: Any) -> JSONObject:
+    return {"type": "object", "properties": properties, "required": list(required)}
+
+
+ISSUES = make_part(
+    "github",
+    make_entry(
+        "create_issue",
+        description="Create a new issue in a repository.",
+        tags=["write"],
+        inputSchema=object_schema(
+            ("title",),
+            title={"type": "string", "description": "Its title"},
+            labels={"type": "array", "items": {"type": "string"}},
+            state={"enum": ["open", "closed"], "default": "open"},
+        ),
+    ),
+    make_entry(
+        "list_issues",
+        description="List the issues of a repository.",
+        annotations={"readOnlyHint": True},
+    ),
+    make_entry("delete_repository", enabled=False, description="Delete a repository."),
+)
+CLOCK = make_part("time", make_entry("get_current_time", "time", description="Tell the time."))
+
+
+def make_engine(*parts: ServerPart, **fields: Any) -> FakeEngine:
+    return FakeEngine(make_view(*(parts or (ISSUES, CLOCK))), **fields)
