@@ -10,6 +10,7 @@ import logging
 import sqlite3
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -32,7 +33,9 @@ _ERAS_KEPT = 1000  # connections; the ones first met go first
 def open_store(
     path: str | Path, *, sqlite_version: tuple[int, ...] = sqlite3.sqlite_version_info
 ) -> SqliteStore:
-    """The registry at `path`, made with its folder if it is not there; the caller closes it.
+    """The registry at `path`, made with its folder if it is not there.
+
+    Close it, or use it in a `with` statement.
 
     Raises:
         RegistryError: If it cannot be opened, or a newer version of the program made it.
@@ -40,8 +43,8 @@ def open_store(
     return SqliteStore(Database(Path(path), sqlite_version=sqlite_version))
 
 
-class SqliteStore:
-    """Made by `open_store`."""
+class SqliteStore(AbstractContextManager["SqliteStore"]):
+    """Made by `open_store`; closed at the end of a `with` statement."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -85,6 +88,9 @@ class SqliteStore:
 
     def close(self) -> None:
         self._database.close()
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -41,7 +41,7 @@ def fill(store: SqliteStore, *tools: str) -> None:
 
 
 def filled(path: Path, version: tuple[int, ...] = ROLLBACK, tools: int = 3) -> Path:
-    with closing(open_store(path, sqlite_version=version)) as store:
+    with open_store(path, sqlite_version=version) as store:
         fill(store, *(f"tool_{i:04}" for i in range(tools)))
     return path
 
@@ -58,12 +58,21 @@ def mode(path: Path) -> int:
 # Whose it is
 
 
+@contextmanager
+def no_umask() -> Iterator[None]:
+    before = os.umask(0)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
 @pytest.mark.requirement("REG-8")
 @pytest.mark.skipif(os.name != "posix", reason="modes are a matter of POSIX")
 def test_the_file_its_side_files_and_its_folder_are_the_owners_alone(
     path: Path, sqlite_version: tuple[int, ...]
 ) -> None:
-    with closing(open_store(path, sqlite_version=sqlite_version)) as store:
+    with no_umask(), open_store(path, sqlite_version=sqlite_version) as store:
         fill(store, "x")
         modes = {found.name: mode(found) for found in path.parent.iterdir()}
 
@@ -90,7 +99,7 @@ def test_no_byte_of_a_transport_reaches_the_disk(
         StdioTransport("run", (secret,), {"TOKEN": secret}),
         RemoteTransport(f"https://example.org/{secret}", {"Authorization": secret}),
     ]
-    with closing(open_store(path, sqlite_version=sqlite_version)) as store:
+    with open_store(path, sqlite_version=sqlite_version) as store:
         for transport in transports:
             store.save_settings(SCOPE, make_settings(make_server("a", transport=transport)))
             store.save_parts(SCOPE, [make_part("a", "x")], revision=1)
@@ -123,14 +132,14 @@ def test_a_write_ahead_log_is_used_where_it_is_safe(
 def test_an_older_sqlite_takes_over_what_a_newer_one_left(path: Path) -> None:
     filled(path, WAL)
 
-    with closing(open_store(path, sqlite_version=ROLLBACK)) as store:
+    with open_store(path, sqlite_version=ROLLBACK) as store:
         assert tool_count(store) == 3
 
 
 def test_both_journals_share_a_file_that_is_open(path: Path) -> None:
-    with closing(open_store(path, sqlite_version=WAL)) as newer:
+    with open_store(path, sqlite_version=WAL) as newer:
         fill(newer, "x")
-        with closing(open_store(path, sqlite_version=ROLLBACK)) as older:
+        with open_store(path, sqlite_version=ROLLBACK) as older:
             fill(older, "x", "y")
 
         assert tool_count(newer) == 2
@@ -144,7 +153,7 @@ def test_an_empty_file_is_a_registry_that_knows_nothing(path: Path) -> None:
     path.parent.mkdir()
     path.touch()
 
-    with closing(open_store(path)) as store:
+    with open_store(path) as store:
         assert store.load(SCOPE) is None
         assert store.recovered is None
 
@@ -175,7 +184,7 @@ def test_a_damaged_file_is_set_aside_and_a_new_one_begun(
     damage(filled(path, tools=200))
     content = path.read_bytes()
 
-    with closing(open_store(path)) as store:
+    with open_store(path) as store:
         assert tool_count(store) is None
         fill(store, "x")
         assert tool_count(store) == 1
@@ -189,7 +198,7 @@ def test_a_damaged_file_is_set_aside_and_a_new_one_begun(
 def test_damage_that_a_write_finds_is_handled_the_same(path: Path) -> None:
     _overwrite_middle(filled(path, tools=200))
 
-    with closing(open_store(path)) as store:
+    with open_store(path) as store:
         fill(store, "x")
         assert tool_count(store) == 1
 
@@ -198,7 +207,7 @@ def test_damage_that_a_write_finds_is_handled_the_same(path: Path) -> None:
 def test_every_damaged_file_keeps_a_name_of_its_own(path: Path) -> None:
     for number in (1, 2, 3):
         _truncate(filled(path, tools=200))
-        with closing(open_store(path)) as store:
+        with open_store(path) as store:
             store.load(SCOPE)
             assert store.recovered == f"{path}.corrupt-{number}"
 
@@ -206,7 +215,7 @@ def test_every_damaged_file_keeps_a_name_of_its_own(path: Path) -> None:
 @pytest.mark.requirement("REG-10")
 def test_two_that_find_the_same_damage_set_it_aside_once(path: Path) -> None:
     filled(path, tools=200)
-    with closing(open_store(path)) as one, closing(open_store(path)) as other:
+    with open_store(path) as one, open_store(path) as other:
         _overwrite_middle(path)
 
         assert tool_count(one) is None
@@ -225,7 +234,7 @@ def test_flipped_pages_lead_to_an_answer_or_to_a_registry_error(path: Path, seed
     content[start : start + 512] = chance.randbytes(512)
     path.write_bytes(content)
 
-    with suppress(RegistryError), closing(open_store(path)) as store:
+    with suppress(RegistryError), open_store(path) as store:
         store.load(SCOPE)
         fill(store, "x")
         assert tool_count(store) == 1
@@ -236,7 +245,7 @@ def test_text_that_is_not_utf_8_counts_as_damage(path: Path) -> None:
         connection.execute("UPDATE tools SET source = CAST(x'ff' AS TEXT)")
         connection.commit()
 
-    with closing(open_store(path)) as store:
+    with open_store(path) as store:
         assert tool_count(store) is None
         assert store.recovered
 
@@ -259,7 +268,7 @@ def test_a_record_that_is_not_understood_is_as_if_nothing_were_remembered(
         connection.execute(change)
         connection.commit()
 
-    with closing(open_store(path)) as store:
+    with open_store(path) as store:
         assert store.load(SCOPE) is None
         fill(store, "x")
         assert tool_count(store) == 1
@@ -267,13 +276,13 @@ def test_a_record_that_is_not_understood_is_as_if_nothing_were_remembered(
 
 
 def test_an_era_that_is_not_understood_is_not_remembered(path: Path) -> None:
-    with closing(open_store(path)) as store:
+    with open_store(path) as store:
         store.remember_era("c0ffee", {"era": "old"})
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("UPDATE eras SET era = 'torn'")
         connection.commit()
 
-    with closing(open_store(path)) as store:
+    with open_store(path) as store:
         assert store.recall_era("c0ffee") is None
 
 
@@ -300,7 +309,7 @@ def test_a_place_that_cannot_be_used_is_a_registry_error(tmp_path: Path, place: 
 
 @pytest.mark.requirement("REG-12")
 def test_a_full_disk_is_a_registry_error_and_what_was_kept_stays(path: Path) -> None:
-    with closing(open_store(filled(path))) as store:
+    with open_store(filled(path)) as store:
         store._database._connection.execute("PRAGMA max_page_count = 1")
         many = [f"tool_{i}" for i in range(2000)]
 
@@ -315,7 +324,7 @@ def test_a_full_disk_is_a_registry_error_and_what_was_kept_stays(path: Path) -> 
 
 @pytest.mark.requirement("REG-12")
 def test_a_lock_that_is_held_too_long_is_a_registry_error(path: Path) -> None:
-    with closing(open_store(filled(path))) as store, closing(sqlite3.connect(path)) as other:
+    with open_store(filled(path)) as store, closing(sqlite3.connect(path)) as other:
         store._database._connection.execute("PRAGMA busy_timeout = 0")
         other.execute("BEGIN IMMEDIATE")
 
@@ -340,8 +349,9 @@ def test_a_store_that_is_closed_says_so(path: Path) -> None:
 # How much is kept
 
 
+@pytest.mark.requirement("REG-5")
 def test_the_scopes_least_lately_saved_make_room_for_new_ones(path: Path) -> None:
-    with closing(open_store(path)) as store:
+    with open_store(path) as store:
         for number in range(50):
             store.save_settings(str(number), make_settings("a"))
         store.save_parts("0", [make_part("a", "x")], revision=1)
@@ -353,7 +363,7 @@ def test_the_scopes_least_lately_saved_make_room_for_new_ones(path: Path) -> Non
 
 
 def test_the_eras_first_met_make_room_for_new_ones(path: Path) -> None:
-    with closing(open_store(path)) as store:
+    with open_store(path) as store:
         rows = [(f"c{i}", "{}") for i in range(1000)]
         insert = "INSERT INTO eras (connection, era) VALUES (?, ?)"
         store._database.write(lambda db: db.executemany(insert, rows))
@@ -365,7 +375,7 @@ def test_the_eras_first_met_make_room_for_new_ones(path: Path) -> None:
 
 
 def test_settings_and_eras_that_did_not_change_are_not_written_again(path: Path) -> None:
-    with closing(open_store(path)) as store:
+    with open_store(path) as store:
         fill(store, "x")
         store.remember_era("c0ffee", {"era": "old"})
         before = store._database._connection.total_changes
@@ -380,7 +390,7 @@ def test_settings_and_eras_that_did_not_change_are_not_written_again(path: Path)
 
 
 def test_threads_take_turns(path: Path) -> None:
-    with closing(open_store(path)) as store:
+    with open_store(path) as store:
         names = [f"s{i}" for i in range(4)]
         store.save_settings(SCOPE, make_settings(*names))
 
@@ -417,7 +427,7 @@ def test_what_was_acknowledged_survives_a_kill(path: Path, sqlite_version: tuple
             writer.kill()
             told += said(writer)
 
-        with closing(open_store(path, sqlite_version=sqlite_version)) as store:
+        with open_store(path, sqlite_version=sqlite_version) as store:
             world = store.load(SCOPE)
             assert store.recovered is None
             assert world
@@ -439,7 +449,7 @@ def test_processes_that_write_at_once_wait_for_each_other(
             writer.kill()
 
     assert [len(revisions) for revisions in told] == [10, 10]
-    with closing(open_store(path, sqlite_version=sqlite_version)) as store:
+    with open_store(path, sqlite_version=sqlite_version) as store:
         assert tool_count(store) == 20
         check = store._database.read(lambda db: db.execute("PRAGMA integrity_check").fetchall())
         assert check == [("ok",)]

@@ -144,7 +144,7 @@ def test_a_registry_of_every_released_version_still_loads(tmp_path: Path, golden
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript(golden.read_text(encoding="utf-8"))
 
-    with closing(open_store(path)) as store:
+    with open_store(path) as store:
         world = store.load("/home/someone/discovery.yaml")
 
     assert world
