@@ -1,0 +1,131 @@
+"""When a rule applies: its conditions, compiled, and what they are tried on.
+
+A condition picks out of many at once. Its answer keeps apart what matches and what a slow regular
+expression left open; `ruleset` says what comes of that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from discovery_engine.rules.names import Names, Positions
+from discovery_engine.rules.patterns import Pattern, PatternList
+from discovery_engine.rules.regexes import Selection, TimeLimit
+from discovery_engine.rules.rule import Rule
+from discovery_engine.tools import ServerName, Tool
+
+_ITSELF = frozenset({0})  # the position of a lone server
+_NOTHING = Selection(frozenset())
+
+
+@dataclass
+class Searches:
+    """Tries patterns on names, and notes which were too slow and on what name."""
+
+    limit: TimeLimit
+    cut_off: list[tuple[Pattern, str]] = field(default_factory=list)
+
+    def select(self, pattern: Pattern, names: Names) -> Selection:
+        selection = pattern.select(names, self.limit)
+        if selection.slow:
+            self.cut_off.append((pattern, names.texts[min(selection.slow)]))
+        return selection
+
+    def any(self, pattern: Pattern, names: Names) -> Selection:
+        """The lone server itself, if the pattern matches any of `names`."""
+        selection = self.select(pattern, names)
+        if selection.hits:
+            return Selection(_ITSELF)
+        return Selection(frozenset(), _ITSELF if selection.slow else frozenset())
+
+
+class ToolBatch:
+    """Some tools of one server, known by their positions."""
+
+    def __init__(self, tools: Sequence[Tool], searches: Searches) -> None:
+        self.tools = tools
+        self.names = Names([tool.name for tool in tools])
+        self._server = Names([tools[0].server] if tools else [])
+        self._searches = searches
+
+    def select(self, pattern: Pattern) -> Selection:
+        names = self._qualified if pattern.is_qualified else self.names
+        return self._searches.select(pattern, names)
+
+    def select_server(self, pattern: Pattern) -> Selection:
+        return self._searches.select(pattern, self._server)
+
+    @cached_property
+    def _qualified(self) -> Names:
+        return Names([str(tool.key) for tool in self.tools])
+
+
+class LoneServer:
+    """One server by its name and its own tags."""
+
+    def __init__(self, name: ServerName, tags: Sequence[str], searches: Searches) -> None:
+        self._name = Names([name])
+        self._tags = Names(tags)
+        self._searches = searches
+
+    def select(self, pattern: Pattern) -> Selection:
+        return self._searches.select(pattern, self._name)
+
+    def select_by_tag(self, pattern: Pattern) -> Selection:
+        return self._searches.any(pattern, self._tags)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCondition:
+    """What a rule of `toolRules` asks of a tool."""
+
+    patterns: PatternList
+    servers: PatternList
+    annotations: Mapping[str, bool | str]
+
+    @classmethod
+    def of(cls, rule: Rule) -> ToolCondition:
+        patterns, servers = PatternList.parse(rule.patterns), PatternList.parse(rule.servers)
+        return cls(patterns, servers, rule.annotations)
+
+    def select(self, batch: ToolBatch) -> Selection:
+        server = self.servers.select(_ITSELF, batch.select_server)
+        if not server.hits and not server.slow:
+            return _NOTHING
+        tools = self.patterns.select(batch.names.everything, batch.select)
+        if self.annotations:
+            tools = Selection(*(self._annotated(some, batch) for some in (tools.hits, tools.slow)))
+        return tools if server.hits else Selection(frozenset(), tools.hits | tools.slow)
+
+    def _annotated(self, positions: Positions, batch: ToolBatch) -> Positions:
+        return {at for at in positions if _says(batch.tools[at], self.annotations)}
+
+
+@dataclass(frozen=True, slots=True)
+class ServerCondition:
+    """What a rule of `serverRules` asks of a server."""
+
+    patterns: PatternList
+    tags: PatternList
+
+    @classmethod
+    def of(cls, rule: Rule) -> ServerCondition:
+        return cls(PatternList.parse(rule.patterns), PatternList.parse(rule.has_tags))
+
+    def select(self, server: LoneServer) -> Selection:
+        named = self.patterns.select(_ITSELF, server.select)
+        tagged = self.tags.select(_ITSELF, server.select_by_tag)
+        hits = named.hits & tagged.hits
+        possible = (named.hits | named.slow) & (tagged.hits | tagged.slow)
+        return Selection(hits, possible - hits)
+
+
+def _says(tool: Tool, expected: Mapping[str, bool | str]) -> bool:
+    """Whether the annotations state all that is expected; 1 is not true."""
+    stated = tool.annotations
+    return all(
+        type(stated.get(name)) is type(value) and stated[name] == value
+        for name, value in expected.items()
+    )

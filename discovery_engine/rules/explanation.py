@@ -1,0 +1,90 @@
+"""Why a verdict is what it is, for people: rule by rule, and in one sentence.
+
+Like `rule`, it loads no pattern library, so that a remembered verdict is explained at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from discovery_engine.rules.rule import Rule, Verdict
+
+Subject = Literal["tool", "server"]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one rule did."""
+
+    index: int
+    rule: Rule
+    matched: bool
+    decided: bool
+    too_slow: bool
+    """A pattern was cut off; the rule was then taken to match if it disables, else not."""
+    tags: tuple[str, ...]
+    """Those that this rule was the first to give."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    verdict: Verdict
+    steps: tuple[Step, ...]
+    """One for each rule, in order."""
+    sentence: str
+    """What `describe` says of the verdict."""
+
+    @property
+    def deciding(self) -> Step | None:
+        """The step that settled it; None if no rule did."""
+        return next((step for step in self.steps if step.decided), None)
+
+
+def describe(verdict: Verdict, rules: Sequence[Rule], *, subject: Subject = "tool") -> str:
+    """What settled a verdict, in a few words without a full stop.
+
+    For instance `rule 3 (discovery.yaml:12:5) disables tools matching '*delete*'`. `rules` are
+    those that the verdict was made with.
+    """
+    if verdict.rule is not None:
+        verb = "enables" if verdict.enabled else "disables"
+        return f"{rule_name(verdict.rule, rules)} {verb} {_scope(rules[verdict.rule], subject)}"
+    if verdict.reason == "server":
+        return "its server is disabled" if subject == "tool" else "its entry says enabled: false"
+    if verdict.reason == "whitelist":
+        enabling = next(index for index, rule in enumerate(rules) if rule.enabled)
+        return f"no rule enables it, and {rule_name(enabling, rules)} makes them a whitelist"
+    return "no rule disables it"
+
+
+def rule_name(index: int, rules: Sequence[Rule]) -> str:
+    """For instance `rule 3 (discovery.yaml:12:5)`; rules are counted from 1."""
+    origin = str(rules[index].origin)
+    return f"rule {index + 1} ({origin})" if origin else f"rule {index + 1}"
+
+
+def _scope(rule: Rule, subject: Subject) -> str:
+    conditions = list(_conditions(rule))
+    return " ".join([f"{subject}s" if conditions else f"all {subject}s", *conditions])
+
+
+def _conditions(rule: Rule) -> Iterator[str]:
+    if rule.patterns:
+        yield f"matching {_quoted(rule.patterns)}"
+    if rule.servers:
+        yield f"of servers matching {_quoted(rule.servers)}"
+    if rule.has_tags:
+        yield f"tagged {_quoted(rule.has_tags)}"
+    if rule.annotations:
+        stated = (f"{name}: {_yaml(value)}" for name, value in rule.annotations.items())
+        yield f"annotated {', '.join(stated)}"
+
+
+def _quoted(patterns: Sequence[str]) -> str:
+    return ", ".join(map(repr, patterns))
+
+
+def _yaml(value: bool | str) -> str:  # noqa: FBT001 - it is the value, not a switch
+    return str(value).lower() if isinstance(value, bool) else repr(value)

@@ -1,0 +1,128 @@
+"""Rules that do nothing: found by trying them on a catalog, and by comparing what they ask.
+
+A finding is advice. The rules hold as they are written; the owner may have meant something else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
+from typing import Literal, TypeAlias
+
+from discovery_engine.errors import Origin
+from discovery_engine.rules.explanation import rule_name
+from discovery_engine.rules.rule import Rule
+from discovery_engine.rules.ruleset import ToolRules
+from discovery_engine.tools import Tool, ToolKey
+
+_Matches: TypeAlias = list[frozenset[ToolKey]]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    kind: Literal["shadowed", "contradicts", "matches nothing"]
+    """`contradicts`: shadowed by earlier rules of which one says the opposite."""
+    rule: int
+    """The index of the rule that has no effect."""
+    origin: Origin
+    message: str
+    hint: str
+
+
+def findings(rules: Sequence[Rule], tools: Iterable[Tool]) -> tuple[Finding, ...]:
+    """At most one finding for each of `rules`, in their order.
+
+    `tools` are all that are known, in any order; without any, only the rules are compared.
+
+    Raises:
+        PatternError: If a pattern cannot be used.
+    """
+    matches = _matches(rules, tools)
+    found = (_finding(index, rules, matches) for index in range(len(rules)))
+    return tuple(finding for finding in found if finding)
+
+
+def _matches(rules: Sequence[Rule], tools: Iterable[Tool]) -> _Matches:
+    """For each rule, the tools that it matches."""
+    compiled = ToolRules(rules)
+    matches: list[set[ToolKey]] = [set() for _ in rules]
+    for _, group in groupby(sorted(tools, key=attrgetter("key")), key=attrgetter("server")):
+        batch = list(group)
+        for keys, positions in zip(matches, compiled.matches(batch), strict=True):
+            keys.update(batch[position].key for position in positions)
+    return [frozenset(keys) for keys in matches]
+
+
+def _finding(index: int, rules: Sequence[Rule], matches: _Matches) -> Finding | None:
+    name = rule_name(index, rules)
+    if any(matches) and not matches[index]:
+        return Finding(
+            "matches nothing",
+            index,
+            rules[index].origin,
+            f"{name} matches no tool of the catalog",
+            "check how it is spelled, and whether its server has been listed",
+        )
+    if broader := list(_broader(index, rules)):
+        return _shadowed(index, broader[:1], rules, f"{name} can never decide")
+    if deciding := _deciding_before(index, rules, matches):
+        return _shadowed(index, deciding, rules, f"{name} decides nothing in this catalog")
+    return None
+
+
+def _shadowed(index: int, earlier: Sequence[int], rules: Sequence[Rule], claim: str) -> Finding:
+    rule = rules[index]
+    opposed = any(rules[other].enabled is not rule.enabled for other in earlier)
+    names = " and ".join(rule_name(other, rules) for other in earlier)
+    if opposed:
+        hint = f"move it before {rule_name(earlier[0], rules)}, or remove it"
+    else:
+        hint = "leave out its `enabled`; its tags hold anyway" if rule.tags else "remove it"
+    return Finding(
+        "contradicts" if opposed else "shadowed",
+        index,
+        rule.origin,
+        f"{claim}: what it matches is decided by {names}" + (", the other way" if opposed else ""),
+        hint,
+    )
+
+
+def _deciding_before(index: int, rules: Sequence[Rule], matches: _Matches) -> list[int]:
+    """The earlier rules that decide all that a rule matches; none if it decides something."""
+    left = matches[index]
+    deciding = []
+    for other in range(index if rules[index].enabled is not None else 0):
+        if rules[other].enabled is not None and left & matches[other]:
+            deciding.append(other)
+            left -= matches[other]
+    return [] if left else deciding
+
+
+def _broader(index: int, rules: Sequence[Rule]) -> Iterator[int]:
+    """The earlier rules that decide all that a rule can match in any catalog."""
+    rule = rules[index]
+    for other in range(index if rule.enabled is not None else 0):
+        earlier = rules[other]
+        if (
+            earlier.enabled is not None
+            and _is_as_broad(earlier.patterns, rule.patterns)
+            and _is_as_broad(earlier.servers, rule.servers)
+            and earlier.annotations.items() <= rule.annotations.items()
+        ):
+            yield other
+
+
+def _is_as_broad(earlier: Sequence[str], later: Sequence[str]) -> bool:
+    """Whether a list matches all that another does, as far as their texts show it."""
+    positive, negated = _split(earlier)
+    later_positive, later_negated = _split(later)
+    matches_all = not positive or "*" in positive
+    covers = matches_all or bool(later_positive and later_positive <= positive)
+    return covers and negated <= later_negated
+
+
+def _split(patterns: Sequence[str]) -> tuple[set[str], set[str]]:
+    negated = {pattern for pattern in patterns if pattern.startswith("!")}
+    return set(patterns) - negated, negated

@@ -1,0 +1,123 @@
+"""One pattern of a rule, compiled, and lists of them.
+
+    github_*            a glob; case does not matter
+    {create,update}_*   a glob with alternatives
+    /^(list|get)_/i     a regular expression between slashes, with its flags; it is searched for
+    !*delete*           either of them behind a `!` matches what it does not match
+    github:get_*        with a `:`, tested against `server:tool` rather than the tool's name
+
+A `:` counts unless it is syntax: inside a class such as `[[:alpha:]]`, or in the head of a group
+such as `(?:` or `(?i:`.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+
+from discovery_engine.rules.globs import Glob
+from discovery_engine.rules.names import Names, Positions
+from discovery_engine.rules.regexes import Regex, Selection, TimeLimit
+
+_LONGEST = 1000  # characters
+# An escaped colon is left for the search that follows, for it is a colon.
+_SYNTAX = re.compile(
+    r"\\[pP]\{[^}]*\}|\\[^:]|\[[!^]?\]?(?:\\.|\[:\w+:\]|[^\]\\])*\]|\(\?[\w-]*:", re.DOTALL
+)
+
+
+class PatternError(ValueError):
+    """A pattern that cannot be compiled."""
+
+    def __init__(self, text: str, reason: str) -> None:
+        self.text = text
+        self.reason = reason
+        super().__init__(f"pattern {text!r} cannot be used: {reason}")
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    text: str
+    """As it was written."""
+    is_negated: bool
+    is_qualified: bool
+    """Of a tool, it reads `server:tool`."""
+    body: Glob | Regex
+    """What stands behind the `!`, if there is one."""
+
+    @classmethod
+    def parse(cls, text: str) -> Pattern:
+        """Compile a pattern.
+
+        Raises:
+            PatternError: If it is empty, too long, or wrong as a glob or a regular expression.
+        """
+        body = unicodedata.normalize("NFC", text).removeprefix("!")
+        try:
+            compiled = _compile(body)
+        except ValueError as exc:
+            raise PatternError(text, str(exc)) from exc
+        return cls(text, text.startswith("!"), ":" in _SYNTAX.sub("", body), compiled)
+
+    def select(self, names: Names, limit: TimeLimit) -> Selection:
+        """The names that the body matches; what the `!` makes of them is `PatternList`'s."""
+        if isinstance(self.body, Glob):
+            return Selection(self.body.select(names))
+        return self.body.select(names, limit)
+
+
+@dataclass(frozen=True, slots=True)
+class PatternList:
+    """It matches what no negated pattern matches and, if there are others, one of them does."""
+
+    positive: tuple[Pattern, ...]
+    negated: tuple[Pattern, ...]
+
+    @classmethod
+    def parse(cls, texts: Iterable[str]) -> PatternList:
+        """Compile a list.
+
+        Raises:
+            PatternError: For the first pattern that cannot be used.
+        """
+        patterns = [Pattern.parse(text) for text in texts]
+        return cls(
+            tuple(p for p in patterns if not p.is_negated),
+            tuple(p for p in patterns if p.is_negated),
+        )
+
+    def select(self, everything: Positions, select: Callable[[Pattern], Selection]) -> Selection:
+        """What of `everything` the list matches, where `select` knows it of each pattern."""
+        wanted = _any_of(map(select, self.positive)) if self.positive else Selection(everything)
+        if not self.negated:
+            return wanted
+        refused = _any_of(map(select, self.negated))
+        hits = wanted.hits - refused.hits - refused.slow
+        return Selection(hits, (wanted.hits | wanted.slow) - refused.hits - hits)
+
+
+def _compile(body: str) -> Glob | Regex:
+    if not body:
+        raise ValueError("it is empty")
+    if len(body) > _LONGEST:
+        raise ValueError(f"it is longer than {_LONGEST} characters")
+    if body.startswith("!"):
+        raise ValueError("it has more than one leading `!`")
+    if not body.startswith("/"):
+        return Glob.parse(body)
+    literal, slash, flags = body[1:].rpartition("/")
+    if not slash:
+        raise ValueError("a regular expression ends with `/` and its flags")
+    if not literal:
+        raise ValueError("the regular expression is empty")
+    return Regex.parse(literal, flags)
+
+
+def _any_of(selections: Iterable[Selection]) -> Selection:
+    found = list(selections)
+    hits = reduce(or_, (selection.hits for selection in found))
+    return Selection(hits, reduce(or_, (selection.slow for selection in found)) - hits)
