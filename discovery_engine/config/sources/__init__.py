@@ -1,0 +1,95 @@
+"""Servers from the files of other MCP clients, and from any file in one of their shapes.
+
+Where the files are and how they are written is one table, `clients.yaml`. Reading a source starts
+nothing, resolves nothing and widens nothing: a client's deny lists become rules, its approvals
+become tags.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from difflib import get_close_matches
+from pathlib import Path
+
+from discovery_engine.config.settings import Source
+from discovery_engine.config.sources.docker import read_gateway, read_toolkit
+from discovery_engine.config.sources.imported import ClientFile, Imported
+from discovery_engine.config.sources.places import Place, Places, layout_of
+from discovery_engine.config.sources.reader import Reading, read_entries
+from discovery_engine.config.sources.table import Client, load_table
+from discovery_engine.errors import Origin, Problem
+
+__all__ = ["SOURCE_TYPES", "ClientFile", "Imported", "client_files", "read_source"]
+
+SOURCE_TYPES: tuple[str, ...] = tuple(load_table().clients)
+"""What `sources: [{type: …}]` may say: a client's id, or `custom`."""
+
+
+def read_source(
+    source: Source, *, environ: Mapping[str, str], home: Path, cwd: Path, platform: str
+) -> Imported:
+    """The servers of a source; a source without a path is read from the client's own files.
+
+    A relative path starts at `cwd`; `platform` is that of `sys.platform`. Nothing is raised: what
+    cannot be read is in `warnings`.
+    """
+    client = load_table().clients.get(source.type)
+    if client is None:
+        return Imported(warnings=(_unknown(source),))
+    reading = Reading(client, Places(environ, home, cwd, layout_of(platform)))
+    if source.path is None:
+        _read_own_files(reading)
+    else:
+        path = reading.places.written(source.path)
+        _READERS[client.reader](reading, _named_file(client, path, cwd))
+    return reading.result()
+
+
+def client_files(
+    *, environ: Mapping[str, str], home: Path, cwd: Path, platform: str
+) -> tuple[ClientFile, ...]:
+    """The files of clients that are there, by their status alone: none of them is opened."""
+    places = Places(environ, home, cwd, layout_of(platform))
+    found = (
+        ClientFile(client.id, client.label, str(place.path), place.scope)
+        for client in load_table().clients.values()
+        if client.offered
+        for place in places.of(client)
+        if place.exists and place.spec.containers
+    )
+    return tuple(dict.fromkeys(found))
+
+
+def _read_own_files(reading: Reading) -> None:
+    places = list(reading.places.of(reading.client))
+    for place in places:
+        if not place.exists:
+            reading.miss(place.path)
+    there = [place for place in places if place.exists]
+    if any(place.spec.containers for place in there):
+        _READERS[reading.client.reader](reading, there)
+        return
+    label = reading.client.label
+    sought = dict.fromkeys(str(place.path) for place in places if place.spec.containers)
+    looked = f"looked for {', '.join(sought)}" if sought else "name one with `path`"
+    reading.warn(Origin(reading.client.id), "", f"no file of {label} was found; {looked}")
+
+
+def _named_file(client: Client, path: Path, cwd: Path) -> list[Place]:
+    """The file as each of the client's own might be: one file can hold several containers."""
+    specs = {spec.containers: spec for spec in client.files if spec.containers}
+    return [Place(path, replace(spec, scope="user"), cwd) for spec in specs.values()]
+
+
+def _unknown(source: Source) -> Problem:
+    near = get_close_matches(source.type, SOURCE_TYPES, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(SOURCE_TYPES)}"
+    return Problem(Origin(""), "sources", f"no such type of source: {source.type!r}", hint)
+
+
+_READERS: Mapping[str, Callable[[Reading, list[Place]], None]] = {
+    "entries": read_entries,
+    "docker_toolkit": read_toolkit,
+    "docker_gateway": read_gateway,
+}

@@ -1,0 +1,146 @@
+"""Docker's MCP Toolkit: one entry for its gateway, or one for each server that it runs.
+
+The toolkit spreads a server over four files: `registry.yaml` names what is enabled, the catalogue
+describes it, `config.yaml` holds its settings and `tools.yaml` its tools. Where the catalogue is
+missing, or the toolkit keeps its list in a database, the gateway stands for all servers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from discovery_engine.config.sources.dialects import escape
+from discovery_engine.config.sources.places import Place, is_file
+from discovery_engine.config.sources.reader import Reading
+from discovery_engine.tools import JSONObject, JSONValue
+
+_GATEWAY = {"command": "docker", "args": ["mcp", "gateway", "run"]}
+_GATEWAY_NAME = "MCP_DOCKER"  # what Docker calls it in the files of clients
+_RUN = ("run", "-i", "--rm", "--init")
+_TEMPLATE = re.compile(r"\{\{\s*([^{}|]+?)\s*((?:\|[^{}|]*)*)\}\}")
+
+
+def read_gateway(reading: Reading, places: list[Place]) -> None:
+    """The gateway as one server; whatever the toolkit's files hold, it knows them best."""
+    reader = reading.entry_reader(places[0], "")
+    reading.take(reader, places[0], _GATEWAY_NAME, _GATEWAY)
+
+
+def read_toolkit(reading: Reading, places: list[Place]) -> None:
+    """Each enabled server by itself; the gateway where their descriptions are not at hand."""
+    place = places[0]
+    folder = place.path.parent
+    catalog = _map(_sibling(reading, folder / "catalogs" / "docker-mcp.yaml"), "registry")
+    if place.path.suffix != ".yaml" or not catalog:
+        read_gateway(reading, places)
+        return
+    registry = _map(reading.document(place.path), "registry")
+    config = _sibling(reading, folder / "config.yaml")
+    tools = _map_of(_sibling(reading, folder / "tools.yaml"))
+    reader = reading.entry_reader(place, "registry")
+    for name, enabled in registry.items():
+        settings = {**_map(config, name), **_map(enabled, "config")}
+        entry = _entry(_map(catalog, name), name, settings)
+        if entry is None:
+            why = "Docker's catalogue does not say how to start it"
+            reading.skipped.append((str(name), why))
+            continue
+        reading.take(reader, place, name, {**entry, "tools": tools.get(name)})
+
+
+def _sibling(reading: Reading, path: Path) -> JSONValue:
+    if is_file(path):
+        return reading.document(path)
+    reading.miss(path)
+    return None
+
+
+def _entry(described: JSONObject, name: str, settings: JSONObject) -> JSONObject | None:
+    """A catalogue's description as the entry that starts the same server; None if it cannot."""
+    remote = _map(described, "remote")
+    about = {"description": described.get("description")}
+    if remote:
+        kind = remote.get("transport_type")
+        return {**about, "url": remote.get("url"), "type": kind, "headers": remote.get("headers")}
+    image = described.get("image")
+    if not isinstance(image, str) or image.startswith("-"):
+        return None
+    fill = _Filler(name, settings)
+    env = dict(_env(described, fill))
+    args = [*_RUN, *_limits(described), *(word for key in env for word in ("-e", key))]
+    for volume in fill.all(described.get("volumes")):
+        args += ["-v", volume]
+    args += [escape(image), *fill.all(described.get("command"))]
+    return {**about, "command": "docker", "args": args, "env": env}
+
+
+def _limits(described: JSONObject) -> Iterator[str]:
+    if described.get("disableNetwork") == "true":
+        yield from ("--network", "none")
+    if isinstance(user := described.get("user"), str):
+        yield from ("-u", escape(user))
+
+
+def _env(described: JSONObject, fill: _Filler) -> Iterator[tuple[str, str]]:
+    for secret in _maps(described.get("secrets")):
+        if isinstance(variable := secret.get("env"), str) and variable.isidentifier():
+            yield variable, f"${{{variable}}}"
+    for one in _maps(described.get("env")):
+        variable, values = one.get("name"), fill.all([one.get("value")])
+        if isinstance(variable, str) and variable.isidentifier() and values:
+            yield variable, " ".join(values)
+
+
+class _Filler:
+    """Fills `{{server.key|filter}}` with a server's settings."""
+
+    def __init__(self, server: str, settings: JSONObject) -> None:
+        self._prefix = f"{server}."
+        self._settings = settings
+
+    def all(self, texts: JSONValue) -> list[str]:
+        """Texts filled in; one that comes out empty is left out, one for a list is repeated."""
+        listed = texts if isinstance(texts, list) else []
+        filled = (self._each(text) for text in listed if isinstance(text, str))
+        return [text for some in filled for text in some if text]
+
+    def _each(self, text: str) -> list[str]:
+        values = [self._value(key) for key, _ in _TEMPLATE.findall(text)]
+        if any(value is None for value in values):
+            return []
+        if len(values) == 1 and isinstance(values[0], list):
+            rows = [[one] for one in values[0]]
+        else:
+            rows = [values]
+        return [self._filled(text, row) for row in rows]
+
+    def _filled(self, text: str, values: list[JSONValue]) -> str:
+        remaining = iter(values)
+        return escape(_TEMPLATE.sub(lambda m: _filtered(str(next(remaining)), m[2]), text))
+
+    def _value(self, key: str) -> JSONValue:
+        value: JSONValue = self._settings
+        path = key.removeprefix(self._prefix)
+        if path in self._settings:
+            return self._settings[path]
+        for step in path.split("."):
+            value = value.get(step) if isinstance(value, dict) else None
+        return value
+
+
+def _filtered(text: str, filters: str) -> str:
+    return f"{text}:{text}" if "volume" in filters.split("|") else text
+
+
+def _map(value: JSONValue, key: JSONValue) -> JSONObject:
+    return _map_of(_map_of(value).get(key))
+
+
+def _map_of(value: JSONValue) -> JSONObject:
+    return value if isinstance(value, dict) else {}
+
+
+def _maps(value: JSONValue) -> Iterator[JSONObject]:
+    yield from (one for one in (value if isinstance(value, list) else ()) if isinstance(one, dict))

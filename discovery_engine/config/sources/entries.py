@@ -1,0 +1,328 @@
+"""One entry of a client's file as a server of ours, with the rules that its tool lists make.
+
+An entry that cannot be used becomes a server with a `problem`, so that it is listed and explained;
+the entries beside it are not touched by it. Values never show in a problem.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from discovery_engine.config.settings import (
+    RemoteTransport,
+    ServerSettings,
+    StdioTransport,
+    Timeouts,
+)
+from discovery_engine.config.sources.dialects import Dialect
+from discovery_engine.config.sources.lists import allowed, approved, denied
+from discovery_engine.config.sources.table import Client, EntryShape, load_table
+from discovery_engine.errors import Origin, Problem
+from discovery_engine.rules.rule import Rule
+from discovery_engine.tools import JSONObject, JSONValue, ServerName
+
+_LONGEST_TOOL = 200  # characters
+_LONGEST_TIMEOUT = 86_400.0  # seconds; a day
+
+
+class EntryError(Exception):
+    """What is wrong with an entry; `path` leads to it from the entry."""
+
+    def __init__(self, path: str, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.path = path
+        self.message = message
+        self.hint = hint
+
+
+class NotForUsError(Exception):
+    """An entry that is fine where it stands, and no server that anyone else could start."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadEntry:
+    server: ServerSettings
+    rules: tuple[Rule, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What the owner should know, though the server can be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class EntryReader:
+    """Reads the entries of one container of one file."""
+
+    client: Client
+    origin: Origin
+    path: str
+    """The key path of the container."""
+    dialect: Dialect
+
+    def read(self, name: ServerName, value: JSONValue) -> ReadEntry:
+        """The server that an entry describes, whatever state the entry is in.
+
+        Raises:
+            NotForUsError: If the entry is none to import.
+        """
+        server = ServerSettings(name, None, origin=self.origin, source=self.client.id)
+        self.dialect.notes.clear()
+        try:
+            return self._read(server, _Fields(_unwrapped(value, self.client.entry)))
+        except EntryError as error:
+            keys = (self.path, name, error.path)
+            path = ".".join(key for key in keys if key)
+            problem = Problem(self.origin, path, error.message, error.hint)
+            return ReadEntry(replace(server, problem=problem))
+
+    def _read(self, server: ServerSettings, fields: _Fields) -> ReadEntry:
+        shape = self.client.entry
+        _refuse_foreign(fields, shape)
+        server = replace(
+            server,
+            transport=self._transport(fields),
+            description=fields.text(shape.description) or "",
+            enabled=_is_enabled(fields, shape),
+            timeouts=_timeouts(fields, shape),
+        )
+        rules = self._rules(server.name, fields)
+        unread = (why for key, why in shape.unread.items() if fields.get(key) is not None)
+        return ReadEntry(server, rules, (*self.dialect.notes, *unread))
+
+    def _transport(self, fields: _Fields) -> StdioTransport | RemoteTransport:
+        shape = self.client.entry
+        kind = _kind(fields, shape)
+        key = next((key for key in shape.url if fields.get(key) is not None), None)
+        has_command = fields.first(shape.command) is not None
+        if kind == "stdio" or (kind is None and has_command):
+            return self._stdio(fields)
+        if key is not None:
+            return self._remote(fields, key, kind or shape.url[key])
+        wanted = next(iter(shape.url)) if kind else f"{shape.command[0]} or {next(iter(shape.url))}"
+        raise EntryError("", f"it has no {wanted}")
+
+    def _stdio(self, fields: _Fields) -> StdioTransport:
+        shape = self.client.entry
+        command, args, env = _command(fields, shape)
+        names = {one: f"${{{one}}}" for one in _variable_names(fields, shape.env_names)}
+        own = {key: self._translate(value, in_env=True) for key, value in env.items()}
+        cwd = fields.text(shape.cwd)
+        return StdioTransport(
+            self._translate(command),
+            tuple(map(self._translate, args)),
+            names | own,
+            self._translate(cwd) if cwd else None,
+        )
+
+    def _remote(self, fields: _Fields, key: str, kind: Any) -> RemoteTransport:
+        shape = self.client.entry
+        url = fields.text((key,))
+        if not url:
+            raise EntryError(key, "must be an address")
+        headers = {k: self._translate(v) for k, v in fields.map(shape.headers).items()}
+        if token := fields.text(shape.bearer):
+            headers.setdefault("Authorization", f"Bearer {self._translate(token)}")
+        if variable := fields.text(shape.bearer_name):
+            headers["Authorization"] = f"Bearer ${{{_variable(variable, shape.bearer_name[0])}}}"
+        for header, variable in fields.map(shape.header_names).items():
+            headers[header] = f"${{{_variable(variable, shape.header_names[0])}}}"
+        return RemoteTransport(self._translate(url), headers, kind)
+
+    def _translate(self, text: str, *, in_env: bool = False) -> str:
+        return self.dialect.translate(text, in_env=in_env)
+
+    def _rules(self, server: ServerName, fields: _Fields) -> tuple[Rule, ...]:
+        shape, origin = self.client.entry, self.origin
+        rules = [denied(server, _tools(fields, (key,), shape) or (), origin) for key in shape.deny]
+        permitted = _tools(fields, shape.allow, shape)
+        if permitted or (permitted is not None and shape.empty_allow == "none"):
+            rules.append(allowed(server, permitted, origin))
+        trusted = ["*"] if any(map(fields.flag, shape.approve_all)) else []
+        for key in shape.approve:
+            trusted += _tools(fields, (key,), shape) or ()
+        rules.append(approved(server, trusted, self.client.id, origin))
+        return tuple(rule for rule in rules if rule is not None)
+
+
+class _Fields:
+    """An entry's values by key, checked for their type when they are asked for."""
+
+    def __init__(self, entry: JSONObject) -> None:
+        self._entry = entry
+
+    def get(self, key: str) -> JSONValue:
+        """The value of a key, whose dots go a level down; null is the same as no such key."""
+        value: JSONValue = self._entry
+        for step in key.split("."):
+            value = value.get(step) if isinstance(value, dict) else None
+        return value
+
+    def first(self, keys: Sequence[str]) -> tuple[str, JSONValue] | None:
+        found = ((key, self.get(key)) for key in keys)
+        return next(((key, value) for key, value in found if value is not None), None)
+
+    def text(self, keys: Sequence[str]) -> str | None:
+        found = self.first(keys)
+        return None if found is None else _text(found[1], found[0])
+
+    def texts(self, keys: Sequence[str]) -> list[str] | None:
+        found = self.first(keys)
+        return None if found is None else _texts(found[1], found[0])
+
+    def map(self, keys: Sequence[str]) -> dict[str, str]:
+        found = self.first(keys)
+        return {} if found is None else _map(found[1], found[0])
+
+    def flag(self, key: str) -> bool:
+        return self.get(key) in (True, "true", "True")
+
+
+def _text(value: JSONValue, path: str) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str | int | float):
+        text = str(value)
+        if "\0" not in text and text.encode(errors="replace").decode() == text:
+            return text
+        raise EntryError(path, "holds characters that no program can be given")
+    raise EntryError(path, "must be text")
+
+
+def _texts(value: JSONValue, path: str) -> list[str]:
+    if not isinstance(value, list):
+        raise EntryError(path, "must be a list of texts")
+    return [_text(one, f"{path}.{number}") for number, one in enumerate(value)]
+
+
+def _map(value: JSONValue, path: str) -> dict[str, str]:
+    if not isinstance(value, dict):
+        raise EntryError(path, "must be a map of texts")
+    return {
+        _text(key, path): _text(one, f"{path}.{key}")
+        for key, one in value.items()
+        if key is not None and one is not None
+    }
+
+
+def _unwrapped(entry: JSONValue, shape: EntryShape) -> JSONObject:
+    if not isinstance(entry, dict):
+        raise EntryError("", "must be a map that describes a server")
+    unwrapped: JSONObject = dict(entry)
+    for key in shape.unwrap:
+        if isinstance(inner := entry.get(key), dict):
+            unwrapped |= inner
+    return unwrapped
+
+
+def _refuse_foreign(fields: _Fields, shape: EntryShape) -> None:
+    for key, reasons in shape.skip.items():
+        value = fields.get(key)
+        if value is not None and isinstance(value, str):
+            reason = reasons.get(value, reasons.get("*"))
+            if reason:
+                raise NotForUsError(reason)
+
+
+def _kind(fields: _Fields, shape: EntryShape) -> str | None:
+    """The transport that the entry names; None if it names none."""
+    found = fields.first(shape.kind)
+    if found is None or isinstance(found[1], dict):
+        return None
+    key, word = found[0], _text(found[1], found[0])
+    kinds = load_table().kinds
+    kind = kinds.get(word.lower().replace("-", "").replace("_", ""))
+    if kind is None:
+        known = ", ".join(sorted({*kinds.values()} - {"auto"}))
+        raise EntryError(key, f"no such transport: {word[:40]!r}", f"known are {known}")
+    return kind
+
+
+def _command(fields: _Fields, shape: EntryShape) -> tuple[str, list[str], dict[str, str]]:
+    """Program, arguments, environment; some clients nest them under the command, or list them."""
+    found = fields.first(shape.command)
+    if found is None:
+        raise EntryError("", f"it has no {shape.command[0]}")
+    key, value = found
+    if isinstance(value, dict):
+        nested = _Fields(value)
+        command = nested.text(("path", "command")) or ""
+        args, env = nested.texts(("args",)) or [], nested.map(("env",))
+    elif isinstance(value, list):
+        command, *args = _texts(value, key) or [""]
+        env = {}
+    else:
+        command, args, env = _text(value, key), [], {}
+    if not command.strip():
+        raise EntryError(key, "must name a program")
+    return command, args + (fields.texts(shape.args) or []), env | fields.map(shape.env)
+
+
+def _variable_names(fields: _Fields, keys: Sequence[str]) -> list[str]:
+    """Names of variables, each a text or a map with a `name`."""
+    found = fields.first(keys)
+    if found is None:
+        return []
+    key, value = found
+    if not isinstance(value, list):
+        raise EntryError(key, "must be a list of names of variables")
+    names = [one.get("name") if isinstance(one, dict) else one for one in value]
+    return [_variable(_text(name, key), key) for name in names]
+
+
+def _variable(name: str, path: str) -> str:
+    if name.isascii() and name.isidentifier():
+        return name
+    raise EntryError(path, "must hold the name of a variable")
+
+
+def _is_enabled(fields: _Fields, shape: EntryShape) -> bool:
+    is_on = all(fields.get(key) not in (False, "false", "False") for key in shape.on)
+    return is_on and not any(map(fields.flag, shape.off))
+
+
+def _timeouts(fields: _Fields, shape: EntryShape) -> Timeouts:
+    """A timeout that is no positive number is not taken over."""
+    steps: dict[str, float] = {}
+    for step, keys in shape.timeouts.items():
+        for key, units in keys.items():
+            seconds = _seconds(fields.get(key), float(units))
+            if seconds is not None:
+                steps[step] = seconds
+    return Timeouts(**steps)
+
+
+def _seconds(value: JSONValue, units: float) -> float | None:
+    try:
+        seconds = float(value) / units
+    except (TypeError, ValueError, OverflowError):
+        return None
+    usable = not isinstance(value, bool) and math.isfinite(seconds) and seconds > 0
+    return min(seconds, _LONGEST_TIMEOUT) if usable else None
+
+
+def _tools(fields: _Fields, keys: Sequence[str], shape: EntryShape) -> list[str] | None:
+    found = fields.first(keys)
+    if found is None:
+        return None
+    key, value = found
+    names = _texts([value] if isinstance(value, str) else value, key)
+    if shape.call_syntax:
+        names = [name.partition("(")[0] for name in names]
+    if any(len(name) > _LONGEST_TOOL for name in names):
+        raise EntryError(key, f"the name of a tool has more than {_LONGEST_TOOL} characters")
+    return [name for name in names if name]
+
+
+def entries_of(container: JSONValue, shape: EntryShape) -> list[tuple[JSONValue, JSONValue]]:
+    """Names and entries of a map, or of a list whose items have a name."""
+    if isinstance(container, dict):
+        return list(container.items())
+    if isinstance(container, list):
+        return [(_item_name(item, shape, at), item) for at, item in enumerate(container, 1)]
+    return []
+
+
+def _item_name(item: JSONValue, shape: EntryShape, number: int) -> JSONValue:
+    named: Mapping[str, Any] = item if isinstance(item, dict) else {}
+    return next((named[key] for key in shape.name if key in named), f"server-{number}")

@@ -1,0 +1,201 @@
+"""Bytes of a client's file as plain values: maps, lists and text.
+
+Numbers and YAML's words stay text (`1.10`, `0123`, `no`), because what servers are given, they
+are given as text. Whatever the bytes are, the outcome is a value or `UnreadableError`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from typing import Any, Literal, TypeAlias, cast
+
+import json5
+import yaml
+
+from discovery_engine.tools import JSONValue
+
+Format: TypeAlias = Literal["json", "toml", "yaml", "any"]
+
+_SUFFIXES: dict[str, Format] = {
+    ".json": "json",
+    ".jsonc": "json",
+    ".json5": "json",
+    ".toml": "toml",
+    ".yaml": "yaml",
+    ".yml": "yaml",
+}
+_DEEPEST = 64
+_MOST_NODES = 500_000  # of YAML with its aliases written out
+_MOST_JSON5 = 65_536  # characters; the parser takes about six seconds for a million
+_COMMENT = re.compile(r'("(?:[^"\\]|\\.)*"?)|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
+_TRAILING_COMMA = re.compile(r'("(?:[^"\\]|\\.)*"?)|,(?=\s*[}\]])', re.DOTALL)
+_NOT_LINE_BREAK = re.compile(r"[^\n]")
+_TOML_PLACE = re.compile(r"\(at line (\d+), column (\d+)\)")
+
+
+class UnreadableError(Exception):
+    """The text is not of its format; `line` and `column` count from 1, 0 means unknown."""
+
+    def __init__(self, reason: str, line: int = 0, column: int = 0) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.line = line
+        self.column = column
+
+
+def format_of(suffix: str, otherwise: Format) -> Format:
+    """What the ending of a file's name says about its format."""
+    return _SUFFIXES.get(suffix.lower(), otherwise)
+
+
+def parse(data: bytes, kind: Format) -> JSONValue:
+    """The value that `data` spells; an empty file is an empty map.
+
+    Raises:
+        UnreadableError: If it spells none, is nested too deeply or grows too large.
+    """
+    text = _decoded(data)
+    if not text.strip():
+        return {}
+    if kind == "any":
+        return _of_any_format(text)
+    try:
+        return _PARSERS[kind](text)
+    except RecursionError:
+        raise UnreadableError("it is nested too deeply") from None
+
+
+def _decoded(data: bytes) -> str:
+    encoding = "utf-16" if data.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig"
+    try:
+        return data.decode(encoding)
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise UnreadableError(f"it is not {encoding[:6].upper()} text", line, 1) from None
+
+
+def _of_any_format(text: str) -> JSONValue:
+    """The first format that fits; JSON's complaint stands if the text begins like JSON."""
+    complaints: list[UnreadableError] = []
+    for kind in ("json", "toml", "yaml"):
+        try:
+            value = _PARSERS[kind](text)
+        except UnreadableError as error:
+            complaints.append(error)
+        except RecursionError:
+            complaints.append(UnreadableError("it is nested too deeply"))
+        else:
+            if isinstance(value, dict | list):
+                return value
+    if not complaints:
+        raise UnreadableError("it is neither a map nor a list", 1, 1)
+    raise complaints[0 if text.lstrip()[:1] == "{" else -1]
+
+
+def _json(text: str) -> JSONValue:
+    try:
+        return _plain_json(text)
+    except json.JSONDecodeError:
+        pass
+    try:
+        return _plain_json(_without_comments(text))
+    except json.JSONDecodeError as error:
+        if len(text) <= _MOST_JSON5:
+            return _json5(text, error)
+        raise UnreadableError(error.msg, error.lineno, error.colno) from None
+
+
+def _plain_json(text: str) -> JSONValue:
+    return json.loads(text, parse_int=str, parse_float=str)
+
+
+def _without_comments(text: str) -> str:
+    """The same text, blank where comments and trailing commas were, so that places hold."""
+    bare = _COMMENT.sub(_blank, text)
+    return _TRAILING_COMMA.sub(_blank, bare)
+
+
+def _blank(match: re.Match[str]) -> str:
+    return match[1] or _NOT_LINE_BREAK.sub(" ", match[0])
+
+
+def _json5(text: str, error: json.JSONDecodeError) -> JSONValue:
+    try:
+        return json5.loads(text, parse_int=_digits, parse_float=str)
+    except ValueError:
+        raise UnreadableError(error.msg, error.lineno, error.colno) from None
+
+
+def _digits(text: str, base: int = 10) -> str:
+    return text if base == 10 else str(int(text, base))  # noqa: PLR2004
+
+
+def _toml(text: str) -> JSONValue:
+    try:
+        return tomllib.loads(text, parse_float=str)
+    except ValueError as error:
+        place = _TOML_PLACE.search(str(error))
+        line, column = (int(place[1]), int(place[2])) if place else (0, 0)
+        raise UnreadableError(_TOML_PLACE.sub("", str(error)).strip(), line, column) from None
+
+
+_CLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _TextLoader(_CLoader):  # type: ignore[misc]
+    """Reads every scalar as text, but for null; knows no tags."""
+
+    yaml_implicit_resolvers = {
+        first: [("tag:yaml.org,2002:null", re.compile(r"^(?:~|null|Null|NULL|)$"))]
+        for first in ("~", "n", "N", "")
+    } | {"<": [("tag:yaml.org,2002:merge", re.compile(r"^<<$"))]}
+    yaml_constructors = {
+        f"tag:yaml.org,2002:{kind}": yaml.SafeLoader.yaml_constructors[f"tag:yaml.org,2002:{kind}"]
+        for kind in ("null", "str", "seq", "map")
+    } | {None: yaml.SafeLoader.yaml_constructors[None]}
+
+
+def _yaml(text: str) -> JSONValue:
+    try:
+        _refuse_bombs(text)
+        return yaml.load(text, _TextLoader)  # noqa: S506 - it builds text, lists and maps only
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line, column = (mark.line + 1, mark.column + 1) if mark else (0, 0)
+        raise UnreadableError(error.problem or "it is not YAML", line, column) from None
+    except yaml.YAMLError as error:
+        raise UnreadableError(str(error).partition("\n")[0]) from None
+
+
+def _refuse_bombs(text: str) -> None:
+    """Measure before building: the C parser has no guard against depth, and aliases multiply."""
+    sizes: dict[str, int] = {}
+    open_nodes: list[tuple[str, int]] = [("", 0)]
+    for event in yaml.parse(text, _TextLoader):
+        anchor, size = getattr(event, "anchor", None) or "", 1
+        if isinstance(event, yaml.CollectionStartEvent):
+            open_nodes.append((anchor, size))
+            if len(open_nodes) > _DEEPEST:
+                raise _refusal(event, "it is nested too deeply")
+            continue
+        if isinstance(event, yaml.CollectionEndEvent):
+            anchor, size = open_nodes.pop()
+        elif isinstance(event, yaml.AliasEvent):
+            if anchor not in sizes:
+                raise _refusal(event, f"alias {anchor!r} stands for nothing before it")
+            size = sizes[anchor]
+        sizes[anchor] = size
+        outer, total = open_nodes[-1]
+        open_nodes[-1] = (outer, total + size)
+        if total > _MOST_NODES:
+            raise _refusal(event, "its aliases make it too large")
+
+
+def _refusal(event: yaml.Event, reason: str) -> UnreadableError:
+    mark = cast("yaml.Mark", event.start_mark)
+    return UnreadableError(reason, mark.line + 1, mark.column + 1)
+
+
+_PARSERS = {"json": _json, "toml": _toml, "yaml": _yaml}

@@ -1,0 +1,110 @@
+"""Tool lists of clients as rules: what a client hides stays hidden, what it trusts is only noted.
+
+An allow list of one server must not turn all rules into a whitelist, so it is written the other
+way round: a rule for that server which disables every tool but the named ones.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
+
+from discovery_engine.errors import Origin
+from discovery_engine.rules.rule import Rule
+from discovery_engine.tools import JSONValue
+
+_SPECIAL = re.compile(r"[*?\[\]{}\\:!|]")
+_SPECIAL_IN_GLOB = re.compile(r"[\[\]{}\\!]")
+_EVERYTHING = "*"
+
+
+def literal(name: str) -> str:
+    """The pattern that matches `name` and nothing else.
+
+    A name with characters of the pattern language is written as a regular expression.
+    """
+    if not _SPECIAL.search(name) and not name.startswith("/"):
+        return name
+    body = re.sub(r"[^\w ]", lambda found: f"\\x{ord(found[0]):02x}", name, flags=re.ASCII)
+    return rf"/\A{body}\Z/"
+
+
+def allowed(server: str, names: Sequence[str], origin: Origin) -> Rule | None:
+    """The rule that leaves only `names` of a server's tools."""
+    if _EVERYTHING in names:
+        return None
+    patterns = tuple(f"!{literal(name)}" for name in names)
+    return Rule(patterns, (literal(server),), enabled=False, origin=origin)
+
+
+def denied(server: str, names: Sequence[str], origin: Origin) -> Rule | None:
+    """The rule that takes `names` away from a server's tools."""
+    if not names:
+        return None
+    return Rule(_patterns(names), (literal(server),), enabled=False, origin=origin)
+
+
+def approved(server: str, names: Sequence[str], client: str, origin: Origin) -> Rule | None:
+    """The rule that notes which tools a client runs without asking; it enables nothing."""
+    if not names:
+        return None
+    tags = (f"approved-in:{client}",)
+    return Rule(_patterns(names), (literal(server),), tags=tags, origin=origin)
+
+
+def _patterns(names: Sequence[str]) -> tuple[str, ...]:
+    """No pattern is every tool."""
+    return () if _EVERYTHING in names else tuple(map(literal, names))
+
+
+def switched(
+    servers: Iterable[str], switches: Mapping[str, JSONValue], origin: Origin
+) -> tuple[Rule, ...]:
+    """Rules of a map from globs over `server_tool` to false, true, or a word for one of them.
+
+    A longer glob is the more specific one, and makes an exception of a shorter one.
+    """
+    states = {glob: _is_off(value) for glob, value in switches.items() if _is_switch(value)}
+    rules = []
+    for server in servers:
+        for glob in (glob for glob, off in states.items() if off):
+            exceptions = [g for g, off in states.items() if not off and len(g) > len(glob)]
+            if (pattern := _tool_glob(server, glob)) is not None:
+                excepted = filter(None, (_tool_glob(server, g) for g in exceptions))
+                patterns = (pattern, *(f"!{one}" for one in excepted))
+                rules.append(Rule(patterns, (literal(server),), enabled=False, origin=origin))
+    return tuple(rules)
+
+
+def _is_switch(value: JSONValue) -> bool:
+    return value in (True, False, "true", "false", "allow", "ask", "deny")
+
+
+def _is_off(value: JSONValue) -> bool:
+    return value in (False, "false", "deny")
+
+
+def _tool_glob(server: str, glob: str) -> str | None:
+    """The part of a `server_tool` glob that is left for the server's tools; None if no part."""
+    prefix = re.sub(r"[^A-Za-z0-9_-]", "_", server) + "_"
+    if glob.startswith(prefix) and glob != prefix:
+        return _escaped(glob.removeprefix(prefix))
+    head, star, tail = glob.partition("*")
+    if not star or not fnmatchcase(prefix, re.sub(r"([\[])", "[[]", head) + "*"):
+        return None
+    return _escaped(f"*{tail}")
+
+
+def _escaped(glob: str) -> str:
+    return _SPECIAL_IN_GLOB.sub(r"\\\g<0>", glob)
+
+
+def by_server(references: Iterable[JSONValue]) -> dict[str, list[str]]:
+    """Tools by server of a list such as `["@git/status", "@time"]`; without a tool, all."""
+    tools: dict[str, list[str]] = {}
+    for reference in references:
+        if isinstance(reference, str) and reference.startswith("@"):
+            server, _, tool = reference[1:].partition("/")
+            tools.setdefault(server, []).append(tool or _EVERYTHING)
+    return tools

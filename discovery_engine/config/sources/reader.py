@@ -1,0 +1,225 @@
+"""The reading of one source, piece by piece: files, containers, entries, and lists of names.
+
+It starts nothing and resolves nothing. What cannot be read is a warning or a server with a
+problem, never an exception: one broken file must not take the rest of a configuration with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from pathlib import Path
+
+from discovery_engine.config.inputs import observe, read_input
+from discovery_engine.config.settings import InputFile, ServerSettings
+from discovery_engine.config.sources.dialects import Dialect
+from discovery_engine.config.sources.entries import EntryReader, NotForUsError, entries_of
+from discovery_engine.config.sources.formats import UnreadableError, format_of, parse
+from discovery_engine.config.sources.imported import Imported
+from discovery_engine.config.sources.lists import approved, by_server, switched
+from discovery_engine.config.sources.places import Place, Places
+from discovery_engine.config.sources.table import Client, Pointer, Scope, Switch
+from discovery_engine.errors import Origin, Problem
+from discovery_engine.rules.rule import Rule
+from discovery_engine.tools import JSONValue, ServerName
+
+_LONGEST_NAME = 128  # characters
+_BARE_MARKS = ("command", "cmd", "url", "serverUrl", "httpUrl")
+
+
+@dataclass
+class Reading:
+    """What has been found so far in one source."""
+
+    client: Client
+    places: Places
+    servers: dict[ServerName, tuple[ServerSettings, Scope]] = field(default_factory=dict)
+    rules: list[Rule] = field(default_factory=list)
+    inputs: dict[str, InputFile] = field(default_factory=dict)
+    warnings: list[Problem] = field(default_factory=list)
+    skipped: list[tuple[str, str]] = field(default_factory=list)
+    _documents: dict[Path, JSONValue] = field(default_factory=dict)
+
+    def result(self) -> Imported:
+        self._apply_lists()
+        return Imported(
+            tuple(server for server, _ in self.servers.values()),
+            tuple(self.rules),
+            tuple(self.inputs.values()),
+            tuple(self.warnings),
+            tuple(self.skipped),
+        )
+
+    def document(self, path: Path) -> JSONValue:
+        """What a file holds; None, and a warning, if it cannot be read."""
+        if path not in self._documents:
+            self._documents[path] = self._read(path)
+        return self._documents[path]
+
+    def _read(self, path: Path) -> JSONValue:
+        name = str(path)
+        try:
+            content, self.inputs[name] = read_input(name, limit=self.client.bytes)
+            return parse(content, format_of(path.suffix, self.client.format))
+        except UnreadableError as error:
+            origin = Origin(name, error.line, error.column)
+            self.warn(origin, "", f"it cannot be read: {error.reason}")
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
+            self.miss(path)
+            self.warn(Origin(name), "", f"it cannot be read: {reason}")
+        return None
+
+    def miss(self, path: Path) -> None:
+        """Remember a file that is not there, so that its appearance is noticed."""
+        name = str(path)
+        if "\0" not in name:
+            self.inputs.setdefault(name, observe(name))
+
+    def warn(self, origin: Origin, path: str, message: str) -> None:
+        self.warnings.append(Problem(origin, path, message))
+
+    def read_file(self, place: Place) -> bool:
+        """Take the servers of a file's first container; False if the file has no container."""
+        document = self.document(place.path)
+        if document is None:
+            return True
+        for pointer in place.spec.containers:
+            container = self._container(document, pointer)
+            if container is not None:
+                self._take_all(place, ".".join(pointer), container, document)
+                return True
+        return False
+
+    def _container(self, document: JSONValue, pointer: Pointer) -> JSONValue:
+        if pointer:
+            return _at(document, pointer, self.places.projects)
+        bare = {name: entry for name, entry in _items(document) if _looks_like_entry(entry)}
+        return bare or None
+
+    def _take_all(self, place: Place, path: str, container: JSONValue, document: JSONValue) -> None:
+        if not isinstance(container, dict | list):
+            self.warn(Origin(str(place.path)), path, "it must be a map or a list of servers")
+            return
+        reader = self.entry_reader(place, path, document)
+        for name, entry in entries_of(container, self.client.entry):
+            self.take(reader, place, name, entry)
+
+    def entry_reader(self, place: Place, path: str, document: JSONValue = None) -> EntryReader:
+        client = self.client
+        names = {
+            "home": str(self.places.home),
+            "project": str(place.project),
+            "project_name": place.project.name,
+            "separator": "\\" if self.places.layout == "windows" else "/",
+        }
+        known = {variable: value.format(**names) for variable, value in client.known.items()}
+        dialect = Dialect(
+            client.label, client.variables, known, place.path.parent, _prompts(document)
+        )
+        return EntryReader(client, Origin(str(place.path)), path, dialect)
+
+    def take(self, reader: EntryReader, place: Place, name: JSONValue, entry: JSONValue) -> None:
+        """Take one entry, unless it has no usable name or one that a stronger file has given."""
+        shown = str(name)[:_LONGEST_NAME]
+        if not _is_name(name):
+            self.skipped.append((shown, "its name cannot be used"))
+            return
+        if name in self.servers:
+            first = self.servers[name][0].origin.file
+            self.skipped.append((shown, f"the one in {first} counts"))
+            return
+        try:
+            read = reader.read(ServerName(name), entry)
+        except NotForUsError as reason:
+            self.skipped.append((shown, str(reason)))
+            return
+        self.servers[read.server.name] = (read.server, place.scope)
+        self.rules += read.rules
+        for note in read.notes:
+            self.warn(reader.origin, f"{reader.path}.{name}".lstrip("."), note)
+
+    def _apply_lists(self) -> None:
+        """Follow what the files say about servers and tools beside the entries themselves."""
+        for path, document in self._documents.items():
+            origin = Origin(str(path))
+            for switch in self.client.switches:
+                self._switch(switch, _at(document, switch.at, self.places.projects))
+            for pointer in self.client.tool_switches:
+                switches = dict(_items(_at(document, pointer)))
+                self.rules += switched(self.servers, switches, origin)
+            for pointer in self.client.approved_tools:
+                self._note_approved(_at(document, pointer), origin)
+
+    def _switch(self, switch: Switch, names: JSONValue) -> None:
+        if not isinstance(names, list):
+            return
+        for name, (server, scope) in self.servers.items():
+            is_meant = switch.scope in (None, scope)
+            if is_meant and (name in names) == (switch.means == "disabled"):
+                self.servers[name] = (replace(server, enabled=False), scope)
+
+    def _note_approved(self, references: JSONValue, origin: Origin) -> None:
+        tools = by_server(references if isinstance(references, list) else ())
+        rules = (
+            approved(server, names, self.client.id, origin)
+            for server, names in tools.items()
+            if server in self.servers
+        )
+        self.rules += filter(None, rules)
+
+
+def read_entries(reading: Reading, places: Sequence[Place]) -> None:
+    """Take the servers of every file, the strongest first."""
+    found = [reading.read_file(place) for place in places]
+    if not any(found):
+        places = [place for place in places if place.spec.containers]
+        pointers = dict.fromkeys(chain.from_iterable(place.spec.containers for place in places))
+        sought = ", ".join(".".join(pointer) for pointer in pointers if pointer)
+        reading.warn(Origin(str(places[0].path)), "", f"it has no servers; looked for {sought}")
+
+
+def _at(document: JSONValue, pointer: Pointer, projects: Iterable[Path] = ()) -> JSONValue:
+    """The value that a pointer leads to; `{project}` is the nearest project that is a key."""
+    for step in pointer:
+        if not isinstance(document, dict):
+            return None
+        keys = _project_keys(projects) if step == "{project}" else (step,)
+        document = next((document[key] for key in keys if key in document), None)
+    return document
+
+
+def _project_keys(projects: Iterable[Path]) -> Iterator[str]:
+    for project in projects:
+        yield str(project)
+        yield project.as_posix()
+
+
+def _items(value: JSONValue) -> Iterable[tuple[JSONValue, JSONValue]]:
+    return value.items() if isinstance(value, dict) else ()
+
+
+def _looks_like_entry(value: JSONValue) -> bool:
+    return isinstance(value, dict) and any(isinstance(value.get(key), str) for key in _BARE_MARKS)
+
+
+def _is_name(name: JSONValue) -> bool:
+    """Whether it can stand in `server:tool`, in a rule, and on a screen."""
+    return (
+        isinstance(name, str)
+        and 0 < len(name) <= _LONGEST_NAME
+        and name.isprintable()
+        and name == name.strip()
+        and ":" not in name
+    )
+
+
+def _prompts(document: JSONValue) -> dict[str, str]:
+    """What the inputs of a file ask for, by their ids."""
+    inputs = document.get("inputs") if isinstance(document, dict) else None
+    return {
+        str(one.get("id")): str(one.get("description", ""))
+        for one in (inputs if isinstance(inputs, list) else ())
+        if isinstance(one, dict)
+    }

@@ -1,0 +1,150 @@
+"""The table of clients, read from `clients.yaml`: where each keeps its servers, and how.
+
+What sets a client apart is a row of that table; code here and around it knows no client by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any, Literal, TypeAlias
+
+from discovery_engine.config.sources.formats import Format, parse
+
+Layout: TypeAlias = Literal["linux", "darwin", "windows"]
+Scope: TypeAlias = Literal["user", "project", "managed"]
+Pointer: TypeAlias = tuple[str, ...]
+"""Keys that lead down into a file."""
+
+_LAYOUTS: tuple[Layout, ...] = ("linux", "darwin", "windows")
+
+
+@dataclass(frozen=True, slots=True)
+class FileSpec:
+    scope: Scope
+    paths: Mapping[Layout, tuple[str, ...]]
+    """Alternatives: the first that exists counts."""
+    containers: tuple[Pointer, ...]
+    """Empty for a file that only holds switches."""
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """A list of server names that allows only those, or disables them."""
+
+    at: Pointer
+    means: Literal["allowed", "disabled"]
+    scope: Scope | None
+    """Only the servers of this scope are meant; None is all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class EntryShape:
+    """Which keys of an entry say what; `clients.yaml` explains each."""
+
+    name: tuple[str, ...]
+    command: tuple[str, ...]
+    args: tuple[str, ...]
+    env: tuple[str, ...]
+    cwd: tuple[str, ...]
+    url: Mapping[str, Literal["auto", "http"]]
+    headers: tuple[str, ...]
+    kind: tuple[str, ...]
+    description: tuple[str, ...]
+    unwrap: tuple[str, ...]
+    env_names: tuple[str, ...]
+    header_names: tuple[str, ...]
+    bearer: tuple[str, ...]
+    bearer_name: tuple[str, ...]
+    on: tuple[str, ...]
+    off: tuple[str, ...]
+    timeouts: Mapping[Literal["connect", "list", "call"], Mapping[str, str]]
+    allow: tuple[str, ...]
+    deny: tuple[str, ...]
+    empty_allow: Literal["none", "all"]
+    call_syntax: bool
+    approve: tuple[str, ...]
+    approve_all: tuple[str, ...]
+    skip: Mapping[str, Mapping[str, str]]
+    unread: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    id: str
+    label: str
+    last_checked: str
+    """Year and month."""
+    files: tuple[FileSpec, ...]
+    format: Format
+    variables: tuple[str, ...]
+    known: Mapping[str, str]
+    entry: EntryShape
+    switches: tuple[Switch, ...]
+    tool_switches: tuple[Pointer, ...]
+    approved_tools: tuple[Pointer, ...]
+    bytes: int
+    reader: str
+    offered: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    clients: Mapping[str, Client]
+    roots: Mapping[str, Mapping[str, str]]
+    kinds: Mapping[str, str]
+
+
+@cache
+def load_table() -> Table:
+    """The packaged table, parsed once."""
+    document = parse(files(__package__).joinpath("clients.yaml").read_bytes(), "yaml")
+    defaults = document["defaults"]
+    clients = tuple(_client(_merged(defaults, row)) for row in document["clients"])
+    return Table({client.id: client for client in clients}, document["roots"], document["kinds"])
+
+
+def _merged(defaults: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
+    entry = {**defaults["entry"], **row.get("entry", {})}
+    entry["unread"] = {**defaults["entry"]["unread"], **entry["unread"]}
+    return {**defaults, **row, "entry": entry}
+
+
+def _client(row: dict[str, Any]) -> Client:
+    row["files"] = tuple(_file(spec, row["containers"]) for spec in row["files"])
+    del row["containers"]
+    row["entry"] = _entry(row["entry"])
+    row["switches"] = tuple(
+        Switch(tuple(one["at"]), one["means"], one.get("scope")) for one in row["switches"]
+    )
+    row["tool_switches"] = _pointers(row["tool_switches"])
+    row["approved_tools"] = _pointers(row["approved_tools"])
+    row["variables"] = tuple(row["variables"])
+    row["bytes"] = int(row["bytes"])
+    row["offered"] = row["offered"] == "true"
+    return Client(**row)
+
+
+def _file(spec: Mapping[str, Any], containers: list[list[str]]) -> FileSpec:
+    path = spec["path"]
+    by_layout = path if isinstance(path, dict) else dict.fromkeys(_LAYOUTS, path)
+    alternatives = {layout: _alternatives(one) for layout, one in by_layout.items()}
+    return FileSpec(spec["scope"], alternatives, _pointers(spec.get("containers", containers)))
+
+
+def _alternatives(path: str | list[str]) -> tuple[str, ...]:
+    return (path,) if isinstance(path, str) else tuple(path)
+
+
+def _entry(keys: Mapping[str, Any]) -> EntryShape:
+    shape: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in keys.items()
+    }
+    shape["call_syntax"] = keys["call_syntax"] == "true"
+    return EntryShape(**shape)
+
+
+def _pointers(value: list[list[str]]) -> tuple[Pointer, ...]:
+    return tuple(tuple(keys) for keys in value)
