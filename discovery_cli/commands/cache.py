@@ -1,0 +1,89 @@
+"""`discovery cache`: what is remembered between runs."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import click
+
+from discovery_cli.groups import Group
+from discovery_cli.invocation import Invocation
+from discovery_cli.options import complete_server, pass_invocation
+from discovery_cli.output import Cell, Output, ago, counted
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from discovery_engine.catalog import ServerPart
+    from discovery_engine.tools import JSONObject
+    from discovery_engine.view import View
+
+
+@click.group("cache", cls=Group)
+def command() -> None:
+    """Look at what is remembered, or forget it."""
+
+
+@command.command("info")
+@pass_invocation
+def info(invocation: Invocation) -> None:
+    """Show what is remembered of each server, and for how long."""
+    from discovery_engine.remembered import registry_path
+
+    output = invocation.output
+    view = invocation.known()
+    path = registry_path(invocation.data_dir, os.environ)
+    now = invocation.clock()
+    if output.as_json:
+        output.answer(_form(view, path, now))
+        return
+    output.table([_row(output, part, now) for part in view.catalog.parts.values()])
+    output.say(f"{counted(len(view.catalog), 'tool')} in {path} ({_size(path) / 1000:.0f} kB)")
+
+
+@command.command("clear")
+@click.argument("servers", metavar="[SERVER]...", nargs=-1, shell_complete=complete_server)
+@pass_invocation
+def clear(invocation: Invocation, servers: tuple[str, ...]) -> None:
+    """Forget the tools of servers; of all without a name. They are asked again when needed."""
+    output = invocation.output
+    count = invocation.run(lambda engine: engine.forget(servers or None))
+    if output.as_json:
+        output.answer({"forgotten": count})
+    else:
+        output.say(f"forgot {counted(count, 'tool')}")
+
+
+def _row(output: Output, part: ServerPart, now: float) -> list[Cell | str]:
+    listed = f"listed {ago(now - part.listed_at)} ago" if part.listed_at else "never listed"
+    return [
+        output.mark(good=part.failure is None and part.listed_at is not None),
+        Cell(part.server, "strong"),
+        counted(len(part.entries), "tool"),
+        listed,
+        "last known, as the newest attempt failed" if part.is_stale else "",
+    ]
+
+
+def _form(view: View, path: Path, now: float) -> JSONObject:
+    return {
+        "path": str(path),
+        "size_bytes": _size(path),
+        "ttl_seconds": view.settings.cache.ttl,
+        "tool_count": len(view.catalog),
+        "servers": [
+            {
+                "name": part.server,
+                "tool_count": len(part.entries),
+                "listed_at": part.listed_at,
+                "age_seconds": now - part.listed_at if part.listed_at else None,
+                "is_stale": part.is_stale,
+            }
+            for part in view.catalog.parts.values()
+        ],
+    }
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0

@@ -1,0 +1,41 @@
+"""`discovery completion`: a script that completes commands, servers and tools in a shell."""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import get_completion_class
+
+from discovery_cli.invocation import Invocation
+from discovery_cli.options import pass_invocation
+
+_INSTALL = {
+    "bash": 'eval "$(discovery completion bash)"  # in ~/.bashrc',
+    "zsh": 'eval "$(discovery completion zsh)"  # in ~/.zshrc',
+    "fish": "discovery completion fish > ~/.config/fish/completions/discovery.fish",
+}
+_VARIABLE = "_DISCOVERY_COMPLETE"  # where click looks for it
+
+
+@click.command("completion")
+@click.argument("shell", type=click.Choice(list(_INSTALL)))
+@click.pass_context
+@pass_invocation
+def command(invocation: Invocation, context: click.Context, shell: str) -> None:
+    """Print a script that completes words in a shell.
+
+    \b
+      bash: eval "$(discovery completion bash)"  # in ~/.bashrc
+      zsh:  eval "$(discovery completion zsh)"  # in ~/.zshrc
+      fish: discovery completion fish > ~/.config/fish/completions/discovery.fish
+    """  # noqa: D301 - click wants the character itself
+    output = invocation.output
+    complete = get_completion_class(shell)
+    if complete is None:
+        raise AssertionError(f"click knows no {shell}")
+    script = complete(context.find_root().command, {}, "discovery", _VARIABLE).source()
+    if output.as_json:
+        output.answer({"shell": shell, "script": script, "install": _INSTALL[shell]})
+    else:
+        click.echo(script)
+        if output.is_terminal:
+            output.say(f"to install: {_INSTALL[shell]}")

@@ -1,0 +1,127 @@
+"""`discovery execute`: a call of a tool."""
+
+from __future__ import annotations
+
+import json
+import sys
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from discovery_cli.failures import ExitCode
+from discovery_cli.invocation import Invocation
+from discovery_cli.options import complete_server, complete_target, pass_invocation
+from discovery_cli.output import one_line
+from discovery_cli.results import show_failure, show_result
+from discovery_cli.targets import servers_of, tool_named
+from discovery_engine.errors import ToolNotFoundError
+from discovery_engine.tools import ServerName
+
+if TYPE_CHECKING:
+    from discovery_engine.catalog import Entry
+    from discovery_engine.engine import Engine
+    from discovery_engine.tools import JSONObject
+    from discovery_engine.view import View
+
+
+@click.command("execute")
+@click.argument(
+    "words", metavar="TOOL [ARGS]...", nargs=-1, required=True, shell_complete=complete_target
+)
+@click.option(
+    "--server", metavar="SERVER", shell_complete=complete_server, help="Whose tool it is."
+)
+@click.option(
+    "--args", "document", metavar="JSON|@FILE|-", help="Arguments as a JSON object; - is stdin."
+)
+@click.option("--stream", is_flag=True, help="Show on stderr what the tool says on its way.")
+@pass_invocation
+def command(
+    invocation: Invocation,
+    words: tuple[str, ...],
+    *,
+    server: str | None,
+    document: str | None,
+    stream: bool,
+) -> ExitCode:
+    """Call a tool.
+
+    TOOL is `server tool`, `server:tool`, or a tool's name that only one server has. ARGS are
+    `key=value`, or values in the order of the signature; each is read as the tool's schema wants
+    it. They are checked before the server is started. Put `--` before a value that begins with -.
+
+    \b
+      discovery execute time:convert_time source_timezone=UTC time=12:00 target_timezone=Asia/Tokyo
+      discovery execute github create_issue --args @issue.json
+    """  # noqa: D301 - click wants the character itself
+    given = _document(document) if document is not None else {}
+    view = invocation.view(servers_of(words, server))
+    entry, rest = _tool(invocation, view, words, server)
+    view.details(entry.tool.server, entry.tool.name)
+    arguments = _arguments(entry, rest, given)
+    result = invocation.run(partial(_call, entry=entry, arguments=arguments, stream=stream))
+    if result.get("isError"):
+        return show_failure(invocation.output, entry, result)
+    return show_result(invocation.output, entry, result)
+
+
+def _document(text: str) -> JSONObject:
+    try:
+        value = json.loads(_read(text))
+    except ValueError as error:
+        raise click.UsageError(f"--args is not JSON: {error}") from error
+    except OSError as error:
+        raise click.UsageError(f"--args cannot be read: {error}") from error
+    if not isinstance(value, dict):
+        raise click.UsageError('--args must be a JSON object, like {"title": "…"}')
+    return value
+
+
+def _read(text: str) -> str:
+    if text == "-":
+        return sys.stdin.read()
+    if text.startswith("@"):
+        return Path(text[1:]).read_text(encoding="utf-8")
+    return text
+
+
+def _tool(
+    invocation: Invocation, view: View, words: tuple[str, ...], server: str | None
+) -> tuple[Entry, tuple[str, ...]]:
+    try:
+        return tool_named(view, words, server)
+    except ToolNotFoundError as error:
+        if error.server is None or view.is_known(ServerName(error.server)):
+            raise
+        ask = partial(_ask_again, error=error, words=words, server=server)
+    return invocation.run(ask)
+
+
+async def _ask_again(
+    engine: Engine, *, error: ToolNotFoundError, words: tuple[str, ...], server: str | None
+) -> tuple[Entry, tuple[str, ...]]:
+    """The tool of a server that nothing is known of yet; its failure, if that is why."""
+    await engine.details(error.server, error.tool)
+    return tool_named(engine.view, words, server)
+
+
+def _arguments(entry: Entry, words: tuple[str, ...], given: JSONObject) -> JSONObject:
+    from discovery_engine.arguments import check, from_words
+
+    arguments = given | from_words(entry.tool, words)
+    check(entry.tool, arguments)
+    return arguments
+
+
+async def _call(engine: Engine, *, entry: Entry, arguments: JSONObject, stream: bool) -> JSONObject:
+    on_progress = _say_progress if stream else None
+    tool = entry.tool
+    return await engine.execute(tool.server, tool.name, arguments, on_progress=on_progress)
+
+
+async def _say_progress(progress: float, total: float | None, message: str | None) -> None:
+    share = f"{progress:g}" if total is None else f"{progress:g}/{total:g}"
+    sys.stderr.write(f"progress {share} {one_line(message or '')}".rstrip() + "\n")
+    sys.stderr.flush()

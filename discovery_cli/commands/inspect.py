@@ -1,0 +1,133 @@
+"""`discovery inspect`: one server or tool in full; without a name, all servers as they connect."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from discovery_cli.forms import details_form, server_form
+from discovery_cli.invocation import Invocation, named
+from discovery_cli.options import complete_server, complete_target, pass_invocation
+from discovery_cli.portraits import Portrait
+from discovery_cli.rendering import say_notices
+from discovery_cli.targets import server_named, servers_of, tool_named
+
+if TYPE_CHECKING:
+    from discovery_engine.catalog import Entry
+    from discovery_engine.engine import Engine
+    from discovery_engine.tools import JSONObject, ServerName
+    from discovery_engine.view import ServerSummary, View
+
+Which = Literal["enabled", "disabled", "all"]
+
+_PATIENCE = 10.0  # seconds in which a server must be there to be shown
+
+
+@click.command("inspect")
+@click.argument("words", metavar="[TARGET]...", nargs=-1, shell_complete=complete_target)
+@click.option("--server", metavar="SERVER", shell_complete=complete_server, help="Look only there.")
+@click.option("--tools", is_flag=True, help="Without a target: also show each server's tools.")
+@click.option("--compact", is_flag=True, help="One line for each thing.")
+@click.option("--args", "with_args", is_flag=True, help="Show the arguments of listed tools.")
+@click.option("--examples", is_flag=True, help="Show an example call of listed tools.")
+@click.option("--enabled", "which", flag_value="enabled", help="List enabled tools (the default).")
+@click.option("--disabled", "which", flag_value="disabled", help="List disabled tools.")
+@click.option("--all", "which", flag_value="all", help="List enabled and disabled tools.")
+@pass_invocation
+def command(
+    invocation: Invocation,
+    words: tuple[str, ...],
+    *,
+    server: str | None,
+    tools: bool,
+    compact: bool,
+    with_args: bool,
+    examples: bool,
+    which: Which | None,
+) -> None:
+    """Look at a server or a tool; without a name, at everything as it connects.
+
+    TARGET is a server, `server:tool`, `server tool`, or a tool's name that only one server has. A
+    name is read as a server's first.
+    """
+    portrait = Portrait(
+        invocation.output, invocation.clock(), compact=compact, args=with_args, examples=examples
+    )
+    if not words and server is None:
+        _inspect_all(invocation, portrait, which or "enabled", with_tools=tools)
+        return
+    view = invocation.view(servers_of(words, server))
+    whole = _whole_server(view, words, server)
+    if whole is not None:
+        _inspect_server(view, portrait, whole, which or "enabled")
+        return
+    entry, extra = tool_named(view, words, server)
+    if extra:
+        raise click.UsageError(f"one target at a time; {extra[0]!r} is one word too many")
+    if portrait.output.as_json:
+        portrait.output.answer({"kind": "tool", "tool": details_form(entry, view)})
+    else:
+        portrait.tool(entry, view)
+
+
+def _whole_server(view: View, words: tuple[str, ...], server: str | None) -> ServerName | None:
+    """The server that is meant as such; None if the words name a tool."""
+    if not words:
+        return view.server(server or "").name
+    if len(words) > 1 or server is not None:
+        return None
+    found = server_named(view, words[0])
+    return found.name if found else None
+
+
+def _inspect_all(
+    invocation: Invocation, portrait: Portrait, which: Which, *, with_tools: bool
+) -> None:
+    view = invocation.run(_connect)
+    waiting = [s.name for s in view.servers() if s.status == "starting"]
+    chosen = {s.name: _chosen(view, s.name, which) if with_tools else [] for s in view.servers()}
+    if portrait.output.as_json:
+        forms = [_server_form(s, view, chosen[s.name]) for s in view.servers()]
+        portrait.output.answer({"kind": "servers", "servers": forms})
+        return
+    portrait.servers(view, chosen)
+    if waiting:
+        portrait.output.say(f"no answer within {_PATIENCE:g} s yet: {named(waiting)}")
+
+
+async def _connect(engine: Engine) -> View:
+    import anyio
+
+    with anyio.move_on_after(_PATIENCE):
+        await engine.refresh()
+    return engine.view
+
+
+def _inspect_server(view: View, portrait: Portrait, name: ServerName, which: Which) -> None:
+    summary = next(s for s in view.servers() if s.name == name)
+    entries = _chosen(view, name, which)
+    if portrait.output.as_json:
+        form = _server_form(summary, view, entries)
+        portrait.output.answer({"kind": "server", "server": form})
+        return
+    portrait.server(summary, view, entries)
+    say_notices(portrait.output, view.list_tools(name, include_disabled=True).notices)
+
+
+def _chosen(view: View, name: ServerName, which: Which) -> list[Entry]:
+    part = view.catalog.parts.get(name)
+    entries = part.entries if part else ()
+    return [e for e in entries if which in ("all", "enabled" if e.verdict.enabled else "disabled")]
+
+
+def _server_form(summary: ServerSummary, view: View, entries: list[Entry]) -> JSONObject:
+    settings = view.server(summary.name)
+    part = view.catalog.parts.get(summary.name)
+    return server_form(summary) | {
+        "source": settings.source,
+        "origin": str(settings.origin),
+        "instructions": part.instructions if part else "",
+        "unusable": [{"name": d.name, "reason": d.reason} for d in part.dropped] if part else [],
+        "tools": [details_form(entry, view) for entry in entries],
+    }

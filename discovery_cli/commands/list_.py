@@ -1,0 +1,70 @@
+"""`discovery list`: the configured servers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from discovery_cli.forms import server_form
+from discovery_cli.invocation import Invocation
+from discovery_cli.options import pass_invocation
+from discovery_cli.output import Output, counted
+from discovery_cli.rendering import server_row, tool_row
+from discovery_engine.view import is_visible
+
+if TYPE_CHECKING:
+    from discovery_engine.catalog import Entry
+    from discovery_engine.tools import ServerName
+    from discovery_engine.view import ServerSummary, View
+
+
+@click.command("list")
+@click.option("--status", is_flag=True, help="Also show each server's status, and why.")
+@click.option("--tools", is_flag=True, help="Also show the enabled tools of each server.")
+@pass_invocation
+def command(invocation: Invocation, *, status: bool, tools: bool) -> None:
+    """Show the configured servers."""
+    output = invocation.output
+    view = invocation.view()
+    if output.as_json:
+        forms = [_form(server, view, with_tools=tools) for server in view.servers()]
+        output.answer({"servers": forms})
+        return
+    for server in view.servers() if tools else ():
+        _show_with_tools(output, server, view)
+    if not tools:
+        output.table([server_row(output, s, with_status=status) for s in view.servers()])
+    _say_sum(output, view)
+
+
+def _form(server: ServerSummary, view: View, *, with_tools: bool) -> dict[str, object]:
+    form = server_form(server)
+    if with_tools:
+        form["tools"] = [entry.tool.name for entry in _visible(view, server.name)]
+    return form
+
+
+def _show_with_tools(output: Output, server: ServerSummary, view: View) -> None:
+    output.table([server_row(output, server, with_status=True)])
+    output.table([tool_row(output, entry, view) for entry in _visible(view, server.name)], indent=2)
+
+
+def _visible(view: View, name: ServerName) -> list[Entry]:
+    part = view.catalog.parts.get(name)
+    return [entry for entry in part.entries if is_visible(entry)] if part else []
+
+
+def _say_sum(output: Output, view: View) -> None:
+    servers = view.servers()
+    if not servers:
+        output.say("no server is configured; `discovery init` helps")
+        return
+    tools = sum(server.tool_count for server in servers)
+    enabled = sum(server.enabled_count for server in servers)
+    off = f" ({tools - enabled} disabled)" if tools > enabled else ""
+    output.say(f"{counted(len(servers), 'server')}, {counted(tools, 'tool')}{off}")
+    for server in servers:
+        if server.reason and server.status != "disabled":
+            advice = f" ({server.hint})" if server.hint else ""
+            output.say(f"{server.name}: {server.reason}{advice}")

@@ -1,0 +1,83 @@
+"""`discovery refresh`: servers are asked again for their tools."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from discovery_cli.failures import ExitCode, exit_code_of_failure
+from discovery_cli.invocation import Invocation
+from discovery_cli.options import complete_server, pass_invocation
+from discovery_cli.output import Cell, Output, counted
+
+if TYPE_CHECKING:
+    from discovery_engine.catalog import Failure
+    from discovery_engine.engine import Engine
+    from discovery_engine.refresh import RefreshReport
+    from discovery_engine.tools import JSONObject, ServerName
+    from discovery_engine.view import View
+
+
+@click.command("refresh")
+@click.argument("servers", metavar="[SERVER]...", nargs=-1, shell_complete=complete_server)
+@pass_invocation
+def command(invocation: Invocation, servers: tuple[str, ...]) -> ExitCode:
+    """Ask servers again for their tools; all of them without a name.
+
+    The exit code is 5 if a server cannot be reached, or 6 if a secret is all that it lacks.
+    """
+
+    async def work(engine: Engine) -> tuple[RefreshReport, View]:
+        return await engine.refresh(servers or None), engine.view
+
+    report, view = invocation.run(work)
+    output = invocation.output
+    if output.as_json:
+        output.answer(_form(report, view))
+    else:
+        _show(output, report, view)
+    codes = [exit_code_of_failure(failure.code) for _, failure in report.servers if failure]
+    return min(codes, default=ExitCode.OK)
+
+
+def _show(output: Output, report: RefreshReport, view: View) -> None:
+    output.table([_row(output, view, name, failure) for name, failure in report.servers])
+    for _, failure in report.servers:
+        if failure and failure.hint:
+            output.say(f"hint: {failure.hint}")
+    diff = report.diff
+    output.say(
+        f"{counted(len(report.servers), 'server')} asked: {len(diff.added)} tools added, "
+        f"{len(diff.removed)} removed, {len(diff.changed)} changed"
+    )
+
+
+def _row(output: Output, view: View, name: ServerName, failure: Failure | None) -> list[Cell | str]:
+    about = failure.message if failure else counted(_tool_count(view, name), "tool")
+    return [output.mark(good=failure is None), Cell(name, "strong"), about]
+
+
+def _tool_count(view: View, name: ServerName) -> int:
+    part = view.catalog.parts.get(name)
+    return len(part.entries) if part else 0
+
+
+def _form(report: RefreshReport, view: View) -> JSONObject:
+    diff = report.diff
+    return {
+        "servers": [
+            {
+                "name": name,
+                "success": failure is None,
+                "tool_count": _tool_count(view, name),
+                "code": failure.code if failure else None,
+                "message": failure.message if failure else "",
+                "hint": failure.hint if failure else "",
+            }
+            for name, failure in report.servers
+        ],
+        "added": list(map(str, diff.added)),
+        "removed": list(map(str, diff.removed)),
+        "changed": list(map(str, diff.changed)),
+    }

@@ -1,0 +1,57 @@
+"""`discovery search`: tools by words or by name."""
+
+from __future__ import annotations
+
+import click
+
+from discovery_cli.failures import ExitCode
+from discovery_cli.forms import hit_form, notice_forms
+from discovery_cli.invocation import Invocation
+from discovery_cli.options import complete_server, complete_tag, pass_invocation
+from discovery_cli.output import counted
+from discovery_cli.rendering import hit_row, say_notices
+from discovery_cli.targets import one_server
+
+
+@click.command("search")
+@click.argument("words", metavar="QUERY", nargs=-1, required=True)
+@click.option("--server", metavar="SERVER", shell_complete=complete_server, help="Only its tools.")
+@click.option(
+    "--tag",
+    "tags",
+    metavar="TAG",
+    multiple=True,
+    shell_complete=complete_tag,
+    help="Only tools with this tag; may be repeated, then all of them are needed.",
+)
+@click.option("--limit", type=click.IntRange(min=1), help="The most results.  [default: 10]")
+@click.option("--all", "include_disabled", is_flag=True, help="Also tools that a rule disables.")
+@pass_invocation
+def command(
+    invocation: Invocation,
+    words: tuple[str, ...],
+    *,
+    server: str | None,
+    tags: tuple[str, ...],
+    limit: int | None,
+    include_disabled: bool,
+) -> ExitCode:
+    """Find tools by words or by name.
+
+    The best match comes first. Without a match the exit code is 2, and the reasons are told.
+    """
+    output = invocation.output
+    view = invocation.view(one_server(server) if server else None)
+    answer = view.search(
+        " ".join(words), server=server, tags=tags, limit=limit, include_disabled=include_disabled
+    )
+    if output.as_json:
+        results = [hit_form(hit, view) for hit in answer.hits]
+        notices = notice_forms(answer.notices)
+        output.answer({"query": answer.query, "results": results, "notices": notices})
+    else:
+        output.table([hit_row(output, hit) for hit in answer.hits])
+        say_notices(output, answer.notices)
+        if answer.hits:
+            output.say(f"{counted(len(answer.hits), 'tool')} found")
+    return ExitCode.OK if answer.hits else ExitCode.USAGE

@@ -1,0 +1,44 @@
+"""`discovery tools`: the tools of a server."""
+
+from __future__ import annotations
+
+import click
+
+from discovery_cli.forms import notice_forms, tool_form
+from discovery_cli.invocation import Invocation
+from discovery_cli.options import complete_server, pass_invocation
+from discovery_cli.output import counted
+from discovery_cli.rendering import say_notices, tool_row
+from discovery_cli.targets import one_server
+from discovery_engine.view import ToolList, View
+
+
+@click.command("tools")
+@click.argument("server", shell_complete=complete_server)
+@click.option("--all", "include_disabled", is_flag=True, help="Also tools that are disabled.")
+@click.option("--tags", "with_tags", is_flag=True, help="Also show the tags.")
+@pass_invocation
+def command(
+    invocation: Invocation, server: str, *, include_disabled: bool, with_tags: bool
+) -> None:
+    """Show the tools of a server."""
+    output = invocation.output
+    view = invocation.view(one_server(server))
+    listed = view.list_tools(server, include_disabled=include_disabled)
+    if output.as_json:
+        tools = [tool_form(entry, view) for entry in listed.entries]
+        notices = notice_forms(listed.notices)
+        output.answer({"server": listed.server, "tools": tools, "notices": notices})
+        return
+    output.table([tool_row(output, e, view, with_tags=with_tags) for e in listed.entries])
+    say_notices(output, listed.notices)
+    output.say(_sum(listed, view, include_disabled=include_disabled))
+
+
+def _sum(listed: ToolList, view: View, *, include_disabled: bool) -> str:
+    shown = counted(len(listed.entries), "tool")
+    part = view.catalog.parts.get(listed.server)
+    hidden = len(part.entries) - len(listed.entries) if part else 0
+    if hidden and not include_disabled:
+        return f"{shown}; {hidden} disabled (--all shows them)"
+    return shown

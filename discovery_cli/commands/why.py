@@ -1,0 +1,103 @@
+"""`discovery why`: the rule that decided about a tool, and what the others did."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from discovery_cli.invocation import Invocation
+from discovery_cli.options import complete_target, pass_invocation
+from discovery_cli.output import Cell, Output
+from discovery_cli.targets import servers_of, tool_named
+
+if TYPE_CHECKING:
+    from discovery_engine.catalog import Entry
+    from discovery_engine.rules.explanation import Explanation, Step
+    from discovery_engine.tools import JSONObject
+    from discovery_engine.view import View
+
+
+@click.command("why")
+@click.argument(
+    "words", metavar="SERVER:TOOL", nargs=-1, required=True, shell_complete=complete_target
+)
+@pass_invocation
+def command(invocation: Invocation, words: tuple[str, ...]) -> None:
+    """Explain why a tool is enabled or disabled.
+
+    Every rule is shown with what it did; the first that matches and says `enabled` decides.
+    """
+    output = invocation.output
+    view = invocation.view(servers_of(words, None))
+    entry, extra = tool_named(view, words, None)
+    if extra:
+        raise click.UsageError(f"one tool at a time; {extra[0]!r} is one word too many")
+    explanation = _explain(entry, view)
+    if output.as_json:
+        output.answer(_form(entry, explanation))
+    else:
+        _show(output, entry, explanation)
+
+
+def _explain(entry: Entry, view: View) -> Explanation:
+    from discovery_engine.rules.ruleset import ToolRules
+
+    server = view.catalog.parts[entry.tool.server].verdict
+    return ToolRules(view.settings.tool_rules).explain(entry.tool, server)
+
+
+def _show(output: Output, entry: Entry, explanation: Explanation) -> None:
+    verdict = explanation.verdict
+    state = "enabled" if verdict.enabled else "disabled"
+    mark = output.mark(good=verdict.enabled)
+    output.table([[mark, Cell(str(entry.key), "strong"), f"{state}: {explanation.sentence}"]])
+    if verdict.tags:
+        output.line(f"   tags: {', '.join(verdict.tags)}")
+    output.table([_row(step) for step in explanation.steps], indent=3)
+
+
+def _row(step: Step) -> list[Cell | str]:
+    return [
+        f"rule {step.index + 1}",
+        _part(step),
+        f"tags {', '.join(step.tags)}" if step.tags else "",
+        Cell(str(step.rule.origin), "faint"),
+    ]
+
+
+def _part(step: Step) -> str:
+    """What the rule did, in a word or two."""
+    if step.decided:
+        return "decides: " + ("enabled" if step.rule.enabled else "disabled")
+    if step.too_slow:
+        return "too slow to tell"
+    if not step.matched:
+        return "does not match"
+    return "matches, comes too late" if step.rule.enabled is not None else "matches"
+
+
+def _form(entry: Entry, explanation: Explanation) -> JSONObject:
+    deciding = explanation.deciding
+    return {
+        "server": entry.tool.server,
+        "tool": entry.tool.name,
+        "enabled": explanation.verdict.enabled,
+        "reason": explanation.sentence,
+        "tags": list(explanation.verdict.tags),
+        "deciding_rule": deciding.index if deciding else None,
+        "rules": [_step_form(step) for step in explanation.steps],
+    }
+
+
+def _step_form(step: Step) -> JSONObject:
+    return {
+        "index": step.index,
+        "origin": str(step.rule.origin),
+        "patterns": list(step.rule.patterns),
+        "enabled": step.rule.enabled,
+        "matched": step.matched,
+        "decided": step.decided,
+        "too_slow": step.too_slow,
+        "tags": list(step.tags),
+    }

@@ -1,0 +1,200 @@
+"""Errors as a person and a script see them: words or JSON on stderr, and an exit code.
+
+One table says which error ends a run with which code; a traceback is only ever shown with `-v`.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Iterator
+from enum import IntEnum
+
+import click
+
+from discovery_cli.output import clean, json_text
+from discovery_engine.errors import (
+    ConfigurationError,
+    DisabledError,
+    DiscoveryError,
+    InvalidArgumentsError,
+    NeedsAuthError,
+    NeedsConfigError,
+    NotFoundError,
+    Problem,
+    ServerNotFoundError,
+    ToolAmbiguousError,
+    ToolDisabledError,
+    ToolNotFoundError,
+    UnavailableError,
+    UpstreamError,
+    UpstreamProtocolError,
+)
+from discovery_engine.tools import JSONObject
+
+
+class ExitCode(IntEnum):
+    OK = 0
+    UNEXPECTED = 1
+    USAGE = 2
+    """Usage or configuration is wrong, nothing of that name, or no result."""
+    TOOL_FAILED = 3
+    DISABLED = 4
+    UNREACHABLE = 5
+    SECRET_MISSING = 6
+    UNHEALTHY = 7
+    """`doctor` found problems."""
+    INTERRUPTED = 130
+
+
+_EXIT_CODES: dict[type[BaseException], ExitCode] = {
+    BaseException: ExitCode.UNEXPECTED,
+    KeyboardInterrupt: ExitCode.INTERRUPTED,
+    click.Abort: ExitCode.INTERRUPTED,
+    click.UsageError: ExitCode.USAGE,
+    ConfigurationError: ExitCode.USAGE,
+    NotFoundError: ExitCode.USAGE,
+    InvalidArgumentsError: ExitCode.USAGE,
+    DisabledError: ExitCode.DISABLED,
+    UpstreamError: ExitCode.UNREACHABLE,
+    UpstreamProtocolError: ExitCode.TOOL_FAILED,
+    NeedsConfigError: ExitCode.SECRET_MISSING,
+    NeedsAuthError: ExitCode.SECRET_MISSING,
+}
+_NEEDS_SECRET = {NeedsConfigError.code, NeedsAuthError.code}
+
+
+def exit_code(error: BaseException) -> ExitCode:
+    """The exit code of the nearest class of `error` that the table knows."""
+    return next(_EXIT_CODES[kind] for kind in type(error).__mro__ if kind in _EXIT_CODES)
+
+
+def exit_code_of_failure(code: str) -> ExitCode:
+    """The exit code for a server that could not be listed, by the `code` of its failure."""
+    return ExitCode.SECRET_MISSING if code in _NEEDS_SECRET else ExitCode.UNREACHABLE
+
+
+def tell(error: BaseException, *, as_json: bool, verbose: bool) -> None:
+    """Write an error to stderr."""
+    text = json_text({"error": _form(error)}) if as_json else "\n".join(_lines(error))
+    if verbose and _is_unexpected(error):
+        text = "".join(traceback.format_exception(error)) + text
+    sys.stderr.write(text + "\n")
+
+
+def problem_lines(problem: Problem, *, label: str) -> Iterator[str]:
+    """A problem of a configuration, its excerpt, and its hint."""
+    where = f"{problem.origin}: {problem.path}: " if problem.path else f"{problem.origin}: "
+    yield clean(f"{label}: {where}{problem.message}")
+    yield from (f"  {line}" for line in clean(problem.excerpt).splitlines())
+    if problem.hint:
+        yield clean(f"  hint: {problem.hint}")
+
+
+def problem_form(problem: Problem) -> JSONObject:
+    origin = problem.origin
+    return {
+        "file": origin.file,
+        "line": origin.line or None,
+        "column": origin.column or None,
+        "path": problem.path,
+        "message": problem.message,
+        "hint": problem.hint,
+        "excerpt": problem.excerpt,
+    }
+
+
+def hint_of(error: BaseException) -> str:
+    """What to do about an error, in commands of this program."""
+    match error:
+        case NotFoundError():
+            return _way_to_names(error)
+        case ToolDisabledError():
+            return f"`discovery why {error.server}:{error.tool}` shows what each rule did"
+        case DiscoveryError():
+            return error.hint
+        case click.UsageError(ctx=click.Context() as context):
+            return f"`{context.command_path} --help` says more"
+    return "-v shows where it happened" if _is_unexpected(error) else ""
+
+
+def _way_to_names(error: NotFoundError) -> str:
+    match error:
+        case ToolAmbiguousError():
+            return f"name one of them: {', '.join(error.nearest)}"
+        case ServerNotFoundError():
+            advice = "`discovery list` names them all"
+        case ToolNotFoundError(server=str() as server):
+            advice = f"`discovery tools {server}` names its tools"
+        case _:
+            advice = "`discovery search` finds tools by words"
+    if not error.nearest:
+        return advice
+    return f"did you mean {' or '.join(map(repr, error.nearest))}? {advice}"
+
+
+def _lines(error: BaseException) -> Iterator[str]:
+    if isinstance(error, ConfigurationError):
+        for problem in error.problems:
+            yield from problem_lines(problem, label="error")
+        return
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        yield error.format_message()
+        return
+    first, *rest = clean(_message(error)).splitlines() or [""]
+    yield f"error: {first}"
+    yield from (f"  {line}" for line in rest)
+    if isinstance(error, UnavailableError) and error.stderr.strip():
+        yield "  its last words:"
+        yield from (f"    {line}" for line in clean(error.stderr).strip().splitlines())
+    if hint := hint_of(error):
+        yield clean(f"  hint: {hint}")
+
+
+def _form(error: BaseException) -> JSONObject:
+    form: JSONObject = {
+        "code": _code(error),
+        "message": _message(error),
+        "hint": hint_of(error),
+        "exit_code": int(exit_code(error)),
+    }
+    match error:
+        case ConfigurationError():
+            form["problems"] = [problem_form(problem) for problem in error.problems]
+        case NotFoundError():
+            form["nearest"] = list(error.nearest)
+        case InvalidArgumentsError():
+            form |= {"mistakes": list(error.mistakes), "signature": error.signature}
+        case UnavailableError():
+            form |= {"kind": str(error.kind), "stderr": error.stderr}
+    names = {key: getattr(error, key, None) for key in ("server", "tool")}
+    return form | {key: name for key, name in names.items() if isinstance(name, str)}
+
+
+def _code(error: BaseException) -> str:
+    match error:
+        case DiscoveryError():
+            return error.code
+        case click.UsageError():
+            return "USAGE_ERROR"
+        case click.Abort() | KeyboardInterrupt():
+            return "INTERRUPTED"
+    return "UNEXPECTED_ERROR"
+
+
+def _message(error: BaseException) -> str:
+    match error:
+        case DiscoveryError():
+            return error.message
+        case click.ClickException():
+            return error.format_message()
+        case click.Abort() | KeyboardInterrupt():
+            return "interrupted"
+        case OSError():
+            return str(error)
+    return f"unexpected {type(error).__name__}: {error}"
+
+
+def _is_unexpected(error: BaseException) -> bool:
+    foreseen = (DiscoveryError, click.ClickException, click.Abort, KeyboardInterrupt)
+    return not isinstance(error, foreseen)

@@ -1,0 +1,86 @@
+"""What the commands answer in JSON: keys in snake_case, arrays never null.
+
+A form is the promise that scripts build on; a key is added, and never given another meaning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from discovery_cli.examples import arguments, command_line
+from discovery_engine.catalog import Entry
+from discovery_engine.tools import JSONObject
+
+if TYPE_CHECKING:
+    from discovery_engine.search.searcher import Hit
+    from discovery_engine.view import Notice, ServerSummary, View
+
+
+def server_form(summary: ServerSummary) -> JSONObject:
+    return {
+        "name": summary.name,
+        "description": summary.description,
+        "status": str(summary.status),
+        "reason": summary.reason,
+        "hint": summary.hint,
+        "tool_count": summary.tool_count,
+        "enabled_count": summary.enabled_count,
+        "tags": list(summary.tags),
+        "listed_at": summary.listed_at,
+        "is_stale": summary.is_stale,
+    }
+
+
+def tool_form(entry: Entry, view: View) -> JSONObject:
+    return {
+        "server": entry.tool.server,
+        "tool": entry.tool.name,
+        "summary": entry.tool.summary,
+        "enabled": entry.verdict.enabled,
+        "reason": view.reason(entry),
+        "tags": list(entry.verdict.tags),
+    }
+
+
+def hit_form(hit: Hit, view: View) -> JSONObject:
+    parts = hit.parts
+    return tool_form(hit.entry, view) | {
+        "relevance": hit.relevance,
+        "parts": {"exact": parts.exact, "partial": parts.partial, "tag": parts.tag},
+    }
+
+
+def details_form(entry: Entry, view: View) -> JSONObject:
+    tool = entry.tool
+    return tool_form(entry, view) | {
+        "title": tool.title,
+        "description": tool.description,
+        "signature": tool.signature,
+        "parameters": parameter_forms(entry),
+        "annotations": tool.annotations,
+        "input_schema": tool.input_schema,
+        "output_schema": tool.definition.get("outputSchema"),
+        "examples": [{"arguments": arguments(entry), "command": command_line(entry)}],
+        "fingerprint": tool.fingerprint,
+    }
+
+
+def parameter_forms(entry: Entry) -> list[JSONObject]:
+    """Required ones first, then by name."""
+    return [
+        {
+            "name": parameter.name,
+            "type": parameter.type,
+            "description": parameter.description,
+            "required": parameter.required,
+        }
+        for parameter in entry.tool.parameters
+    ]
+
+
+def notice_forms(notices: Iterable[Notice]) -> list[JSONObject]:
+    return [
+        {"kind": str(notice.kind), "message": notice.message, "server": notice.server}
+        for notice in notices
+    ]

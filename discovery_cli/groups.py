@@ -1,0 +1,20 @@
+"""A group of commands that names the nearest one when there is none of that name."""
+
+from __future__ import annotations
+
+import click
+
+
+class Group(click.Group):
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        known = self.list_commands(ctx)
+        word = args[0]
+        if word in known or word.startswith("-") or ctx.resilient_parsing:
+            return super().resolve_command(ctx, args)
+        from discovery_engine.nearest import nearest
+
+        meant = nearest(word, known)
+        question = f", did you mean {' or '.join(map(repr, meant))}?" if meant else ""
+        raise click.UsageError(f"there is no command {word!r}{question}", ctx)

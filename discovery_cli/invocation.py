@@ -1,0 +1,174 @@
+"""What one run of the command line was asked for, and its way to an answer.
+
+A reading command asks for a view: the remembered one if it can answer, which loads no event loop
+and no MCP SDK; otherwise the engine is opened and asks the servers that nobody has asked yet.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from discovery_cli.output import Output, ago
+
+if TYPE_CHECKING:
+    from discovery_engine.engine import Engine
+    from discovery_engine.tools import ServerName
+    from discovery_engine.view import View
+
+T = TypeVar("T")
+Concerned = Callable[["View"], Iterable["ServerName"]]
+
+_NAMED = 5  # servers that a sentence names before it counts the rest
+_LOG_LEVELS = {1: logging.INFO, 2: logging.DEBUG}
+
+
+class Backend(Protocol):
+    """Where answers come from; tests put one of their own in its place."""
+
+    def recall(self, config: str | None, data_dir: str | None) -> View | None: ...
+
+    def open(
+        self, config: str | None, data_dir: str | None
+    ) -> AbstractAsyncContextManager[Engine]: ...
+
+
+class EngineBackend:
+    """The engine itself, each half of it loaded when it is first needed."""
+
+    def recall(self, config: str | None, data_dir: str | None) -> View | None:
+        from discovery_engine.remembered import remembered_view
+
+        return remembered_view(config, data_dir=data_dir)
+
+    def open(self, config: str | None, data_dir: str | None) -> AbstractAsyncContextManager[Engine]:
+        from discovery_engine.engine import open_engine
+
+        return open_engine(config, data_dir=data_dir)
+
+
+@dataclass
+class Invocation:
+    """One run. The options are filled in while the words are parsed, before or after a command."""
+
+    config: str | None = None
+    data_dir: str | None = None
+    verbose: int = 0
+    no_progress: bool = False
+    as_json: bool = False
+    backend: Backend = EngineBackend()  # noqa: RUF009 - it has no state
+    clock: Callable[[], float] = time.time
+
+    @property
+    def output(self) -> Output:
+        return Output.of_streams(os.environ, as_json=self.as_json)
+
+    def view(self, concerned: Concerned | None = None) -> View:
+        """The view to answer from, with the servers that matter listed if they never were.
+
+        Args:
+            concerned: Which servers matter; all of them if None.
+
+        Raises:
+            DiscoveryError: What `concerned` raises, and ConfigurationError.
+        """
+        concerned = concerned or every_server
+        view = self.backend.recall(self.config, self.data_dir)
+        if view is None or unasked(view, concerned(view)):
+            view = self.run(partial(_get_to_know, concerned=concerned))
+        self._tell_age(view, concerned(view))
+        return view
+
+    def known(self) -> View:
+        """What is known as it stands: no server is asked."""
+        view = self.backend.recall(self.config, self.data_dir)
+        return view if view is not None else self.run(_view_of)
+
+    def run(self, work: Callable[[Engine], Awaitable[T]], *, with_lines: bool = False) -> T:
+        """Do `work` with an open engine, and show on stderr how connecting goes.
+
+        Args:
+            work: What to do.
+            with_lines: Show progress as lines where no moving display can be shown, too.
+        """
+        import anyio
+
+        from discovery_cli.progress import shown
+
+        async def main() -> T:
+            async with (
+                self.backend.open(self.config, self.data_dir) as engine,
+                shown(engine, self, with_lines=with_lines),
+            ):
+                return await work(engine)
+
+        self.log_to_stderr()
+        return anyio.run(main)
+
+    def log_to_stderr(self) -> None:
+        """Logs are for `-v`; without it what matters is told in the answer."""
+        if self.verbose:
+            level = _LOG_LEVELS.get(self.verbose, logging.DEBUG)
+            logging.basicConfig(level=level, format="%(levelname)s %(name)s: %(message)s")
+        else:
+            logging.getLogger().addHandler(logging.NullHandler())
+
+    def _tell_age(self, view: View, names: Iterable[ServerName]) -> None:
+        now = self.clock()
+        aged = {name: listed for name in names if (listed := _aged(view, name, now))}
+        if aged:
+            since = ago(now - min(aged.values()))
+            whose = named(aged)
+            self.output.say(f"as listed {since} ago ({whose}); `discovery refresh` asks again")
+
+
+def every_server(view: View) -> list[ServerName]:
+    return [server.name for server in view.settings.servers]
+
+
+def unasked(view: View, names: Iterable[ServerName]) -> list[ServerName]:
+    """Those of `names` that are enabled and were never asked for their tools."""
+    if not view.settings.enabled:
+        return []
+    return [name for name in names if _is_unasked(view, name)]
+
+
+def named(names: Iterable[str]) -> str:
+    """Some names as words, the first few of them spelled out."""
+    ordered = sorted(names)
+    rest = len(ordered) - _NAMED
+    shown = ", ".join(ordered[:_NAMED])
+    return f"{shown} and {rest} more" if rest > 0 else shown
+
+
+def _is_unasked(view: View, name: ServerName) -> bool:
+    if view.server(name).problem or not view.server(name).enabled:
+        return False
+    part = view.catalog.parts.get(name)
+    if part is None:
+        return True
+    return part.verdict.enabled and part.listed_at is None and part.failure is None
+
+
+def _aged(view: View, name: ServerName, now: float) -> float | None:
+    """When a server was listed, if that is longer ago than its list should be kept."""
+    part = view.catalog.parts.get(name)
+    if part is None or part.listed_at is None or not part.verdict.enabled:
+        return None
+    return part.listed_at if now - part.listed_at > view.settings.cache.ttl else None
+
+
+async def _get_to_know(engine: Engine, *, concerned: Concerned) -> View:
+    if names := unasked(engine.view, concerned(engine.view)):
+        await engine.refresh(names)
+    return engine.view
+
+
+async def _view_of(engine: Engine) -> View:
+    return engine.view

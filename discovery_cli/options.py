@@ -1,0 +1,124 @@
+"""Options that several commands share.
+
+The global ones are read before and after a command's name: `discovery --json list` and
+`discovery list --json` are the same.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from discovery_cli.invocation import Invocation
+from discovery_engine.errors import DiscoveryError
+
+if TYPE_CHECKING:
+    from discovery_engine.view import View
+
+Completer = Callable[[click.Context, click.Parameter, str], list[str]]
+
+pass_invocation = click.make_pass_decorator(Invocation, ensure=True)
+
+
+def _store(context: click.Context, parameter: click.Parameter, value: object) -> None:
+    """Keep a global option; one that was not given leaves what stands."""
+    invocation = context.ensure_object(Invocation)
+    if value and parameter.name:
+        setattr(invocation, parameter.name, value)
+
+
+def _store_json(context: click.Context, _: click.Parameter, value: bool) -> None:  # noqa: FBT001
+    invocation = context.ensure_object(Invocation)
+    invocation.as_json |= value or wants_json((), os.environ.get("DISCOVERY_OUTPUT"))
+
+
+def global_options(*, hidden: bool) -> list[click.Option]:
+    """Fresh options, for one command to own."""
+    return [
+        click.Option(
+            ["--config"],
+            metavar="FILE",
+            help="The discovery.yaml to use; else $DISCOVERY_CONFIG, or the usual places.",
+            callback=_store,
+            expose_value=False,
+            hidden=hidden,
+        ),
+        click.Option(
+            ["--data-dir"],
+            metavar="DIR",
+            help="Where to remember what servers listed; else $DISCOVERY_DATA_DIR.",
+            callback=_store,
+            expose_value=False,
+            hidden=hidden,
+        ),
+        click.Option(
+            ["-v", "--verbose"],
+            count=True,
+            help="Show logs on stderr; twice for more.",
+            callback=_store,
+            expose_value=False,
+            hidden=hidden,
+        ),
+        click.Option(
+            ["--no-progress"],
+            is_flag=True,
+            help="Show no progress on stderr.",
+            callback=_store,
+            expose_value=False,
+            hidden=hidden,
+        ),
+        click.Option(
+            ["--json", "as_json"],
+            is_flag=True,
+            help="Answer in JSON; DISCOVERY_OUTPUT=json does the same.",
+            callback=_store_json,
+            expose_value=False,
+        ),
+    ]
+
+
+def wants_json(words: Sequence[str], variable: str | None) -> bool:
+    """Whether JSON is asked for, judged before the words are parsed."""
+    options = words[: words.index("--")] if "--" in words else words
+    return "--json" in options or (variable or "").casefold() == "json"
+
+
+def _completer(words: Callable[[View], Iterable[str]]) -> Completer:
+    """Complete from what is remembered: TAB never starts a server."""
+
+    def complete(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+        invocation = context.ensure_object(Invocation)
+        try:
+            view = invocation.backend.recall(invocation.config, invocation.data_dir)
+        except DiscoveryError:  # TAB is no place to complain
+            return []
+        begins = incomplete.casefold()
+        known = words(view) if view else ()
+        return [word for word in known if word.casefold().startswith(begins)]
+
+    return complete
+
+
+def _server_names(view: View) -> list[str]:
+    return [server.name for server in view.settings.servers]
+
+
+def _tool_keys(view: View) -> list[str]:
+    return [str(entry.key) for entry in view.catalog if entry.verdict.enabled]
+
+
+def _targets(view: View) -> list[str]:
+    tools = sorted({entry.tool.name for entry in view.catalog if entry.verdict.enabled})
+    return [*_server_names(view), *_tool_keys(view), *tools]
+
+
+def _tags(view: View) -> list[str]:
+    return sorted({tag for entry in view.catalog for tag in entry.verdict.tags})
+
+
+complete_server = _completer(_server_names)
+complete_target = _completer(_targets)
+complete_tag = _completer(_tags)

@@ -1,0 +1,215 @@
+"""What the command line writes: data to stdout, words to stderr.
+
+Nothing that an upstream or a file says reaches a terminal before `clean` has seen it, and no
+escape byte is written unless stdout is a terminal that wants colours.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import sys
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TextIO
+
+import click
+
+from discovery_engine.tools import JSONObject
+
+SCHEMA_VERSION = 1
+
+Style = Literal["good", "bad", "faint", "strong", "plain"]
+_STYLES: Mapping[Style, Mapping[str, object]] = {
+    "good": {"fg": "green"},
+    "bad": {"fg": "red"},
+    "faint": {"dim": True},
+    "strong": {"bold": True},
+    "plain": {},
+}
+
+# A whole escape sequence goes, not only its first byte: string commands (OSC, DCS, APC, PM, SOS)
+# up to their end, then control sequences (CSI), then any other.
+_ESCAPES = re.compile(
+    r"(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c|$)"
+    r"|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"
+    r"|\x1b[ -/]*[0-~]?"
+)
+# Printable as Unicode counts it, and yet nothing is seen: joiners, fillers, variation selectors.
+_BLANKS = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\ufe00-\ufe0f\U000e0100-\U000e01ef]"
+)
+_ASCII = str.maketrans(
+    {"…": "...", "\u2013": "-", "\u2014": "-", "\u2018": "'", "\u2019": "'", "•": "*"}
+)
+_SAMPLE = "✓✗…"
+_GAP = "  "
+_NARROWEST = 20  # columns that the last cell of a row keeps, however narrow the terminal
+
+
+def clean(text: str) -> str:
+    """`text` without escape sequences, control and invisible characters; line ends stay."""
+    text = _BLANKS.sub("", _ESCAPES.sub("", text).replace("\r\n", "\n").replace("\t", "    "))
+    if text.isprintable():
+        return text
+    return "".join(c for c in text if c == "\n" or c.isprintable() or _is_wide_space(c))
+
+
+def one_line(text: str) -> str:
+    """`text` cleaned, with every run of white space made one space."""
+    return " ".join(clean(" ".join(text.split())).split())
+
+
+def _is_wide_space(character: str) -> bool:
+    return unicodedata.category(character) == "Zs"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    text: str
+    style: Style = "plain"
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """How this run writes; made once from the streams and the environment."""
+
+    as_json: bool = False
+    is_terminal: bool = False
+    has_colour: bool = False
+    has_unicode: bool = True
+    width: int = 80
+
+    @classmethod
+    def of_streams(cls, environ: Mapping[str, str] = os.environ, *, as_json: bool) -> Output:
+        is_terminal = sys.stdout.isatty()
+        return cls(
+            as_json=as_json,
+            is_terminal=is_terminal,
+            has_colour=is_terminal and allows_escapes(environ),
+            has_unicode=_can_write(_SAMPLE, sys.stdout),
+            width=shutil.get_terminal_size().columns,
+        )
+
+    def answer(self, form: JSONObject) -> None:
+        """Write the one JSON document of a run."""
+        sys.stdout.write(json_text(form, indent=2 if self.is_terminal else None) + "\n")
+
+    def line(self, text: str = "", style: Style = "plain") -> None:
+        """Write a line of data, or several."""
+        sys.stdout.write(self._styled(self._writable(text), style) + "\n")
+
+    def table(self, rows: Sequence[Sequence[Cell | str]], *, indent: int = 0) -> None:
+        """Write rows in aligned columns; a terminal's width cuts the last one only."""
+        cells = [[self._cell(cell) for cell in row] for row in rows]
+        columns = max(map(len, cells), default=0)
+        widths = [
+            max(display_width(row[i].text) for row in cells if i < len(row)) for i in range(columns)
+        ]
+        for row in cells:
+            sys.stdout.write(" " * indent + self._row(row, widths, indent) + "\n")
+
+    def say(self, words: str) -> None:
+        """Write words for a person to stderr; with JSON they travel in the answer instead."""
+        if not self.as_json:
+            sys.stderr.write(self._writable(words) + "\n")
+
+    def mark(self, *, good: bool) -> Cell:
+        if self.has_unicode:
+            return Cell("✓", "good") if good else Cell("✗", "bad")
+        return Cell("+", "good") if good else Cell("x", "bad")
+
+    def _cell(self, cell: Cell | str) -> Cell:
+        made = Cell(cell) if isinstance(cell, str) else cell
+        return Cell(self._writable(one_line(made.text)), made.style)
+
+    def _row(self, row: Sequence[Cell], widths: Sequence[int], indent: int) -> str:
+        *front, last = row
+        padded = [
+            self._styled(cell.text, cell.style) + " " * (width - display_width(cell.text))
+            for cell, width in zip(front, widths, strict=False)
+        ]
+        text = last.text
+        if self.is_terminal:
+            taken = indent + sum(width + len(_GAP) for width in widths[: len(front)])
+            text = shortened(text, max(self.width - taken, _NARROWEST), self._ellipsis)
+        return _GAP.join([*padded, self._styled(text, last.style)]).rstrip()
+
+    @property
+    def _ellipsis(self) -> str:
+        return "…" if self.has_unicode else "..."
+
+    def _writable(self, text: str) -> str:
+        text = clean(text)
+        return text if self.has_unicode else text.translate(_ASCII)
+
+    def _styled(self, text: str, style: Style) -> str:
+        if not self.has_colour or style == "plain":
+            return text
+        return click.style(text, **_STYLES[style])  # type: ignore[arg-type]
+
+
+def json_text(form: JSONObject, *, indent: int | None = None) -> str:
+    """A JSON document with its `schema_version` first.
+
+    Everything beyond ASCII is escaped, so that any locale can carry it and no terminal obeys it.
+    """
+    return json.dumps({"schema_version": SCHEMA_VERSION, **form}, indent=indent)
+
+
+def allows_escapes(environ: Mapping[str, str]) -> bool:
+    """Whether a terminal may be sent colours and cursor movements."""
+    return not (
+        environ.get("NO_COLOR") or environ.get("CI") or environ.get("TERM") in ("dumb", "unknown")
+    )
+
+
+def display_width(text: str) -> int:
+    """Columns that `text` takes in a terminal."""
+    if text.isascii():
+        return len(text)
+    return sum(_columns(character) for character in text)
+
+
+def shortened(text: str, width: int, ellipsis: str) -> str:
+    """`text` cut to `width` columns, which the ellipsis is part of."""
+    if display_width(text) <= width:
+        return text
+    room = width - len(ellipsis)
+    kept = 0
+    for character in text:
+        room -= _columns(character)
+        if room < 0:
+            break
+        kept += 1
+    return text[:kept].rstrip() + ellipsis
+
+
+def counted(count: int, noun: str) -> str:
+    """For instance `1 tool`, `2 tools`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def ago(seconds: float) -> str:
+    """A span of time in its largest unit, for instance `3 h`."""
+    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= length:
+            return f"{int(seconds // length)} {unit}"
+    return f"{int(max(seconds, 0))} s"
+
+
+def _columns(character: str) -> int:
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def _can_write(text: str, stream: TextIO) -> bool:
+    try:
+        text.encode(stream.encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True

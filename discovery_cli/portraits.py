@@ -1,0 +1,104 @@
+"""Servers and tools in full, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from discovery_cli.examples import command_line
+from discovery_cli.output import Cell, Output, ago, clean
+from discovery_cli.rendering import server_row, tool_row
+
+if TYPE_CHECKING:
+    from discovery_engine.catalog import Entry
+    from discovery_engine.tools import ServerName
+    from discovery_engine.view import ServerSummary, View
+
+_INDENT = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Portrait:
+    """Draws on `output`, with as much as was asked for; `now` is Unix time in seconds."""
+
+    output: Output
+    now: float
+    compact: bool = False
+    args: bool = False
+    examples: bool = False
+
+    def servers(self, view: View, entries: Mapping[ServerName, Sequence[Entry]]) -> None:
+        """All servers, each with those of its tools that are given."""
+        if not any(entries.values()):
+            rows = [server_row(self.output, s, with_status=True) for s in view.servers()]
+            self.output.table(rows)
+            return
+        for summary in view.servers():
+            self.output.table([server_row(self.output, summary, with_status=True)])
+            self._tools(entries[summary.name], view)
+
+    def server(self, summary: ServerSummary, view: View, entries: Sequence[Entry]) -> None:
+        self.output.table([server_row(self.output, summary, with_status=True)])
+        if not self.compact:
+            self.output.table(_facts(summary, view, self.now), indent=_INDENT)
+        self._tools(entries, view)
+
+    def tool(self, entry: Entry, view: View) -> None:
+        if self.compact:
+            self._tools([entry], view)
+            return
+        verdict = entry.verdict
+        state = "enabled" if verdict.enabled else f"disabled: {view.reason(entry)}"
+        mark = self.output.mark(good=verdict.enabled)
+        self.output.table([[mark, Cell(str(entry.key), "strong"), state]])
+        for line in clean(entry.tool.description).strip().splitlines():
+            self.output.line(f"  {line}".rstrip())
+        self.output.table(_tool_facts(entry), indent=_INDENT)
+        self._arguments(entry, _INDENT)
+        self.output.line(f"  example: {command_line(entry)}")
+
+    def _tools(self, entries: Sequence[Entry], view: View) -> None:
+        if not (self.args or self.examples):
+            rows = [tool_row(self.output, entry, view) for entry in entries]
+            self.output.table([row[:2] for row in rows] if self.compact else rows, indent=_INDENT)
+            return
+        for entry in entries:
+            row = tool_row(self.output, entry, view)
+            self.output.table([row[:2] if self.compact else row], indent=_INDENT)
+            if self.args:
+                self._arguments(entry, 3 * _INDENT)
+            if self.examples:
+                self.output.line(" " * 3 * _INDENT + command_line(entry))
+
+    def _arguments(self, entry: Entry, indent: int) -> None:
+        rows: list[list[Cell | str]] = [
+            [
+                Cell(parameter.name, "strong"),
+                parameter.type,
+                "required" if parameter.required else "optional",
+                Cell(parameter.description, "faint"),
+            ]
+            for parameter in entry.tool.parameters
+        ]
+        self.output.table(rows or [["no arguments"]], indent=indent)
+
+
+def _facts(summary: ServerSummary, view: View, now: float) -> list[list[Cell | str]]:
+    settings = view.server(summary.name)
+    part = view.catalog.parts.get(summary.name)
+    facts = {
+        "about": summary.description if summary.reason else "",
+        "from": " ".join(filter(None, (settings.source, str(settings.origin)))),
+        "tags": ", ".join(summary.tags),
+        "listed": f"{ago(now - summary.listed_at)} ago" if summary.listed_at else "never",
+        "unusable": "; ".join(f"{d.name} ({d.reason})" for d in part.dropped) if part else "",
+    }
+    return [[Cell(name, "faint"), text] for name, text in facts.items() if text]
+
+
+def _tool_facts(entry: Entry) -> list[list[Cell | str]]:
+    annotations = entry.tool.annotations
+    claims = [f"{k}: {str(value).lower()}" for k, value in annotations.items() if k != "title"]
+    facts = {"tags": ", ".join(entry.verdict.tags), "claims": ", ".join(claims)}
+    return [[Cell(name, "faint"), text] for name, text in facts.items() if text]

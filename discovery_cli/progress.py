@@ -1,0 +1,150 @@
+"""How connecting goes, on stderr while it goes.
+
+On a terminal that may be sent escapes it is a moving display; on another terminal, or with `-v`,
+one line per server that is done; otherwise nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import ExitStack, asynccontextmanager
+from typing import TYPE_CHECKING, Protocol
+
+import anyio
+
+from discovery_cli.output import Output, allows_escapes, counted, one_line
+from discovery_engine.events import (
+    Event,
+    ServerConnected,
+    ServerConnecting,
+    ServerDiscovering,
+    ServerFailed,
+)
+from discovery_engine.tasks import open_task_group
+
+if TYPE_CHECKING:
+    from rich.live import Live
+    from rich.table import Table
+
+    from discovery_cli.invocation import Invocation
+    from discovery_engine.engine import Engine
+    from discovery_engine.tools import ServerName
+
+_LAST_WORDS = 1.0  # seconds for events that were published and not shown yet
+
+
+class Display(Protocol):
+    def show(self, event: Event) -> None: ...
+
+
+@asynccontextmanager
+async def shown(engine: Engine, invocation: Invocation, *, with_lines: bool) -> AsyncIterator[None]:
+    """Show what the engine's servers do for as long as the block runs."""
+    with ExitStack() as stack:
+        display = _display(invocation, stack, with_lines=with_lines)
+        if display is None:
+            yield
+            return
+        events = stack.enter_context(engine.subscribe())
+        watcher = _Watcher(display)
+        async with open_task_group() as tasks:
+            tasks.start_soon(watcher.follow, events)
+            yield
+            with anyio.move_on_after(_LAST_WORDS):
+                await watcher.settled()
+            tasks.cancel_scope.cancel()
+
+
+class _Watcher:
+    """Feeds a display, and knows which servers have begun and not ended."""
+
+    def __init__(self, display: Display) -> None:
+        self._display = display
+        self._busy: set[ServerName] = set()
+        self._changed = anyio.Event()
+
+    async def follow(self, events: AsyncIterator[Event]) -> None:
+        async for event in events:
+            match event:
+                case ServerConnecting():
+                    self._busy.add(event.server)
+                case ServerConnected() | ServerFailed():
+                    self._busy.discard(event.server)
+            self._display.show(event)
+            self._changed.set()
+
+    async def settled(self) -> None:
+        while self._busy:
+            self._changed = anyio.Event()
+            await self._changed.wait()
+
+
+class Lines:
+    """One line per server that is done."""
+
+    def __init__(self, output: Output) -> None:
+        self._output = output
+
+    def show(self, event: Event) -> None:
+        match event:
+            case ServerConnected():
+                tools = counted(event.tool_count, "tool")
+                dropped = f", {event.dropped_count} unusable" if event.dropped_count else ""
+                self._write(f"{event.server}: {tools}{dropped}", good=True)
+            case ServerFailed():
+                self._write(one_line(event.message), good=False)
+
+    def _write(self, text: str, *, good: bool) -> None:
+        sys.stderr.write(f"{self._output.mark(good=good).text} {text}\n")
+        sys.stderr.flush()
+
+
+class Moving:
+    """A table of the servers at work, drawn anew as they go on, and gone at the end."""
+
+    def __init__(self, live: Live) -> None:
+        self._live = live
+        self._states: dict[ServerName, tuple[str, str]] = {}
+
+    def show(self, event: Event) -> None:
+        match event:
+            case ServerConnecting():
+                self._states[event.server] = "connecting", "yellow"
+            case ServerDiscovering():
+                self._states[event.server] = "discovering", "cyan"
+            case ServerConnected():
+                self._states[event.server] = counted(event.tool_count, "tool"), "green"
+            case ServerFailed():
+                self._states[event.server] = one_line(event.message), "red"
+        self._live.update(_table(self._states), refresh=True)
+
+
+def _display(invocation: Invocation, stack: ExitStack, *, with_lines: bool) -> Display | None:
+    if invocation.no_progress:
+        return None
+    environ = os.environ
+    is_terminal = sys.stderr.isatty() and not environ.get("CI")
+    if is_terminal and allows_escapes(environ) and not invocation.verbose:
+        return Moving(stack.enter_context(_live()))
+    if is_terminal or invocation.verbose or with_lines:
+        return Lines(invocation.output)
+    return None
+
+
+def _live() -> Live:
+    from rich.console import Console
+    from rich.live import Live
+
+    return Live(console=Console(stderr=True), transient=True)
+
+
+def _table(states: Mapping[ServerName, tuple[str, str]]) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table.grid(padding=(0, 2))
+    for server, (state, style) in states.items():
+        table.add_row(Text(one_line(server)), Text(state, style=style, overflow="ellipsis"))
+    return table

@@ -1,0 +1,74 @@
+"""Servers and tools as rows and paragraphs for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from discovery_cli.output import Cell, Output, counted
+
+if TYPE_CHECKING:
+    from discovery_engine.catalog import Entry
+    from discovery_engine.search.searcher import Hit
+    from discovery_engine.view import Notice, ServerSummary, View
+
+Row = list["Cell | str"]
+
+_GOOD = {"idle", "ready", "starting", "pending"}
+
+
+def server_row(output: Output, server: ServerSummary, *, with_status: bool) -> Row:
+    """A mark, the name, how many tools, and what it is for or what is wrong with it."""
+    row: Row = [
+        output.mark(good=server.status in _GOOD),
+        Cell(server.name, "strong"),
+        _tool_count(server),
+    ]
+    if with_status:
+        row.append(str(server.status))
+    return [*row, Cell(server.reason or server.description, "faint")]
+
+
+def tool_row(output: Output, entry: Entry, view: View, *, with_tags: bool = False) -> Row:
+    """A mark, the name, tags if wanted, and what it does or why it is disabled."""
+    row: Row = [output.mark(good=entry.verdict.enabled), Cell(entry.tool.name, "strong")]
+    if with_tags:
+        row.append(tag_text(entry))
+    about = entry.tool.summary if entry.verdict.enabled else f"disabled: {view.reason(entry)}"
+    return [*row, Cell(about, "faint")]
+
+
+def hit_row(output: Output, hit: Hit) -> Row:
+    """How well it matches, the tool, its tags, and what it does."""
+    entry = hit.entry
+    return [
+        output.mark(good=entry.verdict.enabled),
+        f"{round(hit.relevance * 100):>3} % match",
+        Cell(str(entry.key), "strong"),
+        Cell(entry.tool.summary, "faint"),
+        *([tag_text(entry)] if entry.verdict.tags else []),
+    ]
+
+
+def tag_text(entry: Entry) -> str:
+    return f"[{', '.join(entry.verdict.tags)}]" if entry.verdict.tags else ""
+
+
+def say_notices(output: Output, notices: Iterable[Notice]) -> None:
+    for notice in notices:
+        output.say(f"note: {_in_our_words(notice)}")
+
+
+def _in_our_words(notice: Notice) -> str:
+    """What a notice says; where it advises an agent, with the advice for a person."""
+    if notice.kind == "no_match":
+        return notice.message.partition(";")[0] + "; try other words, or `discovery tools SERVER`"
+    return notice.message
+
+
+def _tool_count(server: ServerSummary) -> str:
+    if server.listed_at is None and not server.tool_count:
+        return "-"
+    if server.enabled_count == server.tool_count:
+        return counted(server.tool_count, "tool")
+    return f"{server.enabled_count} of {counted(server.tool_count, 'tool')}"

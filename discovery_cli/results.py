@@ -1,0 +1,92 @@
+"""What a tool answered, for people: its text as it is, everything else named and counted.
+
+In JSON the result is whole, as the upstream gave it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+
+from discovery_cli.failures import ExitCode
+from discovery_cli.output import Output, clean, json_text
+from discovery_engine.catalog import Entry
+from discovery_engine.tools import JSONObject, JSONValue
+
+_KB = 1000
+_BASE64 = 3 / 4  # bytes per character
+
+
+def show_result(output: Output, entry: Entry, result: JSONObject) -> ExitCode:
+    if output.as_json:
+        output.answer(_form(entry, result))
+    else:
+        for line in _lines(result):
+            output.line(line)
+    return ExitCode.OK
+
+
+def show_failure(output: Output, entry: Entry, result: JSONObject) -> ExitCode:
+    """A tool that ran and failed: its words are an error, and its result is whole in JSON."""
+    text = clean("\n".join(_lines(result))).strip()
+    if output.as_json:
+        output.answer(_form(entry, result))
+        error = {
+            "code": "TOOL_FAILED",
+            "message": text,
+            "hint": "",
+            "exit_code": int(ExitCode.TOOL_FAILED),
+            "server": entry.tool.server,
+            "tool": entry.tool.name,
+        }
+        sys.stderr.write(json_text({"error": error}) + "\n")
+    else:
+        output.say(f"error: {entry.key} failed")
+        output.say("\n".join(f"  {line}" for line in text.splitlines()))
+    return ExitCode.TOOL_FAILED
+
+
+def _form(entry: Entry, result: JSONObject) -> JSONObject:
+    return {
+        "server": entry.tool.server,
+        "tool": entry.tool.name,
+        "success": not result.get("isError"),
+        "result": result,
+    }
+
+
+def _lines(result: JSONObject) -> Iterator[str]:
+    content = result.get("content")
+    blocks = content if isinstance(content, list) else []
+    yield from map(_block, blocks)
+    structured = result.get("structuredContent")
+    if structured is not None and not blocks:
+        yield json.dumps(structured, indent=2, ensure_ascii=False)
+
+
+def _block(block: JSONValue) -> str:
+    """A content block as text; what is no text is named, with its type and size."""
+    facts = block if isinstance(block, dict) else {}
+    kind = facts.get("type")
+    if kind == "text":
+        return str(facts.get("text", ""))
+    if kind in ("image", "audio"):
+        return f"[{kind} {facts.get('mimeType', '')}, {_size(facts.get('data'))}]"
+    if kind == "resource":
+        return _resource(facts.get("resource"))
+    if kind == "resource_link":
+        return f"{facts.get('name', '')} <{facts.get('uri', '')}>"
+    return json.dumps(block, ensure_ascii=False)
+
+
+def _resource(resource: JSONValue) -> str:
+    facts = resource if isinstance(resource, dict) else {}
+    if isinstance(facts.get("text"), str):
+        return str(facts["text"])
+    return f"[resource {facts.get('uri', '')}, {_size(facts.get('blob'))}]"
+
+
+def _size(data: JSONValue) -> str:
+    count = len(data) * _BASE64 if isinstance(data, str) else 0
+    return f"{count / _KB:.1f} kB" if count >= _KB else f"{count:.0f} bytes"
