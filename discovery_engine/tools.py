@@ -18,6 +18,7 @@ JSONObject: TypeAlias = dict[str, JSONValue]
 ServerName = NewType("ServerName", str)
 ToolName = NewType("ToolName", str)
 
+_UNION_DEPTH = 3  # unions in unions that are told apart; a stranger may nest them without end
 _SUMMARY_LENGTH = 120  # characters; about 30 tokens, so that ten hits stay under 400
 
 
@@ -107,7 +108,8 @@ class Tool:
         if not isinstance(properties, dict):
             return ()
         required = self.input_schema.get("required")
-        needed = set(required) if isinstance(required, list) else set()
+        named = required if isinstance(required, list) else []
+        needed = {name for name in named if isinstance(name, str)}
         found = [
             _parameter(name, schema, required=name in needed) for name, schema in properties.items()
         ]
@@ -141,7 +143,7 @@ def _parameter(name: str, schema: JSONValue, *, required: bool) -> Parameter:
     return Parameter(name, _type_name(facts), description, required, facts)
 
 
-def _type_name(schema: JSONObject) -> str:
+def _type_name(schema: JSONObject, depth: int = _UNION_DEPTH) -> str:
     kind = schema.get("type")
     if isinstance(kind, str):
         return kind
@@ -149,7 +151,7 @@ def _type_name(schema: JSONObject) -> str:
         return "|".join(map(str, kind))
     for union in ("anyOf", "oneOf"):
         branches = schema.get(union)
-        if isinstance(branches, list):
-            names = [_type_name(b) for b in branches if isinstance(b, dict)]
+        if isinstance(branches, list) and depth:
+            names = [_type_name(b, depth - 1) for b in branches if isinstance(b, dict)]
             return "|".join(dict.fromkeys(names)) or "any"
     return "any"

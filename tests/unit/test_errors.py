@@ -1,0 +1,205 @@
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from discovery_engine.errors import (
+    ConfigurationError,
+    DisabledError,
+    DiscoveryError,
+    FailureKind,
+    InvalidArgumentsError,
+    NeedsAuthError,
+    NeedsConfigError,
+    NotFoundError,
+    Origin,
+    OutcomeUnknownError,
+    Problem,
+    RegistryError,
+    ServerDisabledError,
+    ServerNotFoundError,
+    ToolAmbiguousError,
+    ToolDisabledError,
+    ToolNotFoundError,
+    UnavailableError,
+    UpstreamError,
+    UpstreamProtocolError,
+    UpstreamTimeoutError,
+)
+
+SPEC = Path(__file__).parents[2] / "specs" / "errors.md"
+CAUGHT_ONLY = {DiscoveryError, NotFoundError, DisabledError, UpstreamError}
+
+# One of each, with what an agent reads of it.
+ERRORS = [
+    (
+        ServerNotFoundError("gihub", ["github"]),
+        "server 'gihub' is not configured",
+        "did you mean 'github'?; list_mcp_servers names them all",
+    ),
+    (
+        ToolNotFoundError("github", "x", ["y", "z"]),
+        "server 'github' has no tool 'x'",
+        "did you mean 'y' or 'z'?; list_tools names a server's tools",
+    ),
+    (
+        ToolNotFoundError(None, "x"),
+        "no server has a tool 'x'",
+        "list_tools names a server's tools",
+    ),
+    (
+        ToolAmbiguousError("x", ["a:x", "b:x"]),
+        "several servers have a tool 'x'",
+        "did you mean 'a:x' or 'b:x'?",
+    ),
+    (
+        ServerDisabledError("github", "enabled: false"),
+        "server 'github' is disabled: enabled: false",
+        "",
+    ),
+    (
+        ToolDisabledError("github", "x", "rule 2"),
+        "tool 'github:x' is disabled: rule 2",
+        "the owner of the configuration decides this; use another tool",
+    ),
+    (
+        InvalidArgumentsError("x", ["n is missing", "m is unknown"], "x(n: integer)"),
+        "arguments of 'x' do not fit: n is missing; m is unknown",
+        "it takes x(n: integer)",
+    ),
+    (
+        UnavailableError("github", FailureKind.REFUSED, "nobody listens", hint="start it"),
+        "server 'github' is unavailable: nobody listens",
+        "start it",
+    ),
+    (
+        NeedsConfigError("github", "env.TOKEN", "TOKEN is not set"),
+        "server 'github' is unavailable: env.TOKEN: TOKEN is not set",
+        "give env.TOKEN of server 'github' a value, then refresh",
+    ),
+    (
+        NeedsAuthError("github", "it answered 401"),
+        "server 'github' is unavailable: it answered 401",
+        "check the credentials in headers of server 'github'",
+    ),
+    (
+        UpstreamTimeoutError("github", "'x'", 2.50),
+        "server 'github' did not finish 'x' within 2.5 s",
+        "raise `timeouts` of server 'github' if this is expected",
+    ),
+    (
+        OutcomeUnknownError("github", "x", "exit status 1"),
+        "server 'github' went away during 'x' (exit status 1): whether the work was done is unknown",
+        "check the effect before calling again; it was not sent a second time",
+    ),
+    (
+        UpstreamProtocolError("github", "no", -32603),
+        "server 'github' answered error -32603: no",
+        "",
+    ),
+    (RegistryError("it is locked", hint="wait"), "it is locked", "wait"),
+]
+
+
+def family(error: type[DiscoveryError]) -> Iterator[type[DiscoveryError]]:
+    yield error
+    for child in error.__subclasses__():
+        yield from family(child)
+
+
+def raised_here() -> list[type[DiscoveryError]]:
+    ours = [e for e in family(DiscoveryError) if e.__module__ == DiscoveryError.__module__]
+    return [error for error in ours if error not in CAUGHT_ONLY]
+
+
+@pytest.mark.requirement("ERR-1")
+def test_the_code_of_every_error_is_its_own() -> None:
+    codes = [error.code for error in raised_here()]
+
+    assert len(codes) == len(set(codes))
+
+
+@pytest.mark.requirement("ERR-1")
+def test_the_codes_are_those_on_the_page() -> None:
+    rows = [line.split("|")[1] for line in SPEC.read_text("utf-8").splitlines() if "|" in line]
+    told = {code for row in rows for code in re.findall(r"`([A-Z_]+)`", row)}
+
+    assert {error.code for error in raised_here()} == told
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "hint"),
+    [pytest.param(*row, id=f"{type(row[0]).__name__}-{i}") for i, row in enumerate(ERRORS)],
+)
+def test_an_error_says_what_is_wrong_and_what_to_do(
+    error: DiscoveryError, message: str, hint: str
+) -> None:
+    assert (str(error), error.message, error.hint) == (message, message, hint)
+
+
+def test_every_error_has_its_words_checked_here() -> None:
+    shown = {type(error) for error, _, _ in ERRORS}
+
+    assert shown == set(raised_here()) - {ConfigurationError}
+
+
+@pytest.mark.requirement("ERR-2")
+@pytest.mark.parametrize(
+    ("error", "facts"),
+    [
+        pytest.param(
+            ServerNotFoundError("x", ["y"]), {"server": "x", "nearest": ("y",)}, id="server"
+        ),
+        pytest.param(
+            ToolNotFoundError("s", "x", ["y"]),
+            {"server": "s", "tool": "x", "nearest": ("y",)},
+            id="tool",
+        ),
+        pytest.param(
+            ToolAmbiguousError("x", ["a:x"]), {"tool": "x", "nearest": ("a:x",)}, id="ambiguous"
+        ),
+        pytest.param(
+            InvalidArgumentsError("x", ["m"], "x()"),
+            {"tool": "x", "mistakes": ("m",), "signature": "x()"},
+            id="arguments",
+        ),
+        pytest.param(ToolDisabledError("s", "x", "r"), {"server": "s", "tool": "x"}, id="disabled"),
+        pytest.param(
+            UnavailableError("s", FailureKind.EXITED, "r", stderr="boom"),
+            {"server": "s", "kind": "exited", "reason": "r", "stderr": "boom"},
+            id="unavailable",
+        ),
+        pytest.param(
+            NeedsConfigError("s", "env.X", "r"),
+            {"server": "s", "kind": "needs_config", "field": "env.X"},
+            id="needs config",
+        ),
+        pytest.param(NeedsAuthError("s", "r"), {"server": "s", "kind": "auth"}, id="needs auth"),
+        pytest.param(
+            UpstreamTimeoutError("s", "w", 3.0), {"server": "s", "seconds": 3.0}, id="timeout"
+        ),
+        pytest.param(
+            UpstreamProtocolError("s", "m", -32603),
+            {"server": "s", "rpc_code": -32603},
+            id="protocol",
+        ),
+    ],
+)
+def test_an_error_keeps_its_facts(error: DiscoveryError, facts: dict[str, object]) -> None:
+    assert {name: getattr(error, name) for name in facts} == facts
+
+
+def test_a_configuration_error_tells_every_problem_on_its_own_line() -> None:
+    one = Problem(Origin("a.yaml", 3, 5), "servers.x", "is empty", "give it a command")
+    other = Problem(Origin("a.yaml"), "", "is not YAML")
+
+    error = ConfigurationError([one, other])
+
+    assert error.problems == (one, other)
+    assert str(error).splitlines() == [
+        "a.yaml:3:5: servers.x: is empty (give it a command)",
+        "a.yaml: is not YAML",
+    ]
