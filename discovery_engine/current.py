@@ -16,7 +16,7 @@ import anyio
 import anyio.to_thread
 
 from discovery_engine.catalog import Catalog, ServerPart
-from discovery_engine.config.inputs import scope_of
+from discovery_engine.config.location import scope_of
 from discovery_engine.config.settings import Settings
 from discovery_engine.errors import RegistryError
 from discovery_engine.events import CatalogChanged, EventBus

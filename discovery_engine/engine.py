@@ -57,6 +57,7 @@ from discovery_engine.refresh import (
 from discovery_engine.remembered import open_registry
 from discovery_engine.tasks import open_task_group
 from discovery_engine.tools import JSONObject, ServerName, ToolName
+from discovery_engine.upstream.state import Phase
 from discovery_engine.view import SearchAnswer, ServerStatus, ServerSummary, ToolList, View
 
 if TYPE_CHECKING:
@@ -65,6 +66,10 @@ if TYPE_CHECKING:
 
 _LONGEST_NAP = 60.0  # seconds between two looks at what is due
 _SHORTEST_NAP = 1.0
+_STATUS_OF_PHASE = {
+    Phase.CONNECTING: ServerStatus.STARTING,
+    Phase.READY: ServerStatus.READY,
+}
 _CHANGE_PAUSE = 0.5  # seconds in which further notices of a change are taken as the same one
 
 
@@ -376,9 +381,9 @@ class Engine:
         return [server for server, part in parts if not (part.listed_at or part.failure)]
 
     def _statuses(self) -> Mapping[ServerName, ServerStatus]:
-        live = self._upstreams.states() if self._upstreams else ()
-        ready = dict.fromkeys(live, ServerStatus.READY)
-        return MappingProxyType(ready | dict.fromkeys(self._asking, ServerStatus.STARTING))
+        sessions = self._upstreams.states() if self._upstreams else {}
+        live = {name: _STATUS_OF_PHASE[session.phase] for name, session in sessions.items()}
+        return MappingProxyType(live | dict.fromkeys(self._asking, ServerStatus.STARTING))
 
 
 def _address(entry: Entry) -> tuple[ServerName, ToolName]:

@@ -13,7 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from discovery_engine.config.inputs import find_config, is_current, scope_of
+from discovery_engine.config.inputs import is_current
+from discovery_engine.config.location import find_config, scope_of
 from discovery_engine.errors import RegistryError
 from discovery_engine.registry.memory import MemoryStore
 from discovery_engine.registry.sqlite import open_store
