@@ -1,0 +1,48 @@
+"""What a failed request means for whoever made it.
+
+A request that may have been acted on is never sent again; only one that was provably not taken
+up may be.
+"""
+
+from __future__ import annotations
+
+from mcp import MCPError
+
+from discovery_engine.errors import (
+    FailureKind,
+    OutcomeUnknownError,
+    UnavailableError,
+    UpstreamError,
+    UpstreamProtocolError,
+)
+from discovery_engine.tools import ServerName
+from discovery_engine.upstream.link import Link
+
+_MESSAGE_LENGTH = 500  # characters of a stranger's words
+
+
+class NotTakenUp(Exception):  # noqa: N818 - a signal inside this room, never an error outside
+    """The server provably did not act on a request, and may on a second one."""
+
+    def __init__(self, error: UpstreamError) -> None:
+        super().__init__(error)
+        self.error = error
+
+
+async def failed_call(link: Link, tool: str, error: MCPError) -> UpstreamError:
+    if reason := await link.loss(error):
+        return OutcomeUnknownError(link.server, tool, reason)
+    return link.refusal(error) or refused(link.server, error)
+
+
+async def failed_listing(link: Link, error: MCPError) -> UpstreamError:
+    if refusal := link.refusal(error):
+        return refusal
+    if reason := await link.loss(error):
+        reason = f"it went away while its tools were listed: it {reason}"
+        return UnavailableError(link.server, FailureKind.LOST, reason, stderr=link.stderr)
+    return refused(link.server, error)
+
+
+def refused(server: ServerName, error: MCPError) -> UpstreamProtocolError:
+    return UpstreamProtocolError(server, error.message[:_MESSAGE_LENGTH], error.code)

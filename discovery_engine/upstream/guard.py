@@ -1,0 +1,204 @@
+"""An HTTP client whose failures are answers.
+
+The SDK's transports let a refused connection, a reset, or an odd answer tear down the session of
+everybody who shares it. Here each becomes the JSON-RPC error of the one request it concerns, and
+what really happened is kept beside it under a key that no server can guess.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections import OrderedDict
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+import httpx2
+from mcp_types import CONNECTION_CLOSED
+
+from discovery_engine.tools import JSONObject, JSONValue
+from discovery_engine.upstream.framing import decode, without_surrogates
+
+ANSWER_LIMIT = 64 * 1024 * 1024  # bytes of one JSON answer or one event
+
+_ERROR_LIMIT = 64 * 1024  # bytes read of the body of an HTTP error
+_REMEMBERED = 100  # failures that nobody has asked about
+_FAILURE = "discovery.failure"
+_SESSION_HEADER = "mcp-session-id"
+_NOT_FOUND = 404
+_BAD_REQUEST = 400
+_FIRST_ERROR = 400
+
+
+@dataclass(frozen=True, slots=True)
+class HttpFailure:
+    """What went wrong with one HTTP exchange."""
+
+    reason: str
+    status: int | None = None
+    error: httpx2.TransportError | None = None
+    was_sent: bool = True
+    """False if the request provably never reached the server."""
+    lost_session: bool = False
+    """The server refused the request because it no longer knows the session."""
+
+
+class GuardedClient(httpx2.AsyncClient):
+    """A client that raises no transport error and returns no answer that the SDK chokes on."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._failures: OrderedDict[str, HttpFailure] = OrderedDict()
+
+    def failure_behind(self, data: JSONValue) -> HttpFailure | None:
+        """What happened, by the `data` of the JSON-RPC error that stands for it."""
+        return self._failures.get(data) if isinstance(data, str) else None
+
+    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        try:
+            response = await super().send(request, **options)
+            return await self._vetted(request, response)
+        except httpx2.TransportError as error:
+            return self._refusal(request, _transport_failure(error), status=503)
+
+    async def _vetted(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
+        if response.status_code >= _FIRST_ERROR:
+            return await self._vetted_error(request, response)
+        kind = media_type(response)
+        if kind == "application/json":
+            return await self._vetted_json(request, response)
+        if kind != "text/event-stream" and response.is_success and _asks(request):
+            await response.aclose()
+            reason = f"it answers with {kind or 'nothing'}, not with MCP"
+            return self._refusal(request, HttpFailure(reason), status=502)
+        response.stream = _Quiet(response.stream)
+        return response
+
+    async def _vetted_error(
+        self, request: httpx2.Request, response: httpx2.Response
+    ) -> httpx2.Response:
+        body = await _read(response, _ERROR_LIMIT)
+        error = _json_rpc_error(body)
+        if error is not None and not _forgot_session(request, response, error):
+            return _rebuilt(request, response, body or b"")
+        failure = HttpFailure(
+            f"HTTP {response.status_code} {response.reason_phrase}".strip(),
+            status=response.status_code,
+            lost_session=_forgot_session(request, response, error),
+        )
+        return self._refusal(request, failure, status=response.status_code)
+
+    async def _vetted_json(
+        self, request: httpx2.Request, response: httpx2.Response
+    ) -> httpx2.Response:
+        body = await _read(response, ANSWER_LIMIT)
+        if body is None:
+            reason = f"its answer is longer than {ANSWER_LIMIT // (1024 * 1024)} MiB"
+            return self._refusal(request, HttpFailure(reason), status=502)
+        try:
+            return _rebuilt(request, response, without_surrogates(body))
+        except ValueError as error:
+            reason = f"its answer cannot be read: {error}"
+            return self._refusal(request, HttpFailure(reason), status=502)
+
+    def _refusal(
+        self, request: httpx2.Request, failure: HttpFailure, *, status: int
+    ) -> httpx2.Response:
+        key = secrets.token_hex(16)
+        self._failures[key] = failure
+        if len(self._failures) > _REMEMBERED:
+            self._failures.popitem(last=False)
+        error = {"code": CONNECTION_CLOSED, "message": failure.reason, "data": key}
+        answer = {"jsonrpc": "2.0", "id": _request_id(request), "error": error}
+        kept = {_FAILURE: failure}
+        return httpx2.Response(status, request=request, json=answer, extensions=kept)
+
+
+def failure_of(response: httpx2.Response) -> HttpFailure | None:
+    """What went wrong, if `response` is one that the guard made up."""
+    failure = response.extensions.get(_FAILURE)
+    return failure if isinstance(failure, HttpFailure) else None
+
+
+class _Quiet(httpx2.AsyncByteStream):
+    """A stream that ends where it breaks: the SDK then settles the request by itself."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        try:
+            async for chunk in self._stream:
+                yield chunk
+        except httpx2.TransportError:
+            return
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+async def _read(response: httpx2.Response, limit: int) -> bytes | None:
+    """The body, or None if it is longer than `limit`; closes the response."""
+    parts: list[bytes] = []
+    try:
+        async for part in response.aiter_bytes():
+            parts.append(part)
+            limit -= len(part)
+            if limit < 0:
+                return None
+    except httpx2.DecodingError:
+        return None
+    finally:
+        await response.aclose()
+    return b"".join(parts)
+
+
+def _rebuilt(request: httpx2.Request, response: httpx2.Response, body: bytes) -> httpx2.Response:
+    stale = ("content-encoding", "content-length", "transfer-encoding")
+    headers = [(k, v) for k, v in response.headers.multi_items() if k.lower() not in stale]
+    return httpx2.Response(response.status_code, headers=headers, content=body, request=request)
+
+
+def _transport_failure(error: httpx2.TransportError) -> HttpFailure:
+    unsent = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.ProxyError)
+    never_left = (*unsent, httpx2.UnsupportedProtocol, httpx2.LocalProtocolError)
+    reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return HttpFailure(reason, error=error, was_sent=not isinstance(error, never_left))
+
+
+def _forgot_session(
+    request: httpx2.Request, response: httpx2.Response, error: JSONObject | None
+) -> bool:
+    if _SESSION_HEADER not in request.headers:
+        return False
+    if response.status_code == _BAD_REQUEST:  # what several SDKs say where the protocol says 404
+        return error is not None and "session" in str(error.get("message")).lower()
+    return response.status_code == _NOT_FOUND
+
+
+def _json_rpc_error(body: bytes | None) -> JSONObject | None:
+    try:
+        answer = decode(body or b"")
+    except ValueError:
+        return None
+    error = answer.get("error") if isinstance(answer, dict) else None
+    is_error = isinstance(error, dict) and isinstance(error.get("code"), int)
+    return error if is_error else None
+
+
+def media_type(response: httpx2.Response) -> str:
+    kind: str = response.headers.get("content-type", "")
+    return kind.partition(";")[0].strip().lower()
+
+
+def _asks(request: httpx2.Request) -> bool:
+    return request.method == "POST" and _request_id(request) is not None
+
+
+def _request_id(request: httpx2.Request) -> JSONValue:
+    try:
+        message = json.loads(request.content or b"null")
+    except (ValueError, httpx2.RequestNotRead):
+        return None
+    return message.get("id") if isinstance(message, dict) and "method" in message else None

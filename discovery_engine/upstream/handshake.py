@@ -1,0 +1,163 @@
+"""The opening words of a connection, in both eras.
+
+A server of unknown era is asked `server/discover`; any refusal means the older `initialize`. One
+that stays silent is sent `initialize` as well after a short wait, and the first answer counts:
+a slow starter that knows `discover` still gets to say so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import anyio
+from mcp import ClientSession, MCPError
+from mcp.shared.dispatcher import CallOptions
+from mcp.shared.inbound import MCP_METHOD_HEADER, MCP_PROTOCOL_VERSION_HEADER
+from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
+from mcp_types import (
+    CLIENT_CAPABILITIES_META_KEY,
+    CLIENT_INFO_META_KEY,
+    PROTOCOL_VERSION_META_KEY,
+    UNSUPPORTED_PROTOCOL_VERSION,
+    DiscoverResult,
+    Implementation,
+)
+from mcp_types.version import LATEST_MODERN_VERSION, MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
+
+from discovery_engine.tasks import open_task_group
+from discovery_engine.tools import JSONObject
+from discovery_engine.version import __version__
+
+CLIENT_INFO = Implementation(name="discovery", version=__version__)
+
+_DISCOVER = "server/discover"
+_PATIENCE = 3.0  # seconds of silence after which `initialize` is tried as well
+
+
+@dataclass(frozen=True, slots=True)
+class Greeting:
+    """What a server said of itself, and how it wants to be spoken to."""
+
+    version: str
+    instructions: str = ""
+    announces_changes: bool = False
+    """Whether it promises to tell when its tools change."""
+    discover: JSONObject | None = None
+    """Its raw answer to `server/discover`; None in the era of `initialize`."""
+
+    @property
+    def is_modern(self) -> bool:
+        return self.discover is not None
+
+
+@dataclass
+class _Probe:
+    """One `server/discover` on its way."""
+
+    answer: JSONObject | None = None
+    settled: anyio.Event = field(default_factory=anyio.Event)
+
+    async def run(self, dispatcher: JSONRPCDispatcher) -> None:
+        try:
+            self.answer = await discover(dispatcher)
+        except MCPError:
+            self.answer = None
+        self.settled.set()
+
+
+def request_meta(version: str) -> JSONObject:
+    """What every request of the newer era carries in `_meta`; we offer no capabilities."""
+    return {
+        PROTOCOL_VERSION_META_KEY: version,
+        CLIENT_INFO_META_KEY: {"name": CLIENT_INFO.name, "version": CLIENT_INFO.version},
+        CLIENT_CAPABILITIES_META_KEY: {},
+    }
+
+
+async def discover(dispatcher: JSONRPCDispatcher) -> JSONObject:
+    """The raw answer to `server/discover`.
+
+    Raises:
+        MCPError: If the server refuses, or goes away.
+    """
+    headers = {
+        MCP_PROTOCOL_VERSION_HEADER: LATEST_MODERN_VERSION,
+        MCP_METHOD_HEADER: _DISCOVER,
+    }
+    options: CallOptions = {"cancel_on_abandon": False, "headers": headers}
+    params = {"_meta": request_meta(LATEST_MODERN_VERSION)}
+    return await dispatcher.send_raw_request(_DISCOVER, params, options)
+
+
+async def greet(session: ClientSession, dispatcher: JSONRPCDispatcher) -> Greeting:
+    """Open a connection to a server of unknown era.
+
+    Raises:
+        MCPError: If it refuses both ways, or goes away.
+        RuntimeError, ValueError: If its answer makes no sense.
+    """
+    probe = _Probe()
+    async with open_task_group() as tasks:
+        tasks.start_soon(probe.run, dispatcher)
+        with anyio.move_on_after(_PATIENCE):
+            await probe.settled.wait()
+        outcome = adopt(session, probe.answer) or await _initialize_or_adopt(session, probe)
+        tasks.cancel_scope.cancel()
+    if isinstance(outcome, Exception):
+        raise outcome
+    return outcome
+
+
+def adopt(session: ClientSession, answer: JSONObject | None) -> Greeting | None:
+    """Take an answer to `server/discover` as the handshake; None if it is not fit for that."""
+    greeting = read_discovered(answer)
+    if greeting is not None:
+        session.adopt(DiscoverResult.model_validate(greeting.discover))
+    return greeting
+
+
+def read_discovered(answer: JSONObject | None) -> Greeting | None:
+    """The greeting in an answer to `server/discover`; None if there is none for us."""
+    if answer is None:
+        return None
+    ttl = answer.get("ttlMs")
+    if isinstance(ttl, int | float) and ttl < 0:
+        answer = answer | {"ttlMs": 0}
+    try:
+        result = DiscoverResult.model_validate(answer)
+    except ValidationError:
+        return None
+    versions = [v for v in MODERN_PROTOCOL_VERSIONS if v in result.supported_versions]
+    if not versions:
+        return None
+    tools = result.capabilities.tools
+    return Greeting(
+        versions[-1],
+        result.instructions or "",
+        announces_changes=bool(tools and tools.list_changed),
+        discover=answer,
+    )
+
+
+async def initialize(session: ClientSession) -> Greeting:
+    """Open a connection in the older era.
+
+    Raises:
+        MCPError: If the server refuses, or goes away.
+        RuntimeError, ValueError: If its answer makes no sense.
+    """
+    result = await session.initialize()
+    return Greeting(str(result.protocol_version), result.instructions or "")
+
+
+async def _initialize_or_adopt(session: ClientSession, probe: _Probe) -> Greeting | Exception:
+    # Errors are returned, so that the task group around this does not wrap them.
+    try:
+        return await initialize(session)
+    except MCPError as error:
+        if error.code == UNSUPPORTED_PROTOCOL_VERSION:
+            await probe.settled.wait()  # it is of the newer era after all, and was slow to say so
+        return adopt(session, probe.answer) or error
+    except (RuntimeError, ValueError) as error:
+        return error

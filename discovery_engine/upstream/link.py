@@ -1,0 +1,72 @@
+"""What carries messages to one server and back, and can say why it failed."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from mcp import MCPError
+from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
+
+from discovery_engine.errors import FailureKind, UnavailableError
+from discovery_engine.tools import ServerName
+from discovery_engine.upstream.connection import Carrier
+
+
+class Link(ABC):
+    """An open transport to one server; made, and closed, by a room-internal `open_…_link`."""
+
+    carrier: Carrier
+    is_lost: bool = False
+    """Set when the server went away by itself."""
+
+    def __init__(self, server: ServerName) -> None:
+        self.server = server
+
+    @property
+    def stderr(self) -> str:
+        """The last lines of a program's error output; empty for an address."""
+        return ""
+
+    @abstractmethod
+    def dispatcher(self) -> JSONRPCDispatcher:
+        """The messages of this link as requests and answers; called once."""
+
+    @abstractmethod
+    async def failure(self, error: Exception) -> UnavailableError:
+        """What kept the server from being connected, told from what was caught."""
+
+    @abstractmethod
+    async def loss(self, error: MCPError) -> str | None:
+        """Why the fate of a request that ended in `error` is unknown; None if it is known."""
+
+    @abstractmethod
+    def refusal(self, error: MCPError) -> UnavailableError | None:
+        """Why a request that ended in `error` was not taken up on the way; None if it was."""
+
+    @abstractmethod
+    def wants_new_session(self, error: MCPError) -> bool:
+        """Whether the server refused a request only because it forgot the session."""
+
+
+def strange_greeting(server: ServerName, error: Exception, *, stderr: str = "") -> UnavailableError:
+    """The error for a server that answers the handshake, but not as one does."""
+    if isinstance(error, MCPError):
+        reason = f"it refused the handshake with error {error.code}: {error.message[:200]}"
+    else:
+        reason = f"its answer to the handshake is not one of MCP: {_first_line(error)}"
+    hint = "check that this is an MCP server"
+    return UnavailableError(server, FailureKind.NOT_MCP, reason, hint=hint, stderr=stderr)
+
+
+def timed_out(server: ServerName, seconds: float, *, stderr: str = "") -> UnavailableError:
+    return UnavailableError(
+        server,
+        FailureKind.TIMEOUT,
+        f"it did not answer the handshake within {seconds:g} s",
+        hint=f"raise `timeouts.connect` of server {server!r} if it is slow to start",
+        stderr=stderr,
+    )
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0][:200]

@@ -1,0 +1,188 @@
+"""Reading a server's whole list of tools, page by page, and sorting out what cannot be used.
+
+One bad tool costs that tool alone, and the pages that were read are kept when a later one fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import anyio
+
+from discovery_engine.catalog import DroppedTool
+from discovery_engine.tools import JSONObject, JSONValue, canonical_json
+
+AskPage: TypeAlias = Callable[[JSONObject], Awaitable[JSONObject]]
+"""Sends `tools/list` with the given parameters."""
+FindFault: TypeAlias = Callable[[JSONObject], str | None]
+"""Why a tool cannot be used; None if it can."""
+
+_MAX_PAGES = 1000
+_MAX_TOOLS = 20_000
+_MAX_SECONDS = 60.0
+_MAX_SIZE = 64 * 1024  # bytes of one definition; the biggest honest one seen is a tenth of that
+_MAX_DEPTH = 32
+_NAME_SHOWN = 100  # characters
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    tools: tuple[JSONObject, ...]
+    """The definitions that can be used, as the server gave them and in its order."""
+    dropped: tuple[DroppedTool, ...] = ()
+    instructions: str = ""
+    ttl: float | None = None
+    """Seconds for which the server promises the list to hold; None if it does not say."""
+    connection: str = ""
+    cut: str = ""
+    """Why the list stops short of its end; empty if it is whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    definitions: tuple[JSONValue, ...] = ()
+    ttl: float | None = None
+    cut: str = ""
+
+
+async def read_pages(ask: AskPage, *, seconds: float) -> Pages:
+    """Everything that a server lists within `seconds` (never more than a minute).
+
+    Raises:
+        TimeoutError: If not even the first page came in time.
+        ValueError: If the first page is not a page.
+        Exception: Whatever `ask` raises for the first page.
+    """
+    reader = _Reader()
+    with anyio.move_on_after(min(seconds, _MAX_SECONDS)):
+        while not reader.done:
+            await reader.read(ask)
+    if not reader.count:
+        raise TimeoutError
+    cut = reader.cut if reader.done else f"no further page came within {seconds:g} s"
+    return Pages(tuple(reader.definitions), reader.ttl, cut)
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self.definitions: list[JSONValue] = []
+        self.ttl: float | None = None
+        self.cut = ""
+        self.count = 0
+        self.done = False
+        self._cursor: str | None = None
+        self._seen: set[str] = set()
+
+    async def read(self, ask: AskPage) -> None:
+        params = {} if self._cursor is None else {"cursor": self._cursor}
+        try:
+            self._take(await ask(params))
+        except Exception as error:  # a stranger's later page must not lose the earlier ones
+            if not self.count:
+                raise
+            self._stop(f"page {self.count + 1} failed: {error}")
+
+    def _take(self, page: JSONObject) -> None:
+        tools = page.get("tools")
+        if not isinstance(tools, list):
+            raise ValueError("its answer to tools/list holds no list of tools")  # noqa: TRY004 - a value from a stranger, not a caller's mistake
+        if not self.count:
+            self.ttl = _seconds(page.get("ttlMs"))
+        self.count += 1
+        self.definitions += tools
+        self._advance(page.get("nextCursor"))
+
+    def _advance(self, cursor: JSONValue) -> None:
+        self._cursor = cursor if isinstance(cursor, str) else None
+        if self._cursor is None:
+            self.done = True
+        elif self._cursor in self._seen:
+            self._stop(f"its cursor {self._cursor[:_NAME_SHOWN]!r} repeats")
+        elif self.count >= _MAX_PAGES:
+            self._stop(f"it has more than {_MAX_PAGES} pages")
+        elif len(self.definitions) >= _MAX_TOOLS:
+            self._stop(f"it has more than {_MAX_TOOLS} tools")
+        else:
+            self._seen.add(self._cursor)
+
+    def _stop(self, why: str) -> None:
+        self.cut = why
+        self.done = True
+
+
+def sort_out(
+    definitions: Iterable[JSONValue], *, find_fault: FindFault
+) -> tuple[tuple[JSONObject, ...], tuple[DroppedTool, ...]]:
+    """The tools that can be used, and the others with the reason; of equal names the first wins.
+
+    One without a usable name is called `#3` if it is the third in the list.
+    """
+    good: dict[str, JSONObject] = {}
+    dropped: list[DroppedTool] = []
+    for position, definition in enumerate(definitions, start=1):
+        reason = fault_of(definition) or find_fault(definition)
+        if reason is None and definition["name"] in good:
+            reason = "an earlier tool has the same name"
+        if reason is None:
+            good[definition["name"]] = definition
+        else:
+            dropped.append(DroppedTool(_shown_name(definition, position), reason))
+    return tuple(good.values()), tuple(dropped)
+
+
+def fault_of(definition: JSONValue) -> str | None:
+    """Why a definition is no tool that we could show or call; None if it is one."""
+    if not isinstance(definition, dict):
+        return "it is not an object"
+    if not isinstance(definition.get("name"), str) or not definition["name"].strip():
+        return "its name is not a non-empty string"
+    if not isinstance(definition.get("description"), str | None):
+        return "its description is not a string"
+    return _fault_of_schema(definition.get("inputSchema")) or _fault_of_size(definition)
+
+
+def depth_of(value: JSONValue, *, limit: int) -> int:
+    """How deeply objects and arrays nest, counted up to `limit` + 1; a scalar is 0 deep."""
+    depth = 0
+    level = [value]
+    while level := [node for node in level if isinstance(node, dict | list)]:
+        depth += 1
+        if depth > limit:
+            break
+        level = [
+            child for node in level for child in (node.values() if isinstance(node, dict) else node)
+        ]
+    return depth
+
+
+def _fault_of_schema(schema: JSONValue) -> str | None:
+    if schema is None:
+        return "it has no inputSchema"
+    if not isinstance(schema, dict):
+        return "its inputSchema is not an object"
+    if schema.get("type") != "object":
+        return f"its inputSchema has type {schema.get('type')!r:.50}, not 'object'"
+    if not isinstance(schema.get("properties"), dict | None):
+        return "the properties of its inputSchema are not an object"
+    return None
+
+
+def _fault_of_size(definition: JSONObject) -> str | None:
+    if depth_of(definition, limit=_MAX_DEPTH) > _MAX_DEPTH:
+        return f"it nests more than {_MAX_DEPTH} levels deep"
+    if len(canonical_json(definition).encode("utf-8", "replace")) > _MAX_SIZE:
+        return f"it is larger than {_MAX_SIZE // 1024} KiB"
+    return None
+
+
+def _shown_name(definition: JSONValue, position: int) -> str:
+    name = definition.get("name") if isinstance(definition, dict) else None
+    return name[:_NAME_SHOWN] if isinstance(name, str) and name.strip() else f"#{position}"
+
+
+def _seconds(ttl_ms: JSONValue) -> float | None:
+    if isinstance(ttl_ms, bool) or not isinstance(ttl_ms, int | float):
+        return None
+    return max(0.0, ttl_ms / 1000)

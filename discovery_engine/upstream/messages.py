@@ -1,0 +1,76 @@
+"""JSON-RPC messages between plain JSON and the SDK's envelopes; what they carry stays as it is."""
+
+from __future__ import annotations
+
+from mcp_types import (
+    PARSE_ERROR,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCMessage,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
+    RequestId,
+)
+
+from discovery_engine.tools import JSONObject, JSONValue
+
+
+def as_message(value: JSONValue) -> JSONRPCMessage | None:
+    """A JSON-RPC message without looking into what it carries; None if it is none."""
+    match value:
+        case {"method": str() as method, "id": id_} if _is_id(id_):
+            return JSONRPCRequest.model_construct(
+                jsonrpc="2.0", id=id_, method=method, params=_params(value)
+            )
+        case {"method": str() as method, **rest} if "id" not in rest:
+            return JSONRPCNotification.model_construct(
+                jsonrpc="2.0", method=method, params=_params(value)
+            )
+        case {"id": id_, "result": dict() as result} if _is_id(id_):
+            return JSONRPCResponse.model_construct(jsonrpc="2.0", id=id_, result=result)
+        case {"id": id_, "error": dict() as error} if _is_id(id_):
+            return JSONRPCError.model_construct(jsonrpc="2.0", id=id_, error=_error(error))
+        case _:
+            return None
+
+
+def as_json(message: JSONRPCMessage) -> JSONObject:
+    """The members of a message that are set, in the order of the protocol's examples."""
+    match message:
+        case JSONRPCRequest(id=id_, method=method, params=params):
+            members: JSONObject = {"jsonrpc": "2.0", "id": id_, "method": method}
+            return members if params is None else members | {"params": params}
+        case JSONRPCNotification(method=method, params=params):
+            members = {"jsonrpc": "2.0", "method": method}
+            return members if params is None else members | {"params": params}
+        case JSONRPCResponse(id=id_, result=result):
+            return {"jsonrpc": "2.0", "id": id_, "result": result}
+        case JSONRPCError(id=id_, error=error):
+            return {"jsonrpc": "2.0", "id": id_, "error": error.model_dump(exclude_none=True)}
+
+
+def unreadable(request_id: RequestId | None, reason: str) -> JSONRPCMessage | None:
+    """An answer in place of the one that cannot be read, so that nobody waits for it."""
+    if request_id is None:
+        return None
+    error = ErrorData(code=PARSE_ERROR, message=reason)
+    return JSONRPCError(jsonrpc="2.0", id=request_id, error=error)
+
+
+def _is_id(value: JSONValue) -> bool:
+    return isinstance(value, str | int) and not isinstance(value, bool)
+
+
+def _params(message: JSONObject) -> JSONObject | None:
+    params = message.get("params")
+    return params if isinstance(params, dict) else None
+
+
+def _error(error: JSONObject) -> ErrorData:
+    code, message = error.get("code"), error.get("message")
+    return ErrorData(
+        code=code if isinstance(code, int) and not isinstance(code, bool) else 0,
+        message=message if isinstance(message, str) else "it gave no message",
+        data=error.get("data"),
+    )

@@ -1,0 +1,182 @@
+"""A child process with everything it started: one group, drained, and always ended.
+
+Its error output is read all the time, or a full pipe would stop it, and only the end is kept.
+Stopping is gentle first and sure at last: its input is closed, then the group is asked to
+terminate, then killed.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import deque
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from subprocess import PIPE
+
+import anyio
+from anyio.abc import ByteReceiveStream, ByteSendStream, Process
+
+_TERM_AFTER = 1.0  # seconds from the closed input to SIGTERM
+_KILL_AFTER = 3.0  # seconds from the closed input to SIGKILL
+_REAP_WITHIN = 2.0  # seconds for the kernel to hand over a killed child
+_ORPHANS_WITHIN = 0.5  # seconds that a dead program's own children get after SIGTERM
+_POLL = 0.02  # seconds between looks at a group whose members are not our children
+
+_RING_SIZE = 256 * 1024  # characters of error output kept
+_LINE_SIZE = 8 * 1024  # characters kept of one line
+_TAIL_LINES = 20
+
+_VISIBLE = {c: f"\\x{c:02x}" for c in (*range(32), *range(127, 160)) if chr(c) != "\t"}
+
+
+class ErrorOutput:
+    """The last lines that a program wrote to its error output, terminal controls made visible."""
+
+    def __init__(self) -> None:
+        self._lines: deque[str] = deque()
+        self._size = 0
+        self._open = ""
+
+    def add(self, chunk: bytes) -> None:
+        *ends, rest = chunk.decode("utf-8", "replace").split("\n")
+        for end in ends:
+            self._keep((self._open + end)[:_LINE_SIZE])
+            self._open = ""
+        self._open = (self._open + rest)[:_LINE_SIZE]
+
+    @property
+    def tail(self) -> str:
+        recent = [*self._lines, self._open] if self._open else list(self._lines)
+        lines = (line.rstrip().translate(_VISIBLE) for line in recent[-_TAIL_LINES:])
+        return "\n".join(lines)
+
+    def _keep(self, line: str) -> None:
+        self._lines.append(line)
+        self._size += len(line)
+        while self._size > _RING_SIZE:
+            self._size -= len(self._lines.popleft())
+
+
+class Child:
+    """A running program; made by `running`, which ends it."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self.errors = ErrorOutput()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def stdin(self) -> ByteSendStream:
+        if self._process.stdin is None:
+            raise AssertionError("started with a pipe")
+        return self._process.stdin
+
+    @property
+    def stdout(self) -> ByteReceiveStream:
+        if self._process.stdout is None:
+            raise AssertionError("started with a pipe")
+        return self._process.stdout
+
+    async def exit_reason(self, *, within: float = 1.0) -> str:
+        """How it ended, in words; waits up to `within` seconds for it to end."""
+        with anyio.move_on_after(within):
+            await self._process.wait()
+        match self._process.returncode:
+            case None:
+                return "closed its output and still runs"
+            case code if code < 0:
+                return f"was ended by {_signal_name(-code)}"
+            case code:
+                return f"exited with status {code}"
+
+    async def watch(self) -> None:
+        """Drain the error output and, once the program is gone, end what it left behind.
+
+        A grandchild that holds the pipes open would otherwise hide that the server is dead.
+        """
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._drain)
+            await self._process.wait()
+            self._signal(signal.SIGKILL)
+
+    async def stop(self) -> None:
+        """Close its input and see it and its group off; takes at most about five seconds."""
+        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+            await self.stdin.aclose()
+        if not await self._exits(within=_TERM_AFTER):
+            self._signal(signal.SIGTERM)
+            if not await self._exits(within=_KILL_AFTER - _TERM_AFTER):
+                self._signal(signal.SIGKILL)
+                await self._exits(within=_REAP_WITHIN)
+        await self._end_orphans()
+
+    async def _end_orphans(self) -> None:
+        if not self._signal(signal.SIGTERM):
+            return
+        with anyio.move_on_after(_ORPHANS_WITHIN):
+            while self._signal(0):  # noqa: ASYNC110 - not our children: nobody tells of their end
+                await anyio.sleep(_POLL)
+        self._signal(signal.SIGKILL)
+
+    async def _exits(self, *, within: float) -> bool:
+        with anyio.move_on_after(within):
+            await self._process.wait()
+        return self._process.returncode is not None
+
+    async def _drain(self) -> None:
+        if self._process.stderr is None:
+            raise AssertionError("started with a pipe")
+        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+            async for chunk in self._process.stderr:
+                self.errors.add(chunk)
+
+    def _signal(self, number: int) -> bool:
+        """Send a signal to the whole group; False if nobody is left in it."""
+        try:
+            os.killpg(self.pid, number)
+        except (ProcessLookupError, PermissionError):
+            return False
+        return True
+
+
+async def start_program(
+    command: Sequence[str], *, env: Mapping[str, str], cwd: str | None
+) -> Process:
+    """Start a program as the head of a group of its own; hand it to `running` at once.
+
+    Raises:
+        OSError: If the system will not start it.
+        ValueError: If an argument holds a NUL.
+    """
+    return await anyio.open_process(
+        command, stdin=PIPE, stdout=PIPE, stderr=PIPE, cwd=cwd, env=env, start_new_session=True
+    )
+
+
+@asynccontextmanager
+async def running(process: Process) -> AsyncIterator[Child]:
+    """Look after a program while it is needed, and end it on exit."""
+    child = Child(process)
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(child.watch)
+            try:
+                yield child
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await child.stop()
+                tasks.cancel_scope.cancel()
+    finally:
+        with anyio.CancelScope(shield=True), anyio.move_on_after(_REAP_WITHIN):
+            await process.aclose()
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,98 @@
+"""Which program a server is, and the little of our environment that it gets to see.
+
+A server is started from an argument list, never through a shell, and inherits no variable that
+could carry a secret of ours.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from discovery_engine.config.settings import StdioTransport
+from discovery_engine.errors import FailureKind, UnavailableError
+from discovery_engine.tools import ServerName
+
+_POSIX = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ")
+_WINDOWS = (
+    *("APPDATA", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATH", "PATHEXT"),
+    *("PROCESSOR_ARCHITECTURE", "SYSTEMDRIVE", "SYSTEMROOT", "TEMP", "TMP", "USERPROFILE"),
+)
+_INHERITED = (*(_WINDOWS if sys.platform == "win32" else _POSIX), "USER", "USERNAME")
+
+_HOW_TO_GET = {
+    "uvx": "uvx comes with uv: `pip install uv`, or https://docs.astral.sh/uv/",
+    "uv": "`pip install uv`, or https://docs.astral.sh/uv/",
+    "npx": "npx comes with Node.js: https://nodejs.org/",
+    "npm": "npm comes with Node.js: https://nodejs.org/",
+    "node": "install Node.js: https://nodejs.org/",
+    "bunx": "bunx comes with Bun: https://bun.sh/",
+    "deno": "install Deno: https://deno.com/",
+    "docker": "install Docker: https://docs.docker.com/get-started/get-docker/",
+    "python": "install Python: https://www.python.org/, or try `python3`",
+}
+
+
+def child_environment(environ: Mapping[str, str], declared: Mapping[str, str]) -> dict[str, str]:
+    """What is harmless and needed of `environ`, plus what the owner declared."""
+    inherited = {
+        name: value
+        for name in _INHERITED
+        # a value that starts so is a shell function, which some shells would run
+        if (value := environ.get(name)) is not None and not value.startswith("()")
+    }
+    return inherited | dict(declared)
+
+
+def find_program(server: ServerName, stdio: StdioTransport, env: Mapping[str, str]) -> str:
+    """The path of the program to start, looked up on the `PATH` that it will itself see.
+
+    Raises:
+        UnavailableError: If it or its working directory is not there, or may not be run.
+    """
+    cwd = _working_directory(server, stdio)
+    path = env.get("PATH", os.defpath)
+    command = os.path.expanduser(stdio.command)  # noqa: PTH111 - a bare name must stay one
+    if os.path.dirname(command):  # noqa: PTH120 - `./server` is a path, `server` is a name
+        command = str(Path(cwd or ".").absolute() / command)
+    if found := shutil.which(command, path=path):
+        return found
+    if program := _unexecutable(command, path):
+        raise UnavailableError(
+            server,
+            FailureKind.PERMISSION,
+            f"{program!r} may not be executed",
+            hint=f"`chmod +x {program}`, or name its interpreter as the command",
+        )
+    raise _not_found(server, stdio.command, path)
+
+
+def _working_directory(server: ServerName, stdio: StdioTransport) -> str | None:
+    if stdio.cwd is None or Path(stdio.cwd).is_dir():
+        return stdio.cwd
+    raise UnavailableError(
+        server,
+        FailureKind.NOT_FOUND,
+        f"its working directory {stdio.cwd!r} does not exist",
+        hint=f"correct `cwd` of server {server!r}",
+    )
+
+
+def _unexecutable(command: str, path: str) -> str | None:
+    candidates = (Path(folder or ".") / command for folder in path.split(os.pathsep))
+    return next((str(c) for c in candidates if c.is_file()), None)
+
+
+def _not_found(server: ServerName, command: str, path: str) -> UnavailableError:
+    name = Path(command).name
+    if os.path.dirname(command):  # noqa: PTH120 - see above
+        reason = f"there is no program {command!r}"
+        path_hint = f"correct `command` of server {server!r}"
+    else:
+        reason = f"program {command!r} is not on the PATH ({path})"
+        path_hint = "install it, or give its full path as `command`"
+    hint = _HOW_TO_GET.get(name.removesuffix(".exe"), path_hint)
+    return UnavailableError(server, FailureKind.NOT_FOUND, reason, hint=hint)

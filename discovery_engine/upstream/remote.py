@@ -1,0 +1,163 @@
+"""Messages over HTTP: the streamable transport of the SDK, or SSE for servers of the old kind."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+
+import httpx2
+from mcp import MCPError
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared._stream_protocols import ReadStream, WriteStream
+from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
+from mcp.shared.message import SessionMessage
+from mcp_types import CONNECTION_CLOSED, PARSE_ERROR
+
+from discovery_engine.config.settings import RemoteTransport, Timeouts
+from discovery_engine.errors import FailureKind, NeedsAuthError, UnavailableError
+from discovery_engine.tools import ServerName
+from discovery_engine.upstream.connection import Carrier
+from discovery_engine.upstream.guard import ANSWER_LIMIT, GuardedClient, HttpFailure
+from discovery_engine.upstream.link import Link, strange_greeting, timed_out
+from discovery_engine.upstream.sse import open_sse_streams
+
+_CONNECT = 10.0  # seconds for DNS, TCP and TLS
+_READ_MARGIN = 60.0  # seconds that a silent stream outlives the longest call
+_UNAUTHORIZED = (401, 403)
+_NOT_FOUND = 404
+
+
+class RemoteLink(Link):
+    def __init__(
+        self,
+        server: ServerName,
+        carrier: Carrier,
+        client: GuardedClient,
+        streams: tuple[ReadStream[SessionMessage | Exception], WriteStream[SessionMessage]],
+    ) -> None:
+        super().__init__(server)
+        self.carrier = carrier
+        self._client = client
+        self._streams = streams
+
+    def dispatcher(self) -> JSONRPCDispatcher:
+        return JSONRPCDispatcher(*self._streams)
+
+    async def failure(self, error: Exception) -> UnavailableError:
+        return self._unavailable(error) or strange_greeting(self.server, error)
+
+    async def loss(self, error: MCPError) -> str | None:
+        failure = self._client.failure_behind(error.data)
+        if failure is not None:
+            return failure.reason if failure.was_sent and failure.status is None else None
+        broken = error.code == CONNECTION_CLOSED and error.message.startswith("SSE stream")
+        garbled = error.code == PARSE_ERROR and error.message.startswith("Failed to parse")
+        if broken or garbled or (self.is_lost and error.code == CONNECTION_CLOSED):
+            return error.message.partition("\n")[0]
+        return None
+
+    def refusal(self, error: MCPError) -> UnavailableError | None:
+        return self._unavailable(error)
+
+    def wants_new_session(self, error: MCPError) -> bool:
+        failure = self._client.failure_behind(error.data)
+        return failure is not None and failure.lost_session
+
+    def _unavailable(self, error: Exception) -> UnavailableError | None:
+        data = error.data if isinstance(error, MCPError) else None
+        failure = self._client.failure_behind(data)
+        return unavailable(self.server, failure) if failure else None
+
+
+@asynccontextmanager
+async def open_http_link(
+    server: ServerName, remote: RemoteTransport, timeouts: Timeouts
+) -> AsyncIterator[RemoteLink]:
+    """A streamable HTTP link; nothing is sent yet. `remote` has its references resolved."""
+    async with (
+        _client(remote, timeouts) as client,
+        streamable_http_client(
+            remote.url, http_client=client, max_sse_event_size=ANSWER_LIMIT
+        ) as streams,
+    ):
+        yield RemoteLink(server, "http", client, streams)
+
+
+@asynccontextmanager
+async def open_sse_link(
+    server: ServerName,
+    remote: RemoteTransport,
+    timeouts: Timeouts,
+    *,
+    on_lost: Callable[[], None],
+) -> AsyncIterator[RemoteLink]:
+    """An SSE link, once the server has named its endpoint.
+
+    Raises:
+        UnavailableError: If it does not within `timeouts.connect`.
+    """
+
+    def lose() -> None:
+        link.is_lost = True
+        on_lost()
+
+    async with _client(remote, timeouts) as client:
+        opening = open_sse_streams(client, remote.url, on_end=lose, within=timeouts.connect)
+        async with opening as streams:
+            if streams is None:
+                raise timed_out(server, timeouts.connect)
+            if isinstance(streams, HttpFailure):
+                raise unavailable(server, streams)
+            link = RemoteLink(server, "sse", client, streams)
+            yield link
+
+
+def unavailable(server: ServerName, failure: HttpFailure) -> UnavailableError:
+    """The error that an owner can act on, from what went wrong on the wire."""
+    if failure.status in _UNAUTHORIZED:
+        return NeedsAuthError(server, f"it answers {failure.reason}")
+    if failure.status is not None:
+        return UnavailableError(
+            server,
+            FailureKind.HTTP,
+            f"it answers {failure.reason}",
+            hint="check the url" if failure.status == _NOT_FOUND else "",
+        )
+    if failure.error is None:
+        return UnavailableError(
+            server, FailureKind.NOT_MCP, failure.reason, hint="check that url is an MCP endpoint"
+        )
+    kind, hint = _kind_of(failure.error)
+    return UnavailableError(server, kind, failure.reason, hint=hint)
+
+
+def _kind_of(error: httpx2.TransportError) -> tuple[FailureKind, str]:
+    causes = tuple(_causes(error))
+    if isinstance(error, httpx2.TimeoutException):
+        return FailureKind.TIMEOUT, "check that the host can be reached from here"
+    if any(isinstance(cause, ssl.SSLError) for cause in causes):
+        return FailureKind.TLS, "check the certificate, and whether url should begin with http://"
+    if any(isinstance(cause, socket.gaierror) for cause in causes):
+        return FailureKind.DNS, "check the host name in url"
+    if isinstance(error, httpx2.ConnectError):
+        return FailureKind.REFUSED, "check that the server runs, and the port in url"
+    if isinstance(error, httpx2.RemoteProtocolError):
+        return FailureKind.NOT_MCP, "check that url is an MCP endpoint"
+    return FailureKind.OTHER, ""
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        if isinstance(error, BaseExceptionGroup):
+            for inner in error.exceptions:
+                yield from _causes(inner)
+        error = error.__cause__ or error.__context__
+
+
+def _client(remote: RemoteTransport, timeouts: Timeouts) -> GuardedClient:
+    idle = max(timeouts.call, timeouts.list, timeouts.connect) + _READ_MARGIN
+    timeout = httpx2.Timeout(30.0, connect=min(_CONNECT, timeouts.connect), read=idle, pool=None)
+    return GuardedClient(headers=dict(remote.headers), timeout=timeout)

@@ -1,0 +1,289 @@
+"""One session's life: connect, serve, end.
+
+A single task, its owner, goes through all of it, because what the SDK opens in a task must be
+closed in that task. Callers come from other tasks, wait for the channel, and send through it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+
+import anyio
+from anyio import to_thread
+from mcp import ClientSession, MCPError
+from mcp.client.session import IncomingMessage
+from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost, listen
+from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
+from mcp_types import ToolListChangedNotification
+
+from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
+from discovery_engine.errors import FailureKind, RegistryError, UnavailableError
+from discovery_engine.events import EventBus, ServerConnecting, ToolsChanged
+from discovery_engine.tools import ServerName
+from discovery_engine.upstream.attempt import Attempt, first_attempt, next_attempt
+from discovery_engine.upstream.channel import Channel
+from discovery_engine.upstream.connection import (
+    Era,
+    EraMemory,
+    connection_fingerprint,
+    resolved_transport,
+)
+from discovery_engine.upstream.handshake import CLIENT_INFO, Greeting, adopt, greet, initialize
+from discovery_engine.upstream.link import Link, timed_out
+from discovery_engine.upstream.promise import Promise
+from discovery_engine.upstream.remote import open_http_link, open_sse_link
+from discovery_engine.upstream.starts import Starts
+from discovery_engine.upstream.state import Phase, SessionState
+from discovery_engine.upstream.stdio import StdioLink, open_stdio_link
+
+_RENEWAL = 5.0  # seconds
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What all sessions share."""
+
+    events: EventBus
+    eras: EraMemory
+    environ: Mapping[str, str]
+    starts: Starts
+    idle_timeout: float
+
+
+class Session:
+    """One connection to one server, shared by its callers."""
+
+    def __init__(self, server: ServerSettings, around: Surroundings) -> None:
+        self.server = server
+        self.connection = connection_fingerprint(server)
+        self._around = around
+        self._channel: Promise[Channel] = Promise()
+        self._over = anyio.Event()
+        self._unused = anyio.Event()
+        self._users = 0
+        self._used_at = anyio.current_time()
+        self._told_of_change = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it takes no new callers; those it has are served to the end."""
+        return self._over.is_set()
+
+    @property
+    def state(self) -> SessionState:
+        channel = self._channel.value
+        if channel is None:
+            return SessionState(Phase.CONNECTING, users=self._users)
+        version = channel.greeting.version
+        link = channel.link
+        if not isinstance(link, StdioLink):
+            return SessionState(Phase.READY, version, self._users)
+        garbage = link.reader.garbage
+        return SessionState(
+            Phase.READY,
+            version,
+            self._users,
+            link.child.pid,
+            garbage.count,
+            tuple(garbage.samples),
+            link.child.errors.tail,
+        )
+
+    def retire(self) -> None:
+        """End it once its present callers are served."""
+        self._over.set()
+
+    @asynccontextmanager
+    async def in_use(self) -> AsyncIterator[Channel]:
+        """The channel, once it is open; the session stays while the block runs.
+
+        Raises:
+            UnavailableError: If it cannot be opened.
+        """
+        self._users += 1
+        try:
+            yield await self._channel.wait()
+        finally:
+            self._users -= 1
+            self._used_at = anyio.current_time()
+            self._unused.set()
+
+    def expect_changes(self) -> None:
+        """The tools are about to be listed: a change from now on is news again."""
+        self._told_of_change = False
+
+    async def renewed_greeting(self, channel: Channel) -> Greeting:
+        """The greeting; one that was only remembered is asked for again, and kept if new."""
+        if not channel.is_remembered:
+            return channel.greeting
+        with anyio.move_on_after(_RENEWAL):
+            await channel.renew()
+            await self._remember(Era(channel.link.carrier, channel.greeting.discover))
+        return channel.greeting
+
+    async def forget_era(self) -> None:
+        """What was remembered of the server has proved wrong; the next session asks it."""
+        self.retire()
+        await self._remember(None)
+
+    async def run(self) -> None:
+        """The owner's task; whatever the server does, it ends without an error."""
+        try:
+            async with self._around.starts.turn() as connected:
+                await self._live(connected)
+        except UnavailableError as error:
+            self._channel.fail(error)
+        except Exception as error:  # a stranger's server must not take its neighbours along
+            logger.debug("Session of %r broke", self.server.name, exc_info=True)
+            self._channel.fail(_broken(self.server.name, error))
+        finally:
+            self._over.set()
+            self._channel.fail(_closed(self.server.name))
+
+    async def _live(self, connected: Callable[[], None]) -> None:
+        self._around.events.publish(ServerConnecting(self.server.name))
+        transport = resolved_transport(self.server, self._around.environ)
+        deadline = anyio.current_time() + self.server.timeouts.connect
+        attempt: Attempt | None = first_attempt(self.server, await self._recall())
+        while attempt is not None:
+            attempt = await self._try(attempt, transport, deadline, connected)
+
+    async def _try(
+        self,
+        attempt: Attempt,
+        transport: StdioTransport | RemoteTransport,
+        deadline: float,
+        connected: Callable[[], None],
+    ) -> Attempt | None:
+        """Connect and serve; returns what to try next if the connect failed."""
+        try:
+            async with self._open_link(attempt, transport) as link:
+                return await self._hold(link, attempt, deadline, connected)
+        except UnavailableError as failure:
+            return await self._after(attempt, failure)
+
+    async def _hold(
+        self, link: Link, attempt: Attempt, deadline: float, connected: Callable[[], None]
+    ) -> Attempt | None:
+        dispatcher = link.dispatcher()
+        async with ClientSession(
+            dispatcher=dispatcher, client_info=CLIENT_INFO, message_handler=self._on_message
+        ) as session:
+            greeting = await self._greeting(session, dispatcher, link, attempt.era, deadline)
+            if isinstance(greeting, UnavailableError):
+                return await self._after(attempt, greeting)
+            if not attempt.is_remembered:
+                await self._remember(Era(link.carrier, greeting.discover))
+            connected()
+            adopted = attempt.is_adopted
+            self._channel.set(Channel(link, dispatcher, greeting, is_remembered=adopted))
+            await self._serve(session, greeting)
+        return None
+
+    async def _greeting(
+        self,
+        session: ClientSession,
+        dispatcher: JSONRPCDispatcher,
+        link: Link,
+        era: Era | None,
+        deadline: float,
+    ) -> Greeting | UnavailableError:
+        # Errors are returned, so that the task groups around this do not wrap them.
+        try:
+            with anyio.fail_after(deadline - anyio.current_time()):
+                if era is None:
+                    return await greet(session, dispatcher)
+                return adopt(session, era.discover) or await initialize(session)
+        except TimeoutError:
+            return timed_out(self.server.name, self.server.timeouts.connect, stderr=link.stderr)
+        except (MCPError, RuntimeError, ValueError) as error:
+            return await link.failure(error)
+
+    async def _after(self, failed: Attempt, failure: UnavailableError) -> Attempt | None:
+        if failed.is_remembered:
+            await self._remember(None)
+        following = next_attempt(self.server, failed, failure)
+        if following is None:  # told before the slow goodbye to a stubborn program
+            self._channel.fail(failed.first_failure or failure)
+        return following
+
+    async def _serve(self, session: ClientSession, greeting: Greeting) -> None:
+        async with anyio.create_task_group() as tasks:
+            if greeting.is_modern and greeting.announces_changes:
+                tasks.start_soon(self._listen, session)
+            await self._until_over()
+            while self._users:
+                self._unused = anyio.Event()
+                await self._unused.wait()
+            tasks.cancel_scope.cancel()
+
+    async def _until_over(self) -> None:
+        while not self.is_over:
+            busy_until = anyio.current_time() if self._users else self._used_at
+            rest = busy_until + self._around.idle_timeout - anyio.current_time()
+            if rest <= 0:
+                self.retire()
+            with anyio.move_on_after(rest):
+                await self._over.wait()
+
+    async def _listen(self, session: ClientSession) -> None:
+        try:
+            async with listen(session, tools_list_changed=True) as changes:
+                async for _ in changes:
+                    self._tell_of_change()
+        except (MCPError, ListenNotSupportedError, SubscriptionLost):
+            logger.debug("%r does not tell of changes", self.server.name, exc_info=True)
+
+    async def _on_message(self, message: IncomingMessage) -> None:
+        if isinstance(message, ToolListChangedNotification):
+            self._tell_of_change()
+
+    def _tell_of_change(self) -> None:
+        if not self._told_of_change:
+            self._told_of_change = True
+            self._around.events.publish(ToolsChanged(self.server.name))
+
+    def _open_link(
+        self, attempt: Attempt, transport: StdioTransport | RemoteTransport
+    ) -> AbstractAsyncContextManager[Link]:
+        name, timeouts = self.server.name, self.server.timeouts
+        match transport:
+            case StdioTransport():
+                environ = self._around.environ
+                return open_stdio_link(name, transport, environ, on_lost=self.retire)
+            case RemoteTransport() if attempt.carrier == "sse":
+                return open_sse_link(name, transport, timeouts, on_lost=self.retire)
+            case RemoteTransport():
+                return open_http_link(name, transport, timeouts)
+
+    async def _recall(self) -> Era | None:
+        try:
+            recall = self._around.eras.recall_era
+            return Era.from_json(await to_thread.run_sync(recall, self.connection))
+        except RegistryError:
+            logger.warning("What %r speaks cannot be recalled", self.server.name, exc_info=True)
+            return None
+
+    async def _remember(self, era: Era | None) -> None:
+        remember = partial(self._around.eras.remember_era, self.connection)
+        try:
+            await to_thread.run_sync(remember, era.to_json() if era else None)
+        except RegistryError:
+            logger.warning("What %r speaks is not remembered", self.server.name, exc_info=True)
+
+
+def _broken(server: ServerName, error: Exception) -> UnavailableError:
+    while isinstance(error, ExceptionGroup):
+        error = error.exceptions[0]
+    reason = f"connecting to it failed: {type(error).__name__}: {error}"
+    return UnavailableError(server, FailureKind.OTHER, reason)
+
+
+def _closed(server: ServerName) -> UnavailableError:
+    return UnavailableError(server, FailureKind.LOST, "its session was closed")

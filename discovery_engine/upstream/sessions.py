@@ -1,0 +1,263 @@
+"""The door to the upstreams: list their tools, call them.
+
+Sessions are opened when first needed, shared, closed when idle, and opened again. A call is sent
+once; only one that the server provably did not take up is sent a second time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import TypeAlias, TypeVar
+
+import anyio
+from anyio.abc import TaskGroup
+from mcp import MCPError
+from mcp.shared.inbound import find_invalid_x_mcp_header, mcp_param_headers, x_mcp_header_map
+from mcp_types import (
+    HEADER_MISMATCH,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    PARSE_ERROR,
+    UNSUPPORTED_PROTOCOL_VERSION,
+)
+
+from discovery_engine.config.settings import ServerSettings
+from discovery_engine.errors import UpstreamError, UpstreamProtocolError, UpstreamTimeoutError
+from discovery_engine.events import EventBus, ServerDiscovering
+from discovery_engine.tools import JSONObject, ServerName
+from discovery_engine.upstream.channel import Channel, OnProgress
+from discovery_engine.upstream.connection import EraMemory
+from discovery_engine.upstream.failures import NotTakenUp, failed_call, failed_listing
+from discovery_engine.upstream.listing import Listing, Pages, depth_of, read_pages, sort_out
+from discovery_engine.upstream.session import Session, Surroundings
+from discovery_engine.upstream.starts import Starts
+from discovery_engine.upstream.state import SessionState
+
+__all__ = ["OnProgress", "Upstreams", "open_upstreams"]
+
+T = TypeVar("T")
+SessionKey: TypeAlias = tuple[ServerName, str | None]
+HeaderMap: TypeAlias = Mapping[tuple[str, ...], str]
+
+_MAX_RESULT_DEPTH = 100  # beyond it, whoever writes the result as JSON again may give up
+_NEVER_EXECUTED = (UNSUPPORTED_PROTOCOL_VERSION, METHOD_NOT_FOUND)
+
+
+@asynccontextmanager
+async def open_upstreams(
+    *,
+    max_connecting: int,
+    idle_timeout: float,
+    events: EventBus,
+    eras: EraMemory,
+    environ: Mapping[str, str],
+) -> AsyncIterator[Upstreams]:
+    """Yield the upstreams; on exit every session is closed and every program ended.
+
+    Args:
+        max_connecting: How many servers start at the same time.
+        idle_timeout: Seconds without a call after which a session is closed.
+        events: Where connects, listings and changes of tools are told.
+        eras: Where it is remembered what each server speaks.
+        environ: Where references are looked up; programs inherit a harmless part of it.
+    """
+    around = Surroundings(events, eras, environ, Starts(max_connecting), idle_timeout)
+    async with anyio.create_task_group() as tasks:
+        yield Upstreams(around, tasks)
+        tasks.cancel_scope.cancel()
+
+
+class Upstreams:
+    """Made by `open_upstreams`, which owns the tasks that the sessions live in."""
+
+    def __init__(self, around: Surroundings, tasks: TaskGroup) -> None:
+        self._around = around
+        self._tasks = tasks
+        self._sessions: dict[SessionKey, Session] = {}
+        self._headers: dict[str, Mapping[str, HeaderMap]] = {}
+
+    def states(self) -> Mapping[ServerName, SessionState]:
+        """The servers with a live session; where each client has its own, the newest one."""
+        live = {name: s for (name, _), s in self._sessions.items() if not s.is_over}
+        return {name: session.state for name, session in live.items()}
+
+    async def close(self, server: ServerName) -> None:
+        """End a server's sessions after their present calls; no-op if there is none."""
+        for (name, _), session in self._sessions.items():
+            if name == server:
+                session.retire()
+
+    async def list_tools(self, server: ServerSettings) -> Listing:
+        """All tools of a server, connected first if need be.
+
+        Raises:
+            UnavailableError: If it cannot be connected, or goes away.
+            UpstreamTimeoutError: If it does not list in time.
+            UpstreamProtocolError: If it refuses to, or answers something else.
+        """
+        return await _at_most_twice(lambda: self._list(server))
+
+    async def call(
+        self,
+        server: ServerSettings,
+        tool: str,
+        arguments: JSONObject,
+        *,
+        client: str | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> JSONObject:
+        """The whole raw result of a tool, which is called by the server's own name for it.
+
+        Args:
+            server: Whose tool it is; connected first if need be.
+            tool: Its name.
+            arguments: What it is called with; nothing is checked here.
+            client: Who calls; with `session: per_client` each has a session of its own.
+            on_progress: Told what the tool says of its progress.
+
+        Raises:
+            UnavailableError: If the server cannot be connected or reached.
+            OutcomeUnknownError: If it goes away during the call.
+            UpstreamTimeoutError: If it does not answer in time; it is told to stop.
+            UpstreamProtocolError: If it refuses the call, or its answer cannot be read.
+        """
+        return await _at_most_twice(
+            lambda: self._call(server, tool, arguments, client=client, on_progress=on_progress)
+        )
+
+    async def _list(self, server: ServerSettings) -> Listing:
+        session = self._session(server, None)
+        async with session.in_use() as channel:
+            self._around.events.publish(ServerDiscovering(server.name))
+            session.expect_changes()
+            pages = await self._pages(session, channel)
+            greeting = await session.renewed_greeting(channel)
+        find_fault = find_invalid_header if greeting.is_modern else _no_fault
+        tools, dropped = sort_out(pages.definitions, find_fault=find_fault)
+        self._headers[session.connection] = header_maps(tools) if greeting.is_modern else {}
+        return Listing(
+            tools, dropped, greeting.instructions, pages.ttl, session.connection, pages.cut
+        )
+
+    async def _pages(self, session: Session, channel: Channel) -> Pages:
+        name, seconds = session.server.name, session.server.timeouts.list
+        try:
+            return await read_pages(channel.list_page, seconds=seconds)
+        except MCPError as error:
+            if error.code == METHOD_NOT_FOUND and channel.is_proven:
+                return Pages()  # a server without tools need not know the request
+            told = await failed_listing(channel.link, error)
+            if channel.link.wants_new_session(error):
+                session.retire()
+                raise NotTakenUp(told) from error
+        except TimeoutError:
+            told = UpstreamTimeoutError(name, "tools/list", seconds)
+        except ValueError as error:
+            told = UpstreamProtocolError(name, str(error), PARSE_ERROR)
+        if channel.is_proven:
+            raise told
+        await session.forget_era()
+        raise NotTakenUp(told)
+
+    async def _call(
+        self,
+        server: ServerSettings,
+        tool: str,
+        arguments: JSONObject,
+        *,
+        client: str | None,
+        on_progress: OnProgress | None,
+    ) -> JSONObject:
+        session = self._session(server, client)
+        async with session.in_use() as channel:
+            headers = self._parameter_headers(session, tool, arguments)
+            try:
+                with anyio.fail_after(server.timeouts.call):
+                    result = await channel.call(
+                        tool, arguments, headers=headers, on_progress=on_progress
+                    )
+            except TimeoutError:
+                told = UpstreamTimeoutError(server.name, repr(tool), server.timeouts.call)
+                raise await _doubted(session, channel, told) from None
+            except MCPError as error:
+                raise await self._why(session, channel, tool, error) from error
+            except ValueError as error:
+                raise UpstreamProtocolError(server.name, str(error), INVALID_PARAMS) from error
+        if depth_of(result, limit=_MAX_RESULT_DEPTH) > _MAX_RESULT_DEPTH:
+            reason = f"its answer nests more than {_MAX_RESULT_DEPTH} levels deep"
+            raise UpstreamProtocolError(server.name, reason, PARSE_ERROR)
+        return result
+
+    async def _why(
+        self, session: Session, channel: Channel, tool: str, error: MCPError
+    ) -> UpstreamError | NotTakenUp:
+        """What to raise for a failed call."""
+        told = await failed_call(channel.link, tool, error)
+        if channel.link.wants_new_session(error):
+            session.retire()
+            return NotTakenUp(told)
+        if error.code == HEADER_MISMATCH and session.connection not in self._headers:
+            await self._list(session.server)  # now it is known which arguments go into headers
+            return NotTakenUp(told)
+        is_doubtful = not channel.is_proven
+        told = await _doubted(session, channel, told)
+        return NotTakenUp(told) if is_doubtful and error.code in _NEVER_EXECUTED else told
+
+    def _parameter_headers(
+        self, session: Session, tool: str, arguments: JSONObject
+    ) -> dict[str, str]:
+        header_map = self._headers.get(session.connection, {}).get(tool)
+        return mcp_param_headers(header_map, arguments) if header_map else {}
+
+    def _session(self, server: ServerSettings, client: str | None) -> Session:
+        """The session to use now; one of outdated settings is let go."""
+        key = (server.name, client if server.session == "per_client" else None)
+        session = self._sessions.get(key)
+        if session is not None and not session.is_over:
+            if session.server.transport == server.transport:
+                return session
+            session.retire()
+        session = self._sessions[key] = Session(server, self._around)
+        self._tasks.start_soon(self._own, key, session)
+        return session
+
+    async def _own(self, key: SessionKey, session: Session) -> None:
+        try:
+            await session.run()
+        finally:
+            if self._sessions.get(key) is session:
+                del self._sessions[key]
+
+
+async def _at_most_twice(ask: Callable[[], Awaitable[T]]) -> T:
+    try:
+        return await ask()
+    except NotTakenUp:
+        pass
+    try:
+        return await ask()
+    except NotTakenUp as again:
+        raise again.error from again
+
+
+async def _doubted(session: Session, channel: Channel, error: UpstreamError) -> UpstreamError:
+    """The same error; if what is remembered of the server may be at fault, it is forgotten."""
+    if not channel.is_proven:
+        await session.forget_era()
+    return error
+
+
+def find_invalid_header(definition: JSONObject) -> str | None:
+    """Why a tool must not be used because of a header it wants an argument copied to."""
+    return find_invalid_x_mcp_header(definition["inputSchema"])
+
+
+def header_maps(tools: tuple[JSONObject, ...]) -> dict[str, HeaderMap]:
+    """Which arguments are copied to headers, for the tools that want it."""
+    maps = {tool["name"]: x_mcp_header_map(tool["inputSchema"]) for tool in tools}
+    return {name: header_map for name, header_map in maps.items() if header_map}
+
+
+def _no_fault(definition: JSONObject) -> None:  # noqa: ARG001 - takes what its twin takes
+    return None

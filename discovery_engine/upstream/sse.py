@@ -1,0 +1,142 @@
+"""The SSE transport of servers from before streamable HTTP.
+
+One long answer carries every message of the server; ours are posted to the address that its
+first event names. The SDK's own transport goes silent for good after one failed post; here the
+request concerned gets an error and the others go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import TypeAlias
+from urllib.parse import urljoin, urlsplit
+
+import anyio
+import httpx2
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.shared.message import SessionMessage
+
+from discovery_engine.upstream.framing import decode, edges, encode, sniffed_id
+from discovery_engine.upstream.guard import (
+    ANSWER_LIMIT,
+    GuardedClient,
+    HttpFailure,
+    failure_of,
+    media_type,
+)
+from discovery_engine.upstream.messages import as_json, as_message, unreadable
+from discovery_engine.upstream.streams import Stream
+
+Item: TypeAlias = SessionMessage | Exception
+SseStreams: TypeAlias = tuple[MemoryObjectReceiveStream[Item], "Poster"]
+
+_HEADERS = {"accept": "text/event-stream", "cache-control": "no-store"}
+_GONE = (anyio.BrokenResourceError, anyio.ClosedResourceError)
+
+
+class Poster(Stream):
+    """Posts each message in the task that sends it."""
+
+    def __init__(
+        self, client: GuardedClient, endpoint: str, inbox: MemoryObjectSendStream[Item]
+    ) -> None:
+        self._client = client
+        self._endpoint = endpoint
+        self._inbox = inbox
+
+    async def send(self, item: SessionMessage, /) -> None:
+        response = await self._client.post(
+            self._endpoint,
+            content=encode(as_json(item.message)),
+            headers={"content-type": "application/json"},
+        )
+        if response.is_error:
+            await _deliver(self._inbox, response.content)
+
+
+@asynccontextmanager
+async def open_sse_streams(
+    client: GuardedClient, url: str, *, on_end: Callable[[], None], within: float
+) -> AsyncIterator[SseStreams | HttpFailure | None]:
+    """The streams once the server has named its endpoint, or what it did instead.
+
+    None stands for an endpoint that was not named `within` so many seconds.
+    """
+    response: httpx2.Response | None = None
+    endpoint: str | HttpFailure | None = None
+    try:
+        with anyio.move_on_after(within):
+            request = client.build_request("GET", url, headers=_HEADERS)
+            response = await client.send(request, stream=True)
+            events = aiter(httpx2.EventSource(response, max_event_size=ANSWER_LIMIT))
+            endpoint = await _endpoint(response, events)
+        if not isinstance(endpoint, str):
+            yield endpoint
+            return
+        async with _flowing(client, endpoint, events, on_end) as streams:
+            yield streams
+    finally:
+        if response is not None:
+            with anyio.CancelScope(shield=True):
+                await response.aclose()
+
+
+@asynccontextmanager
+async def _flowing(
+    client: GuardedClient,
+    endpoint: str,
+    events: AsyncIterator[httpx2.ServerSentEvent],
+    on_end: Callable[[], None],
+) -> AsyncIterator[SseStreams]:
+    inbox, outlet = anyio.create_memory_object_stream[Item]()
+    async with inbox, outlet, anyio.create_task_group() as tasks:
+        tasks.start_soon(_receive, events, inbox, on_end)
+        yield outlet, Poster(client, endpoint, inbox)
+        tasks.cancel_scope.cancel()
+
+
+async def _endpoint(
+    response: httpx2.Response, events: AsyncIterator[httpx2.ServerSentEvent]
+) -> str | HttpFailure:
+    if failure := failure_of(response):
+        return failure
+    if response.is_error or response.is_redirect:
+        return HttpFailure(f"HTTP {response.status_code}", status=response.status_code)
+    if (kind := media_type(response)) != "text/event-stream":
+        return HttpFailure(f"it answers with {kind or 'nothing'}, not with events")
+    with suppress(StopAsyncIteration, httpx2.TransportError):
+        event = await anext(events)
+        url = str(response.request.url)
+        endpoint = urljoin(url, event.data)
+        if event.event == "endpoint" and _origin(endpoint) == _origin(url):
+            return endpoint
+    return HttpFailure("its event stream does not begin with an endpoint of its own")
+
+
+async def _receive(
+    events: AsyncIterator[httpx2.ServerSentEvent],
+    inbox: MemoryObjectSendStream[Item],
+    on_end: Callable[[], None],
+) -> None:
+    async with inbox:
+        with suppress(httpx2.TransportError):
+            async for event in events:
+                if event.event == "message":
+                    await _deliver(inbox, event.data.encode())
+        on_end()
+
+
+async def _deliver(inbox: MemoryObjectSendStream[Item], data: bytes) -> None:
+    try:
+        message = as_message(decode(data))
+    except ValueError as error:
+        message = unreadable(sniffed_id(*edges(data)), f"its answer cannot be read: {error}")
+    if message is not None:
+        with suppress(*_GONE):
+            await inbox.send(SessionMessage(message))
+
+
+def _origin(url: str) -> tuple[str, str]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.netloc
