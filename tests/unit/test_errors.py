@@ -92,7 +92,8 @@ ERRORS = [
     ),
     (
         OutcomeUnknownError("github", "x", "exit status 1"),
-        "server 'github' went away during 'x' (exit status 1): whether the work was done is unknown",
+        "server 'github' went away during 'x' (exit status 1): "
+        "whether the work was done is unknown",
         "check the effect before calling again; it was not sent a second time",
     ),
     (

@@ -102,7 +102,7 @@ def test_a_prefix_is_in_the_name_and_nowhere_else() -> None:
 
 
 def test_a_definition_keeps_what_nobody_here_knows() -> None:
-    definition = make_definition("x", icons=[{"src": "x.png"}], **{"x-vendor": None})
+    definition = make_definition("x", icons=[{"src": "x.png"}]) | {"x-vendor": None}
 
     assert Tool.from_mcp(ServerName("a"), definition).definition == definition
 
