@@ -91,9 +91,8 @@ ERRORS = [
         "raise `timeouts` of server 'github' if this is expected",
     ),
     (
-        OutcomeUnknownError("github", "x", "exit status 1"),
-        "server 'github' went away during 'x' (exit status 1): "
-        "whether the work was done is unknown",
+        OutcomeUnknownError("github", "x", "lost"),
+        "server 'github' went away during 'x' (lost): whether the work was done is unknown",
         "check the effect before calling again; it was not sent a second time",
     ),
     (
