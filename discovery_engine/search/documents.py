@@ -1,20 +1,27 @@
 """A tool as weighed terms: what the index keeps of it.
 
-A term's impact says how much of the tool is about it, from 0 to 1, by the fields it stands in.
-It depends on the tool and its server alone, so that a change elsewhere never touches it.
+A term's impact says how much of the tool is about it, by the fields it stands in. It depends on
+the tool and its server alone, so that a change elsewhere never touches it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
 
-from discovery_engine.search.lexicon import Lexicon
-from discovery_engine.tools import Tool
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
 
-SCALE = 255  # an impact is kept as a byte
+    from discovery_engine.search.lexicon import Lexicon
+    from discovery_engine.tools import Tool
 
-_SATURATION = 1.4
+Document: TypeAlias = dict[str, int]
+"""The impact of each term, from 1 to `FULL`."""
+
+FULL = 255  # an impact is kept as a byte
+
+_SATURATION = 1.8  # the frequency at which a term has half of the impact it can have
+_NAME_SHARE = 0.4  # what a term adds that is the whole name; one of two words adds half of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,32 +35,28 @@ class Field:
 
 _NAME = Field(1.5)
 _SERVER = Field(2.0, slope=0.5, usual=2)
-_DESCRIPTION = Field(1.0, slope=0.75, usual=16)
-_SERVER_DESCRIPTION = Field(0.3, slope=0.75, usual=16)
-_PARAMETER_NAMES = Field(0.8, slope=0.75, usual=6)
-_PARAMETER_TEXTS = Field(0.4, slope=0.75, usual=20)
-
-
-@dataclass(frozen=True, slots=True)
-class Document:
-    impacts: dict[str, int]
+_DESCRIPTION = Field(1.0, slope=0.75, usual=15)
+_SERVER_DESCRIPTION = Field(0.3, slope=1.0, usual=20)
+_PARAMETER_NAMES = Field(0.8, slope=0.75, usual=7)
+_PARAMETER_TEXTS = Field(0.4, slope=0.75, usual=25)
 
 
 def documents(
     tools: Iterable[Tool], server: str, description: str, lexicon: Lexicon
 ) -> Iterator[Document]:
-    """What the index keeps of each tool of one server."""
+    """What the index keeps of each of a server's tools; `description` is the server's own."""
     shared: dict[str, float] = {}
     _add(shared, lexicon.name_terms(server), _SERVER)
     _add(shared, lexicon.terms(description), _SERVER_DESCRIPTION)
     for tool in tools:
-        frequencies = dict(shared)
-        _add(frequencies, lexicon.name_terms(tool.name), _NAME)
-        _add(frequencies, lexicon.terms(tool.description), _DESCRIPTION)
+        name = lexicon.name_terms(tool.name)
         names, texts = _parameter_texts(tool)
+        frequencies = shared.copy()
+        _add(frequencies, name, _NAME)
+        _add(frequencies, lexicon.terms(tool.description), _DESCRIPTION)
         _add(frequencies, lexicon.terms(names), _PARAMETER_NAMES)
         _add(frequencies, lexicon.terms(texts), _PARAMETER_TEXTS)
-        yield Document({t: _impact(f) for t, f in frequencies.items()})
+        yield _document(frequencies, name)
 
 
 def _add(frequencies: dict[str, float], terms: list[str], field: Field) -> None:
@@ -63,16 +66,21 @@ def _add(frequencies: dict[str, float], terms: list[str], field: Field) -> None:
             frequencies[term] = frequencies.get(term, 0.0) + each
 
 
-def _impact(frequency: float) -> int:
-    return max(1, round(SCALE * frequency / (_SATURATION + frequency)))
+def _document(frequencies: dict[str, float], name: list[str]) -> Document:
+    full = FULL / (1 + _NAME_SHARE)
+    impacts = {t: max(1, round(full * f / (_SATURATION + f))) for t, f in frequencies.items()}
+    for term in set(name):
+        impacts[term] += round(full * _NAME_SHARE / len(name))
+    return impacts
 
 
 def _parameter_texts(tool: Tool) -> tuple[str, str]:
+    """The names of the parameters; their descriptions and the values they may take."""
     names, texts = [], []
     for parameter in tool.parameters:
         names.append(parameter.name)
         texts.append(parameter.description)
         choices = parameter.schema.get("enum")
         if isinstance(choices, list):
-            texts += [c for c in choices if isinstance(c, str)]
+            texts += [choice for choice in choices if isinstance(choice, str)]
     return " ".join(names), " ".join(texts)

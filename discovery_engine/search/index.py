@@ -1,38 +1,137 @@
-"""The inverted index: for each term, the tools that hold it and how much.
+"""The index of one catalog, made from the index of the catalog before it.
 
-A segment is what one server adds. A searcher joins the segments it needs into one block.
+Blocks stand in layers, the large ones first. An update strikes out what changed, writes it into
+a block of its own, and joins that with blocks that are no larger, as a log-structured tree does.
 """
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
 
-from discovery_engine.search.documents import Document
+from discovery_engine.search.blocks import BlockWriter, Layer, Segment
+from discovery_engine.search.documents import documents
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from discovery_engine.catalog import Catalog, Entry, ServerPart
+    from discovery_engine.search.lexicon import Lexicon
+    from discovery_engine.tools import ServerName
+
+_STRUCK = 8  # a block is written anew when more than one in so many of its tools is struck out
+
+
+class Place(NamedTuple):
+    """Where a tool stands in the index."""
+
+    layer: int
+    doc: int
 
 
 @dataclass(frozen=True, slots=True)
-class Postings:
-    docs: array[int]
-    """Ascending."""
-    impacts: bytearray
-    """In step with `docs`."""
+class Source:
+    """What a server's tools were indexed from."""
+
+    part: ServerPart
+    description: str
+
+    def says_what(self, other: Source | None) -> bool:
+        """Whether both give the same documents."""
+        if other is None or self.description != other.description:
+            return False
+        if self.part is other.part:
+            return True
+        ours, theirs = self.part.entries, other.part.entries
+        return len(ours) == len(theirs) and all(
+            a.tool == b.tool for a, b in zip(ours, theirs, strict=True)
+        )
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
-    postings: Mapping[str, Postings]
-    size: int
+@dataclass(frozen=True)
+class Index:
+    layers: tuple[Layer, ...] = ()
+    sources: Mapping[ServerName, Source] = field(default_factory=lambda: MappingProxyType({}))
+    """Of every server that has tools, in the order of names."""
 
-    @classmethod
-    def of(cls, documents: Iterable[Document]) -> Block:
-        postings: dict[str, Postings] = {}
-        size = 0
-        for size, document in enumerate(documents, 1):
-            for term, impact in document.impacts.items():
-                if (found := postings.get(term)) is None:
-                    found = postings[term] = Postings(array("I"), bytearray())
-                found.docs.append(size - 1)
-                found.impacts.append(impact)
-        return cls(postings, size)
+    @cached_property
+    def size(self) -> int:
+        return sum(layer.size for layer in self.layers)
+
+    def count(self, term: str) -> int:
+        """How many tools hold `term`."""
+        return sum(layer.count(term) for layer in self.layers)
+
+    def entry(self, place: Place) -> Entry:
+        segment = self.layers[place.layer].block.segment_of(place.doc)
+        return self.sources[segment.server].part.entries[place.doc - segment.start]
+
+    def places(self, server: ServerName) -> Iterable[Place]:
+        """Where a server's tools stand, in the order of their names."""
+        number, segment = self._find(server)
+        return (Place(number, doc) for doc in range(segment.start, segment.stop))
+
+    def updated(
+        self, catalog: Catalog, descriptions: Mapping[ServerName, str], lexicon: Lexicon
+    ) -> Index:
+        """The index of `catalog`; what did not change is taken over."""
+        sources = {
+            server: Source(part, descriptions.get(server, ""))
+            for server, part in catalog.parts.items()
+            if part.entries
+        }
+        stale = [s for s, source in self.sources.items() if not source.says_what(sources.get(s))]
+        fresh = [s for s, source in sources.items() if not source.says_what(self.sources.get(s))]
+        layers = list(self.layers)
+        for server in stale:
+            number, segment = self._find(server)
+            layers[number] = layers[number].without(
+                segment, _documents(server, self.sources[server], lexicon)
+            )
+        if fresh:
+            layers.append(_layer(fresh, sources, lexicon))
+        return Index(_tidied(layers), MappingProxyType(sources))
+
+    def _find(self, server: ServerName) -> tuple[int, Segment]:
+        for number, layer in enumerate(self.layers):
+            segment = layer.block.by_server.get(server)
+            if segment and segment.start not in layer.struck:
+                return number, segment
+        raise LookupError(server)
+
+
+def _documents(server: ServerName, source: Source, lexicon: Lexicon):
+    tools = [entry.tool for entry in source.part.entries]
+    return documents(tools, server, source.description, lexicon)
+
+
+def _layer(
+    servers: Iterable[ServerName], sources: Mapping[ServerName, Source], lexicon: Lexicon
+) -> Layer:
+    writer = BlockWriter()
+    for server in servers:
+        tools = [entry.tool for entry in sources[server].part.entries]
+        writer.add(server, tools, _documents(server, sources[server], lexicon))
+    return Layer(writer.block())
+
+
+def _tidied(layers: Iterable[Layer]) -> tuple[Layer, ...]:
+    """Without layers that are empty, much struck out, or too small to stand alone."""
+    kept = [
+        _joined([layer]) if len(layer.struck) * _STRUCK > layer.block.size else layer
+        for layer in layers
+        if layer.size
+    ]
+    kept.sort(key=lambda layer: -layer.size)
+    while len(kept) > 1 and kept[-2].size <= 2 * kept[-1].size:
+        kept[-2:] = [_joined(kept[-2:])]
+    return tuple(kept)
+
+
+def _joined(layers: Sequence[Layer]) -> Layer:
+    writer = BlockWriter()
+    for layer in layers:
+        writer.absorb(layer)
+    return Layer(writer.block())

@@ -1,30 +1,53 @@
-"""Tools by name, in any spelling: the exact part of relevance, and names one slip away."""
+"""The spellings of a name, and names that are a slip of the keyboard away.
+
+    create_issue, createIssue, create-issue, create issue
+    github:create_issue, github__create_issue, mcp__github__create_issue
+
+are one name: letters and digits alone count, and case does not.
+"""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from discovery_engine.catalog import Entry
 from discovery_engine.search.tokens import fold
 
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from discovery_engine.tools import Tool
+
 _HOST = "mcp"  # some hosts write mcp__server__tool
+_LONG = 10  # characters from which a name may have two slips
 
 
-class Names:
-    """Every tool under the folded spellings of its name."""
-
-    def __init__(self, entries: Iterable[Entry]) -> None:
-        self._docs: defaultdict[str, list[int]] = defaultdict(list)
-        for doc, entry in enumerate(entries):
-            for spelling in spellings(entry):
-                self._docs[spelling].append(doc)
-
-    def exact(self, query: str) -> tuple[int, ...]:
-        return tuple(self._docs.get(fold(query), ()))
+def spellings(tool: Tool) -> set[str]:
+    """A tool's folded names: as it is known here and upstream, alone and behind its server's."""
+    server = fold(tool.server)
+    own = {fold(tool.name), fold(tool.upstream_name)} - {""}
+    return own | {server + name for name in own}
 
 
-def spellings(entry: Entry) -> set[str]:
-    """The folded name, alone and behind its server's."""
-    tool, server = fold(entry.tool.name), fold(entry.tool.server)
-    return {tool, server + tool, _HOST + server + tool} if tool else set()
+def readings(query: str) -> tuple[str, ...]:
+    """The folded spellings that a query may be."""
+    folded = fold(query)
+    if folded.startswith(_HOST):
+        return folded, folded.removeprefix(_HOST)
+    return (folded,) if folded else ()
+
+
+def slips(length: int) -> int:
+    """How many slips a name of that length may have and still be meant."""
+    if length < 4:  # noqa: PLR2004 - every short word is near to some other
+        return 0
+    return 2 if length >= _LONG else 1
+
+
+def nearest(spelling: str, names: Collection[str]) -> list[tuple[str, int]]:
+    """The names within reach of `spelling` and how many slips away each is."""
+    from rapidfuzz import process  # noqa: PLC0415 - slow to load, and rarely needed
+    from rapidfuzz.distance import OSA  # noqa: PLC0415
+
+    most = slips(len(spelling))
+    found = process.extract(spelling, names, scorer=OSA.distance, score_cutoff=most, limit=None)
+    return [(name, int(distance)) for name, distance, _ in found]

@@ -1,27 +1,35 @@
 """The catalog made searchable.
 
-A searcher is immutable. It answers from one catalog; the next one is built from the last, and
+A searcher is immutable and answers from one catalog. The next one is built from the last, and
 works anew only on servers that changed.
 """
 
 from __future__ import annotations
 
 import heapq
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
-from discovery_engine.catalog import Catalog, Entry
-from discovery_engine.config.settings import SearchSettings, Weights
-from discovery_engine.search.documents import SCALE, Document, documents
-from discovery_engine.search.index import Block
+from discovery_engine.search.index import Index, Place
 from discovery_engine.search.lexicon import Lexicon, default_lexicon
-from discovery_engine.search.names import Names
-from discovery_engine.search.tokens import words
-from discovery_engine.tools import ServerName
+from discovery_engine.search.named import Naming, Nearness, named
+from discovery_engine.search.question import Question, Reader
+from discovery_engine.search.retrieval import candidates
+from discovery_engine.search.scoring import scores
+from discovery_engine.search.tags import TagTable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from discovery_engine.catalog import Catalog, Entry
+    from discovery_engine.config.settings import SearchSettings, Weights
+    from discovery_engine.tools import ServerName
 
 _NOTHING: Mapping[ServerName, str] = MappingProxyType({})
+_POOL = 100  # tools that are scored in full
+_NOT_NAMED = Naming(Nearness.NOT, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,56 +45,80 @@ class ScoreParts:
 class Hit:
     entry: Entry
     relevance: float
-    """From 0 to 1; a degree of fit, not a probability."""
+    """From 0 to 1: how well it fits, not how probable it is."""
     parts: ScoreParts
 
 
 class Searcher:
     """Made by `build_searcher`."""
 
-    def __init__(
-        self, entries: Sequence[Entry], block: Block, weights: Weights, lexicon: Lexicon
-    ) -> None:
-        self._entries = entries
-        self._block = block
-        self._names = Names(entries)
+    def __init__(self, index: Index, weights: Weights, tags: TagTable, lexicon: Lexicon) -> None:
+        self._index = index
         self._weights = weights
+        self._tags = tags
         self._lexicon = lexicon
+
+    @property
+    def index(self) -> Index:
+        return self._index
 
     def search(
         self, query: str, *, limit: int, accepts: Callable[[Entry], bool]
     ) -> tuple[Hit, ...]:
         """The accepted tools that fit `query`, the best first, at most `limit`."""
-        exact = set(self._names.exact(query))
-        partial = self._partial(query)
-        asked = set(words(query))
-        hits = []
-        for doc, entry in enumerate(self._entries):
-            tag = _tag_share(entry.verdict.tags, asked)
-            if (doc in exact or doc in partial or tag) and accepts(entry):
-                hits.append(self._hit(entry, float(doc in exact), partial.get(doc, 0.0), tag))
-        return tuple(heapq.nsmallest(limit, hits, key=_order))
+        if limit < 1 or not query.strip():
+            return ()
+        index = self._index
+        question = Reader(self._lexicon, index.count, index.size).read(query)
+        names = named(index, query, question)
+        shares = self._tags.shares(question.stems)
+        least = max(_POOL, 2 * limit)
 
-    def _partial(self, query: str) -> dict[int, float]:
-        scores: dict[int, float] = {}
-        attainable = 0.0
-        for term in dict.fromkeys(self._query_terms(query)):
-            found = self._block.postings.get(term)
-            count = len(found.docs) if found else 0
-            weight = math.log(1 + (self._block.size - count + 0.5) / (count + 0.5))
-            attainable += weight
-            if found:
-                for doc, impact in zip(found.docs, found.impacts, strict=True):
-                    scores[doc] = scores.get(doc, 0.0) + weight * impact / (SCALE + 1)
-        return {doc: score / attainable for doc, score in scores.items()}
+        def allowed(place: Place) -> bool:
+            return accepts(index.entry(place))
 
-    def _query_terms(self, query: str) -> list[str]:
-        said = words(query)
-        spoken = [w for w in said if not self._lexicon.is_silent(w)] or said
-        return [self._lexicon.term(w) for w in spoken]
+        places = set(candidates(index, question, least=least, allowed=allowed))
+        places.update(filter(allowed, names))
+        places.update(filter(allowed, self._tagged(question, shares, least)))
+        ranked = []
+        for place, partial in self._partial(places, question):
+            entry = index.entry(place)
+            nearness, likeness = names.get(place, _NOT_NAMED)
+            tag = shares.get(entry.verdict.tags, 0.0)
+            exact = float(nearness >= Nearness.SPELLED)
+            hit = self._hit(entry, exact, max(partial, likeness), tag)
+            ranked.append((-nearness, -hit.relevance, entry.tool.server, entry.tool.name, hit))
+        return tuple(hit for *_, hit in heapq.nsmallest(limit, ranked))
+
+    def _tagged(
+        self, question: Question, shares: Mapping[tuple[str, ...], float], least: int
+    ) -> list[Place]:
+        places = [
+            place
+            for server in self._tags.servers(shares)
+            for place in self._index.places(server)
+            if self._index.entry(place).verdict.tags in shares
+        ]
+        if len(places) <= least:
+            return places
+        scored = dict(self._partial(places, question))
+        return heapq.nlargest(
+            least, places, key=lambda p: (shares[self._index.entry(p).verdict.tags], scored[p])
+        )
+
+    def _partial(
+        self, places: Iterable[Place], question: Question
+    ) -> Iterable[tuple[Place, float]]:
+        by_layer: defaultdict[int, list[int]] = defaultdict(list)
+        for layer, doc in sorted(places):
+            by_layer[layer].append(doc)
+        for layer, docs in by_layer.items():
+            found = scores(self._index.layers[layer].block, docs, question)
+            for doc, score in zip(docs, found, strict=True):
+                yield Place(layer, doc), score
 
     def _hit(self, entry: Entry, exact: float, partial: float, tag: float) -> Hit:
-        """Noisy-or: each part closes its share of what the parts before left open."""
+        """Noisy-or: each part closes its share of what the parts before it left open."""
         by_exact = self._weights.exact * exact
         by_partial = (1 - by_exact) * self._weights.partial * partial
         by_tag = (1 - by_exact - by_partial) * self._weights.tag * tag
@@ -101,19 +133,15 @@ def build_searcher(
     descriptions: Mapping[ServerName, str] = _NOTHING,
     previous: Searcher | None = None,
 ) -> Searcher:
-    """A searcher over `catalog`; `descriptions` says what each server is for."""
+    """A searcher over `catalog`, disabled tools included.
+
+    Args:
+        catalog: What to search.
+        settings: The weights of the parts of relevance.
+        descriptions: What each server is for.
+        previous: The searcher over an earlier catalog; servers that are the same are not
+            indexed again.
+    """
     lexicon = default_lexicon()
-    found: list[Document] = []
-    for server, part in catalog.parts.items():
-        tools = [entry.tool for entry in part.entries]
-        found += documents(tools, server, descriptions.get(server, ""), lexicon)
-    return Searcher(tuple(catalog), Block.of(found), settings.weights, lexicon)
-
-
-def _tag_share(tags: Sequence[str], asked: set[str]) -> float:
-    """The share of `tags` of which the query says every word."""
-    return sum(set(words(tag)) <= asked for tag in tags) / len(tags) if tags else 0.0
-
-
-def _order(hit: Hit) -> tuple[bool, float, str, str]:
-    return not hit.parts.exact, -hit.relevance, hit.entry.tool.server, hit.entry.tool.name
+    index = (previous.index if previous else Index()).updated(catalog, descriptions, lexicon)
+    return Searcher(index, settings.weights, TagTable(catalog.parts, lexicon), lexicon)

@@ -1,0 +1,169 @@
+"""The inverted index: for each term, the tools that hold it and how much.
+
+A block holds the tools of some servers and never changes. When a server changes, its tools are
+struck out of their block and a new block gets what they are now; blocks of like size are joined,
+so that an update costs by its own size. What a search finds never depends on how blocks are cut.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections import defaultdict
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from discovery_engine.search.lexicon import CONCEPT
+from discovery_engine.search.names import spellings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from discovery_engine.search.documents import Document
+    from discovery_engine.tools import ServerName, Tool
+
+K = TypeVar("K")
+
+IDS = "I"  # the type code of an array of numbers of tools
+
+
+class Segment(NamedTuple):
+    """The tools of one server in a block; never none."""
+
+    server: ServerName
+    start: int
+    stop: int
+
+
+class Postings(NamedTuple):
+    docs: bytes
+    """The numbers of the tools in the block, ascending, as an array of `IDS`."""
+    impacts: bytes
+    """In step with `docs`."""
+
+
+@dataclass(frozen=True)
+class Block:
+    segments: tuple[Segment, ...]
+    postings: Mapping[str, Postings]
+    names: Mapping[str, Sequence[int]]
+    """The tools under each folded spelling of their names."""
+
+    @property
+    def size(self) -> int:
+        return self.segments[-1].stop if self.segments else 0
+
+    @cached_property
+    def starts(self) -> list[int]:
+        return [segment.start for segment in self.segments]
+
+    @cached_property
+    def by_server(self) -> Mapping[ServerName, Segment]:
+        return {segment.server: segment for segment in self.segments}
+
+    @cached_property
+    def names_by_length(self) -> Mapping[int, Sequence[str]]:
+        return _by(self.names, len)
+
+    @cached_property
+    def stems_by_initial(self) -> Mapping[str, Sequence[str]]:
+        return _by((term for term in self.postings if term[0] != CONCEPT), lambda t: t[0])
+
+    def segment_of(self, doc: int) -> Segment:
+        return self.segments[bisect_right(self.starts, doc) - 1]
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A block without what was struck out of it since it was written."""
+
+    block: Block
+    struck: frozenset[int] = frozenset()
+    """Tools that are no longer as the block has them."""
+    struck_counts: Mapping[str, int] = field(default_factory=dict)
+    """How many of the struck tools hold each term."""
+
+    @property
+    def size(self) -> int:
+        return self.block.size - len(self.struck)
+
+    def count(self, term: str) -> int:
+        """How many tools hold `term`."""
+        found = self.block.postings.get(term)
+        return len(found.impacts) - self.struck_counts.get(term, 0) if found else 0
+
+    def without(self, segment: Segment, documents: Iterable[Document]) -> Layer:
+        """The layer without a server's tools, which were indexed as `documents`."""
+        counts = dict(self.struck_counts)
+        for document in documents:
+            for term in document:
+                counts[term] = counts.get(term, 0) + 1
+        struck = self.struck.union(range(segment.start, segment.stop))
+        return Layer(self.block, struck, counts)
+
+
+class BlockWriter:
+    """Collects tools and writes them as one block."""
+
+    def __init__(self) -> None:
+        self._segments: list[Segment] = []
+        self._docs: defaultdict[str, array[int]] = defaultdict(lambda: array(IDS))
+        self._impacts: defaultdict[str, bytearray] = defaultdict(bytearray)
+        self._names: defaultdict[str, list[int]] = defaultdict(list)
+
+    def add(self, server: ServerName, tools: Sequence[Tool], documents: Iterable[Document]) -> None:
+        """Add all tools of one server; `documents` are in step with `tools`."""
+        segment = self._open_segment(server, len(tools))
+        docs, impacts = self._docs, self._impacts
+        for doc, (tool, document) in enumerate(zip(tools, documents, strict=True), segment.start):
+            for spelling in spellings(tool):
+                self._names[spelling].append(doc)
+            for term, impact in document.items():
+                docs[term].append(doc)
+                impacts[term].append(impact)
+
+    def absorb(self, layer: Layer) -> None:
+        """Add all that is left of a layer."""
+        numbers = self._renumbered(layer)
+        for spelling, docs in layer.block.names.items():
+            kept = [numbers[doc] for doc in docs if numbers[doc] >= 0]
+            if kept:
+                self._names[spelling] += kept
+        for term, postings in layer.block.postings.items():
+            pairs = zip(array(IDS, postings.docs), postings.impacts, strict=True)
+            kept_pairs = [(numbers[doc], impact) for doc, impact in pairs if numbers[doc] >= 0]
+            if kept_pairs:
+                self._docs[term].extend(doc for doc, _ in kept_pairs)
+                self._impacts[term].extend(impact for _, impact in kept_pairs)
+
+    def block(self) -> Block:
+        postings = {
+            term: Postings(docs.tobytes(), bytes(self._impacts[term]))
+            for term, docs in self._docs.items()
+        }
+        return Block(tuple(self._segments), postings, dict(self._names))
+
+    def _open_segment(self, server: ServerName, size: int) -> Segment:
+        start = self._segments[-1].stop if self._segments else 0
+        segment = Segment(server, start, start + size)
+        self._segments.append(segment)
+        return segment
+
+    def _renumbered(self, layer: Layer) -> list[int]:
+        """What number each of the layer's tools gets here; -1 if it was struck out."""
+        numbers: list[int] = []
+        for server, start, stop in layer.block.segments:
+            if start in layer.struck:
+                numbers += [-1] * (stop - start)
+            else:
+                segment = self._open_segment(server, stop - start)
+                numbers += range(segment.start, segment.stop)
+        return numbers
+
+
+def _by(items: Iterable[str], key: Callable[[str], K]) -> dict[K, list[str]]:
+    groups: defaultdict[K, list[str]] = defaultdict(list)
+    for item in items:
+        groups[key(item)].append(item)
+    return dict(groups)

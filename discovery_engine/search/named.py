@@ -1,0 +1,95 @@
+"""The tools that a query names: in any spelling, or but for a slip of the keyboard."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from discovery_engine.search.index import Index, Place
+from discovery_engine.search.names import nearest, readings, slips
+from discovery_engine.search.tokens import fold
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from discovery_engine.search.question import Question
+    from discovery_engine.tools import Tool
+
+_LONGEST_NAME = 80  # characters
+_MOST_WORDS = 6  # in what may be a mistyped name
+
+
+class Nearness(IntEnum):
+    """How a query names a tool; the nearer ranks first, whatever the scores."""
+
+    NOT = 0
+    MISTYPED = 1
+    SPELLED = 2
+    """In another spelling."""
+    LITERAL = 3
+
+
+class Naming(NamedTuple):
+    nearness: Nearness
+    likeness: float
+    """The share of the characters that are right."""
+
+
+def named(index: Index, query: str, question: Question) -> dict[Place, Naming]:
+    """Every tool that `query` names, and how."""
+    found = dict(_spelled(index, query))
+    if found or not _may_be_mistyped(query, question):
+        return found
+    return _mistyped(index, query)
+
+
+def _spelled(index: Index, query: str) -> Iterator[tuple[Place, Naming]]:
+    literally = query.strip()
+    for spelling in readings(query):
+        for place in _places(index, spelling):
+            is_literal = literally in _literal_names(index.entry(place).tool)
+            yield place, Naming(Nearness.LITERAL if is_literal else Nearness.SPELLED, 1.0)
+
+
+def _literal_names(tool: Tool) -> tuple[str, ...]:
+    server, name = tool.server, tool.name
+    return name, f"{server}:{name}", f"{server}__{name}", f"mcp__{server}__{name}"
+
+
+def _may_be_mistyped(query: str, question: Question) -> bool:
+    said = query.split()
+    if len(query) > _LONGEST_NAME or len(said) > _MOST_WORDS:
+        return False
+    return len(said) == 1 or question.unknown > 0
+
+
+def _mistyped(index: Index, query: str) -> dict[Place, Naming]:
+    """The tools of the nearest name, if no other name is as near."""
+    near = [
+        (distance / len(spelling), place)
+        for spelling in readings(query)
+        for name, distance in _within_reach(index, spelling)
+        for place in _places(index, name)
+    ]
+    best = min((distance for distance, _ in near), default=0.0)
+    places = [place for distance, place in near if distance == best]
+    names = {fold(index.entry(place).tool.name) for place in places}
+    if len(names) != 1:
+        return {}
+    return dict.fromkeys(places, Naming(Nearness.MISTYPED, 1 - best))
+
+
+def _within_reach(index: Index, spelling: str) -> Iterator[tuple[str, int]]:
+    reach = slips(len(spelling))
+    for layer in index.layers:
+        for length in range(len(spelling) - reach, len(spelling) + reach + 1):
+            yield from nearest(spelling, layer.block.names_by_length.get(length, ()))
+
+
+def _places(index: Index, spelling: str) -> Iterable[Place]:
+    return (
+        Place(number, doc)
+        for number, layer in enumerate(index.layers)
+        for doc in layer.block.names.get(spelling, ())
+        if doc not in layer.struck
+    )

@@ -1,0 +1,42 @@
+"""Tools by the tags that rules gave them: the tag part of relevance."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from discovery_engine.catalog import ServerPart
+    from discovery_engine.search.lexicon import Lexicon
+    from discovery_engine.tools import ServerName
+
+Tags = tuple[str, ...]
+
+
+class TagTable:
+    """Which servers have tools with which tags, in the order of their names."""
+
+    def __init__(self, parts: Mapping[ServerName, ServerPart], lexicon: Lexicon) -> None:
+        self._lexicon = lexicon
+        self._servers: defaultdict[Tags, list[ServerName]] = defaultdict(list)
+        for server, part in parts.items():
+            for tags in {entry.verdict.tags for entry in part.entries} - {()}:
+                self._servers[tags].append(server)
+
+    def shares(self, stems: frozenset[str]) -> dict[Tags, float]:
+        """For tags of which the query names some: the share that it names."""
+        shares = {tags: self._share(tags, stems) for tags in self._servers}
+        return {tags: share for tags, share in shares.items() if share}
+
+    def servers(self, tags: Iterable[Tags]) -> list[ServerName]:
+        """The servers that have tools with any of these tags."""
+        return sorted({server for one in tags for server in self._servers[one]})
+
+    def _share(self, tags: Tags, stems: frozenset[str]) -> float:
+        return sum(self._is_named(tag, stems) for tag in tags) / len(tags)
+
+    def _is_named(self, tag: str, stems: frozenset[str]) -> bool:
+        named = self._lexicon.stems(tag)
+        return bool(named) and stems.issuperset(named)
