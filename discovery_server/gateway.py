@@ -92,13 +92,11 @@ class _Gateway:
         self.server.middleware.append(self._through)
 
     async def _through(self, ctx: Context, call_next: CallNext) -> HandlerResult:
-        """Instructions of the moment on the way in, results as they came on the way out."""
-        if ctx.method in _OPENINGS:
-            self.server.instructions = guide.instructions(self._engine.view)
-        if ctx.method != "tools/call":
-            return await call_next(ctx)
+        """What goes out: instructions of the moment, and results as they came."""
         self._whole.set(None)
         shaped = await call_next(ctx)
+        if ctx.method in _OPENINGS and isinstance(shaped, dict):
+            return {**shaped, "instructions": guide.instructions(self._engine.view)}
         whole = self._whole.get()
         return shaped if whole is None else _in_envelope(whole, shaped)
 

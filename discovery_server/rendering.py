@@ -81,12 +81,12 @@ def servers_result(servers: Sequence[ServerSummary]) -> JSONObject:
 
 
 def tools_result(listed: ToolList, view: View) -> JSONObject:
-    def name(entry: Entry) -> str:
-        off = "" if is_visible(entry) else f" [disabled: {view.reason(entry)}]"
-        return f"{entry.tool.name}{off}"
+    def mark(entry: Entry) -> str:
+        return "" if is_visible(entry) else f" (disabled: {view.reason(entry)})"
 
     count = f"{listed.server}: {_counted(len(listed.entries), 'tool')}"
-    lines = [count, _fitting(listed.entries, _LIST_TOKENS, name), *_notice_lines(listed.notices)]
+    text = _fitting(listed.entries, _LIST_TOKENS, lambda entry: entry.tool.name, mark)
+    lines = [count, text, *_notice_lines(listed.notices)]
     tools = [
         {
             "name": entry.tool.name,
@@ -146,23 +146,27 @@ def fit(texts: Iterable[str], tokens: float) -> str:
     return text
 
 
-def _fitting(entries: Sequence[Entry], tokens: float, name: Callable[[Entry], str]) -> str:
+def _fitting(
+    entries: Sequence[Entry],
+    tokens: float,
+    name: Callable[[Entry], str],
+    mark: Callable[[Entry], str] = lambda _: "",
+) -> str:
     """A line for each entry, with as much detail for all as the budget allows."""
     return fit(
         (
-            "\n".join(_tool_line(entry, name(entry), *detail) for entry in entries)
+            "\n".join(_one_line(name(e) + _about(e, *detail) + mark(e)) for e in entries)
             for detail in _DETAIL
         ),
         tokens,
     )
 
 
-def _tool_line(entry: Entry, name: str, optional: int, length: int) -> str:
-    tool = entry.tool
-    summary = _cut(tool.summary, length)
+def _about(entry: Entry, optional: int, length: int) -> str:
+    summary = _cut(entry.tool.summary, length)
+    told = f" - {summary}" if summary else ""
     tags = f" [{', '.join(entry.verdict.tags)}]" if entry.verdict.tags else ""
-    about = f" - {summary}" if summary else ""
-    return _one_line(f"{name}({_argument_names(tool, optional)}){about}{tags}")
+    return f"({_argument_names(entry.tool, optional)}){told}{tags}"
 
 
 def _argument_names(tool: Tool, optional: int) -> str:

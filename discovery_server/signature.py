@@ -85,7 +85,7 @@ def _resolved(schema: JSONValue, root: JSONObject) -> JSONObject:
 def _choices(values: list[JSONValue]) -> str:
     named = [_literal(value) for value in values[:_CHOICES]]
     left = len(values) - len(named)
-    return "|".join([*named, f"({left} more)"] if left else named)
+    return _joined([*named, f"({left} more)"] if left else named)
 
 
 def _range(facts: JSONObject) -> str:

@@ -11,12 +11,35 @@ from discovery_engine.catalog import Catalog, Entry, ServerPart
 from discovery_engine.config.settings import Settings
 from discovery_engine.errors import Origin
 from discovery_engine.rules.rule import Rule
-from discovery_engine.search.searcher import build_searcher
 from discovery_engine.tools import JSONObject
 from discovery_engine.view import ServerStatus, ToolList, View
 from tests.factories import make_catalog, make_entry, make_part, make_server, make_settings
 
 OnProgress = Callable[[float, float | None, str | None], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class WordHit:
+    entry: Entry
+    relevance: float
+
+
+@dataclass(frozen=True)
+class WordSearcher:
+    """Ranks by the share of the query's words that a tool's name or description says."""
+
+    catalog: Catalog
+
+    def search(
+        self, query: str, *, limit: int, accepts: Callable[[Entry], bool]
+    ) -> tuple[WordHit, ...]:
+        words = query.casefold().split()
+        hits = []
+        for entry in filter(accepts, self.catalog):
+            text = f"{entry.tool.name} {entry.tool.description}".casefold()
+            if found := sum(word in text for word in words):
+                hits.append(WordHit(entry, found / len(words)))
+        return tuple(sorted(hits, key=lambda hit: (-hit.relevance, hit.entry.key))[:limit])
 
 
 @dataclass
@@ -81,8 +104,7 @@ def make_view(
     rules = settings.pop("tool_rules", (DENIES,))
     made = make_settings(*servers, tool_rules=rules, **settings)
     catalog = make_catalog(*parts) if parts else Catalog()
-    searcher = build_searcher(catalog, made.search)
-    return View(made, catalog, searcher, statuses or {})
+    return View(made, catalog, WordSearcher(catalog), statuses or {})
 
 
 def object_schema(required: tuple[str, ...] = (), **properties: Any) -> JSONObject:

@@ -1,0 +1,143 @@
+"""`discovery serve`: the engine and the gateway, on a transport, until told to stop.
+
+A client is answered from what is remembered; the upstreams are asked in the background, once the
+first answer is out. SIGINT, SIGTERM and the end of stdin close everything; SIGHUP reads the
+configuration again.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import anyio
+
+from discovery_engine.config.settings import Settings
+from discovery_engine.engine import Engine, open_engine
+from discovery_engine.errors import ConfigurationError
+from discovery_engine.tasks import open_task_group
+from discovery_server import stdio
+from discovery_server.gateway import make_server
+from discovery_server.logs import log_to
+
+if TYPE_CHECKING:
+    from mcp.server.lowlevel import Server
+
+logger = logging.getLogger(__name__)
+
+Config: TypeAlias = str | Path | Settings | None
+
+
+async def serve_stdio(
+    config: Config = None,
+    *,
+    environ: Mapping[str, str] = os.environ,
+    data_dir: str | Path | None = None,
+) -> None:
+    """Serve one client over stdin and stdout, until it closes stdin or a signal comes.
+
+    Raises:
+        ConfigurationError: If the configuration cannot be used.
+    """
+    with stdio.own_standard_streams() as (stdin, stdout):
+        async with _open_gateway(config, environ, data_dir) as (engine, server):
+            answered = anyio.Event()
+            serve = partial(stdio.serve, server, stdin, stdout, answered=answered)
+            await _run(engine, serve, first=answered)
+
+
+async def serve_http(
+    config: Config = None,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    allow_remote: bool = False,
+    on_listening: Callable[[str], None] | None = None,
+    environ: Mapping[str, str] = os.environ,
+    data_dir: str | Path | None = None,
+) -> None:
+    """Serve many clients over streamable HTTP, until a signal comes.
+
+    Args:
+        config: As `open_engine` takes it.
+        host: The address to listen on; this machine alone, unless `allow_remote`.
+        port: 0 takes a free one.
+        allow_remote: Also serve other machines. Nothing here asks them for a login.
+        on_listening: Called with the address that clients connect to.
+        environ: What `${references}` are resolved from, and what programs are started with.
+        data_dir: Where to remember.
+
+    Raises:
+        ConfigurationError: If the configuration or the address cannot be used.
+    """
+    # A server on stdio, which most are, would start slower with what HTTP needs.
+    from discovery_server import http  # noqa: PLC0415
+
+    http.require_loopback(host, allow_remote=allow_remote)
+    async with _open_gateway(config, environ, data_dir) as (engine, server):
+        with http.listen(host, port) as listener:
+            web = http.make_http_server(http.make_app(server, allow_remote=allow_remote))
+            logger.info("Serving MCP at %s", http.address(listener))
+            if on_listening:
+                on_listening(http.address(listener))
+            await _run(engine, partial(web.serve, [listener]), stop=web.stop)
+
+
+@asynccontextmanager
+async def _open_gateway(
+    config: Config, environ: Mapping[str, str], data_dir: str | Path | None
+) -> AsyncIterator[tuple[Engine, Server[Any]]]:
+    async with open_engine(config, environ=environ, data_dir=data_dir) as engine:
+        with log_to(engine.settings.log, environ):
+            yield engine, make_server(engine)
+
+
+async def _run(
+    engine: Engine,
+    serve: Callable[[], Awaitable[None]],
+    *,
+    first: anyio.Event | None = None,
+    stop: Callable[[], None] | None = None,
+) -> None:
+    """Serve until `serve` returns; upstreams are asked after `first`, `stop` obeys a signal."""
+    async with open_task_group() as tasks:
+        tasks.start_soon(_keep_fresh, engine, first)
+        tasks.start_soon(_heed_signals, engine, stop or tasks.cancel_scope.cancel)
+        await serve()
+        tasks.cancel_scope.cancel()
+
+
+async def _keep_fresh(engine: Engine, first: anyio.Event | None) -> None:
+    if first:
+        await first.wait()
+    try:
+        await engine.keep_fresh()
+    except Exception:  # what is known can still be served
+        logger.exception("The servers are no longer asked for changes")
+
+
+async def _heed_signals(engine: Engine, stop: Callable[[], None]) -> None:
+    if sys.platform == "win32":  # the loop knows no signals there; Ctrl-C ends the process
+        return
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
+        async for number in signals:
+            if number != signal.SIGHUP:
+                stop()
+                return
+            await _reload(engine)
+
+
+async def _reload(engine: Engine) -> None:
+    try:
+        await engine.reload()
+    except ConfigurationError as error:
+        logger.warning("The configuration stays as it was:\n%s", error)
+    else:
+        logger.info("The configuration was read again")

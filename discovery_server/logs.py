@@ -1,0 +1,67 @@
+"""Where a serving process writes what happens: stderr, a rotating file, never stdout."""
+
+from __future__ import annotations
+
+import logging
+import logging.handlers
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from discovery_engine.config.settings import LogSettings
+
+_FILE = "DISCOVERY_LOG_FILE"
+_LEVEL = "DISCOVERY_LOG_LEVEL"
+_FILE_SIZE = 10 * 1024 * 1024  # bytes
+_FILES = 5  # kept beside the current one
+_FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
+
+# They report every request, or every stray line of a child, at levels meant for developers.
+_CHATTY = ("mcp", "httpx2", "httpcore2", "uvicorn")
+
+
+@contextmanager
+def log_to(settings: LogSettings, environ: Mapping[str, str]) -> Iterator[None]:
+    """Log as configured while the block runs; `environ` overrides level and file.
+
+    The file rotates at 10 MB and five older ones are kept. Its folder is made if need be.
+    """
+    level = _level(environ.get(_LEVEL) or settings.level)
+    file = environ.get(_FILE) or settings.file
+    handlers = [*_to_stderr(settings), *([_to_file(Path(file))] if file else [])]
+    root = logging.getLogger()
+    before = root.level
+    root.setLevel(level)
+    for name in _CHATTY:
+        logging.getLogger(name).setLevel(max(level, logging.WARNING))
+    for handler in handlers:
+        handler.setFormatter(logging.Formatter(_FORMAT))
+        root.addHandler(handler)
+    try:
+        yield
+    finally:
+        root.setLevel(before)
+        for name in _CHATTY:
+            logging.getLogger(name).setLevel(logging.NOTSET)
+        for handler in handlers:
+            root.removeHandler(handler)
+            handler.close()
+
+
+def _level(name: str) -> int:
+    """The level of that name; an unknown one must not keep the server from starting."""
+    return logging.getLevelNamesMapping().get(name.upper(), logging.INFO)
+
+
+def _to_stderr(settings: LogSettings) -> list[logging.Handler]:
+    return [logging.StreamHandler()] if settings.stderr else []
+
+
+def _to_file(path: Path) -> logging.Handler:
+    path = path.expanduser()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return logging.handlers.RotatingFileHandler(
+        path, maxBytes=_FILE_SIZE, backupCount=_FILES, encoding="utf-8", delay=True
+    )

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from discovery_engine.config.settings import LogSettings
+from discovery_server.logs import log_to
+
+pytestmark = pytest.mark.requirement("SRV-5")
+
+log = logging.getLogger("discovery_engine.test")
+
+
+def test_stderr_is_written_and_stdout_never(capfd: pytest.CaptureFixture[str]) -> None:
+    with log_to(LogSettings(), {}):
+        log.info("told")
+        log.debug("not told")
+
+    captured = capfd.readouterr()
+    assert "INFO    discovery_engine.test: told" in captured.err
+    assert "not told" not in captured.err
+    assert captured.out == ""
+
+
+def test_file_is_written_instead_and_its_folder_made(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "logs" / "discovery.log"
+
+    with log_to(LogSettings(file=str(path), stderr=False), {}):
+        log.info("told")
+
+    assert "told" in path.read_text(encoding="utf-8")
+    assert capfd.readouterr().err == ""
+
+
+def test_environment_overrides_file_and_level(tmp_path: Path) -> None:
+    path = tmp_path / "other.log"
+    environ = {"DISCOVERY_LOG_FILE": str(path), "DISCOVERY_LOG_LEVEL": "error"}
+
+    with log_to(LogSettings(level="debug", file=str(tmp_path / "one.log")), environ):
+        log.warning("not told")
+        log.error("told")
+
+    assert "not told" not in path.read_text(encoding="utf-8")
+    assert not (tmp_path / "one.log").exists()
+
+
+def test_unknown_level_is_taken_as_info(capfd: pytest.CaptureFixture[str]) -> None:
+    with log_to(LogSettings(), {"DISCOVERY_LOG_LEVEL": "loud"}):
+        log.info("told")
+
+    assert "told" in capfd.readouterr().err
+
+
+def test_file_rotates_at_ten_megabytes_and_five_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "discovery.log"
+
+    with log_to(LogSettings(file=str(path), stderr=False), {}):
+        for _ in range(66):
+            log.info("x" * (1 << 20))
+
+    names = sorted(file.name for file in tmp_path.iterdir())
+    assert names == ["discovery.log", *(f"discovery.log.{n}" for n in range(1, 6))]
+    assert all(file.stat().st_size <= 10 * 1024 * 1024 for file in tmp_path.iterdir())
+
+
+def test_loggers_are_left_as_they_were() -> None:
+    root = logging.getLogger()
+    before = (root.level, list(root.handlers), logging.getLogger("mcp").level)
+
+    with log_to(LogSettings(level="debug"), {}):
+        assert logging.getLogger("mcp").level == logging.WARNING
+
+    assert (root.level, list(root.handlers), logging.getLogger("mcp").level) == before
