@@ -1,0 +1,137 @@
+"""What pydantic finds wrong, in our words and at its place in the file.
+
+Only words of our own and values of fields that cannot hold a secret appear in a message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from discovery_engine.config.documents import FAULT_LIMIT, Fault, Node, Path, Position
+from discovery_engine.config.scalars import Plain
+from discovery_engine.nearest import nearest
+
+_WANTED = {
+    "bool_type": "true or false",
+    "string_type": "text",
+    "float_type": "a number",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "finite_number": "a number",
+    "list_type": "a list",
+    "dict_type": "a mapping of names to values",
+    "model_type": "a mapping of names to values",
+    "model_attributes_type": "a mapping of names to values",
+}
+_BOUNDS = {
+    "greater_than": "must be greater than {gt:g}",
+    "greater_than_equal": "must be at least {ge:g}",
+    "less_than_equal": "must be at most {le:g}",
+}
+_KEY = "[key]"  # the last step of pydantic's way to a mapping's key
+
+
+def faults_of(error: ValidationError, node: Node, path: Path = ()) -> list[Fault]:
+    """Every error as a fault; `node` is what was validated, and stands at `path`."""
+    details = error.errors(include_url=False, include_input=False)
+    return [_fault(detail, node, path) for detail in details[:FAULT_LIMIT]]
+
+
+def _fault(detail: ErrorDetails, node: Node, path: Path) -> Fault:
+    context: Mapping[str, Any] = detail.get("ctx", {})
+    way = [*detail["loc"], *filter(None, [context.get("key")])]
+    about_key = bool(context.get("key"))
+    if way and way[-1] == _KEY:
+        way.pop()
+        about_key = True
+    found, walked = _walk(node, way)
+    here = (*path, *walked)
+    if detail["type"] == "missing":
+        return Fault((*path, *way), found.name_at, "is missing")
+    at = found.name_at if about_key else _value_of(found)
+    return Fault(here, at, *_words(detail, context, found))
+
+
+def _walk(node: Node, way: Sequence[str | int]) -> tuple[Node, Path]:
+    """As far along the way as there are nodes: one word stands for a list of one."""
+    walked: list[str | int] = []
+    for step in way:
+        child = node.child(step)
+        if child is None:
+            break
+        node = child
+        walked.append(step)
+    return node, tuple(walked)
+
+
+def _value_of(node: Node) -> Position:
+    """A collection is pointed at by its key, and so is a value that is not there."""
+    is_text = isinstance(node.value, str) and not node.is_null
+    return node.start if is_text else node.name_at
+
+
+def _words(detail: ErrorDetails, context: Mapping[str, Any], node: Node) -> tuple[str, str]:
+    kind = detail["type"]
+    if kind == "complaint":
+        return context["message"], context["hint"]
+    if kind == "value_error":
+        return str(context["error"]), ""
+    if kind == "literal_error":
+        return _no_choice(context["expected"], node)
+    if wanted := _WANTED.get(kind):
+        return _of_another_type(wanted, node)
+    if bound := _BOUNDS.get(kind):
+        return bound.format_map(context), ""
+    return detail["msg"], ""
+
+
+def _no_choice(expected: str, node: Node) -> tuple[str, str]:
+    if not isinstance(node.value, str) or node.is_null:
+        return _of_another_type(f"one of {expected}", node)
+    near = nearest(node.value, expected.replace(" or ", ", ").replace("'", "").split(", "))[:1]
+    hint = f"did you mean {near[0]!r}?" if near else ""
+    return f"must be {expected}, not {str(node.value)!r}", hint
+
+
+def _of_another_type(wanted: str, node: Node) -> tuple[str, str]:
+    if node.is_null:
+        hint = 'write "" for empty text, or remove the key' if wanted == "text" else ""
+        return f"has no value; it must be {wanted}", hint or "remove the key for the default"
+    return f"must be {wanted}, not {_kind(node)}", _hint(wanted, node)
+
+
+def _kind(node: Node) -> str:
+    match node.value:
+        case dict():
+            return "a mapping"
+        case list():
+            return "a list"
+        case Plain(meaning=bool()):
+            return "true or false"
+        case Plain(meaning=int()):
+            return "a whole number"
+        case Plain(meaning=float()):
+            return "a number with a fraction"
+    return "text"
+
+
+def _hint(wanted: str, node: Node) -> str:
+    if not isinstance(node.value, str):
+        return ""
+    if wanted == "a list":
+        return "begin each item with '- ', or put the items in [ ]"
+    if wanted.startswith("a mapping"):
+        return "write 'name: value' lines below it"
+    return _hint_for_scalar(wanted, node.value)
+
+
+def _hint_for_scalar(wanted: str, text: str) -> str:
+    if not isinstance(text, Plain) and isinstance(Plain(text).meaning, bool | int | float):
+        return "remove the quotes"
+    if wanted == "true or false" and text.lower() in ("yes", "on", "y", "no", "off", "n"):
+        return f"write {str(text.lower() in ('yes', 'on', 'y')).lower()}"
+    return ""

@@ -1,0 +1,78 @@
+"""Finds the configuration, reads it, and adds the servers of its sources."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from discovery_engine.config.documents import SIZE_LIMIT
+from discovery_engine.config.inputs import observe, read_input
+from discovery_engine.config.location import Location, locate
+from discovery_engine.config.merging import merge
+from discovery_engine.config.parsing import parse_settings
+from discovery_engine.config.settings import InputFile, Settings
+from discovery_engine.config.sources import read_source
+from discovery_engine.errors import ConfigurationError, Origin, Problem
+
+
+def load_settings(
+    path: str | os.PathLike[str] | None = None,
+    *,
+    environ: Mapping[str, str] = os.environ,
+    cwd: str | os.PathLike[str] | None = None,
+    home: str | os.PathLike[str] | None = None,
+) -> Settings:
+    """The settings of the configuration at `path`, or of the one that is found.
+
+    Nothing is started, and no reference is resolved into them. A server whose entry is broken,
+    and a source that cannot be read, are among the `warnings`.
+
+    Raises:
+        ConfigurationError: If a file that was named is not there, or one cannot be used; it
+            lists everything that is wrong.
+    """
+    place = locate(path, environ=environ, cwd=cwd, home=home)
+    absent = tuple(map(observe, place.absent))
+    if place.path is None:
+        return Settings(inputs=absent)
+    content, file = _read(place, place.path)
+    settings = parse_settings(content, file=place.path)
+    settings = replace(settings, inputs=(*absent, file))
+    return _with_sources(settings, Path(place.path).parent, environ, cwd, home)
+
+
+def _read(place: Location, path: str) -> tuple[bytes, InputFile]:
+    try:
+        return read_input(path, limit=SIZE_LIMIT)
+    except FileNotFoundError as error:
+        raise _unusable(path, "there is no such file", place.named_by) from error
+    except OSError as error:
+        raise _unusable(path, f"cannot be read: {error.strerror}", place.named_by) from error
+
+
+def _unusable(path: str, message: str, hint: str) -> ConfigurationError:
+    return ConfigurationError([Problem(Origin(path), "", message, hint)])
+
+
+def _with_sources(
+    settings: Settings,
+    base: Path,
+    environ: Mapping[str, str],
+    cwd: str | os.PathLike[str] | None,
+    home: str | os.PathLike[str] | None,
+) -> Settings:
+    here = Path(cwd) if cwd else Path.cwd()
+    imports = [
+        read_source(
+            source,
+            environ=environ,
+            home=Path(home) if home else Path.home(),
+            cwd=base if source.path else here,
+            platform=sys.platform,
+        )
+        for source in settings.sources
+    ]
+    return merge(settings, imports, environ)

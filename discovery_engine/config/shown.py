@@ -1,0 +1,126 @@
+"""Settings as their owner would write them: to be shown, or to be written to a file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from discovery_engine.config.masks import mask_transport
+from discovery_engine.config.settings import (
+    RemoteTransport,
+    ServerSettings,
+    Settings,
+    StdioTransport,
+    Timeouts,
+)
+from discovery_engine.rules.rule import Rule
+from discovery_engine.tools import JSONObject, JSONValue
+
+OWN_SOURCE = "discovery.yaml"
+
+
+def show(settings: Settings) -> JSONObject:
+    """The configuration in force, with every literal that could be a secret hidden.
+
+    A server that came from a source names it, and one with a broken entry says what is wrong;
+    those two keys are for the reader, and cannot be written.
+    """
+    shown = dump(settings)
+    for server in settings.servers:
+        shown["servers"][server.name] = show_server(server)
+    return shown
+
+
+def show_server(server: ServerSettings) -> JSONObject:
+    if server.problem:
+        return {"problem": str(server.problem)}
+    shown = dump_server(
+        replace(server, transport=mask_transport(server.transport) if server.transport else None)
+    )
+    return shown if server.source == OWN_SOURCE else {**shown, "source": server.source}
+
+
+def dump(settings: Settings) -> JSONObject:
+    """The canonical form, which loads as the same settings; secrets that it holds are in it."""
+    weights = settings.search.weights
+    return {
+        "enabled": settings.enabled,
+        "cache": {"enabled": settings.cache.enabled, "ttl": settings.cache.ttl},
+        "sources": [_without_nothing(type=one.type, path=one.path) for one in settings.sources],
+        "servers": {server.name: dump_server(server) for server in settings.servers},
+        "serverRules": list(map(_dump_rule, settings.server_rules)),
+        "toolRules": list(map(_dump_rule, settings.tool_rules)),
+        "search": {
+            "limit": settings.search.limit,
+            "weights": {
+                "exact": weights.exact,
+                "partial": weights.partial,
+                "tag": weights.tag,
+            },
+        },
+        "server": {
+            "maxConnecting": settings.server.max_connecting,
+            "idleTimeout": settings.server.idle_timeout,
+            "instructionsTokens": settings.server.instructions_tokens,
+        },
+        "log": _without_nothing(
+            level=settings.log.level, file=settings.log.file, stderr=settings.log.stderr
+        ),
+    }
+
+
+def dump_server(server: ServerSettings) -> JSONObject:
+    """An entry of `servers`, with nothing in it that goes without saying."""
+    return {
+        **_dump_transport(server.transport),
+        **_without_nothing(
+            description=server.description,
+            enabled=None if server.enabled else False,
+            prefix=server.prefix,
+            tags=list(server.tags),
+            timeouts=_dump_timeouts(server.timeouts),
+            session=None if server.session == "shared" else server.session,
+        ),
+    }
+
+
+def _dump_transport(transport: StdioTransport | RemoteTransport | None) -> JSONObject:
+    match transport:
+        case StdioTransport(command, args, env, cwd):
+            return _without_nothing(command=command, args=list(args), env=dict(env), cwd=cwd)
+        case RemoteTransport(url, headers, kind):
+            transport_kind = None if kind == "auto" else kind
+            return _without_nothing(url=url, headers=dict(headers), transport=transport_kind)
+        case None:
+            return {}
+
+
+def _dump_timeouts(timeouts: Timeouts) -> JSONObject:
+    usual = Timeouts()
+    return _without_nothing(
+        connect=None if timeouts.connect == usual.connect else timeouts.connect,
+        list=None if timeouts.list == usual.list else timeouts.list,
+        call=None if timeouts.call == usual.call else timeouts.call,
+    )
+
+
+def _dump_rule(rule: Rule) -> JSONObject:
+    return {
+        **_without_nothing(
+            pattern=_one_or_many(rule.patterns),
+            server=_one_or_many(rule.servers),
+            annotations=dict(rule.annotations),
+            matchTags=_one_or_many(rule.has_tags),
+            tags=list(rule.tags),
+        ),
+        **({} if rule.enabled is None else {"enabled": rule.enabled}),
+    }
+
+
+def _one_or_many(words: Sequence[str]) -> str | list[str]:
+    return words[0] if len(words) == 1 else list(words)
+
+
+def _without_nothing(**members: JSONValue) -> JSONObject:
+    """The members that say something; `False` does."""
+    return {key: value for key, value in members.items() if value not in (None, "", [], {})}
