@@ -44,8 +44,7 @@ def read_toolkit(reading: Reading, places: list[Place]) -> None:
         settings = {**_map(config, name), **_map(enabled, "config")}
         entry = _entry(_map(catalog, name), name, settings)
         if entry is None:
-            why = "Docker's catalogue does not say how to start it"
-            reading.skipped.append((str(name), why))
+            reading.skip(name, "Docker's catalogue does not say how to start it")
             continue
         reading.take(reader, place, name, {**entry, "tools": tools.get(name)})
 

@@ -7,6 +7,7 @@ the entries beside it are not touched by it. Values never show in a problem.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -26,6 +27,8 @@ from discovery_engine.tools import JSONObject, JSONValue, ServerName
 
 _LONGEST_TOOL = 200  # characters
 _LONGEST_TIMEOUT = 86_400.0  # seconds; a day
+_ADDRESS = re.compile(r"(https?://|\$\{)[^/?#\s]\S*", re.IGNORECASE)
+_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
 
 class EntryError(Exception):
@@ -60,8 +63,10 @@ class EntryReader:
     """The key path of the container."""
     dialect: Dialect
 
-    def read(self, name: ServerName, value: JSONValue) -> ReadEntry:
+    def read(self, name: ServerName, value: JSONValue, *, key: str) -> ReadEntry:
         """The server that an entry describes, whatever state the entry is in.
+
+        `key` is the name that the file has for it.
 
         Raises:
             NotForUsError: If the entry is none to import.
@@ -71,8 +76,7 @@ class EntryReader:
         try:
             return self._read(server, _Fields(_unwrapped(value, self.client.entry)))
         except EntryError as error:
-            keys = (self.path, name, error.path)
-            path = ".".join(key for key in keys if key)
+            path = ".".join(filter(None, (self.path, key, error.path)))
             problem = Problem(self.origin, path, error.message, error.hint)
             return ReadEntry(replace(server, problem=problem))
 
@@ -105,6 +109,8 @@ class EntryReader:
     def _stdio(self, fields: _Fields) -> StdioTransport:
         shape = self.client.entry
         command, args, env = _command(fields, shape)
+        if any(not name or "=" in name for name in env):
+            raise EntryError(shape.env[0], "must be a map from names of variables")
         names = {one: f"${{{one}}}" for one in _variable_names(fields, shape.env_names)}
         own = {key: self._translate(value, in_env=True) for key, value in env.items()}
         cwd = fields.text(shape.cwd)
@@ -117,9 +123,9 @@ class EntryReader:
 
     def _remote(self, fields: _Fields, key: str, kind: Any) -> RemoteTransport:
         shape = self.client.entry
-        url = fields.text((key,))
-        if not url:
-            raise EntryError(key, "must be an address")
+        url = self._translate(fields.text((key,)) or "")
+        if not _ADDRESS.fullmatch(url):
+            raise EntryError(key, "must be an address, http://… or https://…")
         headers = {k: self._translate(v) for k, v in fields.map(shape.headers).items()}
         if token := fields.text(shape.bearer):
             headers.setdefault("Authorization", f"Bearer {self._translate(token)}")
@@ -127,7 +133,9 @@ class EntryReader:
             headers["Authorization"] = f"Bearer ${{{_variable(variable, shape.bearer_name[0])}}}"
         for header, variable in fields.map(shape.header_names).items():
             headers[header] = f"${{{_variable(variable, shape.header_names[0])}}}"
-        return RemoteTransport(self._translate(url), headers, kind)
+        for header, value in headers.items():
+            _check_header(header, value, shape.headers[0])
+        return RemoteTransport(url, headers, kind)
 
     def _translate(self, text: str, *, in_env: bool = False) -> str:
         return self.dialect.translate(text, in_env=in_env)
@@ -274,6 +282,13 @@ def _variable(name: str, path: str) -> str:
     if name.isascii() and name.isidentifier():
         return name
     raise EntryError(path, "must hold the name of a variable")
+
+
+def _check_header(name: str, value: str, path: str) -> None:
+    if not _HEADER_NAME.fullmatch(name):
+        raise EntryError(path, "must be a map from names of headers")
+    if "\r" in value or "\n" in value:
+        raise EntryError(f"{path}.{name}", "must be on one line")
 
 
 def _is_enabled(fields: _Fields, shape: EntryShape) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from fnmatch import fnmatchcase
 
 from discovery_engine.errors import Origin
 from discovery_engine.rules.rule import Rule
@@ -59,22 +58,28 @@ def _patterns(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def switched(
-    servers: Iterable[str], switches: Mapping[str, JSONValue], origin: Origin
+    servers: Mapping[str, str], switches: Mapping[str, JSONValue], origin: Origin
 ) -> tuple[Rule, ...]:
     """Rules of a map from globs over `server_tool` to false, true, or a word for one of them.
 
-    A longer glob is the more specific one, and makes an exception of a shorter one.
+    `servers` are our names by the client's. A longer glob is the more specific one, and makes an
+    exception of a shorter one.
     """
     states = {glob: _is_off(value) for glob, value in switches.items() if _is_switch(value)}
-    rules = []
-    for server in servers:
-        for glob in (glob for glob, off in states.items() if off):
-            exceptions = [g for g, off in states.items() if not off and len(g) > len(glob)]
-            if (pattern := _tool_glob(server, glob)) is not None:
-                excepted = filter(None, (_tool_glob(server, g) for g in exceptions))
-                patterns = (pattern, *(f"!{one}" for one in excepted))
-                rules.append(Rule(patterns, (literal(server),), enabled=False, origin=origin))
-    return tuple(rules)
+    return tuple(
+        Rule(patterns, (literal(server),), enabled=False, origin=origin)
+        for known_as, server in servers.items()
+        for glob, is_off in states.items()
+        if is_off and (patterns := _off(known_as, glob, states))
+    )
+
+
+def _off(server: str, glob: str, states: Mapping[str, bool]) -> tuple[str, ...]:
+    """The patterns of a server's tools that a glob switches off; none if it means others."""
+    exceptions = (one for one, is_off in states.items() if not is_off and len(one) > len(glob))
+    excepted = (f"!{rest}" for one in exceptions for rest in _rests(server, one))
+    rests = _rests(server, glob)
+    return (*rests, *excepted) if rests else ()
 
 
 def _is_switch(value: JSONValue) -> bool:
@@ -85,19 +90,14 @@ def _is_off(value: JSONValue) -> bool:
     return value in (False, "false", "deny")
 
 
-def _tool_glob(server: str, glob: str) -> str | None:
-    """The part of a `server_tool` glob that is left for the server's tools; None if no part."""
-    prefix = re.sub(r"[^A-Za-z0-9_-]", "_", server) + "_"
-    if glob.startswith(prefix) and glob != prefix:
-        return _escaped(glob.removeprefix(prefix))
-    head, star, tail = glob.partition("*")
-    if not star or not fnmatchcase(prefix, re.sub(r"([\[])", "[[]", head) + "*"):
-        return None
-    return _escaped(f"*{tail}")
-
-
-def _escaped(glob: str) -> str:
-    return _SPECIAL_IN_GLOB.sub(r"\\\g<0>", glob)
+def _rests(server: str, glob: str) -> list[str]:
+    """What a glob over `server_tool` leaves for the tool; a `*` can end at several places."""
+    rests = {glob}
+    for letter in re.sub(r"[^A-Za-z0-9_-]", "_", server) + "_":
+        waiting = {rest for rest in rests if rest.startswith("*")}
+        tried = rests | {rest.lstrip("*") for rest in waiting}
+        rests = waiting | {rest[1:] for rest in tried if rest.startswith((letter, "?"))}
+    return sorted(_SPECIAL_IN_GLOB.sub(r"\\\g<0>", rest) for rest in rests if rest)
 
 
 def by_server(references: Iterable[JSONValue]) -> dict[str, list[str]]:

@@ -6,6 +6,9 @@ problem, never an exception: one broken file must not take the rest of a configu
 
 from __future__ import annotations
 
+import hashlib
+import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -25,7 +28,15 @@ from discovery_engine.rules.rule import Rule
 from discovery_engine.tools import JSONValue, ServerName
 
 _LONGEST_NAME = 128  # characters
+_NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9._@-]+")
+_UNDERSCORES = re.compile(r"__+")  # two divide a server from a tool
 _BARE_MARKS = ("command", "cmd", "url", "serverUrl", "httpUrl")
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    server: ServerSettings
+    scope: Scope
 
 
 @dataclass
@@ -34,7 +45,8 @@ class Reading:
 
     client: Client
     places: Places
-    servers: dict[ServerName, tuple[ServerSettings, Scope]] = field(default_factory=dict)
+    servers: dict[str, _Found] = field(default_factory=dict)
+    """By the names that the client knows them by."""
     rules: list[Rule] = field(default_factory=list)
     inputs: dict[str, InputFile] = field(default_factory=dict)
     warnings: list[Problem] = field(default_factory=list)
@@ -44,7 +56,7 @@ class Reading:
     def result(self) -> Imported:
         self._apply_lists()
         return Imported(
-            tuple(server for server, _ in self.servers.values()),
+            tuple(found.server for found in self.servers.values()),
             tuple(self.rules),
             tuple(self.inputs.values()),
             tuple(self.warnings),
@@ -65,17 +77,16 @@ class Reading:
         except UnreadableError as error:
             origin = Origin(name, error.line, error.column)
             self.warn(origin, "", f"it cannot be read: {error.reason}")
-        except (OSError, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) else error
+        except OSError as error:
             self.miss(path)
-            self.warn(Origin(name), "", f"it cannot be read: {reason}")
+            self.warn(Origin(name), "", f"it cannot be read: {error.strerror}")
+        except ValueError:  # no file can be called that
+            self.warn(Origin(name), "", "it cannot be read: no such path")
         return None
 
     def miss(self, path: Path) -> None:
         """Remember a file that is not there, so that its appearance is noticed."""
-        name = str(path)
-        if "\0" not in name:
-            self.inputs.setdefault(name, observe(name))
+        self.inputs.setdefault(str(path), observe(str(path)))
 
     def warn(self, origin: Origin, path: str, message: str) -> None:
         self.warnings.append(Problem(origin, path, message))
@@ -121,24 +132,33 @@ class Reading:
         return EntryReader(client, Origin(str(place.path)), path, dialect)
 
     def take(self, reader: EntryReader, place: Place, name: JSONValue, entry: JSONValue) -> None:
-        """Take one entry, unless it has no usable name or one that a stronger file has given."""
-        shown = str(name)[:_LONGEST_NAME]
-        if not _is_name(name):
-            self.skipped.append((shown, "its name cannot be used"))
+        """Take one entry, unless its name cannot be used or a stronger entry has it."""
+        usable = usable_name(name) if isinstance(name, str) else None
+        if not isinstance(name, str) or usable is None:
+            self.skip(name, "its name cannot be used")
             return
-        if name in self.servers:
-            first = self.servers[name][0].origin.file
-            self.skipped.append((shown, f"the one in {first} counts"))
+        if first := self._named(name, usable):
+            self.skip(name, f"{first.name!r} in {first.origin.file} counts")
             return
         try:
-            read = reader.read(ServerName(name), entry)
+            read = reader.read(usable, entry, key=name)
         except NotForUsError as reason:
-            self.skipped.append((shown, str(reason)))
+            self.skip(name, str(reason))
             return
-        self.servers[read.server.name] = (read.server, place.scope)
+        self.servers[name] = _Found(read.server, place.scope)
         self.rules += read.rules
-        for note in read.notes:
+        renamed = () if usable == name else (f"it is called {usable!r} here",)
+        for note in (*renamed, *read.notes):
             self.warn(reader.origin, f"{reader.path}.{name}".lstrip("."), note)
+
+    def skip(self, name: JSONValue, why: str) -> None:
+        self.skipped.append((str(name)[:_LONGEST_NAME], why))
+
+    def _named(self, name: str, usable: ServerName) -> ServerSettings | None:
+        if found := self.servers.get(name):
+            return found.server
+        taken = (found.server for found in self.servers.values())
+        return next((server for server in taken if server.name == usable), None)
 
     def _apply_lists(self) -> None:
         """Follow what the files say about servers and tools beside the entries themselves."""
@@ -148,26 +168,27 @@ class Reading:
                 self._switch(switch, _at(document, switch.at, self.places.projects))
             for pointer in self.client.tool_switches:
                 switches = dict(_items(_at(document, pointer)))
-                self.rules += switched(self.servers, switches, origin)
+                self.rules += switched(self._names(), switches, origin)
             for pointer in self.client.approved_tools:
                 self._note_approved(_at(document, pointer), origin)
 
     def _switch(self, switch: Switch, names: JSONValue) -> None:
         if not isinstance(names, list):
             return
-        for name, (server, scope) in self.servers.items():
-            is_meant = switch.scope in (None, scope)
+        for name, found in self.servers.items():
+            is_meant = switch.scope in (None, found.scope)
             if is_meant and (name in names) == (switch.means == "disabled"):
-                self.servers[name] = (replace(server, enabled=False), scope)
+                server = replace(found.server, enabled=False)
+                self.servers[name] = replace(found, server=server)
 
     def _note_approved(self, references: JSONValue, origin: Origin) -> None:
         tools = by_server(references if isinstance(references, list) else ())
-        rules = (
-            approved(server, names, self.client.id, origin)
-            for server, names in tools.items()
-            if server in self.servers
-        )
-        self.rules += filter(None, rules)
+        for name, server in self._names().items():
+            rule = approved(server, tools.get(name, ()), self.client.id, origin)
+            self.rules += (rule,) if rule else ()
+
+    def _names(self) -> dict[str, ServerName]:
+        return {name: found.server.name for name, found in self.servers.items()}
 
 
 def read_entries(reading: Reading, places: Sequence[Place]) -> None:
@@ -204,15 +225,19 @@ def _looks_like_entry(value: JSONValue) -> bool:
     return isinstance(value, dict) and any(isinstance(value.get(key), str) for key in _BARE_MARKS)
 
 
-def _is_name(name: JSONValue) -> bool:
-    """Whether it can stand in `server:tool`, in a rule, and on a screen."""
-    return (
-        isinstance(name, str)
-        and 0 < len(name) <= _LONGEST_NAME
-        and name.isprintable()
-        and name == name.strip()
-        and ":" not in name
-    )
+def usable_name(name: str) -> ServerName | None:
+    """The name as the configuration would take it; None if there is nothing to a name.
+
+    A name without a plain letter or digit gets one that stays the same from run to run.
+    """
+    if not name.strip() or not name.isprintable():
+        return None
+    plain = _NOT_IN_A_NAME.sub("-", unicodedata.normalize("NFKC", name))
+    if plain != name:
+        plain = plain.strip("-")
+    plain = plain.lstrip("._@-")
+    plain = _UNDERSCORES.sub("_", plain)[:_LONGEST_NAME]
+    return ServerName(plain or f"server-{hashlib.sha256(name.encode()).hexdigest()[:8]}")
 
 
 def _prompts(document: JSONValue) -> dict[str, str]:

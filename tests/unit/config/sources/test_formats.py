@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from discovery_engine.config.sources.formats import UnreadableError, format_of, parse
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "value"),
+    [
+        pytest.param("json", '{"a": 1.10, "b": 007}', None, id="json-bad-number"),
+        pytest.param("json", '{"a": 1.10, "b": 7}', {"a": "1.10", "b": "7"}, id="json-numbers"),
+        pytest.param("json", '{"a": "//x", /* y */ "b": [1,],}', {"a": "//x", "b": ["1"]}, id="jsonc"),
+        pytest.param("json", "{a: 'single', b: 0x10, c: +5}", {"a": "single", "b": "16", "c": "5"}, id="json5"),
+        pytest.param("json", '{"a": 1} // unfinished /*', {"a": "1"}, id="comment-at-end"),
+        pytest.param("yaml", "a: no\nb: 0123\nc: 12:30\nd: ~\ne:", {"a": "no", "b": "0123", "c": "12:30", "d": None, "e": None}, id="yaml-words"),
+        pytest.param("yaml", "x: &x {k: v}\ny: {<<: *x, l: w}\nz: *x", {"x": {"k": "v"}, "y": {"k": "v", "l": "w"}, "z": {"k": "v"}}, id="yaml-anchors"),
+        pytest.param("toml", "a = 1.10\nb = 7\n[c]\nd = true", {"a": "1.10", "b": 7, "c": {"d": True}}, id="toml"),
+        pytest.param("any", '{"a": 1}', {"a": "1"}, id="any-json"),
+        pytest.param("any", "[a]\nb = 'c'", {"a": {"b": "c"}}, id="any-toml"),
+        pytest.param("any", "a: b", {"a": "b"}, id="any-yaml"),
+        pytest.param("any", '{"a" 1}', None, id="any-broken-json"),
+        pytest.param("any", "just words", None, id="any-words"),
+        pytest.param("any", "12", None, id="any-number"),
+        pytest.param("json", " \n", {}, id="blank"),
+    ],
+)  # fmt: skip
+def test_a_text_is_read_by_its_format(kind: str, text: str, value: object) -> None:
+    if value is None:
+        with pytest.raises(UnreadableError):
+            parse(text.encode(), kind)  # type: ignore[arg-type]
+    else:
+        assert parse(text.encode(), kind) == value  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_a_byte_order_mark_is_no_part_of_the_text(encoding: str) -> None:
+    assert parse('{"a": "ü"}'.encode(encoding), "json") == {"a": "ü"}
+
+
+def test_half_a_character_is_not_read() -> None:
+    with pytest.raises(UnreadableError, match="UTF-16"):
+        parse(b"\xff\xfe\x00", "json")
+
+
+@pytest.mark.parametrize("kind", ["json", "toml", "yaml", "any"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("[" * 100_000, id="lists"),
+        pytest.param('{"a":' * 50_000, id="maps"),
+        pytest.param("- " * 100_000, id="items"),
+        pytest.param("[a]\nb = " + "[" * 100_000, id="toml-lists"),
+    ],
+)
+def test_what_is_nested_too_deeply_is_not_read(kind: str, text: str) -> None:
+    with pytest.raises(UnreadableError):
+        parse(text.encode(), kind)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        pytest.param(
+            "a0: &a0 {k: v}\n"
+            + "".join(f"a{n}: &a{n} {{<<: [*a{n - 1}, *a{n - 1}]}}\n" for n in range(1, 30)),
+            "too large",
+            id="merges",
+        ),
+        pytest.param(
+            "a0: &a0 [x]\n"
+            + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 30)),
+            "too large",
+            id="lists",
+        ),
+        pytest.param("a: &a [*a]", "nothing before it", id="itself"),
+        pytest.param("a: !!python/object:x {}", "constructor", id="object"),
+        pytest.param("? [a]\n: b", "unhashable", id="list-as-key"),
+        pytest.param("a: 1\n---\nb: 2", "another document", id="two-documents"),
+        pytest.param("a: \x07", "control character", id="unprintable"),
+    ],
+)
+def test_yaml_that_is_not_plain_data_is_not_read(text: str, reason: str) -> None:
+    with pytest.raises(UnreadableError, match=reason):
+        parse(text.encode(), "yaml")
+
+
+def test_a_long_broken_json_text_is_not_tried_in_a_slow_way() -> None:
+    text = "[" + "'a'," * 20_000 + "]"
+
+    with pytest.raises(UnreadableError) as caught:
+        parse(text.encode(), "json")
+
+    assert (caught.value.line, caught.value.column) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("suffix", "kind"), [(".JSONC", "json"), (".yml", "yaml"), (".toml", "toml"), ("", "any")]
+)
+def test_the_ending_of_a_name_tells_the_format(suffix: str, kind: str) -> None:
+    assert format_of(suffix, "any") == kind
+
+
+@given(JSON)
+def test_what_json_writes_is_read_back(value: object) -> None:
+    document = {"value": value}
+
+    assert parse(json.dumps(document).encode(), "json") == document
+    assert parse(json.dumps(document, indent=1).encode(), "any") == document
+
+
+@given(JSON)
+def test_comments_change_nothing(value: object) -> None:
+    text = json.dumps({"value": value}, indent=1).replace("\n", ' // , } ] " \n/* , } */')
+
+    assert parse(text.encode(), "json") == {"value": value}
