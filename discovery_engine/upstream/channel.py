@@ -5,7 +5,7 @@ Results stay the JSON that the server sent: typed models would drop what they do
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import TypeAlias
 
@@ -24,8 +24,8 @@ from discovery_engine.upstream.framing import decode, encode
 from discovery_engine.upstream.handshake import Greeting, discover, read_discovered, request_meta
 from discovery_engine.upstream.link import Link
 
-OnProgress: TypeAlias = ProgressFnT
-"""Told the `progress`, the `total` if known, and a `message` if there is one."""
+OnProgress: TypeAlias = Callable[[float, float | None, str | None], Awaitable[None]]
+"""Told the progress, the total if known, and a message if there is one."""
 
 
 class Channel:
@@ -75,7 +75,7 @@ class Channel:
     ) -> JSONObject:
         options: CallOptions = {}
         if on_progress:
-            options["on_progress"] = on_progress
+            options["on_progress"] = _by_name(on_progress)
         if self._meta:
             params = params | {"_meta": self._meta}
         if self.link.carrier != "stdio":
@@ -90,3 +90,10 @@ class Channel:
         if not self.greeting.is_modern:
             return version
         return version | {MCP_METHOD_HEADER: method} | dict(named)
+
+
+def _by_name(on_progress: OnProgress) -> ProgressFnT:
+    async def tell(progress: float, total: float | None, message: str | None) -> None:
+        await on_progress(progress, total, message)
+
+    return tell

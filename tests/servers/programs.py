@@ -1,0 +1,110 @@
+"""How tests reach the servers beside this file, and look after what is left of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
+from discovery_engine.events import EventBus
+from discovery_engine.tools import JSONObject, ServerName
+from discovery_engine.upstream.sessions import Upstreams, open_upstreams
+
+HERE = Path(__file__).parent
+
+
+class Eras(dict[str, JSONObject]):
+    """What servers speak, remembered in a dictionary."""
+
+    def recall_era(self, connection: str) -> JSONObject | None:
+        return self.get(connection)
+
+    def remember_era(self, connection: str, era: JSONObject | None) -> None:
+        if era is None:
+            self.pop(connection, None)
+        else:
+            self[connection] = json.loads(json.dumps(era))
+
+
+def fault_server(
+    mode: str = "ok", *, era: str = "both", name: str = "faulty", **settings: Any
+) -> ServerSettings:
+    """A server that runs `fault_server.py` in a mode; it starts in some 50 ms."""
+    arguments = ("-I", "-S", str(HERE / "fault_server.py"), mode, "--era", era)
+    transport = StdioTransport(sys.executable, arguments, env=settings.pop("env", {}))
+    return ServerSettings(ServerName(name), transport, **settings)
+
+
+@contextmanager
+def http_server(mode: str) -> Iterator[str]:
+    """The address of `http_server.py`, run in a mode."""
+    command = [sys.executable, "-I", str(HERE / "http_server.py"), mode]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        try:
+            yield f"http://127.0.0.1:{int(process.stdout.readline())}"
+        finally:
+            process.kill()
+
+
+def remote_server(url: str, *, name: str = "remote", **settings: Any) -> ServerSettings:
+    kind = settings.pop("kind", "auto")
+    headers = settings.pop("headers", {})
+    return ServerSettings(ServerName(name), RemoteTransport(url, headers, kind), **settings)
+
+
+def upstreams(
+    *,
+    events: EventBus | None = None,
+    eras: Eras | None = None,
+    environ: Mapping[str, str] = os.environ,
+    idle_timeout: float = 300.0,
+    max_connecting: int = 8,
+) -> AbstractAsyncContextManager[Upstreams]:
+    return open_upstreams(
+        max_connecting=max_connecting,
+        idle_timeout=idle_timeout,
+        events=events or EventBus(),
+        eras=Eras() if eras is None else eras,
+        environ=environ,
+    )
+
+
+def text_of(result: JSONObject) -> str:
+    text: str = result["content"][0]["text"]
+    return text
+
+
+def is_running(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text("ascii").rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+def descendants(pid: int | None = None) -> set[int]:
+    """The processes that a process started, and those that they started."""
+    found: set[int] = set()
+    waiting = [pid or os.getpid()]
+    while waiting:
+        for task in Path(f"/proc/{waiting.pop()}/task").glob("*/children"):
+            children = {int(child) for child in task.read_text("ascii").split()}
+            waiting += children - found
+            found |= children
+    return found
+
+
+async def eventually(holds: Callable[[], bool], *, within: float = 10.0) -> None:
+    """Wait for something that happens in another program, and of which nobody tells us."""
+    with anyio.fail_after(within):
+        while not holds():  # noqa: ASYNC110
+            await anyio.sleep(0.01)
