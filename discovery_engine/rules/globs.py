@@ -76,13 +76,15 @@ def _translated(glob: str) -> list[str]:
 
 
 def _needle(glob: str) -> _Needle | None:
-    """The longest run of letters of a simple glob.
+    """The longest run of letters of a simple glob; None if it has none, or is not simple.
 
-    None beyond ASCII, where ignoring case is more than lower case: a Kelvin sign is a `k`.
+    It is not simple beyond ASCII: there, ignoring case is more than lower case (a Kelvin sign is
+    a `k`).
     """
     if not glob.isascii() or not glob.isprintable() or _BEYOND_WILDCARDS & set(glob):
         return None
     runs = _WILDCARDS.split(f"\n{glob.lower()}\n")
     needle = max(runs, key=len)
     others = sum(run != "\n" for run in runs) - (needle != "\n")
-    return _Needle(needle, suffices="?" not in glob and not others)
+    suffices = "?" not in glob and not others
+    return _Needle(needle, suffices) if suffices or needle != "\n" else None

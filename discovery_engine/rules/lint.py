@@ -39,32 +39,40 @@ def findings(rules: Sequence[Rule], tools: Iterable[Tool]) -> tuple[Finding, ...
     Raises:
         PatternError: If a pattern cannot be used.
     """
-    matches = _matches(rules, tools)
-    found = (_finding(index, rules, matches) for index in range(len(rules)))
+    known = sorted(tools, key=attrgetter("key"))
+    matches = _matches(rules, known)
+    found = (
+        _unmatched(index, rules)
+        if known and not matches[index]
+        else _needless(index, rules, matches)
+        for index in range(len(rules))
+    )
     return tuple(finding for finding in found if finding)
 
 
-def _matches(rules: Sequence[Rule], tools: Iterable[Tool]) -> _Matches:
-    """For each rule, the tools that it matches."""
+def _matches(rules: Sequence[Rule], tools: Sequence[Tool]) -> _Matches:
+    """For each rule, which of the tools it matches; they come server by server."""
     compiled = ToolRules(rules)
     matches: list[set[ToolKey]] = [set() for _ in rules]
-    for _, group in groupby(sorted(tools, key=attrgetter("key")), key=attrgetter("server")):
+    for _, group in groupby(tools, key=attrgetter("server")):
         batch = list(group)
         for keys, positions in zip(matches, compiled.matches(batch), strict=True):
             keys.update(batch[position].key for position in positions)
     return [frozenset(keys) for keys in matches]
 
 
-def _finding(index: int, rules: Sequence[Rule], matches: _Matches) -> Finding | None:
+def _unmatched(index: int, rules: Sequence[Rule]) -> Finding:
+    return Finding(
+        "matches nothing",
+        index,
+        rules[index].origin,
+        f"{rule_name(index, rules)} matches no tool of the catalog",
+        "check how it is spelled, and whether its server has been listed",
+    )
+
+
+def _needless(index: int, rules: Sequence[Rule], matches: _Matches) -> Finding | None:
     name = rule_name(index, rules)
-    if any(matches) and not matches[index]:
-        return Finding(
-            "matches nothing",
-            index,
-            rules[index].origin,
-            f"{name} matches no tool of the catalog",
-            "check how it is spelled, and whether its server has been listed",
-        )
     if broader := list(_broader(index, rules)):
         return _shadowed(index, broader[:1], rules, f"{name} can never decide")
     if deciding := _deciding_before(index, rules, matches):

@@ -95,7 +95,8 @@ class Names:
     def lines_with(self, needle: str) -> Iterator[int]:
         """The numbers of the lines in which `needle` stands, which must be in lower case.
 
-        A newline at its start or end ties it to the start or end of a line.
+        A newline at its start or end ties it to the start or end of a line. It must hold more
+        than that newline.
         """
         text, starts = self._lowered, self._starts
         tied = needle.startswith("\n")

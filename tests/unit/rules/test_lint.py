@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import pytest
+
+from discovery_engine.errors import Origin
+from discovery_engine.rules import Finding, Rule, findings
+from tests.factories import make_tool
+
+TOOLS = [
+    make_tool("get_issue"),
+    make_tool("delete_issue", annotations={"destructiveHint": True}),
+    make_tool("get_page", "wiki"),
+]
+OFF, ON = {"enabled": False}, {"enabled": True}
+
+
+def kinds(*rules: Rule, tools=TOOLS) -> list[tuple[int, str]]:
+    return [(finding.rule, finding.kind) for finding in findings(rules, tools)]
+
+
+@pytest.mark.parametrize(
+    ("rules", "expected"),
+    [
+        pytest.param([], [], id="no rules"),
+        pytest.param([Rule(("nope",))], [(0, "matches nothing")], id="nothing matches"),
+        pytest.param([Rule(("get_*", "!get_*"))], [(0, "matches nothing")], id="excludes itself"),
+        pytest.param([Rule(("get_*",), **ON), Rule(**OFF)], [], id="an exception before a rule"),
+        pytest.param([Rule(**OFF), Rule(("get_*",), **ON)], [(1, "contradicts")], id="too late"),
+        pytest.param([Rule(**OFF), Rule(("get_*",), **OFF)], [(1, "shadowed")], id="needless"),
+        pytest.param([Rule(**OFF), Rule(("get_*",), tags=("t",))], [], id="a tag is no decision"),
+        pytest.param([Rule(tags=("t",)), Rule(("get_*",), **OFF)], [], id="behind a tag"),
+        pytest.param(
+            [Rule(("*issue",), **OFF), Rule(servers=("wiki",), **ON), Rule(("get_*",), **OFF)],
+            [(2, "contradicts")],
+            id="two rules together",
+        ),
+        pytest.param(
+            [Rule(("*issue",), **OFF), Rule(("get_*",), **ON)], [], id="a part is left to decide"
+        ),
+    ],
+)
+def test_finding(rules: list[Rule], expected: list[tuple[int, str]]) -> None:
+    assert kinds(*rules) == expected
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later", "is_found"),
+    [
+        pytest.param(Rule(), Rule(("a",)), True, id="no condition"),
+        pytest.param(Rule(("*",)), Rule(("a",)), True, id="a lone star"),
+        pytest.param(Rule(("a",)), Rule(("a",)), True, id="the same"),
+        pytest.param(Rule(("a", "b")), Rule(("b",)), True, id="more alternatives"),
+        pytest.param(Rule(("b",)), Rule(("a", "b")), False, id="fewer alternatives"),
+        pytest.param(Rule(("a",)), Rule(), False, id="a condition more"),
+        pytest.param(Rule(("!a",)), Rule(("!a", "!b")), True, id="fewer exceptions"),
+        pytest.param(Rule(("!a", "!b")), Rule(("!a",)), False, id="more exceptions"),
+        pytest.param(Rule(("a",)), Rule(("a",), servers=("s",)), True, id="any server"),
+        pytest.param(Rule(("a",), servers=("s",)), Rule(("a",)), False, id="one server"),
+        pytest.param(Rule(), Rule(annotations={"x": True}), True, id="any annotations"),
+        pytest.param(Rule(annotations={"x": True}), Rule(), False, id="an annotation"),
+    ],
+)
+def test_comparing_the_rules_needs_no_catalog(earlier, later, *, is_found: bool) -> None:
+    decided = [
+        Rule(rule.patterns, rule.servers, rule.annotations, enabled=False)
+        for rule in (earlier, later)
+    ]
+
+    assert kinds(*decided, tools=[]) == ([(1, "shadowed")] if is_found else [])
+
+
+def test_finding_says_where_and_what_to_do() -> None:
+    rules = [
+        Rule(enabled=False, origin=Origin("d.yaml", 2, 3)),
+        Rule(("get_*",), enabled=True, origin=Origin("d.yaml", 4, 3)),
+    ]
+
+    assert findings(rules, TOOLS) == (
+        Finding(
+            "contradicts",
+            1,
+            Origin("d.yaml", 4, 3),
+            "rule 2 (d.yaml:4:3) can never decide: what it matches is decided by "
+            "rule 1 (d.yaml:2:3), the other way",
+            "move it before rule 1 (d.yaml:2:3), or remove it",
+        ),
+    )
+
+
+def test_shadowed_rule_that_tags_is_kept_for_its_tags() -> None:
+    [needless] = findings([Rule(enabled=False), Rule(enabled=False)], TOOLS)
+    [tagging] = findings([Rule(enabled=False), Rule(enabled=False, tags=("t",))], TOOLS)
+
+    assert needless.hint == "remove it"
+    assert tagging.hint == "leave out its `enabled`; its tags hold anyway"
+
+
+def test_unmatched_rule_says_so() -> None:
+    [finding] = findings([Rule(("get_isue",), origin=Origin("d.yaml", 2, 3))], TOOLS)
+
+    assert finding.message == "rule 1 (d.yaml:2:3) matches no tool of the catalog"
