@@ -152,9 +152,9 @@ def _in_envelope(whole: JSONObject, shaped: HandlerResult) -> JSONObject:
     not say it; the era before has no `resultType`.
     """
     envelope = shaped if isinstance(shaped, dict) else {}
+    result = {"resultType": envelope.get("resultType"), **whole}
     if "resultType" not in envelope:
-        whole = {key: value for key, value in whole.items() if key != "resultType"}
-    result = {**envelope, **whole}
+        del result["resultType"]
     meta = {**(envelope.get("_meta") or {}), **(whole.get("_meta") or {})}
     return {**result, "_meta": meta} if meta else result
 
