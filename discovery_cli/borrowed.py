@@ -1,0 +1,117 @@
+"""Servers from another client's file, made fit for `discovery.yaml`.
+
+A secret is never copied: a variable or a header that carries one becomes a reference, and its
+owner is told which variable to set. Where that cannot be done the server is left out, with the
+way to use it all the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from discovery_engine.config.masks import mask_args, mask_url
+from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
+from discovery_engine.rules.rule import Rule
+from discovery_engine.secrets import MalformedReferenceError, references
+from discovery_engine.tools import ServerName
+
+_SECRET = re.compile(r"token|secret|pass|pwd|key|credential|auth|cookie|session", re.IGNORECASE)
+_SCHEME = re.compile(r"(Bearer|Basic|Token)\s+", re.IGNORECASE)
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9.@-]+|_+")
+
+
+@dataclass(frozen=True, slots=True)
+class Borrowed:
+    server: ServerSettings
+    variables: tuple[str, ...] = ()
+    """What its owner has to set, as its secrets were not copied."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    name: str
+    reason: str
+    is_secret: bool = False
+    """It is left out because its entry cannot be copied without a secret."""
+
+
+def borrow(server: ServerSettings) -> Borrowed | LeftOut:
+    """The server with references in place of its secrets."""
+    match server.transport:
+        case StdioTransport() as stdio:
+            return _borrow_stdio(server, stdio)
+        case RemoteTransport() as remote:
+            return _borrow_remote(server, remote)
+    problem = server.problem.message if server.problem else "it says nothing to start or reach"
+    return LeftOut(server.name, problem)
+
+
+def usable_name(name: str, taken: Iterable[str], client: str) -> ServerName:
+    """A name like `name` that `discovery.yaml` accepts and that is not `taken` yet."""
+    plain = _NOT_IN_NAMES.sub("-", name).strip("-.@") or client
+    if plain.casefold() in {one.casefold() for one in taken}:
+        plain = f"{plain}@{client}"
+    return ServerName(plain)
+
+
+def endpoint(server: ServerSettings) -> tuple[str, ...]:
+    """What is the same for two entries of one server."""
+    match server.transport:
+        case StdioTransport(command=command, args=args):
+            return (command, *args)
+        case RemoteTransport(url=url):
+            return (url,)
+    return (server.name,)
+
+
+def renamed_rules(rules: Iterable[Rule], names: Mapping[str, str]) -> tuple[Rule, ...]:
+    """The rules of the servers in `names`, for their new names."""
+    return tuple(
+        replace(rule, servers=tuple(names[one] for one in rule.servers))
+        for rule in rules
+        if rule.servers and all(one in names for one in rule.servers)
+    )
+
+
+def _borrow_stdio(server: ServerSettings, stdio: StdioTransport) -> Borrowed | LeftOut:
+    if mask_args(stdio.args) != stdio.args:
+        return LeftOut(server.name, "its arguments carry a secret", is_secret=True)
+    env = {name: _without_secret(name, value, name) for name, value in stdio.env.items()}
+    replaced = [name for name, value in env.items() if value != stdio.env[name]]
+    return Borrowed(replace(server, transport=replace(stdio, env=env)), tuple(replaced))
+
+
+def _borrow_remote(server: ServerSettings, remote: RemoteTransport) -> Borrowed | LeftOut:
+    if mask_url(remote.url) != remote.url:
+        return LeftOut(server.name, "its address carries a secret", is_secret=True)
+    variables = {name: _variable(server.name, name) for name in remote.headers}
+    headers = {
+        name: _without_secret(name, value, variables[name])
+        for name, value in remote.headers.items()
+    }
+    replaced = [variables[name] for name, value in headers.items() if value != remote.headers[name]]
+    return Borrowed(replace(server, transport=replace(remote, headers=headers)), tuple(replaced))
+
+
+def _without_secret(name: str, value: str, variable: str) -> str:
+    """The value, or a reference to `variable` if it is a literal that looks like a secret."""
+    if _has_reference(value) or not value:
+        return value
+    if not _SECRET.search(name) and mask_args([value]) == (value,):
+        return value
+    scheme = _SCHEME.match(value)
+    return f"{scheme.group() if scheme else ''}${{{variable}}}"
+
+
+def _has_reference(value: str) -> bool:
+    try:
+        return bool(references(value))
+    except MalformedReferenceError:
+        return False
+
+
+def _variable(server: str, header: str) -> str:
+    words = "TOKEN" if header.casefold() == "authorization" else header
+    return re.sub(r"\W+", "_", f"{server}_{words}").upper()

@@ -1,0 +1,140 @@
+"""What `doctor` checks: each a function from what was found to what it means and what to do.
+
+Nothing here looks anything up by itself; the command hands in what it has read.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from discovery_cli.output import ago, counted
+from discovery_engine.errors import Problem, UnavailableError
+
+if TYPE_CHECKING:
+    from discovery_engine.catalog import Catalog, ServerPart
+    from discovery_engine.config.settings import ServerSettings, Settings
+    from discovery_engine.config.sources import ClientFile
+    from discovery_engine.rules.lint import Finding
+    from discovery_engine.tools import JSONObject
+
+_OLDEST_PYTHON = (3, 11)
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    subject: str
+    level: Literal["good", "note", "problem"]
+    message: str
+    hint: str = ""
+
+    def to_json(self) -> JSONObject:
+        return {
+            "subject": self.subject,
+            "level": self.level,
+            "message": self.message,
+            "hint": self.hint,
+        }
+
+
+def runtime(python: tuple[int, int, int], sqlite: str) -> Check:
+    version = ".".join(map(str, python))
+    if python < _OLDEST_PYTHON:
+        oldest = ".".join(map(str, _OLDEST_PYTHON))
+        return Check("python", "problem", f"{version} is too old", f"install {oldest} or newer")
+    return Check("python", "good", f"{version}, SQLite {sqlite}")
+
+
+def configuration(settings: Settings) -> Iterator[Check]:
+    servers = counted(len(settings.servers), "server")
+    if not settings.enabled:
+        yield Check("configuration", "note", "`enabled: false` switches everything off")
+    if settings.path is None:
+        hint = "" if settings.servers else "`discovery init` writes one"
+        level: Literal["good", "note"] = "good" if settings.servers else "note"
+        yield Check("configuration", level, f"no discovery.yaml, {servers}", hint)
+    else:
+        rules = counted(len(settings.tool_rules), "tool rule")
+        yield Check("configuration", "good", f"{settings.path}: {servers}, {rules}")
+    yield from (of_problem("configuration", warning, "note") for warning in settings.warnings)
+
+
+def server(
+    settings: ServerSettings, part: ServerPart | None, try_out: Callable[[ServerSettings], None]
+) -> Check:
+    """Whether a server can be started or reached, as far as is known without doing so.
+
+    Args:
+        settings: Its entry.
+        part: What is remembered of it, if anything.
+        try_out: Finds its secrets and its program; raises UnavailableError.
+    """
+    subject = f"server {settings.name}"
+    if settings.problem:
+        return of_problem(subject, settings.problem, "problem")
+    if not settings.enabled or (part and not part.verdict.enabled):
+        return Check(subject, "good", "disabled")
+    try:
+        try_out(settings)
+    except UnavailableError as error:
+        return Check(subject, "problem", error.reason, error.hint)
+    return _last_listing(subject, part)
+
+
+def rules(findings: Iterable[Finding]) -> list[Check]:
+    found = [Check("rules", "note", f.message, f.hint) for f in findings]
+    return found or [Check("rules", "good", "each has an effect")]
+
+
+def age(catalog: Catalog, *, ttl: float, now: float) -> Check:
+    """How old the oldest knowledge of an enabled server is; `ttl` and `now` are in seconds."""
+    times = [p.listed_at for p in catalog.parts.values() if p.verdict.enabled and p.listed_at]
+    if not times:
+        return Check(
+            "cache", "note", "nothing is known yet", "`discovery refresh` asks all servers"
+        )
+    message = f"{counted(len(catalog), 'tool')}, the oldest listed {ago(now - min(times))} ago"
+    if now - min(times) > ttl:
+        return Check("cache", "note", message, "`discovery refresh` asks again")
+    return Check("cache", "good", message)
+
+
+def privacy(path: Path, mode: int | None) -> Check:
+    """Whether only their owner may read what is remembered; `mode` is None for no such file."""
+    if mode is None:
+        return Check("data", "good", f"{path} is not there yet")
+    if mode & _OTHERS:
+        return Check("data", "problem", f"{path} can be read by others", f"`chmod go-rwx {path}`")
+    return Check("data", "good", f"{path} is yours alone")
+
+
+def clients(files: Sequence[ClientFile], used: Iterable[str]) -> Check:
+    """The files of other clients that are there and not used as a source; `used` are types."""
+    taken = set(used)
+    unused = {file.client: file.label for file in files if file.client not in taken}
+    if not unused:
+        return Check("clients", "good", "no client's file is left unused")
+    names = ", ".join(unused.values())
+    return Check("clients", "good", f"files of {names} are there", "`discovery import` reads them")
+
+
+def of_problem(subject: str, problem: Problem, level: Literal["note", "problem"]) -> Check:
+    where = ": ".join(filter(None, (str(problem.origin), problem.path)))
+    message = f"{where}: {problem.message}" if where else problem.message
+    return Check(subject, level, message, problem.hint)
+
+
+def _last_listing(subject: str, part: ServerPart | None) -> Check:
+    if part and part.failure:
+        return Check(subject, "problem", part.failure.message, part.failure.hint)
+    if part is None or part.listed_at is None:
+        return Check(subject, "good", "can be tried; `discovery doctor --online` does")
+    tools = counted(len(part.entries), "tool")
+    if part.dropped:
+        names = ", ".join(f"{tool.name} ({tool.reason})" for tool in part.dropped)
+        return Check(subject, "note", f"{tools}; unusable: {names}", "its author can mend that")
+    return Check(subject, "good", tools)

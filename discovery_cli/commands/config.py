@@ -1,0 +1,184 @@
+"""`discovery config`: the configuration, looked at from several sides."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import click
+
+from discovery_cli.failures import ExitCode, problem_form, problem_lines
+from discovery_cli.groups import Group
+from discovery_cli.invocation import Invocation
+from discovery_cli.options import pass_invocation
+from discovery_cli.output import Cell, Output, counted
+
+if TYPE_CHECKING:
+    from discovery_engine.config.settings import Settings
+    from discovery_engine.engine import Engine
+    from discovery_engine.errors import Problem
+    from discovery_engine.tools import JSONObject
+    from discovery_engine.view import View
+
+
+@click.group("config", cls=Group)
+def command() -> None:
+    """Look at the configuration."""
+
+
+@command.command("show")
+@pass_invocation
+def show(invocation: Invocation) -> None:
+    """Show the configuration in force, with defaults, and without secrets."""
+    from discovery_cli.writing import block
+    from discovery_cli.written import camel, settings_entries
+
+    output = invocation.output
+    settings = _load(invocation)
+    entries = settings_entries(settings)
+    if output.as_json:
+        output.answer({"path": settings.path, "configuration": entries})
+        return
+    output.line(f"# {settings.path or 'built-in defaults: there is no discovery.yaml'}", "faint")
+    output.line(block(camel(entries)).rstrip())
+
+
+@command.command("validate")
+@pass_invocation
+def validate(invocation: Invocation) -> ExitCode:
+    """Check the configuration, and its rules against the tools that are known.
+
+    The exit code is 2 if it cannot be used, or a server's entry cannot. Nothing is started.
+    """
+    from discovery_cli.commands.lint import finding_form, findings_of, show_finding
+
+    output = invocation.output
+    settings = _load(invocation)
+    broken = [server.problem for server in settings.servers if server.problem]
+    found = findings_of(invocation.known())
+    if output.as_json:
+        output.answer(
+            {
+                "path": settings.path,
+                "valid": not broken,
+                "problems": [problem_form(problem) for problem in broken],
+                "warnings": [problem_form(problem) for problem in settings.warnings],
+                "findings": [finding_form(finding) for finding in found],
+            }
+        )
+    else:
+        _show_problems(output, broken, label="error")
+        _show_problems(output, settings.warnings, label="warning")
+        for finding in found:
+            show_finding(output, finding)
+        _say_sum(output, settings, good=not broken)
+    return ExitCode.USAGE if broken else ExitCode.OK
+
+
+@command.command("sources")
+@pass_invocation
+def sources(invocation: Invocation) -> None:
+    """Show where servers come from: discovery.yaml and the files of other clients."""
+    output = invocation.output
+    settings = _load(invocation)
+    forms = _source_forms(settings)
+    if output.as_json:
+        output.answer({"sources": forms})
+        return
+    output.table(
+        [
+            [
+                output.mark(good=bool(form["servers"]) or form["type"] == "discovery.yaml"),
+                Cell(form["type"], "strong"),
+                counted(len(form["servers"]), "server"),
+                form["path"] or "",
+            ]
+            for form in forms
+        ]
+    )
+    for problem in settings.warnings:
+        output.say("\n".join(problem_lines(problem, label="note")))
+
+
+@command.command("schema")
+@pass_invocation
+def schema(invocation: Invocation) -> None:
+    """Print the JSON Schema of discovery.yaml, for editors."""
+    import json
+
+    from discovery_engine.config.schema import json_schema
+
+    # The schema is the whole answer: an editor reads it as it is, with --json and without.
+    invocation.output.line(json.dumps(json_schema(), indent=2))
+
+
+@command.command("path")
+@pass_invocation
+def path(invocation: Invocation) -> None:
+    """Print the path of the configuration, and nothing if there is none."""
+    from discovery_engine.config.location import locate
+    from discovery_engine.remembered import registry_path
+
+    output = invocation.output
+    location = locate(invocation.config)
+    if output.as_json:
+        registry = str(registry_path(invocation.data_dir, os.environ))
+        absent = list(location.absent)
+        output.answer({"path": location.path, "looked_at": absent, "registry": registry})
+    elif location.path is None:
+        output.say("there is no discovery.yaml; looked for")
+        for place in location.absent:
+            output.say(f"  {place}")
+    else:
+        output.line(location.path)
+
+
+@command.command("reload")
+@pass_invocation
+def reload(invocation: Invocation) -> None:
+    """Read the configuration again and judge what is known by it; nothing is started.
+
+    A running `discovery serve` does the same when it gets SIGHUP.
+    """
+    output = invocation.output
+    view = invocation.run(_view)
+    servers, tools = len(view.settings.servers), len(view.catalog)
+    if output.as_json:
+        path = view.settings.path
+        output.answer({"path": path, "server_count": servers, "tool_count": tools})
+    else:
+        output.say(f"{counted(servers, 'server')}, {counted(tools, 'tool')} known")
+
+
+async def _view(engine: Engine) -> View:
+    return engine.view
+
+
+def _load(invocation: Invocation) -> Settings:
+    from discovery_engine.config.loader import load_settings
+
+    return load_settings(invocation.config)
+
+
+def _show_problems(output: Output, problems: Iterable[Problem], *, label: str) -> None:
+    for problem in problems:
+        for line in problem_lines(problem, label=label):
+            output.line(line)
+
+
+def _say_sum(output: Output, settings: Settings, *, good: bool) -> None:
+    servers = counted(len(settings.servers), "server")
+    rules = counted(len(settings.tool_rules) + len(settings.server_rules), "rule")
+    word = "can be used" if good else "has entries that cannot be used"
+    output.say(f"{settings.path or 'the built-in configuration'} {word}: {servers}, {rules}")
+
+
+def _source_forms(settings: Settings) -> list[JSONObject]:
+    """The file itself first, then its sources, each with the servers that came from it."""
+    own = {"type": "discovery.yaml", "path": settings.path}
+    others = ({"type": source.type, "path": source.path} for source in settings.sources)
+    return [
+        place | {"servers": [s.name for s in settings.servers if s.source == place["type"]]}
+        for place in (own, *others)
+    ]

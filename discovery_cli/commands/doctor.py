@@ -1,0 +1,113 @@
+"""`discovery doctor`: the set-up checked, and what to do about it."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from discovery_cli import checks
+from discovery_cli.checks import Check
+from discovery_cli.commands.lint import findings_of
+from discovery_cli.failures import ExitCode
+from discovery_cli.invocation import Invocation
+from discovery_cli.options import pass_invocation
+from discovery_cli.output import Cell, Output, counted
+from discovery_engine.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from discovery_engine.config.settings import ServerSettings
+    from discovery_engine.config.sources import ClientFile
+    from discovery_engine.engine import Engine
+    from discovery_engine.view import View
+
+
+@click.command("doctor")
+@click.option("--online", is_flag=True, help="Also connect to every server.")
+@click.option("--exit-zero", is_flag=True, help="Leave with 0 even if there are problems.")
+@pass_invocation
+def command(invocation: Invocation, *, online: bool, exit_zero: bool) -> ExitCode:
+    """Check the set-up and say what to do.
+
+    Without --online nothing is started and nothing is reached. With problems the exit code is 7.
+    """
+    output = invocation.output
+    found = [checks.runtime(sys.version_info[:3], sqlite3.sqlite_version)]
+    try:
+        view = invocation.run(_connect if online else _look, with_lines=online)
+        found += _of_view(view, invocation.clock())
+    except ConfigurationError as error:
+        found += [checks.of_problem("configuration", p, "problem") for p in error.problems]
+    found.append(_of_registry(invocation))
+    if output.as_json:
+        output.answer({"checks": [check.to_json() for check in found]})
+    else:
+        _show(output, found)
+    sick = any(check.level == "problem" for check in found)
+    return ExitCode.UNHEALTHY if sick and not exit_zero else ExitCode.OK
+
+
+async def _look(engine: Engine) -> View:
+    return engine.view
+
+
+async def _connect(engine: Engine) -> View:
+    await engine.refresh()
+    return engine.view
+
+
+def _of_view(view: View, now: float) -> Iterator[Check]:
+    settings, catalog = view.settings, view.catalog
+    yield from checks.configuration(settings)
+    for server in settings.servers:
+        yield checks.server(server, catalog.parts.get(server.name), _try_out)
+    yield from checks.rules(findings_of(view))
+    yield checks.age(catalog, ttl=settings.cache.ttl, now=now)
+    yield checks.clients(_client_files(), [source.type for source in settings.sources])
+
+
+def _try_out(server: ServerSettings) -> None:
+    """Find a server's secrets and its program, without starting it.
+
+    Raises:
+        UnavailableError: If one of them is not there.
+    """
+    from discovery_engine.config.settings import StdioTransport
+    from discovery_engine.upstream.connection import resolved_transport
+    from discovery_engine.upstream.program import child_environment, find_program
+
+    transport = resolved_transport(server, os.environ)
+    if isinstance(transport, StdioTransport):
+        find_program(server.name, transport, child_environment(os.environ, transport.env))
+
+
+def _client_files() -> tuple[ClientFile, ...]:
+    from discovery_engine.config.sources import client_files
+
+    return client_files(environ=os.environ, home=Path.home(), cwd=Path.cwd(), platform=sys.platform)
+
+
+def _of_registry(invocation: Invocation) -> Check:
+    from discovery_engine.remembered import registry_path
+
+    path = registry_path(invocation.data_dir, os.environ)
+    return checks.privacy(path, path.stat().st_mode if path.exists() else None)
+
+
+def _show(output: Output, found: Sequence[Check]) -> None:
+    output.table([row for check in found for row in _rows(output, check)])
+    problems = sum(check.level == "problem" for check in found)
+    notes = sum(check.level == "note" for check in found)
+    output.say(f"{counted(problems, 'problem')}, {counted(notes, 'note')}")
+
+
+def _rows(output: Output, check: Check) -> Iterator[list[Cell | str]]:
+    mark = Cell("!") if check.level == "note" else output.mark(good=check.level == "good")
+    yield [mark, Cell(check.subject, "strong"), check.message]
+    if check.hint:
+        yield ["", "", Cell(f"hint: {check.hint}", "faint")]

@@ -1,0 +1,93 @@
+"""`discovery import`: servers of another client's file, copied into discovery.yaml."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from discovery_cli.invocation import Invocation
+from discovery_cli.options import pass_invocation
+from discovery_cli.output import Output, counted
+
+if TYPE_CHECKING:
+    from discovery_cli.imports import Plan
+    from discovery_engine.config.settings import Source
+
+
+@click.command("import")
+@click.option(
+    "--from",
+    "origins",
+    metavar="CLIENT|PATH",
+    multiple=True,
+    help="Whose file, or which; may be repeated. Without it, those of all clients found.",
+)
+@click.option("--only", metavar="NAME", multiple=True, help="Only this server; may be repeated.")
+@click.option("--dry-run", is_flag=True, help="Show what would be written, and write nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@pass_invocation
+def command(
+    invocation: Invocation,
+    origins: tuple[str, ...],
+    *,
+    only: tuple[str, ...],
+    dry_run: bool,
+    yes: bool,
+) -> None:
+    """Copy servers from another client's file into discovery.yaml.
+
+    What stands there stays. Secrets are not copied: a reference takes their place. Nothing is
+    started.
+    """
+    from discovery_cli import files, imports, writing
+
+    output = invocation.output
+    sources = _sources(output, origins, dry_run=dry_run, yes=yes)
+    target, text = _target(invocation)
+    existing = files.load_settings(str(target)).servers if text else ()
+    plan = imports.make_plan(files.read(sources), existing, only)
+    if not output.as_json:
+        imports.show_plan(output, plan)
+    writes = bool(plan.servers) and not dry_run
+    if writes and files.confirm(f"Write {_servers(plan)} into {target}?", yes=yes):
+        servers = [borrowed.server for borrowed in plan.servers]
+        files.write_checked(target, writing.with_servers(text, servers, plan.rules))
+        imports.say_variables(output, plan)
+    else:
+        writes = False
+    if output.as_json:
+        output.answer({"path": str(target), "written": writes, **plan.to_json()})
+        return
+    output.say(f"wrote {_servers(plan)} into {target}" if writes else f"{target} is as it was")
+
+
+def _servers(plan: Plan) -> str:
+    return counted(len(plan.servers), "server")
+
+
+def _sources(output: Output, origins: tuple[str, ...], *, dry_run: bool, yes: bool) -> list[Source]:
+    """What to read: what was named, or whatever is found if its owner agrees."""
+    from discovery_cli import files
+    from discovery_engine.config.settings import Source
+
+    if origins:
+        return [files.source_named(origin) for origin in origins]
+    found = files.found_files()
+    if not found:
+        output.say("no client's file was found; --from names one")
+        return []
+    output.say("files of other clients:")
+    files.say_files(output, found)
+    if not files.confirm("Read them?", yes=yes or dry_run):
+        return []
+    return [Source(client) for client in dict.fromkeys(file.client for file in found)]
+
+
+def _target(invocation: Invocation) -> tuple[Path, str]:
+    """The configuration to write into, and what it holds now."""
+    from discovery_engine.config.location import FILE_NAME, locate
+
+    target = Path(locate(invocation.config).path or FILE_NAME)
+    return target, target.read_text(encoding="utf-8") if target.exists() else ""

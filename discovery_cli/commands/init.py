@@ -1,0 +1,111 @@
+"""`discovery init`: a first discovery.yaml."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from discovery_cli.invocation import Invocation
+from discovery_cli.options import pass_invocation
+from discovery_cli.output import Output, counted
+
+if TYPE_CHECKING:
+    from discovery_engine.config.settings import Source
+    from discovery_engine.config.sources import ClientFile
+
+
+@click.command("init")
+@click.option(
+    "--from",
+    "origins",
+    metavar="CLIENT|PATH",
+    multiple=True,
+    help="Use the servers of this client or file; may be repeated. Without it, you are asked.",
+)
+@click.option("--yes", is_flag=True, help="Do not ask: use all that is found, with safe rules.")
+@click.option("--dry-run", is_flag=True, help="Print the file, and write nothing.")
+@click.option("--force", is_flag=True, help="Replace a file that is there.")
+@pass_invocation
+def command(
+    invocation: Invocation, origins: tuple[str, ...], *, yes: bool, dry_run: bool, force: bool
+) -> None:
+    """Write a first discovery.yaml from what is on this machine.
+
+    The files of other MCP clients are looked for, and read only if you agree. They are used where
+    they are: no secret is copied. Nothing is started.
+    """
+    from discovery_cli import drafts, files
+    from discovery_engine.config.location import FILE_NAME
+
+    output = invocation.output
+    target = Path(invocation.config or FILE_NAME)
+    if target.exists() and not (force or dry_run):
+        raise click.UsageError(
+            f"{target} is there already; --force replaces it, `discovery import` adds to it"
+        )
+    sources = _sources(output, origins, yes=yes or dry_run)
+    _preview(output, sources)
+    with_rules = files.confirm("Switch off tools that may destroy something?", yes=yes or dry_run)
+    text = drafts.draft(sources, schema=files.schema_address(), with_rules=with_rules)
+    writes = not dry_run and files.confirm(f"Write {target}?", yes=yes)
+    if writes:
+        files.write_checked(target, text)
+    if output.as_json:
+        types = [source.type for source in sources]
+        output.answer({"path": str(target), "written": writes, "sources": types, "text": text})
+        return
+    if dry_run:
+        output.line(text.rstrip())
+    output.say(_next_steps(target) if writes else f"{target} was not written")
+
+
+def _sources(output: Output, origins: tuple[str, ...], *, yes: bool) -> list[Source]:
+    from discovery_cli import files
+
+    if origins:
+        return [files.source_named(origin) for origin in origins]
+    found = files.found_files()
+    if not found:
+        output.say("no file of another client was found; name your servers in the file")
+        return []
+    return _chosen(output, found, yes=yes)
+
+
+def _chosen(output: Output, found: Sequence[ClientFile], *, yes: bool) -> list[Source]:
+    from discovery_cli import files
+    from discovery_engine.config.settings import Source
+
+    chosen = []
+    for client, label in {file.client: file.label for file in found}.items():
+        output.say(f"{label}:")
+        for file in found:
+            if file.client == client:
+                output.say(f"  {file.path}")
+        if files.confirm(f"Use the servers of {label}?", yes=yes):
+            chosen.append(Source(client))
+    return chosen
+
+
+def _preview(output: Output, sources: Sequence[Source]) -> None:
+    from discovery_cli import files
+
+    for name, imported in files.read(sources).items():
+        output.say(f"{name}: {counted(len(imported.servers), 'server')}")
+        for server in imported.servers:
+            wrong = f": {server.problem.message}" if server.problem else ""
+            output.say(f"  {server.name}{wrong}")
+        for skipped, reason in imported.skipped:
+            output.say(f"  not used: {skipped}: {reason}")
+        for problem in imported.warnings:
+            output.say(f"  note: {problem}")
+
+
+def _next_steps(target: Path) -> str:
+    return (
+        f"wrote {target}\n"
+        "next: `discovery list` connects and shows the servers, `discovery search` finds tools,\n"
+        "      `discovery serve` is what an agent starts"
+    )

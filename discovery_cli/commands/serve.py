@@ -1,0 +1,60 @@
+"""`discovery serve`: the five meta-tools for an agent, over MCP."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+
+import click
+
+from discovery_cli.invocation import Invocation
+from discovery_cli.options import pass_invocation
+
+_LAST_PORT = 65_535
+
+
+def _address(
+    context: click.Context, parameter: click.Parameter, text: str | None
+) -> tuple[str, int] | None:
+    if text is None:
+        return None
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdecimal() or int(port) > _LAST_PORT:
+        raise click.BadParameter(f"{text!r} is no address like 127.0.0.1:8080", context, parameter)
+    return host.strip("[]") or "127.0.0.1", int(port)
+
+
+@click.command("serve")
+@click.option("--stdio", is_flag=True, help="Serve one client on stdin and stdout (the default).")
+@click.option(
+    "--http",
+    "address",
+    metavar="HOST:PORT",
+    callback=_address,
+    help="Serve many clients over streamable HTTP; port 0 takes a free one.",
+)
+@pass_invocation
+def command(invocation: Invocation, *, stdio: bool, address: tuple[str, int] | None) -> None:
+    """Serve the five meta-tools to an agent over MCP.
+
+    An agent starts this itself; put it into its configuration as the command `discovery` with the
+    argument `serve`. Over HTTP only this machine is served.
+    """
+    if stdio and address:
+        raise click.UsageError("either --stdio or --http, not both")
+    import anyio
+
+    from discovery_server import app
+
+    config, data_dir = invocation.config, invocation.data_dir
+    if address is None:
+        anyio.run(partial(app.serve_stdio, config, data_dir=data_dir))
+        return
+    host, port = address
+    serve = partial(app.serve_http, host=host, port=port, on_listening=_say_address)
+    anyio.run(partial(serve, config, data_dir=data_dir))
+
+
+def _say_address(address: str) -> None:
+    sys.stderr.write(f"serving MCP at {address}\n")
+    sys.stderr.flush()

@@ -1,0 +1,50 @@
+"""The first `discovery.yaml`: where the servers come from, and rules that keep a beginner safe."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from discovery_cli.writing import block
+from discovery_cli.written import source_entry
+
+if TYPE_CHECKING:
+    from discovery_engine.config.settings import Source
+
+_HEAD = """\
+# yaml-language-server: $schema={schema}
+# The MCP servers, and what agents may use of them. `discovery --help` says what to do with it.
+
+"""
+_SOURCES = """\
+# Servers from the files of other clients; what changes there changes here.
+"""
+_SERVERS = """\
+# Servers of your own. Refer to secrets, do not write them: ${NAME} is an environment variable.
+servers: {}
+#  time:
+#    command: uvx
+#    args: [mcp-server-time]
+"""
+_SAFE_RULES = """\
+
+# The first rule that matches and says `enabled` decides; tags add up.
+toolRules:
+  # What may destroy something is off; put a rule that enables it before these.
+  - pattern: ["*delete*", "*remove*", "*destroy*", "*drop*"]
+    enabled: false
+    tags: [dangerous]
+  - annotations: {destructiveHint: true}
+    enabled: false
+    tags: [dangerous]
+  - annotations: {readOnlyHint: true}
+    tags: [read-only]
+"""
+
+
+def draft(sources: Sequence[Source], *, schema: str, with_rules: bool) -> str:
+    """The text of a first configuration; `schema` is where editors find its schema."""
+    text = _HEAD.replace("{schema}", schema)
+    if sources:
+        text += _SOURCES + block({"sources": [source_entry(one) for one in sources]}) + "\n"
+    return text + _SERVERS + (_SAFE_RULES if with_rules else "")

@@ -1,0 +1,98 @@
+"""The files that `import` and `init` read and write: other clients' ones, and `discovery.yaml`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from discovery_cli.writing import replace_file
+from discovery_engine.config.loader import load_settings
+from discovery_engine.config.settings import Settings, Source
+from discovery_engine.config.sources import SOURCE_TYPES, client_files, read_source
+from discovery_engine.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from discovery_cli.output import Output
+    from discovery_engine.config.sources import ClientFile, Imported
+
+
+def found_files() -> tuple[ClientFile, ...]:
+    """The files of clients on this machine, none of them opened."""
+    return client_files(environ=os.environ, home=Path.home(), cwd=Path.cwd(), platform=sys.platform)
+
+
+def read(sources: Iterable[Source]) -> Mapping[str, Imported]:
+    """What the sources hold, by what to call each of them."""
+    return {
+        source.type: read_source(
+            source,
+            environ=os.environ,
+            home=Path.home(),
+            cwd=Path.cwd(),
+            platform=sys.platform,
+        )
+        for source in sources
+    }
+
+
+def source_named(text: str) -> Source:
+    """A client by its id, or any file by its path.
+
+    Raises:
+        UsageError: If it is neither.
+    """
+    if text in SOURCE_TYPES and text != "custom":
+        return Source(text)
+    if Path(text).expanduser().exists():
+        return Source("custom", str(Path(text).expanduser().absolute()))
+    from discovery_engine.nearest import nearest
+
+    meant = nearest(text, SOURCE_TYPES)
+    question = f", did you mean {' or '.join(map(repr, meant))}?" if meant else ""
+    raise click.UsageError(f"{text!r} is neither a client nor a file{question}")
+
+
+def may_ask() -> bool:
+    """Whether there is somebody to ask."""
+    return sys.stdin.isatty() and not os.environ.get("DISCOVERY_NO_PROMPT")
+
+
+def confirm(question: str, *, yes: bool) -> bool:
+    """Ask, unless the answer was given beforehand.
+
+    Raises:
+        UsageError: If there is nobody to ask.
+    """
+    if yes:
+        return True
+    if not may_ask():
+        raise click.UsageError("nobody is there to ask; --yes goes ahead, --dry-run only shows")
+    return click.confirm(question, default=True, err=True)
+
+
+def say_files(output: Output, files: Iterable[ClientFile]) -> None:
+    for file in files:
+        output.say(f"  {file.label}: {file.path}")
+
+
+def write_checked(path: Path, text: str) -> Settings:
+    """Write a configuration and load it; one that does not load is taken back.
+
+    Raises:
+        ConfigurationError: If it does not load.
+    """
+    before = path.read_text(encoding="utf-8") if path.exists() else None
+    replace_file(path, text)
+    try:
+        return load_settings(str(path))
+    except ConfigurationError:
+        if before is None:
+            path.unlink()
+        else:
+            replace_file(path, before)
+        raise
