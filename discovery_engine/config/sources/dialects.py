@@ -17,12 +17,13 @@ _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9]+")
 _PROMPT_LENGTH = 80
 
 _SYNTAXES: dict[str, str] = {
+    "escape": r"\$\$\{",  # ours, for literal text
     "brace": rf"\$\{{{_NAME}{_DEFAULT}\}}",
     "env": rf"\$\{{env:{_NAME}{_DEFAULT}\}}",
     "file": r"\$\{file:[^}$]+\}",
     "input": r"\$\{input:[^}$]+\}",
     "curly_env": rf"\{{env:{_NAME}\}}",
-    "curly_file": r"\{file:[^}$]+\}",
+    "curly_file": r"\{file:[^{}$]+\}",
     "secrets": rf"\$\{{\{{\s*(?:secrets|inputs)\.{_NAME}\s*\}}\}}",
     "bare": rf"\${_NAME}",
     "percent": rf"%{_NAME}%",
@@ -69,7 +70,7 @@ class Dialect:
         match found.lastgroup:
             case "known":
                 return escape(self.known[token[2:-1]])
-            case "brace":
+            case "escape" | "brace":
                 return token
             case "env" | "curly_env":
                 return "${" + token.partition(":")[2]

@@ -19,7 +19,7 @@ from discovery_engine.tools import JSONObject, JSONValue
 _GATEWAY = {"command": "docker", "args": ["mcp", "gateway", "run"]}
 _GATEWAY_NAME = "MCP_DOCKER"  # what Docker calls it in the files of clients
 _RUN = ("run", "-i", "--rm", "--init")
-_TEMPLATE = re.compile(r"\{\{\s*([^{}|]+?)\s*((?:\|[^{}|]*)*)\}\}")
+_TEMPLATE = re.compile(r"\{\{([^{}|]+)((?:\|[^{}|]*)*)\}\}")
 
 
 def read_gateway(reading: Reading, places: list[Place]) -> None:
@@ -121,7 +121,7 @@ class _Filler:
 
     def _value(self, key: str) -> JSONValue:
         value: JSONValue = self._settings
-        path = key.removeprefix(self._prefix)
+        path = key.strip().removeprefix(self._prefix)
         if path in self._settings:
             return self._settings[path]
         for step in path.split("."):
@@ -130,7 +130,8 @@ class _Filler:
 
 
 def _filtered(text: str, filters: str) -> str:
-    return f"{text}:{text}" if "volume" in filters.split("|") else text
+    is_volume = "volume" in map(str.strip, filters.split("|"))
+    return f"{text}:{text}" if is_volume else text
 
 
 def _map(value: JSONValue, key: JSONValue) -> JSONObject:

@@ -329,13 +329,13 @@ def _tools(fields: _Fields, keys: Sequence[str], shape: EntryShape) -> list[str]
     return [name for name in names if name]
 
 
-def entries_of(container: JSONValue, shape: EntryShape) -> list[tuple[JSONValue, JSONValue]]:
+def entries_of(
+    container: JSONObject | list[JSONValue], shape: EntryShape
+) -> list[tuple[JSONValue, JSONValue]]:
     """Names and entries of a map, or of a list whose items have a name."""
     if isinstance(container, dict):
         return list(container.items())
-    if isinstance(container, list):
-        return [(_item_name(item, shape, at), item) for at, item in enumerate(container, 1)]
-    return []
+    return [(_item_name(item, shape, at), item) for at, item in enumerate(container, 1)]
 
 
 def _item_name(item: JSONValue, shape: EntryShape, number: int) -> JSONValue:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+from contextlib import suppress
 from typing import Any, Literal, TypeAlias, cast
 
 import json5
@@ -26,6 +27,7 @@ _SUFFIXES: dict[str, Format] = {
     ".yaml": "yaml",
     ".yml": "yaml",
 }
+_STRICTER_THAN_YAML: tuple[Format, ...] = ("json", "toml")
 _DEEPEST = 64
 _MOST_NODES = 500_000  # of YAML with its aliases written out
 _MOST_JSON5 = 65_536  # characters; the parser takes about six seconds for a million
@@ -59,8 +61,10 @@ def parse(data: bytes, kind: Format) -> JSONValue:
     text = _decoded(data)
     if not text.strip():
         return {}
-    if kind == "any":
-        return _of_any_format(text)
+    return _of_any_format(text) if kind == "any" else _parsed(text, kind)
+
+
+def _parsed(text: str, kind: Format) -> JSONValue:
     try:
         return _PARSERS[kind](text)
     except RecursionError:
@@ -77,21 +81,16 @@ def _decoded(data: bytes) -> str:
 
 
 def _of_any_format(text: str) -> JSONValue:
-    """The first format that fits; JSON's complaint stands if the text begins like JSON."""
-    complaints: list[UnreadableError] = []
-    for kind in ("json", "toml", "yaml"):
-        try:
-            value = _PARSERS[kind](text)
-        except UnreadableError as error:
-            complaints.append(error)
-        except RecursionError:
-            complaints.append(UnreadableError("it is nested too deeply"))
-        else:
-            if isinstance(value, dict | list):
+    """The first format in which the text is a map or a list."""
+    if text.lstrip().startswith("{"):
+        return _parsed(text, "json")
+    for kind in _STRICTER_THAN_YAML:
+        with suppress(UnreadableError):
+            if isinstance(value := _parsed(text, kind), dict | list):
                 return value
-    if not complaints:
-        raise UnreadableError("it is neither a map nor a list", 1, 1)
-    raise complaints[0 if text.lstrip()[:1] == "{" else -1]
+    if isinstance(value := _parsed(text, "yaml"), dict | list):
+        return value
+    raise UnreadableError("it is neither a map nor a list", 1, 1)
 
 
 def _json(text: str) -> JSONValue:

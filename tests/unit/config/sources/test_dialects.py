@@ -9,7 +9,18 @@ from hypothesis import strategies as st
 from discovery_engine.config.sources.dialects import Dialect, escape
 from discovery_engine.secrets import resolve, split
 
-ALL = ("brace", "env", "file", "input", "curly_env", "curly_file", "secrets", "bare", "percent")
+ALL = (
+    "escape",
+    "brace",
+    "env",
+    "file",
+    "input",
+    "curly_env",
+    "curly_file",
+    "secrets",
+    "bare",
+    "percent",
+)
 KNOWN = {"workspaceFolder": "/work/${x}", "/": "/"}
 TEXTS = st.lists(
     st.sampled_from(
@@ -46,9 +57,15 @@ def dialect(*syntaxes: str) -> Dialect:
         pytest.param("brace", "${B:-${C}}", "$${B:-${C}}", id="brace-nested"),
         pytest.param("brace", "${env:B} $B", "$${env:B} $B", id="brace-only"),
         pytest.param("brace", "$${B}", "$$${B}", id="brace-after-dollar"),
+        pytest.param("escape", "$${B} ${B}", "$${B} $${B}", id="escape"),
         pytest.param("env", "x${env:B}y", "x${B}y", id="env"),
         pytest.param("env", "${env:B:-c} ${B}", "${B:-c} $${B}", id="env-default"),
-        pytest.param("file", "${file:key} ${file:/k} ${file:~/k}", "${file:/folder/key} ${file:/k} ${file:~/k}", id="file"),
+        pytest.param(
+            "file",
+            "${file:key} ${file:/k} ${file:~/k}",
+            "${file:/folder/key} ${file:/k} ${file:~/k}",
+            id="file",
+        ),
         pytest.param("input", "${input:my key-1}", "${INPUT_MY_KEY_1}", id="input"),
         pytest.param("curly_env", "{env:B} ${env:B}", "${B} $${env:B}", id="curly-env"),
         pytest.param("curly_file", "{file:./k}", "${file:/folder/k}", id="curly-file"),
@@ -56,7 +73,7 @@ def dialect(*syntaxes: str) -> Dialect:
         pytest.param("bare", "$B-$C pa$$word 5$", "${B}-${C} pa$$word 5$", id="bare"),
         pytest.param("percent", "%B%", "%B%", id="percent-outside-env"),
     ],
-)  # fmt: skip
+)
 def test_a_syntax_is_translated_and_all_others_stay_text(
     syntax: str, text: str, translated: str
 ) -> None:

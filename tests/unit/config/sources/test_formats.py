@@ -19,21 +19,44 @@ JSON = st.recursive(
     [
         pytest.param("json", '{"a": 1.10, "b": 007}', None, id="json-bad-number"),
         pytest.param("json", '{"a": 1.10, "b": 7}', {"a": "1.10", "b": "7"}, id="json-numbers"),
-        pytest.param("json", '{"a": "//x", /* y */ "b": [1,],}', {"a": "//x", "b": ["1"]}, id="jsonc"),
-        pytest.param("json", "{a: 'single', b: 0x10, c: +5}", {"a": "single", "b": "16", "c": "5"}, id="json5"),
+        pytest.param(
+            "json", '{"a": "//x", /* y */ "b": [1,],}', {"a": "//x", "b": ["1"]}, id="jsonc"
+        ),
+        pytest.param(
+            "json",
+            "{a: 'single', b: 0x10, c: +5}",
+            {"a": "single", "b": "16", "c": "5"},
+            id="json5",
+        ),
         pytest.param("json", '{"a": 1} // unfinished /*', {"a": "1"}, id="comment-at-end"),
-        pytest.param("yaml", "a: no\nb: 0123\nc: 12:30\nd: ~\ne:", {"a": "no", "b": "0123", "c": "12:30", "d": None, "e": None}, id="yaml-words"),
-        pytest.param("yaml", "x: &x {k: v}\ny: {<<: *x, l: w}\nz: *x", {"x": {"k": "v"}, "y": {"k": "v", "l": "w"}, "z": {"k": "v"}}, id="yaml-anchors"),
-        pytest.param("toml", "a = 1.10\nb = 7\n[c]\nd = true", {"a": "1.10", "b": 7, "c": {"d": True}}, id="toml"),
+        pytest.param(
+            "yaml",
+            "a: no\nb: 0123\nc: 12:30\nd: ~\ne:",
+            {"a": "no", "b": "0123", "c": "12:30", "d": None, "e": None},
+            id="yaml-words",
+        ),
+        pytest.param(
+            "yaml",
+            "x: &x {k: v}\ny: {<<: *x, l: w}\nz: *x",
+            {"x": {"k": "v"}, "y": {"k": "v", "l": "w"}, "z": {"k": "v"}},
+            id="yaml-anchors",
+        ),
+        pytest.param(
+            "toml",
+            "a = 1.10\nb = 7\n[c]\nd = true",
+            {"a": "1.10", "b": 7, "c": {"d": True}},
+            id="toml",
+        ),
         pytest.param("any", '{"a": 1}', {"a": "1"}, id="any-json"),
         pytest.param("any", "[a]\nb = 'c'", {"a": {"b": "c"}}, id="any-toml"),
         pytest.param("any", "a: b", {"a": "b"}, id="any-yaml"),
         pytest.param("any", '{"a" 1}', None, id="any-broken-json"),
         pytest.param("any", "just words", None, id="any-words"),
         pytest.param("any", "12", None, id="any-number"),
+        pytest.param("any", "[1, 2]", ["1", "2"], id="any-list"),
         pytest.param("json", " \n", {}, id="blank"),
     ],
-)  # fmt: skip
+)
 def test_a_text_is_read_by_its_format(kind: str, text: str, value: object) -> None:
     if value is None:
         with pytest.raises(UnreadableError):

@@ -69,12 +69,14 @@ def test_an_empty_deny_list_is_no_rule() -> None:
         pytest.param({"s_*": "deny", "s_get": "ask"}, ["get"], id="ask-is-not-off"),
         pytest.param({"s_get*": False, "*": True}, ["put"], id="shorter-is-no-exception"),
         pytest.param({"other_*": False, "bash": False}, ["get", "get_all", "put"], id="others"),
-        pytest.param({"s_put": {"x": "deny"}, "s_get": 7}, ["get", "get_all", "put"], id="no-switch"),
+        pytest.param(
+            {"s_put": {"x": "deny"}, "s_get": 7}, ["get", "get_all", "put"], id="no-switch"
+        ),
         pytest.param({"s_{put}": False}, ["get", "get_all", "put"], id="braces-are-letters"),
         pytest.param({"s_": False}, ["get", "get_all", "put"], id="no-tool"),
         pytest.param({"[s]_*": False}, ["get", "get_all", "put"], id="brackets-are-letters"),
     ],
-)  # fmt: skip
+)
 def test_switches_by_server_and_tool(switches: dict[str, object], left: list[str]) -> None:
     rules = switched({"s": "s"}, switches, HERE)
 

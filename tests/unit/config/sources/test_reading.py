@@ -633,23 +633,35 @@ def test_a_project_server_that_was_refused_in_claude_code_is_disabled(machine: M
     ("client", "path", "document", "step"),
     [
         pytest.param(
-            "gemini-cli", "~/.gemini/settings.json", servers_file(a=NPX | {"timeout": 5500}),
-            "call", id="milliseconds",
+            "gemini-cli",
+            "~/.gemini/settings.json",
+            servers_file(a=NPX | {"timeout": 5500}),
+            "call",
+            id="milliseconds",
         ),
         pytest.param(
-            "cline", "~/.cline/mcp.json", servers_file(a=NPX | {"timeout": 5.5}),
-            "call", id="seconds",
+            "cline",
+            "~/.cline/mcp.json",
+            servers_file(a=NPX | {"timeout": 5.5}),
+            "call",
+            id="seconds",
         ),
         pytest.param(
-            "codex", "~/.codex/config.toml", '[mcp_servers.a]\ncommand="x"\nstartup_timeout_sec=5.5',
-            "connect", id="codex",
+            "codex",
+            "~/.codex/config.toml",
+            '[mcp_servers.a]\ncommand="x"\nstartup_timeout_sec=5.5',
+            "connect",
+            id="codex",
         ),
         pytest.param(
-            "opencode", "opencode.json", '{"mcp": {"a": {"command": ["x"], "timeout": 5500}}}',
-            "list", id="opencode",
+            "opencode",
+            "opencode.json",
+            '{"mcp": {"a": {"command": ["x"], "timeout": 5500}}}',
+            "list",
+            id="opencode",
         ),
     ],
-)  # fmt: skip
+)
 def test_a_timeout_becomes_seconds(
     client: str, path: str, document: str, step: str, machine: Machine
 ) -> None:

@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import pytest
+
+from discovery_engine.config.settings import RemoteTransport, StdioTransport
+from discovery_engine.config.sources import client_files
+from discovery_engine.rules.rule import Verdict
+from discovery_engine.rules.ruleset import ToolRules
+from tests.factories import make_tool
+from tests.unit.config.sources.conftest import Machine
+
+FOLDER = "~/.docker/mcp"
+GATEWAY = StdioTransport("docker", ("mcp", "gateway", "run"))
+REGISTRY = """
+registry:
+  wiki: {ref: "", config: {space: team}}
+  files: {ref: ""}
+  search: {ref: ""}
+  bundle: {ref: ""}
+  unknown: {ref: ""}
+"""
+CATALOG = """
+registry:
+  wiki:
+    description: Pages of a wiki
+    type: server
+    image: mcp/wiki@sha256:abc
+    command: [--transport=stdio, "--space={{wiki.space}}"]
+    secrets: [{name: wiki.token, env: WIKI_TOKEN, example: "<token>"}, {name: wiki.unused}]
+    env:
+      - {name: WIKI_URL, value: "{{ wiki.url }}"}
+      - {name: WIKI_USER, value: "{{wiki.user}}"}
+      - {name: WIKI_MODE, value: "${mode}"}
+    disableNetwork: true
+    user: "1000"
+  files:
+    type: server
+    image: mcp/files
+    volumes: ["{{files.paths|volume|into}}", "{{files.cache}}:/cache"]
+    command: ["{{files.paths|volume-target|into}}"]
+  search:
+    type: remote
+    remote:
+      transport_type: streamable-http
+      url: https://search.example/mcp
+      headers: {Authorization: "Bearer ${SEARCH_TOKEN}"}
+  bundle: {type: poci}
+"""
+CONFIG = """
+wiki: {url: https://wiki.example}
+files: {paths: [/srv/a, /srv/b], nested: {deep: 1}}
+"""
+
+
+@pytest.fixture
+def toolkit(machine: Machine) -> Machine:
+    machine.write(
+        {
+            f"{FOLDER}/registry.yaml": REGISTRY,
+            f"{FOLDER}/config.yaml": CONFIG,
+            f"{FOLDER}/tools.yaml": "wiki: [read, list]",
+            f"{FOLDER}/catalogs/docker-mcp.yaml": CATALOG,
+        }
+    )
+    return machine
+
+
+@pytest.mark.requirement("SRC-30")
+def test_each_enabled_server_is_started_as_the_catalogue_describes_it(toolkit: Machine) -> None:
+    imported = toolkit.read("docker-mcp")
+
+    wiki, files, search = (server.transport for server in imported.servers)
+    assert wiki == StdioTransport(
+        "docker",
+        (
+            *("run", "-i", "--rm", "--init", "--network", "none", "-u", "1000"),
+            *("-e", "WIKI_TOKEN", "-e", "WIKI_URL", "-e", "WIKI_MODE"),
+            *("mcp/wiki@sha256:abc", "--transport=stdio", "--space=team"),
+        ),
+        {
+            "WIKI_TOKEN": "${WIKI_TOKEN}",
+            "WIKI_URL": "https://wiki.example",
+            "WIKI_MODE": "$${mode}",
+        },
+    )
+    assert files == StdioTransport(
+        "docker",
+        (
+            *("run", "-i", "--rm", "--init", "-v", "/srv/a:/srv/a", "-v", "/srv/b:/srv/b"),
+            *("mcp/files", "/srv/a", "/srv/b"),
+        ),
+    )
+    assert search == RemoteTransport(
+        "https://search.example/mcp", {"Authorization": "Bearer ${SEARCH_TOKEN}"}, "http"
+    )
+    assert imported.servers[0].description == "Pages of a wiki"
+
+
+@pytest.mark.requirement("SRC-30")
+def test_the_chosen_tools_of_the_toolkit_are_the_only_ones_left(toolkit: Machine) -> None:
+    rules = ToolRules(toolkit.read("docker-mcp").tool_rules)
+
+    tools = [make_tool(name, "wiki") for name in ("read", "delete", "list")]
+
+    assert [one.enabled for one in rules.verdicts(tools, Verdict())] == [True, False, True]
+
+
+def test_what_the_catalogue_cannot_start_is_skipped(toolkit: Machine) -> None:
+    skipped = toolkit.read("docker-mcp").skipped
+
+    assert [name for name, _ in skipped] == ["bundle", "unknown"]
+
+
+def test_an_image_that_would_be_an_option_is_not_started(toolkit: Machine) -> None:
+    hostile = "registry: {wiki: {image: --privileged, command: [x]}}"
+    toolkit.write({f"{FOLDER}/catalogs/docker-mcp.yaml": hostile})
+
+    assert toolkit.read("docker-mcp").servers == ()
+
+
+@pytest.mark.requirement("SRC-31")
+def test_without_the_catalogue_the_gateway_stands_for_all(machine: Machine) -> None:
+    machine.write({f"{FOLDER}/registry.yaml": REGISTRY})
+
+    [server] = machine.read("docker-mcp").servers
+
+    assert (server.name, server.transport) == ("MCP_DOCKER", GATEWAY)
+
+
+@pytest.mark.requirement("SRC-31")
+def test_with_a_database_of_profiles_the_gateway_stands_for_all(machine: Machine) -> None:
+    machine.write({f"{FOLDER}/mcp-toolkit.db": b"SQLite format 3\0"})
+
+    imported = machine.read("docker-mcp")
+
+    assert [server.transport for server in imported.servers] == [GATEWAY]
+    assert not any(one.path.endswith(".db") for one in imported.inputs)
+    assert [
+        file.client
+        for file in client_files(environ={}, home=machine.home, cwd=machine.cwd, platform="linux")
+    ] == ["docker-mcp"]
+
+
+@pytest.mark.requirement("SRC-31")
+def test_the_gateway_alone_can_be_asked_for(toolkit: Machine) -> None:
+    [server] = toolkit.read("docker-mcp-gateway").servers
+
+    assert server.transport == GATEWAY
+
+
+@pytest.mark.parametrize("file", ["registry.yaml", "config.yaml", "catalogs/docker-mcp.yaml"])
+def test_a_broken_file_of_the_toolkit_is_a_warning(file: str, toolkit: Machine) -> None:
+    toolkit.write({f"{FOLDER}/{file}": "a: ["})
+
+    [warning] = toolkit.read("docker-mcp").warnings
+
+    assert warning.origin.file.endswith(file)

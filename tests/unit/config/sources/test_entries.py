@@ -1,0 +1,208 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
+from discovery_engine.config.sources.dialects import Dialect
+from discovery_engine.config.sources.entries import EntryReader, entries_of
+from discovery_engine.config.sources.table import load_table
+from discovery_engine.errors import Origin
+from discovery_engine.tools import ServerName
+
+URL = "https://a.example/mcp"
+
+
+def read(entry: object, client: str = "custom") -> ServerSettings:
+    row = load_table().clients[client]
+    reader = EntryReader(row, Origin("file"), "mcpServers", Dialect(row.label, row.variables))
+    return reader.read(ServerName("a"), entry, key="a").server
+
+
+@pytest.mark.parametrize(
+    ("entry", "transport"),
+    [
+        pytest.param({"command": "x"}, StdioTransport("x"), id="command"),
+        pytest.param(
+            {"command": ["x", "y"], "args": ["z"]},
+            StdioTransport("x", ("y", "z")),
+            id="command-list",
+        ),
+        pytest.param(
+            {"command": {"path": "x", "args": ["y"], "env": {"A": "b"}}, "env": {"C": 1}},
+            StdioTransport("x", ("y",), {"A": "b", "C": "1"}),
+            id="command-map",
+        ),
+        pytest.param(
+            {"type": "LOCAL", "command": "x", "cwd": "/y"},
+            StdioTransport("x", cwd="/y"),
+            id="local",
+        ),
+        pytest.param(
+            {"command": "x", "env": {"A": True, "B": None}},
+            StdioTransport("x", (), {"A": "true"}),
+            id="flag-in-env",
+        ),
+        pytest.param({"url": URL}, RemoteTransport(URL), id="url"),
+        pytest.param({"httpUrl": URL}, RemoteTransport(URL, kind="http"), id="http-url"),
+        pytest.param(
+            {"url": URL, "type": "streamable_http"}, RemoteTransport(URL, kind="http"), id="http"
+        ),
+        pytest.param({"url": URL, "transport": "sse"}, RemoteTransport(URL, kind="sse"), id="sse"),
+        pytest.param(
+            {"url": URL, "command": "x", "type": "remote"}, RemoteTransport(URL), id="remote"
+        ),
+        pytest.param({"url": URL, "command": "x"}, StdioTransport("x"), id="command-before-url"),
+        pytest.param(
+            {"transport": {"type": "sse", "url": URL}},
+            RemoteTransport(URL, kind="sse"),
+            id="nested",
+        ),
+        pytest.param(
+            {"url": "${BASE:-https://a}/mcp"},
+            RemoteTransport("${BASE:-https://a}/mcp"),
+            id="reference",
+        ),
+    ],
+)
+def test_an_entry_says_how_its_server_is_reached(entry: object, transport: object) -> None:
+    server = read(entry)
+
+    assert server.problem is None
+    assert server.transport == transport
+
+
+@pytest.mark.requirement("SRC-22")
+@pytest.mark.parametrize(
+    ("entry", "path", "message"),
+    [
+        pytest.param("x", "", "must be a map that describes a server", id="text"),
+        pytest.param({}, "", "it has no command or url", id="empty"),
+        pytest.param({"type": "http"}, "", "it has no url", id="no-url"),
+        pytest.param({"type": "stdio", "url": URL}, "", "it has no command", id="no-command"),
+        pytest.param(
+            {"type": "carrier-pigeon"},
+            "type",
+            "no such transport: 'carrier-pigeon'",
+            id="transport",
+        ),
+        pytest.param({"type": ["http"]}, "type", "must be text", id="transport-list"),
+        pytest.param({"command": ""}, "command", "must name a program", id="no-program"),
+        pytest.param({"command": []}, "command", "must name a program", id="no-program-in-list"),
+        pytest.param({"command": {}}, "command", "must name a program", id="no-program-in-map"),
+        pytest.param(
+            {"command": "a\0b"},
+            "command",
+            "holds characters that no program can be given",
+            id="nul",
+        ),
+        pytest.param(
+            {"command": "\ud800"},
+            "command",
+            "holds characters that no program can be given",
+            id="surrogate",
+        ),
+        pytest.param({"command": "x", "args": [{}]}, "args.0", "must be text", id="argument"),
+        pytest.param(
+            {"command": "x", "env": ["A=b"]}, "env", "must be a map of texts", id="env-list"
+        ),
+        pytest.param({"command": "x", "env": {"A": []}}, "env.A", "must be text", id="env-value"),
+        pytest.param(
+            {"command": "x", "env": {"A=": ""}},
+            "env",
+            "must be a map from names of variables",
+            id="env-name",
+        ),
+        pytest.param(
+            {"url": "ftp://a"}, "url", "must be an address, http://… or https://…", id="scheme"
+        ),
+        pytest.param(
+            {"url": URL, "headers": {"a b": "c"}},
+            "headers",
+            "must be a map from names of headers",
+            id="header",
+        ),
+        pytest.param(
+            {"url": URL, "headers": {"a": "b\r\nc: d"}},
+            "headers.a",
+            "must be on one line",
+            id="header-lines",
+        ),
+        pytest.param(
+            {"command": "x", "disabledTools": 1},
+            "disabledTools",
+            "must be a list of texts",
+            id="tools",
+        ),
+        pytest.param(
+            {"command": "x", "disabledTools": ["t" * 201]},
+            "disabledTools",
+            "the name of a tool has more than 200 characters",
+            id="long-tool",
+        ),
+    ],
+)
+def test_a_problem_names_the_field(entry: object, path: str, message: str) -> None:
+    problem = read(entry).problem
+
+    assert problem is not None
+    assert problem.path == ".".join(filter(None, ("mcpServers.a", path)))
+    assert problem.message == message
+
+
+@pytest.mark.parametrize(
+    ("entry", "path"),
+    [
+        pytest.param({"env_vars": "A"}, "env_vars", id="no-list"),
+        pytest.param({"env_vars": ["9"]}, "env_vars", id="no-name"),
+        pytest.param({"env_vars": [{}]}, "env_vars", id="no-name-in-map"),
+    ],
+)
+def test_names_of_variables_are_checked(entry: dict[str, Any], path: str) -> None:
+    problem = read({"command": "x"} | entry, "codex").problem
+
+    assert problem is not None
+    assert problem.path == f"mcpServers.a.{path}"
+
+
+@pytest.mark.requirement("SRC-15")
+@pytest.mark.parametrize(
+    ("switches", "enabled"),
+    [
+        ({}, True),
+        ({"enabled": True, "disabled": False}, True),
+        ({"enabled": False}, False),
+        ({"enabled": "false"}, False),
+        ({"disabled": "true"}, False),
+        ({"disabled": True, "enabled": True}, False),
+    ],
+)
+def test_a_server_is_enabled_unless_its_entry_says_otherwise(
+    switches: dict[str, object], enabled: bool
+) -> None:
+    assert read({"command": "x"} | switches).enabled is enabled
+
+
+def test_a_key_for_a_token_is_a_header_unless_the_header_is_given() -> None:
+    entry = {"url": URL, "apiKey": "${{ secrets.KEY }}"}
+    own = entry | {"requestOptions": {"headers": {"Authorization": "mine"}}}
+
+    assert read(entry, "continue").transport == RemoteTransport(
+        URL, {"Authorization": "Bearer ${KEY}"}
+    )
+    assert read(own, "continue").transport == RemoteTransport(URL, {"Authorization": "mine"})
+
+
+def test_a_description_is_kept() -> None:
+    assert read({"command": "x", "description": "About"}).description == "About"
+
+
+def test_items_of_a_list_without_a_name_are_numbered() -> None:
+    shape = load_table().clients["continue"].entry
+
+    assert entries_of([{"name": "a"}, {}, 7], shape) == [
+        ("a", {"name": "a"}),
+        ("server-2", {}),
+        ("server-3", 7),
+    ]
