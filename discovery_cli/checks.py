@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from discovery_cli.output import ago, counted
+from discovery_cli.rendering import plain_reason
 from discovery_engine.errors import Problem, UnavailableError
 
 if TYPE_CHECKING:
@@ -60,7 +61,10 @@ def configuration(settings: Settings) -> Iterator[Check]:
     else:
         rules = counted(len(settings.tool_rules), "tool rule")
         yield Check("configuration", "good", f"{settings.path}: {servers}, {rules}")
-    yield from (of_problem("configuration", warning, "note") for warning in settings.warnings)
+    told = {server.problem for server in settings.servers}
+    for warning in settings.warnings:
+        if warning not in told:
+            yield of_problem("configuration", warning, "note")
 
 
 def server(
@@ -130,7 +134,8 @@ def of_problem(subject: str, problem: Problem, level: Literal["note", "problem"]
 
 def _last_listing(subject: str, part: ServerPart | None) -> Check:
     if part and part.failure:
-        return Check(subject, "problem", part.failure.message, part.failure.hint)
+        message = plain_reason(part.server, part.failure.message)
+        return Check(subject, "problem", message, part.failure.hint)
     if part is None or part.listed_at is None:
         return Check(subject, "good", "can be tried; `discovery doctor --online` does")
     tools = counted(len(part.entries), "tool")

@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from discovery_cli.writing import block
-from discovery_cli.written import source_entry
+from discovery_engine.config.schema import MODELINE
+from discovery_engine.config.settings import Settings
+from discovery_engine.config.shown import dump
 
 if TYPE_CHECKING:
     from discovery_engine.config.settings import Source
 
-_HEAD = """\
-# yaml-language-server: $schema={schema}
+_HEAD = f"""\
+{MODELINE}
 # The MCP servers, and what agents may use of them. `discovery --help` says what to do with it.
 
 """
@@ -42,9 +44,10 @@ toolRules:
 """
 
 
-def draft(sources: Sequence[Source], *, schema: str, with_rules: bool) -> str:
-    """The text of a first configuration; `schema` is where editors find its schema."""
-    text = _HEAD.replace("{schema}", schema)
+def draft(sources: Sequence[Source], *, with_rules: bool) -> str:
+    """The text of a first configuration."""
+    text = _HEAD
     if sources:
-        text += _SOURCES + block({"sources": [source_entry(one) for one in sources]}) + "\n"
+        entries = dump(Settings(sources=tuple(sources)))["sources"]
+        text += _SOURCES + block({"sources": entries}) + "\n"
     return text + _SERVERS + (_SAFE_RULES if with_rules else "")

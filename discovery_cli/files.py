@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Iterable, Mapping
@@ -11,10 +12,10 @@ from typing import TYPE_CHECKING
 import click
 
 from discovery_cli.writing import replace_file
-from discovery_engine.config.loader import load_settings
-from discovery_engine.config.settings import Settings, Source
+from discovery_engine.config.parsing import parse_settings
+from discovery_engine.config.schema import SCHEMA_FILE, json_schema
+from discovery_engine.config.settings import Source
 from discovery_engine.config.sources import SOURCE_TYPES, client_files, read_source
-from discovery_engine.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from discovery_cli.output import Output
@@ -80,19 +81,17 @@ def say_files(output: Output, files: Iterable[ClientFile]) -> None:
         output.say(f"  {file.label}: {file.path}")
 
 
-def write_checked(path: Path, text: str) -> Settings:
-    """Write a configuration and load it; one that does not load is taken back.
+def write_checked(path: Path, text: str) -> None:
+    """Write a configuration, unless it would not load.
 
     Raises:
-        ConfigurationError: If it does not load.
+        ConfigurationError: If it would not; the file is then as it was.
     """
-    before = path.read_text(encoding="utf-8") if path.exists() else None
+    parse_settings(text.encode(), file=str(path))
     replace_file(path, text)
-    try:
-        return load_settings(str(path))
-    except ConfigurationError:
-        if before is None:
-            path.unlink()
-        else:
-            replace_file(path, before)
-        raise
+
+
+def write_schema(config: Path) -> None:
+    """Write the schema that the first line of a generated configuration leads editors to."""
+    text = json.dumps(json_schema(), indent=2) + "\n"
+    replace_file(config.parent / SCHEMA_FILE, text)

@@ -5,7 +5,7 @@ A plan is made before anything is written, so that its owner can look at it firs
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,7 @@ from discovery_cli.borrowed import (
 )
 from discovery_cli.failures import problem_form
 from discovery_cli.output import Cell, Output
-from discovery_cli.written import masked, server_entry
+from discovery_engine.config.shown import show_server
 
 if TYPE_CHECKING:
     from discovery_engine.config.settings import ServerSettings
@@ -48,7 +48,7 @@ class Plan:
                 {
                     "name": one.server.name,
                     "from": one.server.source,
-                    "entry": server_entry(masked(one.server)),
+                    "entry": show_server(one.server),
                     "variables": list(one.variables),
                 }
                 for one in self.servers
@@ -65,15 +65,16 @@ def make_plan(
 ) -> Plan:
     """What to take of each client's servers; `only` names those that are wanted, if not all."""
     plan = Plan()
-    taken = {endpoint(server): server.name for server in existing}
+    taken = {endpoint(server): str(server.name) for server in existing}
     for client, imported in found.items():
         _take_over(plan, client, imported, taken, only)
     return plan
 
 
 def show_plan(output: Output, plan: Plan) -> None:
-    rows = [
-        [output.mark(good=True), Cell(b.server.name, "strong"), _about(b)] for b in plan.servers
+    rows: list[list[Cell | str]] = [
+        [output.mark(good=True), Cell(one.server.name, "strong"), _about(one)]
+        for one in plan.servers
     ]
     rows += [[output.mark(good=False), Cell(o.name, "strong"), o.reason] for o in plan.left_out]
     output.table(rows)
@@ -116,7 +117,7 @@ def _take_over(
 
 
 def _about(borrowed: Borrowed) -> str:
-    entry = server_entry(masked(borrowed.server))
+    entry = show_server(borrowed.server)
     reached = [entry["command"], *entry.get("args", ())] if "command" in entry else [entry["url"]]
     off = "" if borrowed.server.enabled else " (disabled)"
     return f"{' '.join(reached)}{off}, from {borrowed.server.source}"

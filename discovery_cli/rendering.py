@@ -19,14 +19,18 @@ _GOOD = {"idle", "ready", "starting", "pending"}
 
 def server_row(output: Output, server: ServerSummary, *, with_status: bool) -> Row:
     """A mark, the name, how many tools, and what it is for or what is wrong with it."""
-    row: Row = [
-        output.mark(good=server.status in _GOOD),
-        Cell(server.name, "strong"),
-        _tool_count(server),
-    ]
+    is_good = server.status in _GOOD
+    status = str(server.status)
+    row: Row = [output.mark(good=is_good), Cell(server.name, "strong"), _tool_count(server)]
     if with_status:
-        row.append(str(server.status))
-    return [*row, Cell(server.reason or server.description, "faint")]
+        reason = plain_reason(server.name, server.reason)
+        return [*row, status, Cell(reason or server.description, "faint")]
+    return [*row, Cell(server.description if is_good else status, "faint")]
+
+
+def plain_reason(server: str, message: str) -> str:
+    """What is wrong, where the server's name stands before it already."""
+    return message.replace(f"server {server!r} is unavailable: ", "", 1)
 
 
 def tool_row(output: Output, entry: Entry, view: View, *, with_tags: bool = False) -> Row:
@@ -61,6 +65,8 @@ def say_notices(output: Output, notices: Iterable[Notice]) -> None:
 
 def _in_our_words(notice: Notice) -> str:
     """What a notice says; where it advises an agent, with the advice for a person."""
+    if notice.server:
+        return plain_reason(notice.server, notice.message)
     if notice.kind == "no_match":
         return notice.message.partition(";")[0] + "; try other words, or `discovery tools SERVER`"
     return notice.message

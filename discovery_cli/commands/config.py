@@ -32,16 +32,16 @@ def command() -> None:
 def show(invocation: Invocation) -> None:
     """Show the configuration in force, with defaults, and without secrets."""
     from discovery_cli.writing import block
-    from discovery_cli.written import camel, settings_entries
+    from discovery_engine.config.shown import show as shown
 
     output = invocation.output
     settings = _load(invocation)
-    entries = settings_entries(settings)
+    entries = shown(settings)
     if output.as_json:
         output.answer({"path": settings.path, "configuration": entries})
         return
     output.line(f"# {settings.path or 'built-in defaults: there is no discovery.yaml'}", "faint")
-    output.line(block(camel(entries)).rstrip())
+    output.line(block(entries).rstrip())
 
 
 @command.command("validate")
@@ -56,6 +56,7 @@ def validate(invocation: Invocation) -> ExitCode:
     output = invocation.output
     settings = _load(invocation)
     broken = [server.problem for server in settings.servers if server.problem]
+    warnings = [problem for problem in settings.warnings if problem not in broken]
     found = findings_of(invocation.known())
     if output.as_json:
         output.answer(
@@ -63,13 +64,13 @@ def validate(invocation: Invocation) -> ExitCode:
                 "path": settings.path,
                 "valid": not broken,
                 "problems": [problem_form(problem) for problem in broken],
-                "warnings": [problem_form(problem) for problem in settings.warnings],
+                "warnings": [problem_form(problem) for problem in warnings],
                 "findings": [finding_form(finding) for finding in found],
             }
         )
     else:
         _show_problems(output, broken, label="error")
-        _show_problems(output, settings.warnings, label="warning")
+        _show_problems(output, warnings, label="warning")
         for finding in found:
             show_finding(output, finding)
         _say_sum(output, settings, good=not broken)

@@ -42,11 +42,12 @@ def command(
     started.
     """
     from discovery_cli import files, imports, writing
+    from discovery_engine.config.loader import load_settings
 
     output = invocation.output
     sources = _sources(output, origins, dry_run=dry_run, yes=yes)
     target, text = _target(invocation)
-    existing = files.load_settings(str(target)).servers if text else ()
+    existing = load_settings(str(target)).servers if text else ()
     plan = imports.make_plan(files.read(sources), existing, only)
     if not output.as_json:
         imports.show_plan(output, plan)

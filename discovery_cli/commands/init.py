@@ -49,10 +49,11 @@ def command(
     sources = _sources(output, origins, yes=yes or dry_run)
     _preview(output, sources)
     with_rules = files.confirm("Switch off tools that may destroy something?", yes=yes or dry_run)
-    text = drafts.draft(sources, schema=files.schema_address(), with_rules=with_rules)
+    text = drafts.draft(sources, with_rules=with_rules)
     writes = not dry_run and files.confirm(f"Write {target}?", yes=yes)
     if writes:
         files.write_checked(target, text)
+        files.write_schema(target)
     if output.as_json:
         types = [source.type for source in sources]
         output.answer({"path": str(target), "written": writes, "sources": types, "text": text})

@@ -10,7 +10,7 @@ from discovery_cli.forms import server_form
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import pass_invocation
 from discovery_cli.output import Output, counted
-from discovery_cli.rendering import server_row, tool_row
+from discovery_cli.rendering import plain_reason, server_row, tool_row
 from discovery_engine.view import is_visible
 
 if TYPE_CHECKING:
@@ -67,4 +67,5 @@ def _say_sum(output: Output, view: View) -> None:
     for server in servers:
         if server.reason and server.status != "disabled":
             advice = f" ({server.hint})" if server.hint else ""
-            output.say(f"{server.name}: {server.reason}{advice}")
+            reason = plain_reason(server.name, server.reason)
+            output.say(f"{server.name}: {reason}{advice}")

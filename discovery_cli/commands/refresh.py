@@ -10,6 +10,7 @@ from discovery_cli.failures import ExitCode, exit_code_of_failure
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import complete_server, pass_invocation
 from discovery_cli.output import Cell, Output, counted
+from discovery_cli.rendering import plain_reason
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import Failure
@@ -43,9 +44,9 @@ def command(invocation: Invocation, servers: tuple[str, ...]) -> ExitCode:
 
 def _show(output: Output, report: RefreshReport, view: View) -> None:
     output.table([_row(output, view, name, failure) for name, failure in report.servers])
-    for _, failure in report.servers:
+    for name, failure in report.servers:
         if failure and failure.hint:
-            output.say(f"hint: {failure.hint}")
+            output.say(f"{name}: {failure.hint}")
     diff = report.diff
     output.say(
         f"{counted(len(report.servers), 'server')} asked: {len(diff.added)} tools added, "
@@ -54,7 +55,8 @@ def _show(output: Output, report: RefreshReport, view: View) -> None:
 
 
 def _row(output: Output, view: View, name: ServerName, failure: Failure | None) -> list[Cell | str]:
-    about = failure.message if failure else counted(_tool_count(view, name), "tool")
+    tools = counted(_tool_count(view, name), "tool")
+    about = plain_reason(name, failure.message) if failure else tools
     return [output.mark(good=failure is None), Cell(name, "strong"), about]
 
 

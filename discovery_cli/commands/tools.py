@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from discovery_cli.failures import ExitCode, exit_code_of_failure
 from discovery_cli.forms import notice_forms, tool_form
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import complete_server, pass_invocation
@@ -20,8 +21,11 @@ from discovery_engine.view import ToolList, View
 @pass_invocation
 def command(
     invocation: Invocation, server: str, *, include_disabled: bool, with_tags: bool
-) -> None:
-    """Show the tools of a server."""
+) -> ExitCode:
+    """Show the tools of a server.
+
+    If it was never reached, the exit code is 5, or 6 if a secret is all that it lacks.
+    """
     output = invocation.output
     view = invocation.view(one_server(server))
     listed = view.list_tools(server, include_disabled=include_disabled)
@@ -29,10 +33,11 @@ def command(
         tools = [tool_form(entry, view) for entry in listed.entries]
         notices = notice_forms(listed.notices)
         output.answer({"server": listed.server, "tools": tools, "notices": notices})
-        return
-    output.table([tool_row(output, e, view, with_tags=with_tags) for e in listed.entries])
-    say_notices(output, listed.notices)
-    output.say(_sum(listed, view, include_disabled=include_disabled))
+    else:
+        output.table([tool_row(output, e, view, with_tags=with_tags) for e in listed.entries])
+        say_notices(output, listed.notices)
+        output.say(_sum(listed, view, include_disabled=include_disabled))
+    return _exit_code(listed, view)
 
 
 def _sum(listed: ToolList, view: View, *, include_disabled: bool) -> str:
@@ -42,3 +47,10 @@ def _sum(listed: ToolList, view: View, *, include_disabled: bool) -> str:
     if hidden and not include_disabled:
         return f"{shown}; {hidden} disabled (--all shows them)"
     return shown
+
+
+def _exit_code(listed: ToolList, view: View) -> ExitCode:
+    part = view.catalog.parts.get(listed.server)
+    if part and part.failure and not view.is_known(listed.server):
+        return exit_code_of_failure(part.failure.code)
+    return ExitCode.OK
