@@ -13,8 +13,9 @@ from discovery_engine.catalog import Entry
 from discovery_engine.tools import JSONObject
 
 if TYPE_CHECKING:
+    from discovery_engine.notices import Notice
     from discovery_engine.search.searcher import Hit
-    from discovery_engine.view import Notice, ServerSummary, View
+    from discovery_engine.view import ServerSummary, View
 
 
 def server_form(summary: ServerSummary) -> JSONObject:

@@ -9,8 +9,9 @@ from discovery_cli.output import Cell, Output, counted
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import Entry
+    from discovery_engine.notices import Notice
     from discovery_engine.search.searcher import Hit
-    from discovery_engine.view import Notice, ServerSummary, View
+    from discovery_engine.view import ServerSummary, View
 
 Row = list["Cell | str"]
 

@@ -101,7 +101,7 @@ class Catalog:
     def with_parts(self, parts: Iterable[ServerPart]) -> Catalog:
         """The next revision, with `parts` in place of what was known of their servers."""
         replaced = {part.server: part for part in parts}
-        return Catalog.of((self.parts | replaced).values(), revision=self.revision + 1)
+        return Catalog.of({**self.parts, **replaced}.values(), revision=self.revision + 1)
 
     def only(self, servers: Iterable[ServerName]) -> Catalog:
         """The next revision, with nothing left of any other server."""

@@ -7,14 +7,14 @@ line is answered by the view of the moment. What an agent may see is decided in 
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from discovery_engine import notices
+from discovery_engine.addresses import readings
 from discovery_engine.catalog import Catalog, Entry, ServerPart
 from discovery_engine.errors import (
     ServerDisabledError,
@@ -24,15 +24,13 @@ from discovery_engine.errors import (
     ToolNotFoundError,
 )
 from discovery_engine.nearest import nearest
+from discovery_engine.notices import Notice
 from discovery_engine.rules import describe
 from discovery_engine.tools import ServerName, ToolName
 
 if TYPE_CHECKING:
     from discovery_engine.config.settings import ServerSettings, Settings
     from discovery_engine.search.searcher import Hit, Searcher
-
-_SEPARATORS = (":", "__", ".")  # between server and tool in one word, the usual one first
-_HOST_PREFIX = re.compile(r"^mcp__", re.IGNORECASE)  # how some hosts name the tools of a server
 
 
 class ServerStatus(StrEnum):
@@ -55,6 +53,10 @@ _STATUS_OF_FAILURE = {
 }
 
 
+_UNASKED = (ServerStatus.PENDING, ServerStatus.STARTING)
+_UNREACHABLE = (ServerStatus.FAILING, ServerStatus.NEEDS_CONFIG, ServerStatus.NEEDS_AUTH)
+
+
 @dataclass(frozen=True, slots=True)
 class ServerSummary:
     name: ServerName
@@ -70,27 +72,6 @@ class ServerSummary:
     """Unix time in seconds at which its tools were last listed; None for never."""
     is_stale: bool
     """The newest attempt to list failed: the tools are the last known ones."""
-
-
-class NoticeKind(StrEnum):
-    UNAVAILABLE = "unavailable"
-    """A server cannot be asked; its tools are missing, or are the last known ones."""
-    LOADING = "loading"
-    """A server's tools are not known yet."""
-    HIDDEN = "hidden"
-    """Tools that match are disabled."""
-    NO_MATCH = "no_match"
-    EMPTY = "empty"
-    """There is nothing to answer from: no server, or none with an enabled tool."""
-
-
-@dataclass(frozen=True, slots=True)
-class Notice:
-    """What an answer cannot speak for, and what to do about it."""
-
-    kind: NoticeKind
-    message: str
-    server: ServerName | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,11 +157,11 @@ class View:
 
         limit = limit if limit is not None else self.settings.search.limit
         hits = self.searcher.search(query, limit=limit, accepts=accepts)
-        notices = [*self._outages(only)]
+        told = self._outages(only)
         if not hits:
             hidden = self.searcher.search(query, limit=len(self.catalog), accepts=is_hidden)
-            notices = [*self._reasons_for_nothing(only, wanted, hidden), *notices]
-        return SearchAnswer(query, hits, tuple(notices))
+            told = [self._reason_for_nothing(only, wanted, hidden), *told]
+        return SearchAnswer(query, hits, tuple(told))
 
     def list_tools(self, server: str, *, include_disabled: bool = False) -> ToolList:
         """A server's tools, in the order of their names.
@@ -194,10 +175,10 @@ class View:
         if not include_disabled:
             self._require_enabled(name)
         entries = tuple(e for e in part.entries if include_disabled or is_visible(e))
-        notices = [*self._outages(name)]
+        told = self._outages(name)
         if not entries and part.entries:
-            notices.append(_hidden_notice(part.entries, self))
-        return ToolList(name, entries, tuple(notices))
+            told.append(notices.hidden(map(self.reason, part.entries)))
+        return ToolList(name, entries, tuple(told))
 
     def find(self, server: str | None, tool: str) -> Entry:
         """The tool of that name, visible or not.
@@ -286,12 +267,12 @@ class View:
         for server, tool in self._readings(word):
             if found := self.catalog.get(server, tool):
                 return found
-        found = self.catalog.named(ToolName(word))
-        visible = tuple(filter(is_visible, found)) or found
-        if len(visible) == 1:
-            return visible[0]
-        if visible:
-            raise ToolAmbiguousError(word, [str(entry.key) for entry in visible])
+        namesakes = self.catalog.named(ToolName(word))
+        meant = tuple(filter(is_visible, namesakes)) or namesakes
+        if len(meant) == 1:
+            return meant[0]
+        if meant:
+            raise ToolAmbiguousError(word, [str(entry.key) for entry in meant])
         raise self._nothing_named(word)
 
     def _nothing_named(self, word: str) -> ToolNotFoundError | ServerNotFoundError:
@@ -310,16 +291,7 @@ class View:
         )
 
     def _readings(self, word: str) -> list[tuple[ServerName, ToolName]]:
-        """The ways to read one word as server and tool; the longest server name first."""
-        spellings = dict.fromkeys((word, _HOST_PREFIX.sub("", word)))
-        names = sorted((s.name for s in self.settings.servers), key=len, reverse=True)
-        return [
-            (name, ToolName(spelling[len(name) + len(separator) :]))
-            for spelling in spellings
-            for name in names
-            for separator in _SEPARATORS
-            if spelling.casefold().startswith(name.casefold() + separator)
-        ]
+        return readings(word, [server.name for server in self.settings.servers])
 
     def _own_name(self, server: ServerName, tool: str) -> ToolName:
         """A tool's name without its server's, which callers often repeat."""
@@ -331,50 +303,29 @@ class View:
     def _outages(self, only: ServerName | None) -> list[Notice]:
         """The servers in question that cannot be spoken for."""
         asked = [s for s in self.settings.servers if only in (None, s.name)]
-        notices = (self._outage(server) for server in sorted(asked, key=lambda s: s.name))
-        return [notice for notice in notices if notice]
+        found = (self._outage(server) for server in sorted(asked, key=lambda s: s.name))
+        return [notice for notice in found if notice]
 
     def _outage(self, server: ServerSettings) -> Notice | None:
         status, reason, hint = self._standing(server)
-        name = server.name
-        if status in (ServerStatus.PENDING, ServerStatus.STARTING) and not self.is_known(name):
-            message = f"{name}: its tools are not known yet; ask again in a few seconds"
-            return Notice(NoticeKind.LOADING, message, name)
-        if status not in (
-            ServerStatus.FAILING,
-            ServerStatus.NEEDS_CONFIG,
-            ServerStatus.NEEDS_AUTH,
-        ):
-            return None
-        known = "; its last known tools are used" if self._part(name).is_stale else ""
-        advice = f" ({hint})" if hint else ""
-        return Notice(
-            NoticeKind.UNAVAILABLE, f"{name}: {status.value}: {reason}{known}{advice}", name
-        )
+        if status in _UNASKED:
+            return None if self.is_known(server.name) else notices.loading(server.name)
+        if status in _UNREACHABLE:
+            is_stale = self._part(server.name).is_stale
+            return notices.unavailable(server.name, status, reason, hint, is_stale=is_stale)
+        return None
 
-    def _reasons_for_nothing(
+    def _reason_for_nothing(
         self, only: ServerName | None, tags: set[str], hidden: Sequence[Hit]
-    ) -> list[Notice]:
+    ) -> Notice:
         if not self.settings.servers:
-            return [Notice(NoticeKind.EMPTY, "no server is configured; `discovery init` helps")]
+            return notices.no_server()
         if hidden:
-            return [_hidden_notice([hit.entry for hit in hidden], self)]
-        asked = [e for e in self.catalog if only in (None, e.tool.server)]
+            return notices.hidden(self.reason(hit.entry) for hit in hidden)
+        asked = (entry for entry in self.catalog if only in (None, entry.tool.server))
         if not any(map(is_visible, asked)):
-            place = f"server {only!r} has" if only else "there is"
-            return [Notice(NoticeKind.EMPTY, f"{place} no enabled tool")]
-        filters = f" among the tools tagged {', '.join(sorted(tags))}" if tags else ""
-        message = f"no tool matches{filters}; try other words, or list_tools of a likely server"
-        return [Notice(NoticeKind.NO_MATCH, message)]
-
-
-def _hidden_notice(entries: Sequence[Entry], view: View) -> Notice:
-    """How many are hidden and by what; never their names."""
-    by_reason = Counter(view.reason(entry) for entry in entries)
-    why = "; ".join(f"{count} by {reason}" for reason, count in by_reason.most_common(3))
-    count = len(entries)
-    noun = "tool that matches is" if count == 1 else "tools that match are"
-    return Notice(NoticeKind.HIDDEN, f"{count} {noun} disabled: {why}")
+            return notices.no_enabled_tool(only)
+        return notices.no_match(tags)
 
 
 def _first_line(text: str) -> str:

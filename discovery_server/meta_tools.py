@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 import anyio
 
 from discovery_engine.errors import DiscoveryError, ServerDisabledError, ToolNotFoundError
+from discovery_engine.notices import Notice, NoticeKind
 from discovery_engine.tools import JSONObject
-from discovery_engine.view import Notice, NoticeKind, ServerStatus
+from discovery_engine.view import ServerStatus
 from discovery_server.meta_arguments import MetaArguments
 from discovery_server.rendering import (
     details_result,
@@ -45,6 +46,17 @@ class Caller:
     client: str | None = None
     """Tells apart clients that are served at the same time; None if there is but one."""
     on_progress: OnProgress | None = None
+
+
+class InputRequiredError(DiscoveryError):
+    """A tool wants to ask something in the middle of a call; nobody here can be asked."""
+
+    code = "TOOL_NEEDS_INPUT"
+
+    def __init__(self, tool: str) -> None:
+        self.tool = tool
+        hint = "give all it may need as arguments, or use another tool"
+        super().__init__(f"{tool!r} wants input during the call, which is not passed on", hint=hint)
 
 
 Answer = Callable[["Engine", MetaArguments, Caller], Awaitable[JSONObject]]
@@ -123,9 +135,12 @@ async def _execute_tool(engine: Engine, arguments: MetaArguments, caller: Caller
     server, tool = arguments.optional_text("server"), arguments.text("tool")
     given = arguments.mapping("arguments")
     await _first_paint(engine, server)
-    return await engine.execute(
+    result = await engine.execute(
         server, tool, given, on_progress=caller.on_progress, client=caller.client
     )
+    if result.get("resultType") == "input_required":
+        raise InputRequiredError(tool)
+    return result
 
 
 async def _first_paint(engine: Engine, server: str | None) -> None:

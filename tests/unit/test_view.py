@@ -20,10 +20,11 @@ from discovery_engine.errors import (
     ToolDisabledError,
     ToolNotFoundError,
 )
+from discovery_engine.notices import NoticeKind
 from discovery_engine.rules.rule import Rule, Verdict
 from discovery_engine.search.searcher import build_searcher
 from discovery_engine.tools import ServerName, ToolKey, ToolName
-from discovery_engine.view import NoticeKind, ServerStatus, View, is_visible
+from discovery_engine.view import ServerStatus, View, is_visible
 from tests.factories import make_catalog, make_entry, make_part, make_server, make_settings
 
 GITHUB = make_part(

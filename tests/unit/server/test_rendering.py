@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discovery_engine.errors import FailureKind, ServerNotFoundError, UnavailableError
+from discovery_engine.notices import Notice, NoticeKind
 from discovery_engine.tools import JSONObject
-from discovery_engine.view import Notice, NoticeKind, SearchAnswer, ServerStatus, ToolList
+from discovery_engine.view import SearchAnswer, ServerStatus, ToolList
 from discovery_server import rendering
 from tests.factories import make_entry, make_part
 from tests.unit.server.fakes import CLOCK, ISSUES, make_view, object_schema

@@ -1,0 +1,72 @@
+"""What an answer cannot speak for, and what to do about it.
+
+An agent that gets an empty list in place of an outage invents a result; so every answer names
+the servers that were not heard, and an empty one says why it is empty.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from discovery_engine.tools import ServerName
+
+_REASONS = 3  # named for hidden tools; the rest would add words and no advice
+
+
+class NoticeKind(StrEnum):
+    UNAVAILABLE = "unavailable"
+    """A server cannot be asked; its tools are missing, or are the last known ones."""
+    LOADING = "loading"
+    """A server's tools are not known yet."""
+    HIDDEN = "hidden"
+    """Tools that match are disabled."""
+    NO_MATCH = "no_match"
+    EMPTY = "empty"
+    """There is nothing to answer from: no server, or none with an enabled tool."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    kind: NoticeKind
+    message: str
+    server: ServerName | None = None
+
+
+def loading(server: ServerName) -> Notice:
+    message = f"{server}: its tools are not known yet; ask again in a few seconds"
+    return Notice(NoticeKind.LOADING, message, server)
+
+
+def unavailable(
+    server: ServerName, status: str, reason: str, hint: str, *, is_stale: bool
+) -> Notice:
+    known = "; its last known tools are used" if is_stale else ""
+    advice = f" ({hint})" if hint else ""
+    return Notice(NoticeKind.UNAVAILABLE, f"{server}: {status}: {reason}{known}{advice}", server)
+
+
+def hidden(reasons: Iterable[str]) -> Notice:
+    """One reason for each tool that is disabled: how many, and by what; never their names."""
+    counts = Counter(reasons)
+    why = "; ".join(f"{count} by {reason}" for reason, count in counts.most_common(_REASONS))
+    noun = "tool that matches is" if counts.total() == 1 else "tools that match are"
+    return Notice(NoticeKind.HIDDEN, f"{counts.total()} {noun} disabled: {why}")
+
+
+def no_server() -> Notice:
+    return Notice(NoticeKind.EMPTY, "no server is configured; `discovery init` helps")
+
+
+def no_enabled_tool(server: ServerName | None) -> Notice:
+    place = f"server {server!r} has" if server else "there is"
+    return Notice(NoticeKind.EMPTY, f"{place} no enabled tool")
+
+
+def no_match(tags: Iterable[str]) -> Notice:
+    names = ", ".join(sorted(tags))
+    among = f" among the tools tagged {names}" if names else ""
+    message = f"no tool matches{among}; try other words, or list_tools of a likely server"
+    return Notice(NoticeKind.NO_MATCH, message)
