@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 from discovery_engine.catalog import Entry
 from discovery_engine.errors import DiscoveryError, NotFoundError
+from discovery_engine.notices import Notice, NoticeKind
 from discovery_engine.tools import JSONObject, Parameter, Tool
 from discovery_engine.view import (
-    Notice,
-    NoticeKind,
     SearchAnswer,
     ServerStatus,
     ServerSummary,
