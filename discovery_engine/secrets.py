@@ -124,6 +124,8 @@ def _reference(inner: str | None) -> Reference:
         raise MalformedReferenceError("'${' has no closing '}'; write '$${' for the characters")
     if "${" in inner:
         raise MalformedReferenceError("a reference cannot stand inside another")
+    if inner.startswith("env:"):
+        raise MalformedReferenceError("'${env:NAME}' is written '${NAME}' here")
     if inner.startswith("file:") and inner != "file:":
         return Reference("file", inner.removeprefix("file:"))
     if variable := _VARIABLE.fullmatch(inner):

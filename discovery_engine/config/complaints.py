@@ -5,7 +5,7 @@ Only words of our own and values of fields that cannot hold a secret appear in a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
@@ -21,7 +21,6 @@ _WANTED = {
     "float_type": "a number",
     "int_type": "a whole number",
     "int_from_float": "a whole number",
-    "finite_number": "a number",
     "list_type": "a list",
     "dict_type": "a mapping of names to values",
     "model_type": "a mapping of names to values",
@@ -31,14 +30,24 @@ _BOUNDS = {
     "greater_than": "must be greater than {gt:g}",
     "greater_than_equal": "must be at least {ge:g}",
     "less_than_equal": "must be at most {le:g}",
+    "finite_number": "must be finite",
 }
 _KEY = "[key]"  # the last step of pydantic's way to a mapping's key
 
 
-def faults_of(error: ValidationError, node: Node, path: Path = ()) -> list[Fault]:
-    """Every error as a fault; `node` is what was validated, and stands at `path`."""
+def faults_of(
+    error: ValidationError, node: Node, path: Path = (), *, told: Iterable[Fault] = ()
+) -> list[Fault]:
+    """Every error as a fault; `node` is what was validated, and stands at `path`.
+
+    What only follows from the faults already `told` is left out: that a rule does nothing, say,
+    when its one key was misspelt.
+    """
     details = error.errors(include_url=False, include_input=False)
-    return [_fault(detail, node, path) for detail in details[:FAULT_LIMIT]]
+    followed = {fault.path[:-1] for fault in told}
+    followed |= {fault.path for fault in told if not fault.dropped}
+    faults = (_fault(detail, node, path) for detail in details[:FAULT_LIMIT])
+    return [fault for fault in faults if fault.path not in followed]
 
 
 def _fault(detail: ErrorDetails, node: Node, path: Path) -> Fault:
@@ -99,8 +108,8 @@ def _no_choice(expected: str, node: Node) -> tuple[str, str]:
 
 def _of_another_type(wanted: str, node: Node) -> tuple[str, str]:
     if node.is_null:
-        hint = 'write "" for empty text, or remove the key' if wanted == "text" else ""
-        return f"has no value; it must be {wanted}", hint or "remove the key for the default"
+        empty = ' ("" is empty text)' if wanted == "text" else ""
+        return f"has no value; it must be {wanted}", f"write one{empty}, or remove the key"
     return f"must be {wanted}, not {_kind(node)}", _hint(wanted, node)
 
 
@@ -120,13 +129,12 @@ def _kind(node: Node) -> str:
 
 
 def _hint(wanted: str, node: Node) -> str:
-    if not isinstance(node.value, str):
-        return ""
     if wanted == "a list":
         return "begin each item with '- ', or put the items in [ ]"
     if wanted.startswith("a mapping"):
-        return "write 'name: value' lines below it"
-    return _hint_for_scalar(wanted, node.value)
+        bare = ", without '- '" if isinstance(node.value, list) else ""
+        return f"write 'name: value' lines below it{bare}"
+    return _hint_for_scalar(wanted, node.value) if isinstance(node.value, str) else ""
 
 
 def _hint_for_scalar(wanted: str, text: str) -> str:
@@ -134,4 +142,6 @@ def _hint_for_scalar(wanted: str, text: str) -> str:
         return "remove the quotes"
     if wanted == "true or false" and text.lower() in ("yes", "on", "y", "no", "off", "n"):
         return f"write {str(text.lower() in ('yes', 'on', 'y')).lower()}"
+    if wanted.endswith("number") and text[:1].isdigit() and isinstance(Plain(text).meaning, str):
+        return "write one number, without a unit, colons or leading zeros"
     return ""

@@ -195,15 +195,16 @@ class _Reader:
         if len(self._open) == _DEPTH_LIMIT:
             self._fail(event, f"is nested more than {_DEPTH_LIMIT} levels deep")
         node = Node(value, _position(event.start_mark), _position(event.end_mark))
-        self._steps += self._path()[len(self._steps) :]
+        way = self._path()
         self._attach(node)
+        self._steps = list(way)
         self._open.append(node)
         self._keys.append(None)
 
     def _close_collection(self, event: yaml.CollectionEndEvent) -> None:
         self._keys.pop()
         self._open.pop().end = _position(event.end_mark)
-        del self._steps[-1:]
+        self._steps = self._steps[:-1]
 
     @property
     def _wants_key(self) -> bool:

@@ -7,7 +7,6 @@ loses a name gets another; a second way to an endpoint that is known already is 
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import count
@@ -21,7 +20,6 @@ from discovery_engine.tools import ServerName
 
 _Endpoint: TypeAlias = tuple[str, ...]
 
-_UNUSABLE = re.compile(r"[^A-Za-z0-9._@-]+")
 _ORIGIN_OF_URL = re.compile(r"[a-z]+://[^/?#]*", re.IGNORECASE)
 
 
@@ -79,11 +77,11 @@ class _Known:
         names: dict[ServerName, ServerName] = {}
         warnings = []
         for server in imported.servers:
-            name = _free_name(_usable(server.name), server.source, taken)
+            name = _free_name(server.name, server.source, taken)
             taken.add(name.casefold())
             if name != server.name:
                 names[server.name] = ServerName(name)
-                warnings.append(_warning(server, f"is called {name!r} here"))
+                warnings.append(_warning(server, f"is called {name!r} here, for its name is taken"))
         return imported.renamed(names), warnings
 
     def _endpoint(self, server: ServerSettings) -> _Endpoint:
@@ -106,11 +104,6 @@ class _Known:
             part if isinstance(part, str) else environ.get(part.name) or part.default or str(part)
             for part in parts
         )
-
-
-def _usable(name: str) -> str:
-    plain = _UNUSABLE.sub("-", unicodedata.normalize("NFKC", name))
-    return re.sub(r"_{2,}", "_", plain).lstrip("._@-").rstrip("-") or "server"
 
 
 def _free_name(name: str, source: str, taken: set[str]) -> str:

@@ -28,6 +28,7 @@ from discovery_engine.tools import ServerName
 
 _SECTION = "discovery"
 _SERVERS = "servers"
+_LONGEST_PATH = 10  # steps; no key is deeper
 _ENTRY_DEPTH = 2  # steps that lead to an entry: `servers`, and its name
 
 
@@ -63,8 +64,8 @@ class _Parsing:
 
     def settings(self) -> Settings:
         found = Settings(path=self._file)
-        root = self._unwrapped(self._document.root)
-        if root is not None and not self._document.is_broken:
+        root = None if self._document.is_broken else self._unwrapped(self._document.root)
+        if root is not None:
             self._faults += spell(root, Configuration)
             members = dict(root.value) if isinstance(root.value, dict) else {}
             self._take_entries(members.pop(_SERVERS, None))
@@ -91,7 +92,7 @@ class _Parsing:
 
     def _problem(self, fault: Fault, excerpts: Excerpts) -> Problem:
         origin = Origin(self._file, fault.at.line, fault.at.column)
-        path = ".".join(map(str, fault.path))
+        path = ".".join(map(str, fault.path[:_LONGEST_PATH]))
         return Problem(origin, path, fault.message, fault.hint, excerpts.at(fault.at))
 
     def _unwrapped(self, root: Node | None) -> Node | None:
@@ -138,7 +139,7 @@ class _Parsing:
         if first := self._named.get(name.value):
             line = first.node.start.line
             message = f"a second server {first.name!r}; the first is on line {line}"
-            self._faults.append(Fault((*path, "name"), name.start, message, "rename one of them"))
+            self._faults.append(Fault(path, name.start, message, "rename one of them"))
         self._take_entry(_Entry(str(name.value), path, node, NamedServerEntry))
 
     def _take_entry(self, entry: _Entry) -> None:
@@ -158,7 +159,7 @@ class _Parsing:
         try:
             return entry.model.model_validate(entry.node.plain())
         except ValidationError as error:
-            entry.faults += faults_of(error, entry.node, entry.path)
+            entry.faults += faults_of(error, entry.node, entry.path, told=entry.faults)
             return None
 
     def _server(
@@ -176,7 +177,7 @@ class _Parsing:
         try:
             written = Configuration.model_validate(root.plain())
         except ValidationError as error:
-            self._faults += faults_of(error, root)
+            self._faults += faults_of(error, root, told=self._faults)
             return found
         return replace(
             found,

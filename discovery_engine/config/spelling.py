@@ -18,6 +18,9 @@ from discovery_engine.nearest import nearest
 
 _HINTS = {
     "disabled": "write 'enabled: false'",
+    "mcpServers": "did you mean 'servers'?",
+    "mcp_servers": "did you mean 'servers'?",
+    "<<": "mappings are not merged; write the keys out",
     "timeout": "write 'timeouts' with connect, list or call below it",
 }
 

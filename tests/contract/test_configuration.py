@@ -1,0 +1,373 @@
+"""Every kind of configuration, good and bad, in the files beside this one.
+
+A bad file says in its first lines what must be found in it:
+
+    # refused 6:5 | toolRules.0.tgas | unknown key 'tgas' | did you mean 'tags'?
+
+`refused` makes the whole file unusable, `warns` disables one server.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import jsonschema_rs
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from discovery_engine.config.inputs import is_current
+from discovery_engine.config.loader import load_settings
+from discovery_engine.config.location import find_config
+from discovery_engine.config.parsing import parse_settings
+from discovery_engine.config.schema import MODELINE, json_schema
+from discovery_engine.config.settings import Settings
+from discovery_engine.config.shown import dump
+from discovery_engine.errors import ConfigurationError, Origin, Problem
+
+HERE = Path(__file__).parent / "configurations"
+GOOD = sorted((HERE / "good").iterdir())
+BAD = sorted((HERE / "bad").iterdir())
+EXPECTATION = re.compile(r"# (refused|warns) (\d+):(\d+) \| (.*?) \| (.*?) \|(.*)")
+
+
+@dataclass(frozen=True)
+class Expected:
+    is_refused: bool
+    line: int
+    column: int
+    path: str
+    message: str
+    hint: str
+
+
+def expectations(text: str) -> Iterator[Expected]:
+    for line in text.splitlines():
+        if match := EXPECTATION.fullmatch(line):
+            kind, row, column, path, message, hint = match.groups()
+            yield Expected(kind == "refused", int(row), int(column), path, message, hint.strip())
+
+
+def problems_of(path: Path) -> tuple[bool, tuple[Problem, ...]]:
+    try:
+        return False, load_settings(path).warnings
+    except ConfigurationError as error:
+        return True, error.problems
+
+
+def ending(content: bytes) -> Settings | tuple[Problem, ...]:
+    try:
+        return parse_settings(content, file="discovery.yaml")
+    except ConfigurationError as error:
+        return error.problems
+
+
+def without_places(settings: Settings) -> Settings:
+    nowhere = Origin("")
+    return replace(
+        settings,
+        path=None,
+        inputs=(),
+        servers=tuple(replace(server, origin=nowhere) for server in settings.servers),
+        server_rules=tuple(replace(rule, origin=nowhere) for rule in settings.server_rules),
+        tool_rules=tuple(replace(rule, origin=nowhere) for rule in settings.tool_rules),
+    )
+
+
+@pytest.mark.requirement("CFG-10", "CFG-11", "CFG-12", "CFG-13")
+@pytest.mark.parametrize("path", BAD, ids=lambda path: path.stem)
+def test_a_bad_file_gets_each_problem_with_its_place_and_hint(path: Path) -> None:
+    expected = list(expectations(path.read_text("utf-8")))
+
+    is_refused, problems = problems_of(path)
+
+    found = [
+        Expected(is_refused, p.origin.line, p.origin.column, p.path, p.message, p.hint)
+        for p in problems
+    ]
+    assert found == expected
+    assert expected != []
+    assert {problem.origin.file for problem in problems} == {str(path)}
+
+
+def test_there_are_thirty_kinds_of_bad_files_and_more() -> None:
+    assert len(BAD) > 30
+
+
+@pytest.mark.requirement("CFG-10")
+@pytest.mark.parametrize("path", BAD, ids=lambda path: path.stem)
+def test_every_problem_shows_its_line_with_a_caret_below_and_no_secret(path: Path) -> None:
+    _, problems = problems_of(path)
+
+    for problem in problems:
+        line, caret = problem.excerpt.splitlines()
+        assert caret.strip() == "^"
+        assert len(caret) <= len(line) + 1
+        assert "hunter2" not in f"{problem}{problem.excerpt}"
+
+
+def test_a_problem_is_told_with_its_place_its_path_and_its_hint(tmp_path: Path) -> None:
+    file = tmp_path / "discovery.yaml"
+    file.write_text("toolRules:\n  - pattern: 'a*'\n    tgas: [b]\n    enabled: true\n")
+
+    with pytest.raises(ConfigurationError) as caught:
+        load_settings(file)
+
+    [problem] = caught.value.problems
+    assert str(problem) == (
+        f"{file}:3:5: toolRules.0.tgas: unknown key 'tgas' (did you mean 'tags'?)"
+    )
+    assert problem.excerpt == "    tgas: [••••]\n    ^"
+
+
+@pytest.mark.requirement("CFG-12")
+def test_beside_a_broken_server_the_others_are_used(tmp_path: Path) -> None:
+    file = tmp_path / "discovery.yaml"
+    file.write_text("servers:\n  good: {command: uvx}\n  bad: {comand: uvx}\n")
+
+    good, bad = load_settings(file).servers
+
+    assert good.problem is None
+    assert bad.transport is None
+    assert bad.problem is not None
+    assert bad.problem.path == "servers.bad.comand"
+
+
+@pytest.mark.requirement("CFG-3")
+@pytest.mark.parametrize(
+    "path", [p for p in GOOD if p.name.startswith("everything")], ids=lambda path: path.name
+)
+def test_every_form_loads_the_same(path: Path) -> None:
+    everything = load_settings(HERE / "good" / "everything.yaml")
+
+    settings = load_settings(path)
+
+    assert without_places(settings) == without_places(everything)
+    assert settings.warnings == ()
+    assert [server.name for server in settings.servers] == ["github", "docs"]
+
+
+@pytest.mark.requirement("CFG-3")
+def test_rules_and_servers_know_their_lines() -> None:
+    path = HERE / "good" / "everything.yaml"
+
+    settings = load_settings(path)
+
+    assert [server.origin.line for server in settings.servers] == [5, 17]
+    assert [rule.origin for rule in settings.tool_rules] == [
+        Origin(str(path), 28, 5),
+        Origin(str(path), 32, 5),
+        Origin(str(path), 34, 5),
+    ]
+
+
+@pytest.mark.requirement("CFG-4")
+def test_text_without_quotes_stays_what_was_written() -> None:
+    from_yaml = load_settings(HERE / "good" / "texts.yaml")
+    from_json = load_settings(HERE / "good" / "texts.json")
+
+    assert without_places(from_yaml) == without_places(from_json)
+    assert from_yaml.servers[0].name == "no"
+
+
+@pytest.mark.requirement("CFG-2")
+@pytest.mark.parametrize(
+    "path", [p for p in GOOD if p.name.startswith("nothing")], ids=lambda path: path.name
+)
+def test_nothing_means_the_defaults(path: Path) -> None:
+    assert without_places(load_settings(path)) == Settings()
+
+
+@pytest.mark.requirement("CFG-5")
+@pytest.mark.parametrize(
+    "path", [p for p in GOOD if "snake" not in p.stem], ids=lambda path: path.name
+)
+def test_the_schema_accepts_every_good_file_in_canonical_form(path: Path) -> None:
+    settings = load_settings(path)
+
+    jsonschema_rs.validate(json_schema(), dump(settings))
+    jsonschema_rs.validate(json_schema(), {"discovery": dump(settings)})
+
+
+@pytest.mark.requirement("CFG-5")
+def test_the_schema_refuses_what_is_misspelt() -> None:
+    for document in ({"toolRule": []}, {"servers": {"a": {"comand": "x"}}}, {"enabled": "yes"}):
+        assert not jsonschema_rs.is_valid(json_schema(), document)
+
+
+@pytest.mark.requirement("CFG-5")
+def test_every_key_has_a_description_and_an_example() -> None:
+    definitions = json_schema()["$defs"]
+
+    for name, definition in definitions.items():
+        for key, field in definition["properties"].items():
+            described = "description" in field or "$ref" in field
+            assert described, f"{name}.{key}"
+            assert field["examples"], f"{name}.{key}"
+
+
+def test_the_modeline_names_the_schema_for_editors() -> None:
+    assert MODELINE == "# yaml-language-server: $schema=discovery.schema.json"
+
+
+@pytest.mark.requirement("CFG-1")
+def test_the_first_place_that_has_a_file_is_used(tmp_path: Path) -> None:
+    here, home = tmp_path / "here", tmp_path / "home"
+    places = [
+        home / ".config" / "discovery" / "discovery.yaml",
+        here / "discovery.yaml",
+        here / ".discovery" / "discovery.yaml",
+        tmp_path / "variable.yaml",
+        tmp_path / "given.yaml",
+    ]
+    environ = {"DISCOVERY_CONFIG": str(places[3])}
+
+    assert find_config(environ={}, cwd=here, home=home) is None
+    for place in places[:3]:
+        place.parent.mkdir(parents=True)
+        place.touch()
+        assert find_config(environ={}, cwd=here, home=home) == str(place)
+    assert find_config(environ=environ, cwd=here, home=home) == str(places[3])
+    assert find_config(places[4], environ=environ, cwd=here, home=home) == str(places[4])
+
+
+@pytest.mark.requirement("CFG-1")
+@pytest.mark.parametrize(
+    ("path", "environ", "who"),
+    [
+        pytest.param("gone.yaml", {}, "it was given", id="given"),
+        pytest.param(None, {"DISCOVERY_CONFIG": "gone.yaml"}, "$DISCOVERY_CONFIG", id="variable"),
+    ],
+)
+def test_a_file_that_is_named_must_be_there(
+    tmp_path: Path, path: str | None, environ: dict[str, str], who: str
+) -> None:
+    (tmp_path / "discovery.yaml").touch()
+
+    with pytest.raises(ConfigurationError) as caught:
+        load_settings(path, environ=environ, cwd=tmp_path, home=tmp_path)
+
+    [problem] = caught.value.problems
+    assert problem.message == "there is no such file"
+    assert problem.origin.file == str(tmp_path / "gone.yaml")
+    assert who in problem.hint
+
+
+@pytest.mark.requirement("CFG-2")
+def test_no_file_at_all_means_the_defaults(tmp_path: Path) -> None:
+    settings = load_settings(environ={}, cwd=tmp_path, home=tmp_path)
+
+    assert replace(settings, inputs=()) == Settings()
+
+
+@pytest.mark.requirement("CFG-40")
+def test_a_change_of_any_input_is_noticed(tmp_path: Path) -> None:
+    file = tmp_path / "discovery.yaml"
+    client = tmp_path / "servers.json"
+    client.write_text('{"mcpServers": {"time": {"command": "uvx"}}}')
+    file.write_text("sources: [{type: custom, path: servers.json}]")
+    inputs = load_settings(environ={}, cwd=tmp_path, home=tmp_path).inputs
+    assert is_current(inputs)
+
+    client.write_text("{}")
+    assert not is_current(inputs)
+
+
+@pytest.mark.requirement("CFG-40")
+def test_a_file_that_appears_in_an_earlier_place_is_noticed(tmp_path: Path) -> None:
+    (tmp_path / "discovery.yaml").touch()
+    inputs = load_settings(environ={}, cwd=tmp_path, home=tmp_path).inputs
+    assert is_current(inputs)
+
+    (tmp_path / ".discovery").mkdir()
+    (tmp_path / ".discovery" / "discovery.yaml").touch()
+
+    assert not is_current(inputs)
+
+
+@pytest.mark.requirement("CFG-41")
+def test_noticing_that_nothing_changed_loads_no_parser() -> None:
+    program = (
+        "import sys\n"
+        "import discovery_engine.config.settings, discovery_engine.config.inputs\n"
+        "import discovery_engine.config.location\n"
+        "print([name for name in ('yaml', 'pydantic', 'json5', 'regex') if name in sys.modules])"
+    )
+
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+
+    assert said.stdout.decode().strip() == "[]"
+
+
+@pytest.mark.requirement("CFG-13")
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        pytest.param(b"#" * (1024 * 1024 + 1), "larger than 1,048,576 bytes", id="size"),
+        pytest.param(b"[" * 20_000, "nested more than 64 levels", id="depth"),
+        pytest.param(b"{a: " * 20_000, "nested more than 64 levels", id="depth of mappings"),
+        pytest.param(b"- a\n" * 200_000, "more than 100,000 values", id="number"),
+        pytest.param(b"- &a x\n" * 100_000, "anchors are not allowed", id="anchors"),
+        pytest.param(b"a: 1\n" * 100_000, "duplicate key 'a'", id="duplicates"),
+        pytest.param(
+            b"a: &a [x,x]\nb: &b [*a,*a]\nc: &c [*b,*b]\n", "aliases are not allowed", id="laughs"
+        ),
+    ],
+)
+def test_a_bomb_is_refused_with_few_words(content: bytes, message: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        parse_settings(content, file="discovery.yaml")
+
+    assert len(caught.value.problems) <= 100
+    assert message in " ".join(problem.message for problem in caught.value.problems)
+
+
+@pytest.mark.parametrize(
+    ("content", "place", "message"),
+    [
+        pytest.param(b"a: \xff", "1:4", "is not UTF-8 text", id="latin-1"),
+        pytest.param("enabled: true".encode("utf-16"), "1:1", "is UTF-16", id="utf-16"),
+        pytest.param(b"log:\n  file: a\0b\n", "2:10", "unprintable character", id="NUL"),
+        pytest.param(b'log: {file: "a\\0b"}', "1:13", "holds the character NUL", id="written NUL"),
+        pytest.param(b"\xef\xbb\xbfenabled: maybe", "1:10", "must be true or false", id="BOM"),
+    ],
+)
+@pytest.mark.requirement("CFG-10")
+def test_text_that_is_none_is_refused_at_its_place(
+    content: bytes, place: str, message: str
+) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        parse_settings(content, file="discovery.yaml")
+
+    [problem] = caught.value.problems
+    assert str(problem.origin) == f"discovery.yaml:{place}"
+    assert message in problem.message
+
+
+@pytest.mark.requirement("CFG-14")
+@given(content=st.binary(max_size=300) | st.text(max_size=300).map(lambda text: text.encode()))
+def test_whatever_the_bytes_are_loading_ends_in_one_way_or_the_other(content: bytes) -> None:
+    assert ending(content)
+
+
+KEYS = st.sampled_from(
+    ["servers", "toolRules", "pattern", "command", "env", "cache", "ttl", "discovery", "name"]
+)
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | KEYS
+DOCUMENTS = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=4)
+)
+
+
+@pytest.mark.requirement("CFG-14")
+@given(document=DOCUMENTS)
+def test_whatever_the_document_is_loading_ends_in_one_way_or_the_other(document: object) -> None:
+    for text in (yaml.safe_dump(document), json.dumps(document)):
+        assert ending(text.encode())
