@@ -48,6 +48,7 @@ async def serve_stdio(
     """
     with stdio.own_standard_streams() as (stdin, stdout):
         async with _open_gateway(config, environ, data_dir) as (engine, server):
+            logger.info("Serving MCP on stdio")
             answered = anyio.Event()
             serve = partial(stdio.serve, server, stdin, stdout, answered=answered)
             await _run(engine, serve, first=answered)

@@ -15,6 +15,7 @@ from discovery_engine.errors import NotFoundError
 from discovery_engine.view import ServerStatus, ServerSummary, is_visible
 from discovery_server.rendering import (
     ANSWER,
+    counted,
     details_result,
     fit,
     notice_fields,
@@ -81,6 +82,7 @@ An error begins with its code; the line below says what to do.
 | SERVER_NEEDS_CONFIG, SERVER_NEEDS_AUTH | a value or a login is missing | tell the user |
 | TOOL_EXECUTION_TIMEOUT | it did not answer in time | check the effect, then decide |
 | TOOL_OUTCOME_UNKNOWN | the server went away meanwhile | check the effect before calling again |
+| TOOL_NEEDS_INPUT | it wants to ask something meanwhile | give all it may need, or another tool |
 | TOOL_EXECUTION_ERROR | the server answered with an error | read its message |
 
 A result that is marked as an error and has no such code is the tool's own.
@@ -168,8 +170,9 @@ def _instructions(view: View, servers: Sequence[ServerSummary]) -> Iterator[str]
         yield "This gateway leads to MCP servers, but none is configured yet."
         return
     count = sum(server.enabled_count for server in servers)
+    tools = counted(count, "tool") if count else "the tools"
     opening = (
-        f"This gateway leads to {count or 'the'} tools of {len(servers)} MCP servers. "
+        f"This gateway leads to {tools} of {counted(len(servers), 'MCP server')}. "
         "Whenever a task might need one of them, call search_tools with what you want to do; "
         "then execute_tool with `server:tool` and its arguments. "
         "get_tool_details explains a tool's arguments."

@@ -83,7 +83,7 @@ def tools_result(listed: ToolList, view: View) -> JSONObject:
     def mark(entry: Entry) -> str:
         return "" if is_visible(entry) else f" (disabled: {view.reason(entry)})"
 
-    count = f"{listed.server}: {_counted(len(listed.entries), 'tool')}"
+    count = f"{listed.server}: {counted(len(listed.entries), 'tool')}"
     text = _fitting(listed.entries, _LIST_TOKENS, lambda entry: entry.tool.name, mark)
     lines = [count, text, *_notice_lines(listed.notices)]
     tools = [
@@ -178,7 +178,7 @@ def _argument_names(tool: Tool, optional: int) -> str:
 
 def _server_line(server: ServerSummary) -> str:
     off = server.tool_count - server.enabled_count
-    count = _counted(server.enabled_count, "tool") + (f", {off} disabled" if off else "")
+    count = counted(server.enabled_count, "tool") + (f", {off} disabled" if off else "")
     told = f"{server.name} ({count})"
     if server.status not in _UNREMARKABLE:
         told += f" {server.status.value}" + (f": {server.reason}" if server.reason else "")
@@ -245,5 +245,5 @@ def _one_line(text: str) -> str:
     return "".join(char if char.isprintable() else " " for char in text)
 
 
-def _counted(count: int, noun: str) -> str:
+def counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -276,3 +276,14 @@ async def test_call_without_a_handshake_or_an_envelope_is_refused(era: str) -> N
 
     assert refused["error"]["code"] == -32602
     assert engine.calls == []
+
+
+@pytest.mark.requirement("MET-25")
+@ERAS
+async def test_tool_that_wants_input_meanwhile_is_an_error(era: str) -> None:
+    wants = {"resultType": "input_required", "inputRequests": {"a": {"method": "roots/list"}}}
+
+    result = await executed(wants, era)
+
+    assert result["isError"]
+    assert result["_meta"]["discovery/error"]["code"] == "TOOL_NEEDS_INPUT"

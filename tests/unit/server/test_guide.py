@@ -36,7 +36,7 @@ def test_instructions_never_name_what_a_rule_hides() -> None:
 def test_instructions_before_anything_is_known_name_the_servers() -> None:
     text = guide.instructions(make_view(servers=[make_server("github", description="Issues")]))
 
-    assert "leads to the tools of 1 MCP servers" in text
+    assert "leads to the tools of 1 MCP server." in text
     assert "- github: Issues" in text
 
 

@@ -1,0 +1,111 @@
+"""`discovery serve` as a program, with a configuration made for one test."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp import Client, StdioServerParameters, stdio_client
+
+from discovery_engine.tools import JSONObject
+
+ROOT = Path(__file__).resolve().parents[2]
+FAULT_SERVER = ROOT / "tests" / "servers" / "fault_server.py"
+REAL_SERVERS = ROOT / ".tools" / "servers"
+
+
+def fault_entry(mode: str = "ok", **entry: Any) -> JSONObject:
+    arguments = ["-I", "-S", str(FAULT_SERVER), mode]
+    return {"command": sys.executable, "args": arguments, **entry}
+
+
+def time_entry() -> JSONObject:
+    """The official time server, which `make servers` brings."""
+    program = REAL_SERVERS / "time" / "bin" / "mcp-server-time"
+    if not program.exists():
+        pytest.skip("mcp-server-time is not there; `make servers` brings it")
+    return {"command": str(program), "args": ["--local-timezone", "Etc/UTC"]}
+
+
+@dataclass(frozen=True)
+class Home:
+    """A folder with a configuration and what is remembered."""
+
+    folder: Path
+
+    @property
+    def config(self) -> Path:
+        return self.folder / "discovery.yaml"
+
+    @property
+    def environ(self) -> dict[str, str]:
+        own = {
+            "DISCOVERY_CONFIG": str(self.config),
+            "DISCOVERY_DATA_DIR": str(self.folder / "data"),
+        }
+        return {**os.environ, **own}
+
+    def write(self, servers: Mapping[str, JSONObject], **sections: Any) -> None:
+        """JSON is YAML, too."""
+        text = json.dumps({"servers": servers, **sections})
+        self.config.write_text(text, encoding="utf-8")
+
+    def command(self, *options: str) -> list[str]:
+        return [sys.executable, "-m", "discovery_cli", "serve", *options]
+
+    @asynccontextmanager
+    async def client(self, mode: str = "auto") -> AsyncIterator[Client]:
+        """The SDK's client on stdio."""
+        command, *args = self.command()
+        program = StdioServerParameters(
+            command=command, args=args, env=self.environ, cwd=self.folder
+        )
+        with (self.folder / "stderr.log").open("a", encoding="utf-8") as errors:
+            with anyio.fail_after(60):
+                transport = stdio_client(program, errlog=errors)
+                async with Client(transport, mode=mode, read_timeout_seconds=40) as client:
+                    yield client
+
+    @contextmanager
+    def process(self, *options: str) -> Iterator[subprocess.Popen[bytes]]:
+        """The bare program, for what no client shows; killed at the end if need be."""
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        with subprocess.Popen(
+            self.command(*options), env=self.environ, cwd=self.folder, **pipes
+        ) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
+
+    @contextmanager
+    def http(self) -> Iterator[str]:
+        """The address of `discovery serve --http`; ended with SIGTERM, which must succeed."""
+        with self.process("--http", "127.0.0.1:0") as process:
+            yield listening_at(process)
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(20) == 0
+
+
+def listening_at(process: subprocess.Popen[bytes]) -> str:
+    assert process.stderr is not None
+    for line in process.stderr:
+        word, _, address = line.decode().strip().partition("serving MCP at ")
+        if address and not word:
+            return address
+    raise AssertionError(f"it ended with {process.wait()}")
+
+
+async def text_of(client: Client, name: str, /, **arguments: Any) -> str:
+    result = await client.call_tool(name, arguments)
+    return "\n".join(block.text for block in result.content)

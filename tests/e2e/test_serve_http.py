@@ -1,0 +1,94 @@
+"""`discovery serve --http`, before the SDK's client and before requests that no client sends."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+
+import anyio
+import httpx2
+import pytest
+from mcp import Client
+
+from tests.e2e.serving import Home, fault_entry, text_of
+
+pytestmark = [pytest.mark.anyio, pytest.mark.e2e]
+
+ERAS = pytest.mark.parametrize("mode", ["legacy", "auto"])
+
+
+@ERAS
+@pytest.mark.requirement("SRV-1", "SRV-3")
+async def test_agents_list_search_and_execute_side_by_side(home: Home, mode: str) -> None:
+    home.write({"good": fault_entry()})
+    heard: list[str] = []
+
+    async def work(address: str, number: int) -> None:
+        async with Client(address, mode=mode, read_timeout_seconds=30) as client:
+            assert len((await client.list_tools()).tools) == 5
+            await text_of(client, "search_tools", query="echo")
+            arguments = {"text": str(number)}
+            text = await text_of(client, "execute_tool", tool="good:echo", arguments=arguments)
+            heard.append(json.loads(text)["text"])
+
+    with home.http() as address, anyio.fail_after(60):
+        async with anyio.create_task_group() as tasks:
+            for number in range(3):
+                tasks.start_soon(work, address, number)
+
+    assert sorted(heard) == ["0", "1", "2"]
+
+
+@ERAS
+@pytest.mark.requirement("MET-20")
+async def test_progress_reaches_the_client(home: Home, mode: str) -> None:
+    home.write({"slow": fault_entry("progress")})
+    told: list[float] = []
+    finished = anyio.Event()
+
+    async def on_progress(progress: float, total: float | None, _: str | None) -> None:
+        told.append(progress)
+        if progress == total:
+            finished.set()
+
+    with home.http() as address, anyio.fail_after(60):
+        async with Client(address, mode=mode, read_timeout_seconds=30) as client:
+            arguments = {"tool": "slow:echo"}
+            await client.call_tool("execute_tool", arguments, progress_callback=on_progress)
+            await finished.wait()
+
+    assert sorted(told) == [1, 2, 3]
+
+
+@pytest.mark.requirement("SRV-11", "SRV-12", "SRV-13")
+async def test_strangers_are_turned_away_before_anything_is_asked(home: Home) -> None:
+    home.write({})
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
+    kinds = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
+
+    with home.http() as address:
+        async with httpx2.AsyncClient() as client:
+            post = partial(client.post, address, content=body)
+            foreign_host = await post(headers={**kinds, "host": "evil.example"})
+            foreign_page = await post(headers={**kinds, "origin": "https://evil.example"})
+            simple_post = await post(headers={**kinds, "content-type": "text/plain"})
+            too_large = await client.post(address, content=b" " * (5 << 20), headers=kinds)
+            elsewhere = await client.get(address.replace("/mcp", "/%zz"))
+
+    assert foreign_host.status_code == 421
+    assert foreign_page.status_code == 403
+    assert simple_post.status_code == 400
+    assert too_large.status_code == 413
+    assert elsewhere.status_code == 404
+
+
+@pytest.mark.requirement("SRV-10")
+def test_other_machines_are_not_served(home: Home) -> None:
+    home.write({})
+
+    with home.process("--http", "0.0.0.0:0") as process:
+        _, errors = process.communicate(timeout=30)
+
+    assert process.returncode == 2
+    assert "can be reached from other machines" in errors.decode()
+    assert "Traceback" not in errors.decode()
