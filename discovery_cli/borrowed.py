@@ -19,7 +19,6 @@ from discovery_engine.tools import ServerName
 
 _SECRET = re.compile(r"token|secret|pass|pwd|key|credential|auth|cookie|session", re.IGNORECASE)
 _SCHEME = re.compile(r"(Bearer|Basic|Token)\s+", re.IGNORECASE)
-_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9.@-]+|_+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +47,10 @@ def borrow(server: ServerSettings) -> Borrowed | LeftOut:
     return LeftOut(server.name, problem)
 
 
-def usable_name(name: str, taken: Iterable[str], client: str) -> ServerName:
-    """A name like `name` that `discovery.yaml` accepts and that is not `taken` yet."""
-    plain = _NOT_IN_NAMES.sub("-", name).strip("-.@") or client
-    if plain.casefold() in {one.casefold() for one in taken}:
-        plain = f"{plain}@{client}"
-    return ServerName(plain)
+def free_name(name: str, taken: Iterable[str], client: str) -> ServerName:
+    """The name itself, or one with its client's if it is taken."""
+    is_taken = name.casefold() in {one.casefold() for one in taken}
+    return ServerName(f"{name}@{client}" if is_taken else name)
 
 
 def endpoint(server: ServerSettings) -> tuple[str, ...]:

@@ -6,7 +6,6 @@ One table says which error ends a run with which code; a traceback is only ever 
 from __future__ import annotations
 
 import sys
-import traceback
 from collections.abc import Iterator
 from enum import IntEnum
 
@@ -78,6 +77,8 @@ def tell(error: BaseException, *, as_json: bool, verbose: bool) -> None:
     """Write an error to stderr."""
     text = json_text({"error": _form(error)}) if as_json else "\n".join(_lines(error))
     if verbose and _is_unexpected(error):
+        import traceback
+
         text = "".join(traceback.format_exception(error)) + text
     sys.stderr.write(text + "\n")
 

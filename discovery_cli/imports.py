@@ -14,8 +14,8 @@ from discovery_cli.borrowed import (
     LeftOut,
     borrow,
     endpoint,
+    free_name,
     renamed_rules,
-    usable_name,
 )
 from discovery_cli.failures import problem_form
 from discovery_cli.output import Cell, Output
@@ -105,9 +105,9 @@ def _take_over(
         if isinstance(borrowed, LeftOut):
             plan.left_out.append(borrowed)
         elif same is not None:
-            plan.left_out.append(LeftOut(server.name, f"{same!r} is the same server"))
+            plan.left_out.append(LeftOut(server.name, f"it is there already, as {same!r}"))
         else:
-            name = usable_name(server.name, taken.values(), client)
+            name = free_name(server.name, taken.values(), client)
             taken[endpoint(server)] = names[server.name] = name
             renamed = replace(borrowed.server, name=name, source=client)
             plan.servers.append(replace(borrowed, server=renamed))

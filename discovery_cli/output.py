@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import sys
 import unicodedata
 from collections.abc import Mapping, Sequence
@@ -33,28 +32,29 @@ _STYLES: Mapping[Style, Mapping[str, object]] = {
 
 # A whole escape sequence goes, not only its first byte: string commands (OSC, DCS, APC, PM, SOS)
 # up to their end, then control sequences (CSI), then any other.
-_ESCAPES = re.compile(
+_ESCAPES = (
     r"(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c|$)"
     r"|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"
     r"|\x1b[ -/]*[0-~]?"
 )
 # Printable as Unicode counts it, and yet nothing is seen: joiners, fillers, variation selectors.
-_BLANKS = re.compile(
-    "[\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\ufe00-\ufe0f\U000e0100-\U000e01ef]"
-)
+_BLANKS = "[\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\ufe00-\ufe0f\U000e0100-\U000e01ef]"
 _ASCII = str.maketrans(
     {"…": "...", "\u2013": "-", "\u2014": "-", "\u2018": "'", "\u2019": "'", "•": "*"}
 )
 _SAMPLE = "✓✗…"
 _GAP = "  "
+_USUAL_WIDTH = 80
 _NARROWEST = 20  # columns that the last cell of a row keeps, however narrow the terminal
 
 
 def clean(text: str) -> str:
     """`text` without escape sequences, control and invisible characters; line ends stay."""
-    text = _BLANKS.sub("", _ESCAPES.sub("", text).replace("\r\n", "\n").replace("\t", "    "))
-    if text.isprintable():
+    if text.isascii() and text.isprintable():
         return text
+    # Compiled when first needed, so that a start that shows plain words does not pay for it.
+    text = re.sub(_ESCAPES, "", text).replace("\r\n", "\n").replace("\t", "    ")
+    text = re.sub(_BLANKS, "", text)
     return "".join(c for c in text if c == "\n" or c.isprintable() or _is_wide_space(c))
 
 
@@ -81,7 +81,7 @@ class Output:
     is_terminal: bool = False
     has_colour: bool = False
     has_unicode: bool = True
-    width: int = 80
+    width: int = _USUAL_WIDTH
 
     @classmethod
     def of_streams(cls, environ: Mapping[str, str] = os.environ, *, as_json: bool) -> Output:
@@ -91,7 +91,7 @@ class Output:
             is_terminal=is_terminal,
             has_colour=is_terminal and allows_escapes(environ),
             has_unicode=_can_write(_SAMPLE, sys.stdout),
-            width=shutil.get_terminal_size().columns,
+            width=_width(environ) if is_terminal else _USUAL_WIDTH,
         )
 
     def answer(self, form: JSONObject) -> None:
@@ -199,6 +199,16 @@ def ago(seconds: float) -> str:
         if seconds >= length:
             return f"{int(seconds // length)} {unit}"
     return f"{int(max(seconds, 0))} s"
+
+
+def _width(environ: Mapping[str, str]) -> int:
+    # Loading shutil for this costs more than all the rest of this module.
+    if (columns := environ.get("COLUMNS", "")).isdecimal() and int(columns):
+        return int(columns)
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns or _USUAL_WIDTH
+    except (OSError, ValueError):
+        return _USUAL_WIDTH
 
 
 def _columns(character: str) -> int:

@@ -146,5 +146,7 @@ def _table(states: Mapping[ServerName, tuple[str, str]]) -> Table:
 
     table = Table.grid(padding=(0, 2))
     for server, (state, style) in states.items():
-        table.add_row(Text(one_line(server)), Text(state, style=style, overflow="ellipsis"))
+        table.add_row(
+            Text(one_line(server)), Text(state, style=style, overflow="ellipsis", no_wrap=True)
+        )
     return table

@@ -47,14 +47,17 @@ def command(
     output = invocation.output
     sources = _sources(output, origins, dry_run=dry_run, yes=yes)
     target, text = _target(invocation)
-    existing = load_settings(str(target)).servers if text else ()
+    existing = load_settings(str(target)).servers if target.exists() else ()
     plan = imports.make_plan(files.read(sources), existing, only)
     if not output.as_json:
         imports.show_plan(output, plan)
     writes = bool(plan.servers) and not dry_run
     if writes and files.confirm(f"Write {_servers(plan)} into {target}?", yes=yes):
         servers = [borrowed.server for borrowed in plan.servers]
+        is_new = not target.exists()
         files.write_checked(target, writing.with_servers(text, servers, plan.rules))
+        if is_new:
+            files.write_schema(target)
         imports.say_variables(output, plan)
     else:
         writes = False
@@ -89,6 +92,7 @@ def _sources(output: Output, origins: tuple[str, ...], *, dry_run: bool, yes: bo
 def _target(invocation: Invocation) -> tuple[Path, str]:
     """The configuration to write into, and what it holds now."""
     from discovery_engine.config.location import FILE_NAME, locate
+    from discovery_engine.config.schema import MODELINE
 
     target = Path(locate(invocation.config).path or FILE_NAME)
-    return target, target.read_text(encoding="utf-8") if target.exists() else ""
+    return target, target.read_text(encoding="utf-8") if target.exists() else MODELINE + "\n"
