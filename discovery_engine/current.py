@@ -18,7 +18,7 @@ import anyio.to_thread
 from discovery_engine.catalog import Catalog, ServerPart
 from discovery_engine.config.location import scope_of
 from discovery_engine.config.settings import Settings
-from discovery_engine.errors import RegistryError
+from discovery_engine.errors import Problem, RegistryError
 from discovery_engine.events import CatalogChanged, EventBus
 from discovery_engine.refresh import Judge, carried_over
 from discovery_engine.registry.store import World
@@ -41,6 +41,7 @@ class CurrentView:
         settings = Settings()
         self.view = View(settings, Catalog(), build_searcher(Catalog(), settings.search))
         self.judge = Judge(settings)
+        self._told: set[Problem] = set()
 
     async def recall(self, settings: Settings) -> None:
         """Start from `settings` and what the last run knew under them."""
@@ -109,9 +110,16 @@ class CurrentView:
         searcher = await anyio.to_thread.run_sync(build)
         diff = view.catalog.diff(catalog)
         self.view = replace(view, catalog=catalog, searcher=searcher)
+        self._tell_of_slow_rules()
         if diff:
             counts = len(diff.added), len(diff.removed), len(diff.changed)
             self._events.publish(CatalogChanged(catalog.revision, *counts))
+
+    def _tell_of_slow_rules(self) -> None:
+        for problem in self.judge.problems:
+            if problem not in self._told:
+                logger.warning("%s", problem)
+        self._told.update(self.judge.problems)
 
     async def _remember(self, save: Callable[[], object]) -> None:
         """Save in a thread; a registry that fails costs the next start its head start only."""

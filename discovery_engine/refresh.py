@@ -17,7 +17,7 @@ from discovery_engine.upstream.connection import connection_fingerprint
 
 if TYPE_CHECKING:
     from discovery_engine.config.settings import CacheSettings, ServerSettings, Settings
-    from discovery_engine.errors import DiscoveryError
+    from discovery_engine.errors import DiscoveryError, Problem
     from discovery_engine.rules.rule import Verdict
     from discovery_engine.upstream.listing import Listing
 
@@ -46,6 +46,11 @@ class Judge:
     @cached_property
     def _server_rules(self) -> ServerRules:
         return ServerRules(self.settings.server_rules)
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """The patterns that were too slow so far, each once."""
+        return self._server_rules.problems + self._tool_rules.problems
 
     def server(self, server: ServerSettings) -> Verdict:
         return self._server_rules.verdict(server.name, server.tags, server.enabled)

@@ -250,7 +250,8 @@ class View:
         if not server.enabled:
             return ServerStatus.DISABLED, "enabled: false", ""
         if not part.verdict.enabled:
-            return ServerStatus.DISABLED, describe(part.verdict, self.settings.server_rules), ""
+            rules = self.settings.server_rules
+            return ServerStatus.DISABLED, describe(part.verdict, rules, subject="server"), ""
         if live := self.statuses.get(server.name):
             return live, "", ""
         if failure := part.failure:
