@@ -32,15 +32,24 @@ class Channel:
     """An open connection, ready for requests from any task."""
 
     def __init__(
-        self, link: Link, dispatcher: JSONRPCDispatcher, greeting: Greeting, *, is_remembered: bool
+        self,
+        link: Link,
+        dispatcher: JSONRPCDispatcher,
+        greeting: Greeting,
+        *,
+        is_remembered: bool,
+        on_proven: Callable[[], None],
     ) -> None:
         self.link = link
         self.dispatcher = dispatcher
         self.greeting = greeting
         self.is_remembered = is_remembered
         """Whether the greeting is that of an earlier connection."""
-        self.is_proven = not is_remembered
+        self.is_proven = False
         """Whether the server has answered anything in the era that it is taken to speak."""
+        self._on_proven = on_proven
+        if not is_remembered:
+            self._prove()
         self._meta = request_meta(greeting.version) if greeting.is_modern else None
 
     async def renew(self) -> None:
@@ -82,8 +91,13 @@ class Channel:
             params = decode(encode(params))  # the SDK's HTTP client dies of what JSON cannot say
             options["headers"] = self._headers(method, headers or {})
         answer = await self.dispatcher.send_raw_request(method, params, options)
-        self.is_proven = True
+        if not self.is_proven:
+            self._prove()
         return answer
+
+    def _prove(self) -> None:
+        self.is_proven = True
+        self._on_proven()
 
     def _headers(self, method: str, named: Mapping[str, str]) -> dict[str, str]:
         version = {MCP_PROTOCOL_VERSION_HEADER: self.greeting.version}

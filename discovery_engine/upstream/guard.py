@@ -26,6 +26,7 @@ _ERROR_LIMIT = 64 * 1024  # bytes read of the body of an HTTP error
 _REMEMBERED = 100  # failures that nobody has asked about
 _FAILURE = "discovery.failure"
 _SESSION_HEADER = "mcp-session-id"
+_OK = 200
 _NOT_FOUND = 404
 _BAD_REQUEST = 400
 _FIRST_ERROR = 400
@@ -47,8 +48,10 @@ class HttpFailure:
 class GuardedClient(httpx2.AsyncClient):
     """A client that raises no transport error and returns no answer that the SDK chokes on."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, *, expects_answers: bool, **options: Any) -> None:
+        """With `expects_answers` a request is answered by the response to its own post."""
         super().__init__(**options)
+        self._expects_answers = expects_answers
         self._failures: OrderedDict[str, HttpFailure] = OrderedDict()
 
     def failure_behind(self, data: JSONValue) -> HttpFailure | None:
@@ -68,7 +71,7 @@ class GuardedClient(httpx2.AsyncClient):
         kind = media_type(response)
         if kind == "application/json":
             return await self._vetted_json(request, response)
-        if kind != "text/event-stream" and response.is_success and _asks(request):
+        if kind != "text/event-stream" and self._expects_answer(request, response):
             await response.aclose()
             reason = f"it answers with {kind or 'nothing'}, not with MCP"
             return self._refusal(request, HttpFailure(reason), status=502)
@@ -101,6 +104,10 @@ class GuardedClient(httpx2.AsyncClient):
         except ValueError as error:
             reason = f"its answer cannot be read: {error}"
             return self._refusal(request, HttpFailure(reason), status=502)
+
+    def _expects_answer(self, request: httpx2.Request, response: httpx2.Response) -> bool:
+        is_asked = request.method == "POST" and _request_id(request) is not None
+        return self._expects_answers and is_asked and response.status_code == _OK
 
     def _refusal(
         self, request: httpx2.Request, failure: HttpFailure, *, status: int
@@ -190,10 +197,6 @@ def _json_rpc_error(body: bytes | None) -> JSONObject | None:
 def media_type(response: httpx2.Response) -> str:
     kind: str = response.headers.get("content-type", "")
     return kind.partition(";")[0].strip().lower()
-
-
-def _asks(request: httpx2.Request) -> bool:
-    return request.method == "POST" and _request_id(request) is not None
 
 
 def _request_id(request: httpx2.Request) -> JSONValue:

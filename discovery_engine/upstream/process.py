@@ -63,6 +63,8 @@ class Child:
 
     def __init__(self, process: Process) -> None:
         self._process = process
+        self._watching = anyio.CancelScope(shield=True)
+        self._gone = anyio.Event()  # the program and whatever it started
         self.errors = ErrorOutput()
 
     @property
@@ -96,12 +98,15 @@ class Child:
     async def watch(self) -> None:
         """Drain the error output and, once the program is gone, end what it left behind.
 
-        A grandchild that holds the pipes open would otherwise hide that the server is dead.
+        A grandchild that holds the pipes open would otherwise hide that the server is dead. Goes
+        on when the session is cancelled: the goodbye needs it. `stop` ends it.
         """
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._drain)
-            await self._process.wait()
-            self._signal(signal.SIGKILL)
+        with self._watching:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._drain)
+                await self._process.wait()
+                await self._end_orphans()
+                self._gone.set()
 
     async def stop(self) -> None:
         """Close its input and see it and its group off; takes at most about five seconds."""
@@ -111,14 +116,15 @@ class Child:
             self._signal(signal.SIGTERM)
             if not await self._exits(within=_KILL_AFTER - _TERM_AFTER):
                 self._signal(signal.SIGKILL)
-                await self._exits(within=_REAP_WITHIN)
-        await self._end_orphans()
+        with anyio.move_on_after(_REAP_WITHIN):
+            await self._gone.wait()
+        self._watching.cancel()
 
     async def _end_orphans(self) -> None:
         if not self._signal(signal.SIGTERM):
             return
         with anyio.move_on_after(_ORPHANS_WITHIN):
-            while self._signal(0):  # noqa: ASYNC110 - not our children: nobody tells of their end
+            while self._signal(0):  # noqa: ASYNC110 - nobody tells us of their end
                 await anyio.sleep(_POLL)
         self._signal(signal.SIGKILL)
 
@@ -169,7 +175,6 @@ async def running(process: Process) -> AsyncIterator[Child]:
             finally:
                 with anyio.CancelScope(shield=True):
                     await child.stop()
-                tasks.cancel_scope.cancel()
     finally:
         with anyio.CancelScope(shield=True), anyio.move_on_after(_REAP_WITHIN):
             await process.aclose()

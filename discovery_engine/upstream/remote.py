@@ -27,6 +27,8 @@ _CONNECT = 10.0  # seconds for DNS, TCP and TLS
 _READ_MARGIN = 60.0  # seconds that a silent stream outlives the longest call
 _UNAUTHORIZED = (401, 403)
 _NOT_FOUND = 404
+_SERVER_ERROR = 500
+_TRY_LATER = 503
 
 
 class RemoteLink(Link):
@@ -51,7 +53,7 @@ class RemoteLink(Link):
     async def loss(self, error: MCPError) -> str | None:
         failure = self._client.failure_behind(error.data)
         if failure is not None:
-            return failure.reason if failure.was_sent and failure.status is None else None
+            return failure.reason if _may_have_been_acted_on(failure) else None
         broken = error.code == CONNECTION_CLOSED and error.message.startswith("SSE stream")
         garbled = error.code == PARSE_ERROR and error.message.startswith("Failed to parse")
         if broken or garbled or (self.is_lost and error.code == CONNECTION_CLOSED):
@@ -77,7 +79,7 @@ async def open_http_link(
 ) -> AsyncIterator[RemoteLink]:
     """A streamable HTTP link; nothing is sent yet. `remote` has its references resolved."""
     async with (
-        _client(remote, timeouts) as client,
+        _client(remote, timeouts, expects_answers=True) as client,
         streamable_http_client(
             remote.url, http_client=client, max_sse_event_size=ANSWER_LIMIT
         ) as streams,
@@ -103,7 +105,7 @@ async def open_sse_link(
         link.is_lost = True
         on_lost()
 
-    async with _client(remote, timeouts) as client:
+    async with _client(remote, timeouts, expects_answers=False) as client:
         opening = open_sse_streams(client, remote.url, on_end=lose, within=timeouts.connect)
         async with opening as streams:
             if streams is None:
@@ -133,6 +135,12 @@ def unavailable(server: ServerName, failure: HttpFailure) -> UnavailableError:
     return UnavailableError(server, kind, failure.reason, hint=hint)
 
 
+def _may_have_been_acted_on(failure: HttpFailure) -> bool:
+    if failure.status is None:
+        return failure.was_sent
+    return failure.status >= _SERVER_ERROR and failure.status != _TRY_LATER
+
+
 def _kind_of(error: httpx2.TransportError) -> tuple[FailureKind, str]:
     causes = tuple(_causes(error))
     if isinstance(error, httpx2.TimeoutException):
@@ -157,7 +165,9 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__ or error.__context__
 
 
-def _client(remote: RemoteTransport, timeouts: Timeouts) -> GuardedClient:
+def _client(remote: RemoteTransport, timeouts: Timeouts, *, expects_answers: bool) -> GuardedClient:
     idle = max(timeouts.call, timeouts.list, timeouts.connect) + _READ_MARGIN
     timeout = httpx2.Timeout(30.0, connect=min(_CONNECT, timeouts.connect), read=idle, pool=None)
-    return GuardedClient(headers=dict(remote.headers), timeout=timeout)
+    return GuardedClient(
+        expects_answers=expects_answers, headers=dict(remote.headers), timeout=timeout
+    )

@@ -21,7 +21,7 @@ from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp_types import ToolListChangedNotification
 
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
-from discovery_engine.errors import FailureKind, RegistryError, UnavailableError
+from discovery_engine.errors import FailureKind, RegistryError, UnavailableError, UpstreamError
 from discovery_engine.events import EventBus, ServerConnecting, ToolsChanged
 from discovery_engine.tools import ServerName
 from discovery_engine.upstream.attempt import Attempt, first_attempt, next_attempt
@@ -41,6 +41,13 @@ from discovery_engine.upstream.state import Phase, SessionState
 from discovery_engine.upstream.stdio import StdioLink, open_stdio_link
 
 _RENEWAL = 5.0  # seconds
+_NOT_THE_ERA = {
+    FailureKind.AUTH,
+    FailureKind.DNS,
+    FailureKind.REFUSED,
+    FailureKind.TIMEOUT,
+    FailureKind.TLS,
+}
 
 logger = logging.getLogger(__name__)
 
@@ -127,10 +134,17 @@ class Session:
             await self._remember(Era(channel.link.carrier, channel.greeting.discover))
         return channel.greeting
 
-    async def forget_era(self) -> None:
-        """What was remembered of the server has proved wrong; the next session asks it."""
+    async def doubt(self, channel: Channel, error: UpstreamError) -> bool:
+        """Whether `error` may come from a wrong memory of what the server speaks.
+
+        If so the memory is dropped, and the next session asks the server.
+        """
+        is_elsewhere = isinstance(error, UnavailableError) and error.kind in _NOT_THE_ERA
+        if channel.is_proven or is_elsewhere:
+            return False
         self.retire()
         await self._remember(None)
+        return True
 
     async def run(self) -> None:
         """The owner's task; whatever the server does, it ends without an error."""
@@ -180,9 +194,10 @@ class Session:
                 return await self._after(attempt, greeting)
             if not attempt.is_remembered:
                 await self._remember(Era(link.carrier, greeting.discover))
-            connected()
-            adopted = attempt.is_adopted
-            self._channel.set(Channel(link, dispatcher, greeting, is_remembered=adopted))
+            channel = Channel(
+                link, dispatcher, greeting, is_remembered=attempt.is_adopted, on_proven=connected
+            )
+            self._channel.set(channel)
             await self._serve(session, greeting)
         return None
 
@@ -206,11 +221,12 @@ class Session:
             return await link.failure(error)
 
     async def _after(self, failed: Attempt, failure: UnavailableError) -> Attempt | None:
-        if failed.is_remembered:
-            await self._remember(None)
         following = next_attempt(self.server, failed, failure)
+        if failed.is_remembered and (following or failure.kind is FailureKind.TIMEOUT):
+            await self._remember(None)
         if following is None:  # told before the slow goodbye to a stubborn program
             self._channel.fail(failed.first_failure or failure)
+            self.retire()
         return following
 
     async def _serve(self, session: ClientSession, greeting: Greeting) -> None:

@@ -25,6 +25,7 @@ from mcp_types import (
 from discovery_engine.config.settings import ServerSettings
 from discovery_engine.errors import UpstreamError, UpstreamProtocolError, UpstreamTimeoutError
 from discovery_engine.events import EventBus, ServerDiscovering
+from discovery_engine.tasks import open_task_group
 from discovery_engine.tools import JSONObject, ServerName
 from discovery_engine.upstream.channel import Channel, OnProgress
 from discovery_engine.upstream.connection import EraMemory
@@ -63,7 +64,7 @@ async def open_upstreams(
         environ: Where references are looked up; programs inherit a harmless part of it.
     """
     around = Surroundings(events, eras, environ, Starts(max_connecting), idle_timeout)
-    async with anyio.create_task_group() as tasks:
+    async with open_task_group() as tasks:
         yield Upstreams(around, tasks)
         tasks.cancel_scope.cancel()
 
@@ -134,7 +135,7 @@ class Upstreams:
             pages = await self._pages(session, channel)
             greeting = await session.renewed_greeting(channel)
         find_fault = find_invalid_header if greeting.is_modern else _no_fault
-        tools, dropped = sort_out(pages.definitions, find_fault=find_fault)
+        tools, dropped = await sort_out(pages.definitions, find_fault=find_fault)
         self._headers[session.connection] = header_maps(tools) if greeting.is_modern else {}
         return Listing(
             tools, dropped, greeting.instructions, pages.ttl, session.connection, pages.cut
@@ -155,10 +156,7 @@ class Upstreams:
             told = UpstreamTimeoutError(name, "tools/list", seconds)
         except ValueError as error:
             told = UpstreamProtocolError(name, str(error), PARSE_ERROR)
-        if channel.is_proven:
-            raise told
-        await session.forget_era()
-        raise NotTakenUp(told)
+        raise NotTakenUp(told) if await session.doubt(channel, told) else told
 
     async def _call(
         self,
@@ -179,7 +177,8 @@ class Upstreams:
                     )
             except TimeoutError:
                 told = UpstreamTimeoutError(server.name, repr(tool), server.timeouts.call)
-                raise await _doubted(session, channel, told) from None
+                await session.doubt(channel, told)
+                raise told from None
             except MCPError as error:
                 raise await self._why(session, channel, tool, error) from error
             except ValueError as error:
@@ -200,9 +199,9 @@ class Upstreams:
         if error.code == HEADER_MISMATCH and session.connection not in self._headers:
             await self._list(session.server)  # now it is known which arguments go into headers
             return NotTakenUp(told)
-        is_doubtful = not channel.is_proven
-        told = await _doubted(session, channel, told)
-        return NotTakenUp(told) if is_doubtful and error.code in _NEVER_EXECUTED else told
+        if await session.doubt(channel, told) and error.code in _NEVER_EXECUTED:
+            return NotTakenUp(told)
+        return told
 
     def _parameter_headers(
         self, session: Session, tool: str, arguments: JSONObject
@@ -239,13 +238,6 @@ async def _at_most_twice(ask: Callable[[], Awaitable[T]]) -> T:
         return await ask()
     except NotTakenUp as again:
         raise again.error from again
-
-
-async def _doubted(session: Session, channel: Channel, error: UpstreamError) -> UpstreamError:
-    """The same error; if what is remembered of the server may be at fault, it is forgotten."""
-    if not channel.is_proven:
-        await session.forget_era()
-    return error
 
 
 def find_invalid_header(definition: JSONObject) -> str | None:

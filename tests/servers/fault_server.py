@@ -172,7 +172,7 @@ class Server:
                 answer(message, {"tools": BAD_TOOLS})
             case "listing_nonsense", _:
                 answer(message, {"tools": "none"})
-            case ("listing_fails" | "listing_hangs"), None:
+            case (("listing_fails" | "listing_hangs"), None):
                 answer(message, {"tools": TOOLS, "nextCursor": "2"})
             case "listing_fails", _:
                 refuse(message, -32603, "no such page")
@@ -180,7 +180,7 @@ class Server:
                 pass
             case "cursor_loop", _:
                 answer(message, {"tools": [tool(f"t{cursor}")], "nextCursor": "again"})
-            case ("endless_pages" | "ten_pages"), _:
+            case (("endless_pages" | "ten_pages"), _):
                 self.page(message, int(cursor or 0))
             case "ttl", _:
                 answer(message, {"tools": TOOLS, "ttlMs": 5000, "cacheScope": "private"})

@@ -204,6 +204,7 @@ class Handler(BaseHTTPRequestHandler):
             self.send(status, reply.encode(), "application/json")
 
     def stream(self) -> None:
+        Handler.outbox = outbox = queue.Queue()  # the newest stream is the one that is read
         self.send_response(200)
         self.send_header("content-type", "text/event-stream")
         self.end_headers()
@@ -211,7 +212,7 @@ class Handler(BaseHTTPRequestHandler):
             threading.Event().wait()
         host = "http://elsewhere.example" if self.mode == "sse_elsewhere" else ""
         self.wfile.write(f"event: endpoint\ndata: {host}/messages\n\n".encode())
-        while (data := self.outbox.get()) is not None:
+        while (data := outbox.get()) is not None:
             self.wfile.write(f"event: message\ndata: {data}\n\n".encode())
         self.close_connection = True
 
@@ -221,9 +222,7 @@ class Handler(BaseHTTPRequestHandler):
     def status(self, status: int) -> None:
         self.send(status, b"", "text/plain")
 
-    def send(
-        self, status: int, body: bytes, kind: str, headers: Message | None = None
-    ) -> None:
+    def send(self, status: int, body: bytes, kind: str, headers: Message | None = None) -> None:
         self.send_response(status)
         for name, value in {"content-type": kind, **(headers or {})}.items():
             self.send_header(name, value)
