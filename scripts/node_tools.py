@@ -1,0 +1,95 @@
+"""Bring the Node.js programs that tests and benchmarks use, at fixed versions, into `.tools/node`.
+
+    python scripts/node_tools.py
+
+Run again it does nothing. Node.js itself is among them, because the suites need a newer one than
+many machines have; npm must be there already. Packages come from wherever npm is configured to
+look.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER = ROOT / ".tools" / "node"
+PACKAGES = {
+    "node": "22.23.3",
+    "@modelcontextprotocol/conformance": "0.2.0-alpha.12",
+    "@modelcontextprotocol/inspector": "2.12.0",
+    "gpt-tokenizer": "4.0.0",
+}
+
+
+class NodeToolsMissingError(Exception):
+    """They are not there and cannot be brought; the message says why."""
+
+
+@dataclass(frozen=True)
+class NodeTools:
+    """Where the programs are; each is run by `node`."""
+
+    folder: Path
+
+    @property
+    def node(self) -> Path:
+        return self.folder / "node_modules" / ".bin" / "node"
+
+    @property
+    def inspector(self) -> Path:
+        return self.folder / "node_modules" / ".bin" / "mcp-inspector"
+
+    @property
+    def conformance(self) -> Path:
+        package = self.folder / "node_modules" / "@modelcontextprotocol" / "conformance"
+        return package / "dist" / "index.js"
+
+
+def bring(*, install: bool = True) -> NodeTools:
+    """The programs, installed first if need be and if `install`.
+
+    Raises:
+        NodeToolsMissingError: If they are not there and cannot be, or may not be, brought.
+    """
+    ready = FOLDER / ".ready"
+    wanted = [f"{name}@{version}" for name, version in PACKAGES.items()]
+    if not ready.exists() or ready.read_text(encoding="utf-8").split() != wanted:
+        if not install:
+            raise NodeToolsMissingError("`python scripts/node_tools.py` brings them")
+        _install(wanted)
+        ready.write_text("\n".join(wanted), encoding="utf-8")
+    return NodeTools(FOLDER)
+
+
+def _install(wanted: list[str]) -> None:
+    npm = shutil.which("npm")
+    if npm is None:
+        raise NodeToolsMissingError("they need npm, which is not on PATH")
+    print("== bringing Node.js, the conformance suite and the Inspector", file=sys.stderr)
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    FOLDER.mkdir(parents=True)
+    command = [npm, "install", "--silent", "--no-package-lock", "--no-audit", "--no-fund"]
+    command += ["--prefix", str(FOLDER), *wanted]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    node = NodeTools(FOLDER).node
+    if done.returncode or not _runs(node):
+        shutil.rmtree(FOLDER, ignore_errors=True)
+        said = (done.stderr or done.stdout).strip().splitlines()
+        raise NodeToolsMissingError(f"npm could not bring them: {said[-1] if said else 'no word'}")
+
+
+def _runs(node: Path) -> bool:
+    if not node.exists():
+        return False
+    return subprocess.run([node, "--version"], check=False, capture_output=True).returncode == 0
+
+
+if __name__ == "__main__":
+    try:
+        bring()
+    except NodeToolsMissingError as error:
+        print(f"   left out: {error}", file=sys.stderr)

@@ -1,0 +1,73 @@
+"""Judged by programs that nobody here wrote: the official conformance suite, and the Inspector."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scripts.node_tools import NodeTools, NodeToolsMissingError, bring
+from tests.e2e.serving import Home, fault_entry
+
+pytestmark = [pytest.mark.e2e, pytest.mark.node, pytest.mark.timeout(300)]
+
+EXPECTED_FAILURES = Path(__file__).parent / "conformance" / "expected-failures.yml"
+
+
+@pytest.fixture(scope="module")
+def tools() -> NodeTools:
+    try:
+        return bring()
+    except NodeToolsMissingError as missing:
+        pytest.skip(f"Node.js tools: {missing}")
+
+
+@pytest.mark.requirement("SRV-1")
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+def test_conformance_suite_finds_nothing_new(home: Home, tools: NodeTools, revision: str) -> None:
+    home.write({"good": fault_entry()})
+    with home.http() as address:
+        command = [tools.node, tools.conformance, "server", "--url", address]
+        command += ["--requirements", revision, "--expected-failures", EXPECTED_FAILURES]
+        command += ["--output-dir", home.folder / "conformance"]
+
+        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=240)
+
+    assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
+
+
+def inspected(home: Home, tools: NodeTools, era: str, *arguments: str) -> Any:
+    """What the Inspector's command line gives; it starts the server in the home's folder."""
+    server = [tools.node, tools.inspector, "--cli", *home.command()]
+    options = ["--format", "json", "--protocol-era", era, "-q"]
+    environ = {**os.environ, "HOME": str(home.folder)}
+    done = subprocess.run(
+        [*server, *arguments, *options],
+        check=False,
+        capture_output=True,
+        cwd=home.folder,
+        env=environ,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return json.loads(done.stdout)["result"]
+
+
+@pytest.mark.requirement("SRV-1", "MET-1")
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+def test_inspector_lists_five_tools_and_calls_through(
+    home: Home, tools: NodeTools, era: str
+) -> None:
+    home.write({"good": fault_entry()})
+
+    listed = inspected(home, tools, era, "--method", "tools/list")
+    arguments = json.dumps({"tool": "good:echo", "arguments": {"text": "hello"}})
+    call = ["--method", "tools/call", "--tool-name", "execute_tool"]
+    called = inspected(home, tools, era, *call, "--tool-args-json", arguments)
+
+    assert len(listed["tools"]) == 5
+    assert json.loads(called["content"][0]["text"]) == {"text": "hello"}
