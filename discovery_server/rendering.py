@@ -7,7 +7,7 @@ questions on an equal catalog give equal bytes: nothing in the text ticks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from discovery_engine.catalog import Entry
 from discovery_engine.errors import DiscoveryError, NotFoundError
@@ -32,8 +32,8 @@ _SEARCH_TOKENS = 170
 _LIST_TOKENS = 1200
 _CHARACTERS = 3.6  # in a token of such lines: names and signatures take more tokens than prose
 
-# Which of a tool's facts a line tells: optional arguments, characters of the summary.
-_DETAIL = ((99, 120), (4, 80), (2, 60), (1, 50), (0, 40), (0, 28), (0, 0))
+# What a line tells: optional arguments, characters of the summary. The poorest first.
+_DETAIL = ((0, 0), (0, 40), (2, 60), (4, 80), (99, 120))
 
 _NOTICES = 2  # of one kind, told apart; the rest are named together
 _NOTICE_LENGTH = 200  # characters
@@ -48,7 +48,7 @@ def estimated_tokens(text: str) -> int:
 
 def search_result(answer: SearchAnswer) -> JSONObject:
     entries = [hit.entry for hit in answer.hits]
-    text = _fitting(entries, _SEARCH_TOKENS, lambda entry: str(entry.key))
+    rounds = [[_tool_line(str(e.key), e, *detail) for e in entries] for detail in _DETAIL]
     results = [
         {
             "server": hit.entry.tool.server,
@@ -59,7 +59,8 @@ def search_result(answer: SearchAnswer) -> JSONObject:
         }
         for hit in answer.hits
     ]
-    return _result([text, *_notice_lines(answer.notices)], results=results, notices=answer.notices)
+    lines = [*_best_first(rounds, _SEARCH_TOKENS), *_notice_lines(answer.notices)]
+    return _result(lines, results=results, notices=answer.notices)
 
 
 def servers_result(servers: Sequence[ServerSummary]) -> JSONObject:
@@ -80,12 +81,13 @@ def servers_result(servers: Sequence[ServerSummary]) -> JSONObject:
 
 
 def tools_result(listed: ToolList, view: View) -> JSONObject:
-    def mark(entry: Entry) -> str:
-        return "" if is_visible(entry) else f" (disabled: {view.reason(entry)})"
+    def line(entry: Entry, optional: int, length: int) -> str:
+        told = _tool_line(entry.tool.name, entry, optional, length)
+        return told if is_visible(entry) else f"{told} (disabled: {view.reason(entry)})"
 
     count = f"{listed.server}: {counted(len(listed.entries), 'tool')}"
-    text = _fitting(listed.entries, _LIST_TOKENS, lambda entry: entry.tool.name, mark)
-    lines = [count, text, *_notice_lines(listed.notices)]
+    texts = ("\n".join(line(e, *detail) for e in listed.entries) for detail in reversed(_DETAIL))
+    lines = [count, fit(texts, _LIST_TOKENS), *_notice_lines(listed.notices)]
     tools = [
         {
             "name": entry.tool.name,
@@ -145,27 +147,24 @@ def fit(texts: Iterable[str], tokens: float) -> str:
     return text
 
 
-def _fitting(
-    entries: Sequence[Entry],
-    tokens: float,
-    name: Callable[[Entry], str],
-    mark: Callable[[Entry], str] = lambda _: "",
-) -> str:
-    """A line for each entry, with as much detail for all as the budget allows."""
-    return fit(
-        (
-            "\n".join(_one_line(name(e) + _about(e, *detail) + mark(e)) for e in entries)
-            for detail in _DETAIL
-        ),
-        tokens,
-    )
+def _best_first(rounds: Sequence[list[str]], tokens: float) -> list[str]:
+    """The poorest lines, made richer round by round from the top, until the budget is spent."""
+    lines = list(rounds[0])
+    spare = tokens * _CHARACTERS - len("\n".join(lines))
+    for richer in rounds[1:]:
+        for place, line in enumerate(richer):
+            spare -= len(line) - len(lines[place])
+            if spare < 0:
+                return lines
+            lines[place] = line
+    return lines
 
 
-def _about(entry: Entry, optional: int, length: int) -> str:
+def _tool_line(name: str, entry: Entry, optional: int, length: int) -> str:
     summary = _cut(entry.tool.summary, length)
     told = f" - {summary}" if summary else ""
     tags = f" [{', '.join(entry.verdict.tags)}]" if entry.verdict.tags else ""
-    return f"({_argument_names(entry.tool, optional)}){told}{tags}"
+    return _one_line(f"{name}({_argument_names(entry.tool, optional)}){told}{tags}")
 
 
 def _argument_names(tool: Tool, optional: int) -> str:
@@ -184,7 +183,7 @@ def _server_line(server: ServerSummary) -> str:
         told += f" {server.status.value}" + (f": {server.reason}" if server.reason else "")
         told += f" ({server.hint})" if server.hint else ""
     tags = f" [{', '.join(server.tags)}]" if server.tags else ""
-    about = f" - {_cut(server.description, _DETAIL[0][1])}" if server.description else ""
+    about = f" - {_cut(server.description, _DETAIL[-1][1])}" if server.description else ""
     return _one_line(told + about + tags)
 
 

@@ -71,9 +71,10 @@ def test_what_is_left_out_is_marked() -> None:
     ]
     answer = make_view(make_part("s", *entries)).search("tool word")
 
-    first = text_of(rendering.search_result(answer)).splitlines()[0]
+    lines = text_of(rendering.search_result(answer)).splitlines()
 
-    assert first == "s:tool_00(id, …) - " + " ".join(["word"] * 8) + "…"
+    assert lines[0] == f"s:tool_00(id, option_0?, option_1?, …) - {' '.join(['word'] * 12)}…"
+    assert lines[-1] == f"s:tool_08(id, …) - {' '.join(['word'] * 8)}…"
 
 
 @pytest.mark.requirement("MET-11")
