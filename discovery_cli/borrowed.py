@@ -8,12 +8,11 @@ way to use it all the same.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from discovery_engine.config.masks import mask_args, mask_url
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
-from discovery_engine.rules.rule import Rule
 from discovery_engine.secrets import MalformedReferenceError, references
 from discovery_engine.tools import ServerName
 
@@ -61,15 +60,6 @@ def endpoint(server: ServerSettings) -> tuple[str, ...]:
         case RemoteTransport(url=url):
             return (url,)
     return (server.name,)
-
-
-def renamed_rules(rules: Iterable[Rule], names: Mapping[str, str]) -> tuple[Rule, ...]:
-    """The rules of the servers in `names`, for their new names."""
-    return tuple(
-        replace(rule, servers=tuple(names[one] for one in rule.servers))
-        for rule in rules
-        if rule.servers and all(one in names for one in rule.servers)
-    )
 
 
 def _borrow_stdio(server: ServerSettings, stdio: StdioTransport) -> Borrowed | LeftOut:

@@ -11,7 +11,7 @@ from enum import IntEnum
 
 import click
 
-from discovery_cli.output import clean, json_text
+from discovery_cli.output import json_text
 from discovery_engine.errors import (
     ConfigurationError,
     DisabledError,

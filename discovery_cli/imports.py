@@ -15,7 +15,6 @@ from discovery_cli.borrowed import (
     borrow,
     endpoint,
     free_name,
-    renamed_rules,
 )
 from discovery_cli.failures import problem_form
 from discovery_cli.output import Cell, Output
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from discovery_engine.config.sources import Imported
     from discovery_engine.errors import Problem
     from discovery_engine.rules.rule import Rule
-    from discovery_engine.tools import JSONObject
+    from discovery_engine.tools import JSONObject, ServerName
 
 _ADVICE = "`sources: [{type: …}]` in discovery.yaml uses the file as it is"
 
@@ -96,7 +95,7 @@ def _take_over(
     taken: dict[tuple[str, ...], str],
     only: Sequence[str],
 ) -> None:
-    names: dict[str, str] = {}
+    names: dict[ServerName, ServerName] = {}
     for server in imported.servers:
         if only and server.name not in only:
             continue
@@ -111,7 +110,8 @@ def _take_over(
             taken[endpoint(server)] = names[server.name] = name
             renamed = replace(borrowed.server, name=name, source=client)
             plan.servers.append(replace(borrowed, server=renamed))
-    plan.rules += renamed_rules(imported.tool_rules, names)
+    others = frozenset(server.name for server in imported.servers) - names.keys()
+    plan.rules += imported.without(others).renamed(names).tool_rules
     plan.warnings += imported.warnings
     plan.left_out += [LeftOut(name, reason) for name, reason in imported.skipped]
 

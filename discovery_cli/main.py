@@ -19,6 +19,7 @@ from discovery_cli.failures import ExitCode, exit_code, tell
 from discovery_cli.groups import Group
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import global_options, wants_json
+from discovery_cli.output import silence
 from discovery_engine.version import __version__
 
 _SECTIONS: Mapping[str, Mapping[str, str]] = {
@@ -47,7 +48,6 @@ _SECTIONS: Mapping[str, Mapping[str, str]] = {
 }
 _COMMANDS = {name: text for section in _SECTIONS.values() for name, text in section.items()}
 _MODULES = {"import": "import_", "list": "list_"}
-_CLOSED_PIPE = 0  # whoever read our output had enough of it; that is no failure
 
 
 class Discovery(Group):
@@ -83,8 +83,8 @@ class Discovery(Group):
             code = super().main(words, **extra)
             sys.stdout.flush()
         except BrokenPipeError:
-            _silence(sys.stdout)
-            return _CLOSED_PIPE
+            silence(sys.stdout)
+            return ExitCode.OK
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the top of the program
             variable = os.environ.get("DISCOVERY_OUTPUT")
             as_json = invocation.as_json or wants_json(words, variable)
@@ -103,12 +103,6 @@ def _accept_global_options(command: click.Command) -> None:
 
 def _not_in(taken: set[str], options: Iterable[click.Option]) -> list[click.Option]:
     return [option for option in options if taken.isdisjoint(option.opts)]
-
-
-def _silence(stream: Any) -> None:
-    """Send what is still buffered nowhere, so that Python's own last flush does not complain."""
-    with contextlib.suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 @click.group(

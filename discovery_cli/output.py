@@ -6,9 +6,9 @@ escape byte is written unless stdout is a terminal that wants colours.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-import re
 import sys
 import unicodedata
 from collections.abc import Mapping, Sequence
@@ -17,6 +17,7 @@ from typing import Literal, TextIO
 
 import click
 
+from discovery_engine.text import clean
 from discovery_engine.tools import JSONObject
 
 SCHEMA_VERSION = 1
@@ -30,15 +31,6 @@ _STYLES: Mapping[Style, Mapping[str, object]] = {
     "plain": {},
 }
 
-# A whole escape sequence goes, not only its first byte: string commands (OSC, DCS, APC, PM, SOS)
-# up to their end, then control sequences (CSI), then any other.
-_ESCAPES = (
-    r"(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c|$)"
-    r"|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"
-    r"|\x1b[ -/]*[0-~]?"
-)
-# Printable as Unicode counts it, and yet nothing is seen: joiners, fillers, variation selectors.
-_BLANKS = "[\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\ufe00-\ufe0f\U000e0100-\U000e01ef]"
 _ASCII = str.maketrans(
     {"…": "...", "\u2013": "-", "\u2014": "-", "\u2018": "'", "\u2019": "'", "•": "*"}
 )
@@ -48,23 +40,9 @@ _USUAL_WIDTH = 80
 _NARROWEST = 20  # columns that the last cell of a row keeps, however narrow the terminal
 
 
-def clean(text: str) -> str:
-    """`text` without escape sequences, control and invisible characters; line ends stay."""
-    if text.isascii() and text.isprintable():
-        return text
-    # Compiled when first needed, so that a start that shows plain words does not pay for it.
-    text = re.sub(_ESCAPES, "", text).replace("\r\n", "\n").replace("\t", "    ")
-    text = re.sub(_BLANKS, "", text)
-    return "".join(c for c in text if c == "\n" or c.isprintable() or _is_wide_space(c))
-
-
 def one_line(text: str) -> str:
     """`text` cleaned, with every run of white space made one space."""
     return " ".join(clean(" ".join(text.split())).split())
-
-
-def _is_wide_space(character: str) -> bool:
-    return unicodedata.category(character) == "Zs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +74,19 @@ class Output:
 
     def answer(self, form: JSONObject) -> None:
         """Write the one JSON document of a run."""
-        sys.stdout.write(json_text(form, indent=2 if self.is_terminal else None) + "\n")
+        self.write(json_text(form, indent=2 if self.is_terminal else None) + "\n")
+
+    def write(self, text: str) -> None:
+        """Write data as it is; a reader that went away ends the run, and that is no failure."""
+        try:
+            sys.stdout.write(text)
+        except BrokenPipeError:
+            silence(sys.stdout)
+            raise click.exceptions.Exit(0) from None
 
     def line(self, text: str = "", style: Style = "plain") -> None:
         """Write a line of data, or several."""
-        sys.stdout.write(self._styled(self._writable(text), style) + "\n")
+        self.write(self._styled(self._writable(text), style) + "\n")
 
     def table(self, rows: Sequence[Sequence[Cell | str]], *, indent: int = 0) -> None:
         """Write rows in aligned columns; a terminal's width cuts the last one only."""
@@ -110,7 +96,7 @@ class Output:
             max(display_width(row[i].text) for row in cells if i < len(row)) for i in range(columns)
         ]
         for row in cells:
-            sys.stdout.write(" " * indent + self._row(row, widths, indent) + "\n")
+            self.write(" " * indent + self._row(row, widths, indent) + "\n")
 
     def say(self, words: str) -> None:
         """Write words for a person to stderr; with JSON they travel in the answer instead."""
@@ -150,6 +136,12 @@ class Output:
         if not self.has_colour or style == "plain":
             return text
         return click.style(text, **_STYLES[style])  # type: ignore[arg-type]
+
+
+def silence(stream: TextIO) -> None:
+    """Send what is still buffered nowhere, so that Python's own last flush does not complain."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def json_text(form: JSONObject, *, indent: int | None = None) -> str:

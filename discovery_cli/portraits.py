@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from discovery_cli.examples import command_line
-from discovery_cli.output import Cell, Output, ago, clean
+from discovery_cli.output import Cell, Output, ago
 from discovery_cli.rendering import server_row, tool_row
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 
 from discovery_cli.failures import ExitCode
-from discovery_cli.output import Output, clean, json_text
+from discovery_cli.output import Output, json_text
 from discovery_engine.catalog import Entry
 from discovery_engine.tools import JSONObject, JSONValue
 

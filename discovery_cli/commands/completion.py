@@ -36,6 +36,6 @@ def command(invocation: Invocation, context: click.Context, shell: str) -> None:
     if output.as_json:
         output.answer({"shell": shell, "script": script, "install": _INSTALL[shell]})
     else:
-        click.echo(script)
+        output.write(script + "\n")
         if output.is_terminal:
             output.say(f"to install: {_INSTALL[shell]}")

@@ -1,4 +1,4 @@
-"""A stand-in for the engine behind the command line: it knows two views and tells what was asked."""
+"""A stand-in for the engine of the command line: it has two views, and tells what was asked."""
 
 from __future__ import annotations
 

@@ -1,0 +1,122 @@
+"""The command `discovery` in a process of its own, with a small server behind it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+# One tool of each kind, spoken to in the older era; standard library only, so that it starts fast.
+UPSTREAM = r"""
+import json, os, pathlib, sys
+pathlib.Path(os.environ["STARTS"]).open("a").write("started\n")
+TEXT = {"type": "string"}
+tools = [
+    {"name": "echo", "description": "Say it again.\nIn \x1b]0;evil\x07full\u202e.",
+     "annotations": {"readOnlyHint": True},
+     "inputSchema": {"type": "object", "required": ["text"], "properties": {
+         "text": {**TEXT, "description": "What to say"}, "times": {"type": "integer"},
+         "loud": {"type": "boolean"}, "tags": {"type": "array"}}}},
+    {"name": "boom", "description": "Always fails.", "inputSchema": {"type": "object"}},
+    {"name": "delete_all", "description": "Delete all.", "inputSchema": {"type": "object"}},
+    {"name": "slow", "description": "Tells how far it is.", "inputSchema": {"type": "object"}},
+    {"name": "broken", "inputSchema": "nonsense"},
+]
+def say(message):
+    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+def call(asked):
+    name, given = asked["params"]["name"], asked["params"].get("arguments") or {}
+    if name == "boom":
+        return {"content": [{"type": "text", "text": "it \x1b[31mbroke"}], "isError": True}
+    token = asked["params"].get("_meta", {}).get("progressToken")
+    if name == "slow" and token is not None:
+        say({"method": "notifications/progress", "params": {
+            "progressToken": token, "progress": 1, "total": 2, "message": "half way"}})
+    if name == "slow":
+        return {"content": [{"type": "image", "mimeType": "image/png", "data": "AAAA"}]}
+    return {"content": [{"type": "text", "text": json.dumps(given, sort_keys=True)}]}
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "id" not in asked:
+        continue
+    if asked["method"] == "initialize":
+        say({"id": asked["id"], "result": {
+            "protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
+            "serverInfo": {"name": "demo", "version": "1"}}})
+    elif asked["method"] == "tools/list":
+        say({"id": asked["id"], "result": {"tools": tools}})
+    elif asked["method"] == "tools/call":
+        say({"id": asked["id"], "result": call(asked)})
+    else:
+        say({"id": asked["id"], "error": {"code": -32601, "message": "no such method"}})
+"""
+
+
+@dataclass(frozen=True)
+class Finished:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+    @property
+    def error(self) -> Any:
+        return json.loads(self.err)["error"]
+
+
+@dataclass(frozen=True)
+class Discovery:
+    """A home of its own: working folder, data folder, nothing of this machine's configuration."""
+
+    home: Path
+    extra: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def environ(self) -> dict[str, str]:
+        kept = {k: v for k, v in os.environ.items() if k in ("PATH", "LANG") or "COV" in k}
+        return kept | {
+            "HOME": str(self.home),
+            "DISCOVERY_DATA_DIR": str(self.home / "data"),
+            "STARTS": str(self.home / "starts"),
+            "PYTHONPATH": str(Path(__file__).parents[2]),
+            "PYTHONUTF8": "1",
+            **self.extra,
+        }
+
+    def configure(self, *, rules: str = "", **servers: Any) -> None:
+        """Write discovery.yaml with `demo`, the server above, and others."""
+        script = self.home / "upstream.py"
+        script.write_text(UPSTREAM, encoding="utf-8")
+        demo = {
+            "command": sys.executable,
+            "args": [str(script)],
+            "env": {"STARTS": "${STARTS}"},
+            "description": "Says things",
+        }
+        text = "servers: " + json.dumps({"demo": demo, **servers}) + "\n" + rules
+        (self.home / "discovery.yaml").write_text(text, encoding="utf-8")
+
+    @property
+    def starts(self) -> int:
+        """How often the server was started."""
+        file = self.home / "starts"
+        return len(file.read_text().splitlines()) if file.exists() else 0
+
+    def __call__(self, *words: str, stdin: str = "", **environ: str) -> Finished:
+        done = subprocess.run(
+            [sys.executable, "-m", "discovery_cli", *words],
+            cwd=self.home,
+            env=self.environ | environ,
+            input=stdin.encode(),
+            capture_output=True,
+            timeout=60,
+            check=False,
+        )
+        return Finished(done.returncode, done.stdout.decode(), done.stderr.decode())

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import pytest
+
+from discovery_cli.borrowed import Borrowed, LeftOut, borrow, endpoint
+from discovery_cli.imports import make_plan
+from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
+from discovery_engine.config.sources import Imported
+from discovery_engine.errors import Origin, Problem
+from discovery_engine.rules.rule import Rule
+from discovery_engine.tools import ServerName
+from tests.factories import make_server
+
+
+def stdio(name: str = "git", **fields: object) -> ServerSettings:
+    return make_server(name, transport=StdioTransport("git-server", **fields))
+
+
+def remote(url: str = "https://example.com/mcp", **headers: str) -> ServerSettings:
+    return make_server("web", transport=RemoteTransport(url, headers))
+
+
+def borrowed(server: ServerSettings) -> Borrowed:
+    taken = borrow(server)
+    assert isinstance(taken, Borrowed)
+    return taken
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "written"),
+    [
+        pytest.param("API_TOKEN", "abc", "${API_TOKEN}", id="by its name"),
+        pytest.param("MODE", "ghp_0123456789abcdef", "${MODE}", id="by its look"),
+        pytest.param("MODE", "fast", "fast", id="no secret"),
+        pytest.param("API_TOKEN", "${MY_TOKEN}", "${MY_TOKEN}", id="a reference already"),
+        pytest.param("API_TOKEN", "", "", id="empty"),
+        pytest.param("API_TOKEN", "${", "${API_TOKEN}", id="half a reference"),
+    ],
+)
+def test_a_secret_in_a_variable_becomes_a_reference(name: str, value: str, written: str) -> None:
+    taken = borrowed(stdio(env={name: value}))
+
+    assert taken.server.transport == StdioTransport("git-server", env={name: written})
+    assert taken.variables == ((name,) if written != value else ())
+
+
+@pytest.mark.parametrize(
+    ("header", "value", "written"),
+    [
+        pytest.param("Authorization", "Bearer abc", "Bearer ${WEB_TOKEN}", id="bearer"),
+        pytest.param("X-Api-Key", "abc", "${WEB_X_API_KEY}", id="key"),
+        pytest.param("X-Mode", "fast", "fast", id="no secret"),
+    ],
+)
+def test_a_secret_in_a_header_becomes_a_reference(header: str, value: str, written: str) -> None:
+    taken = borrowed(remote(**{header: value}))
+
+    assert taken.server.transport == RemoteTransport("https://example.com/mcp", {header: written})
+
+
+@pytest.mark.parametrize(
+    "server",
+    [
+        pytest.param(stdio(args=("--api-key", "abc")), id="argument"),
+        pytest.param(remote("https://example.com/mcp?key=abc"), id="address"),
+    ],
+)
+def test_a_secret_that_cannot_be_taken_out_keeps_the_server_out(server: ServerSettings) -> None:
+    left = borrow(server)
+
+    assert isinstance(left, LeftOut)
+    assert left.is_secret
+
+
+def test_a_broken_entry_is_left_out_with_its_reason() -> None:
+    problem = Problem(Origin("f"), "", "has no command")
+    broken = make_server("a", transport=None, problem=problem)
+
+    assert borrow(broken) == LeftOut("a", "has no command")
+    assert isinstance(borrow(make_server("a", transport=None)), LeftOut)
+    assert endpoint(broken) == ("a",)
+
+
+def test_a_server_is_taken_once_and_a_name_is_made_free() -> None:
+    other = make_server("GIT", transport=StdioTransport("other-server"))
+    found = {
+        "cursor": Imported(servers=(stdio(), remote())),
+        "zed": Imported(servers=(stdio("again"), other)),
+    }
+
+    plan = make_plan(found, existing=(), only=())
+
+    assert [one.server.name for one in plan.servers] == ["git", "web", "GIT@zed"]
+    assert plan.left_out == [LeftOut("again", "it is there already, as 'git'")]
+
+
+def test_rules_follow_the_servers_that_are_taken() -> None:
+    rules = (Rule(("a",), servers=("git",)), Rule(("b",), servers=("web",)))
+    imported = Imported(
+        servers=(stdio(), remote()), tool_rules=rules, skipped=(("odd", "no name"),)
+    )
+    existing = [make_server("git", transport=StdioTransport("mine"))]
+
+    plan = make_plan({"zed": imported}, existing, only=("git",))
+
+    assert [one.server.name for one in plan.servers] == [ServerName("git@zed")]
+    assert plan.rules == [Rule(("a",), servers=("git@zed",))]
+    assert LeftOut("odd", "no name") in plan.left_out

@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+import json
+
+import click
+import pytest
+
+from discovery_cli.failures import ExitCode, exit_code, exit_code_of_failure, hint_of, tell
+from discovery_engine.errors import (
+    ConfigurationError,
+    DiscoveryError,
+    FailureKind,
+    InvalidArgumentsError,
+    NeedsAuthError,
+    NeedsConfigError,
+    Origin,
+    OutcomeUnknownError,
+    Problem,
+    RegistryError,
+    ServerDisabledError,
+    ServerNotFoundError,
+    ToolAmbiguousError,
+    ToolDisabledError,
+    ToolNotFoundError,
+    UnavailableError,
+    UpstreamProtocolError,
+    UpstreamTimeoutError,
+)
+
+PROBLEM = Problem(Origin("a.yaml", 3, 5), "cache.ttl", "too small", "say 1", "  ttl: 0\n       ^")
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (RuntimeError("x"), 1),
+        (OSError("x"), 1),
+        (RegistryError("x"), 1),
+        (DiscoveryError("x"), 1),
+        (click.UsageError("x"), 2),
+        (ConfigurationError([]), 2),
+        (ServerNotFoundError("a"), 2),
+        (ToolNotFoundError("a", "b"), 2),
+        (ToolAmbiguousError("a", ["b:a"]), 2),
+        (InvalidArgumentsError("a", ["b"], "c"), 2),
+        (UpstreamProtocolError("a", "b", -32602), 3),
+        (ServerDisabledError("a", "b"), 4),
+        (ToolDisabledError("a", "b", "c"), 4),
+        (UnavailableError("a", FailureKind.EXITED, "b"), 5),
+        (UpstreamTimeoutError("a", "b", 1), 5),
+        (OutcomeUnknownError("a", "b", "c"), 5),
+        (NeedsConfigError("a", "b", "c"), 6),
+        (NeedsAuthError("a", "b"), 6),
+        (click.Abort(), 130),
+        (KeyboardInterrupt(), 130),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else "",
+)
+def test_each_error_has_its_exit_code(error: BaseException, code: int) -> None:
+    assert exit_code(error) == code
+
+
+def test_a_remembered_failure_has_the_exit_code_of_its_error() -> None:
+    assert exit_code_of_failure("SERVER_NEEDS_AUTH") is ExitCode.SECRET_MISSING
+    assert exit_code_of_failure("SERVER_CONNECTION_ERROR") is ExitCode.UNREACHABLE
+
+
+@pytest.mark.parametrize(
+    ("error", "hint"),
+    [
+        pytest.param(ServerNotFoundError("a"), "`discovery list` names them all", id="server"),
+        pytest.param(
+            ServerNotFoundError("githb", ["github", "gitea"]),
+            "did you mean 'github' or 'gitea'? `discovery list` names them all",
+            id="nearest",
+        ),
+        pytest.param(
+            ToolNotFoundError("git", "a"), "`discovery tools git` names its tools", id="tool"
+        ),
+        pytest.param(
+            ToolNotFoundError(None, "a"),
+            "`discovery search` finds tools by words",
+            id="tool anywhere",
+        ),
+        pytest.param(
+            ToolAmbiguousError("a", ["b:a", "c:a"]), "name one of them: b:a, c:a", id="ambiguous"
+        ),
+        pytest.param(
+            ToolDisabledError("a", "b", "c"),
+            "`discovery why a:b` shows what each rule did",
+            id="disabled",
+        ),
+        pytest.param(NeedsAuthError("a", "b"), NeedsAuthError("a", "b").hint, id="its own"),
+        pytest.param(ValueError("x"), "-v shows where it happened", id="unexpected"),
+        pytest.param(click.Abort(), "", id="none"),
+        pytest.param(click.UsageError("x"), "", id="usage without a command"),
+    ],
+)
+def test_a_hint_is_a_command_of_ours(error: BaseException, hint: str) -> None:
+    assert hint_of(error) == hint
+
+
+def told(error: BaseException, capsys: pytest.CaptureFixture[str], **options: bool) -> str:
+    tell(error, **{"as_json": False, "verbose": False, **options})
+    return capsys.readouterr().err
+
+
+def test_a_problem_is_shown_with_its_line_and_caret(capsys: pytest.CaptureFixture[str]) -> None:
+    assert told(ConfigurationError([PROBLEM]), capsys) == (
+        "error: a.yaml:3:5: cache.ttl: too small\n    ttl: 0\n         ^\n  hint: say 1\n"
+    )
+
+
+def test_the_last_words_of_a_program_are_shown_clean(capsys: pytest.CaptureFixture[str]) -> None:
+    error = UnavailableError("a", FailureKind.EXITED, "it exited", stderr="one\n\x1b[1mtwo\n")
+
+    assert told(error, capsys) == (
+        "error: server 'a' is unavailable: it exited\n  its last words:\n    one\n    two\n"
+    )
+
+
+def test_a_message_of_several_lines_is_indented(capsys: pytest.CaptureFixture[str]) -> None:
+    assert told(OSError("a\nb"), capsys) == "error: a\n  b\n  hint: -v shows where it happened\n"
+
+
+def test_an_error_without_words_is_still_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert told(DiscoveryError(""), capsys) == "error: \n"
+
+
+@pytest.mark.parametrize(
+    ("error", "facts"),
+    [
+        pytest.param(
+            ToolNotFoundError("git", "lgo", ["log"]),
+            {"code": "TOOL_NOT_FOUND", "server": "git", "tool": "lgo", "nearest": ["log"]},
+            id="not found",
+        ),
+        pytest.param(
+            InvalidArgumentsError("a:b", ["c"], "b(d)"),
+            {"mistakes": ["c"], "signature": "b(d)", "exit_code": 2},
+            id="arguments",
+        ),
+        pytest.param(
+            UnavailableError("a", FailureKind.EXITED, "b", stderr="c"),
+            {"kind": "exited", "stderr": "c", "server": "a"},
+            id="unavailable",
+        ),
+        pytest.param(click.Abort(), {"code": "INTERRUPTED", "message": "interrupted"}, id="abort"),
+        pytest.param(click.UsageError("x"), {"code": "USAGE_ERROR", "message": "x"}, id="usage"),
+        pytest.param(
+            ValueError("x"),
+            {"code": "UNEXPECTED_ERROR", "message": "unexpected ValueError: x"},
+            id="unexpected",
+        ),
+    ],
+)
+def test_json_has_the_facts_of_an_error(
+    error: BaseException, facts: dict[str, object], capsys: pytest.CaptureFixture[str]
+) -> None:
+    form = json.loads(told(error, capsys, as_json=True))["error"]
+
+    assert form.items() >= facts.items()
+
+
+def test_json_has_every_problem_with_its_place(capsys: pytest.CaptureFixture[str]) -> None:
+    form = json.loads(told(ConfigurationError([PROBLEM]), capsys, as_json=True))["error"]
+
+    assert form["problems"] == [
+        {
+            "file": "a.yaml",
+            "line": 3,
+            "column": 5,
+            "path": "cache.ttl",
+            "message": "too small",
+            "hint": "say 1",
+            "excerpt": "  ttl: 0\n       ^",
+        }
+    ]

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+import yaml
+
+from discovery_cli.writing import replace_file, with_servers
+from discovery_engine.config.settings import RemoteTransport, StdioTransport
+from discovery_engine.rules.rule import Rule
+from tests.factories import make_server
+
+NEW = make_server("new", transport=StdioTransport("new", args=("no", "12:30")))
+RULE = Rule(("delete_*",), servers=("new",), enabled=False)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("", id="empty"),
+        pytest.param("# only words", id="comment"),
+        pytest.param("servers:\n", id="null"),
+        pytest.param("servers:  # none yet\nlog: {}\n", id="null with a comment"),
+        pytest.param("servers: {} # none\ntoolRules: []", id="empty collections"),
+        pytest.param("servers: {a: {command: b}}\ntoolRules: [{tags: [x]}]\n", id="flow"),
+        pytest.param('{"servers": {"a": {"command": "b"}}}\n', id="JSON"),
+        pytest.param("log: {}", id="other sections"),
+        pytest.param(
+            "discovery:\n    # ours\n    servers:\n        a:  # first\n            command: b\n"
+            "            args:\n            - c\n\n    # rules\n    tool_rules:\n"
+            "    - tags: [x]\n# end",
+            id="under a key, wide, with comments",
+        ),
+        pytest.param(
+            "servers:\n- name: a\n  command: b\n  description: |\n    two\n    lines\n\nlog: {}\n",
+            id="a list, ending in a block",
+        ),
+        pytest.param("servers:\n  a:\n    command: b\n    env:\n", id="ending in null"),
+    ],
+)
+def test_entries_are_added_and_what_stands_there_stays(text: str) -> None:
+    written = with_servers(text, [NEW], [RULE])
+
+    before, after = (yaml.safe_load(one) or {} for one in (text, written))
+    before, after = (one.get("discovery", one) for one in (before, after))
+    servers = after["servers"]
+    new = servers["new"] if isinstance(servers, dict) else servers[-1]
+    assert (new["command"], new["args"]) == ("new", ["no", "12:30"])
+    assert len(servers) == len(before.get("servers") or ()) + 1
+    rules = after.get("toolRules") or after["tool_rules"]
+    assert rules[-1] == {"pattern": "delete_*", "server": "new", "enabled": False}
+    position = 0
+    for character in "".join(text.split()).replace("servers:{}", "").replace("toolRules:[]", ""):
+        position = written.index(character, position) + 1
+
+
+def test_nothing_to_add_changes_nothing() -> None:
+    assert with_servers("a: 1", [], []) == "a: 1"
+
+
+def test_a_remote_server_is_written_with_its_headers() -> None:
+    remote = make_server("web", transport=RemoteTransport("https://x", {"A": "${B}"}, "http"))
+
+    assert with_servers("", [remote], []) == (
+        "servers:\n  web:\n    url: https://x\n    headers:\n      A: ${B}\n    transport: http\n"
+    )
+
+
+def test_a_new_file_is_private_and_an_old_one_keeps_its_mode(tmp_path: Path) -> None:
+    new, old = tmp_path / "folder" / "new", tmp_path / "old"
+    old.write_text("before")
+    old.chmod(0o640)
+
+    replace_file(new, "a\r\n")
+    replace_file(old, "b")
+
+    assert new.read_bytes() == b"a\r\n"
+    assert [stat.S_IMODE(file.stat().st_mode) for file in (new, old)] == [0o600, 0o640]
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    target, link = tmp_path / "target", tmp_path / "link"
+    target.write_text("before")
+    link.symlink_to(target)
+
+    replace_file(link, "after")
+
+    assert link.is_symlink()
+    assert target.read_text() == "after"
+
+
+def test_a_write_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("before")
+
+    with pytest.raises(UnicodeEncodeError):
+        replace_file(file, "\ud800")
+
+    assert [f.name for f in tmp_path.iterdir()] == ["file"]
+    assert file.read_text() == "before"
