@@ -1,0 +1,153 @@
+"""An earlier run, and what has moved since.
+
+A baseline is the JSON of a run as `discovery eval --save` writes it. It comes back from a file,
+so it is read as a stranger's: checked, and refused as a whole if it does not fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from discovery_engine.errors import ConfigurationError, Origin, Problem
+from discovery_engine.evaluation.report import METRICS, Metric, Report, Row, Totals
+from discovery_engine.tools import JSONObject
+
+Direction: TypeAlias = Literal["better", "worse", "changed", "new", "gone"]
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One query whose answer stands elsewhere than before."""
+
+    id: str
+    query: str
+    before: str
+    """The standing in the baseline; empty for a query that is new."""
+    after: str
+    """The standing now; empty for a query that is gone."""
+    direction: Direction
+
+    def to_json(self) -> JSONObject:
+        return {
+            "id": self.id,
+            "query": self.query,
+            "before": self.before,
+            "after": self.after,
+            "direction": self.direction,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One measure that is another than before."""
+
+    metric: Metric
+    before: float | None
+    after: float | None
+
+    def to_json(self) -> JSONObject:
+        return {"metric": self.metric.name, "before": self.before, "after": self.after}
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    rows: tuple[Row, ...]
+    totals: Totals
+
+    @classmethod
+    def of(cls, report: Report) -> Baseline:
+        return cls(report.rows, report.totals)
+
+
+class _Loose(BaseModel):
+    model_config = ConfigDict(strict=True, extra="ignore", allow_inf_nan=False)
+
+
+class _RowForm(_Loose):
+    id: str
+    query: str
+    server: str | None = None
+    tools: list[str]
+    found: list[str]
+    tokens: int
+    milliseconds: float
+
+    def to_row(self) -> Row:
+        return Row(
+            self.id,
+            self.query,
+            self.server,
+            tuple(self.tools),
+            tuple(self.found),
+            self.tokens,
+            self.milliseconds,
+        )
+
+
+class _RunForm(_Loose):
+    queries: list[_RowForm]
+
+
+def read_baseline(content: bytes, *, file: str) -> Baseline:
+    """The run that a JSON text holds; its measures are taken from its rows anew.
+
+    Raises:
+        ConfigurationError: If it is no such text.
+    """
+    try:
+        form = _RunForm.model_validate_json(content)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        path = ".".join(map(str, first["loc"]))
+        message = f"is no saved run: {first['msg']}"
+        hint = "`discovery eval QUERIES --save FILE` writes one"
+        raise ConfigurationError([Problem(Origin(file), path, message, hint)]) from error
+    return Baseline.of(Report(tuple(row.to_row() for row in form.queries)))
+
+
+def moves(before: Baseline, after: Baseline) -> tuple[Move, ...]:
+    """The queries that stand elsewhere: what got worse first, then by id."""
+    earlier, later = _by_id(before), _by_id(after)
+    ids = sorted(earlier.keys() | later.keys())
+    found = (_move(earlier.get(one), later.get(one)) for one in ids)
+    return tuple(sorted(filter(None, found), key=lambda move: _ORDER.index(move.direction)))
+
+
+def changes(before: Baseline, after: Baseline) -> tuple[Change, ...]:
+    """The measures that differ, in the order of `METRICS`; times are never quite the same."""
+    pairs = ((m, before.totals.get(m.name), after.totals.get(m.name)) for m in METRICS)
+    return tuple(Change(*pair) for pair in pairs if pair[1] != pair[2])
+
+
+_ORDER: tuple[Direction, ...] = ("worse", "gone", "changed", "new", "better")
+
+
+def _by_id(run: Baseline) -> Mapping[str, Row]:
+    return {row.id: row for row in run.rows}
+
+
+def _move(before: Row | None, after: Row | None) -> Move | None:
+    known = after or before
+    if known is None:
+        raise AssertionError("a query is in one of the two runs")
+    direction = _direction(before, after)
+    if direction is None:
+        return None
+    standings = [row.standing if row else "" for row in (before, after)]
+    return Move(known.id, known.query, standings[0], standings[1], direction)
+
+
+def _direction(before: Row | None, after: Row | None) -> Direction | None:
+    if before is None:
+        return "new"
+    if after is None:
+        return "gone"
+    if set(before.right) != set(after.right):
+        return "changed"
+    if before.score != after.score:
+        return "better" if after.score > before.score else "worse"
+    return None if before.standing == after.standing else "changed"

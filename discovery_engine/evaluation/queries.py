@@ -1,0 +1,226 @@
+"""The owner's queries: what an agent may ask, and which tools would be right.
+
+    queries:
+      - query: what time is it in Tokyo
+        tools: [time:get_current_time]
+      - query: order a pizza
+        none: true
+
+All that is wrong with a file is told at once, with its place: as YAML, as a list of queries, and
+against the catalog.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Self
+
+from pydantic import AfterValidator, Field, ValidationError, model_validator
+
+from discovery_engine.config.complaints import faults_of
+from discovery_engine.config.documents import Document, Fault, Node, Path, Position, read_document
+from discovery_engine.config.excerpts import Excerpts
+from discovery_engine.config.scalars import Flag, Word, Words, complaint
+from discovery_engine.config.sections import Section
+from discovery_engine.config.spelling import known_words, spell
+from discovery_engine.errors import (
+    ConfigurationError,
+    DiscoveryError,
+    NotFoundError,
+    Origin,
+    Problem,
+    ToolNotFoundError,
+)
+from discovery_engine.tools import ServerName, ToolKey
+from discovery_engine.view import View
+
+_EMPTY_HINT = "write 'queries:' with a list below it; `discovery eval --suggest` drafts one"
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    id: str
+    """What tells it from the others, from one run to the next."""
+    text: str
+    tools: tuple[ToolKey, ...] = ()
+    """Each of them is right; without any, the right answer is that nothing fits."""
+    server: ServerName | None = None
+    """The agent asks for this server's tools only."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuerySet:
+    queries: tuple[Query, ...]
+    skipped: tuple[str, ...] = ()
+    """The ids of those that cannot be asked, as what they name is not in the catalog."""
+
+
+class QueryEntry(Section):
+    query: Word = Field(description="What an agent asks.")
+    tools: Words = Field(default=[], description="The tools that are right, as `server:tool`.")
+    none: Flag = Field(default=False, description="No tool is right: nothing should be found.")
+    server: Word = Field(default="", description="Ask for this server's tools only.")
+    id: Word = Field(default="", description="A name that stays when the words change.")
+
+    @model_validator(mode="after")
+    def _says_what_is_right(self) -> Self:
+        if self.tools and self.none:
+            raise complaint("names tools, and says `none` as well", hint="keep one of the two")
+        if not self.tools and not self.none:
+            hint = "give it 'tools: [server:tool]', or 'none: true'"
+            raise complaint("does not say which answer is right", hint=hint)
+        return self
+
+    @property
+    def name(self) -> str:
+        """The id, or what is asked and of which server."""
+        return self.id or (f"{self.query} [{self.server}]" if self.server else self.query)
+
+
+def _some(entries: list[QueryEntry]) -> list[QueryEntry]:
+    if not entries:
+        raise complaint("has no query", hint=_EMPTY_HINT)
+    return entries
+
+
+class QueryFile(Section):
+    queries: Annotated[list[QueryEntry], AfterValidator(_some)] = Field(
+        description="What is asked."
+    )
+
+
+def read_queries(content: bytes, *, file: str, view: View, allow_missing: bool = False) -> QuerySet:
+    """The queries that a YAML or JSON text holds; `file` is named in problems.
+
+    Args:
+        content: The text.
+        file: What to call it.
+        view: The catalog that its tools and servers must be in.
+        allow_missing: Leave out tools and servers that no agent can find, rather than refuse
+            them; a query that is left without any is skipped.
+
+    Raises:
+        ConfigurationError: If it cannot be used; it lists everything that is wrong.
+    """
+    reading = _Reading(read_document(content), file, view)
+    found = reading.read()
+    faults = reading.faults if allow_missing else [*reading.faults, *reading.missing]
+    if faults:
+        raise ConfigurationError(list(reading.problems(faults)))
+    return found
+
+
+@dataclass
+class _Reading:
+    document: Document
+    file: str
+    view: View
+    faults: list[Fault] = field(init=False)
+    missing: list[Fault] = field(default_factory=list)
+    """What is named and cannot be found by an agent."""
+
+    def __post_init__(self) -> None:
+        self.faults = list(self.document.faults)
+
+    def read(self) -> QuerySet:
+        entries = self._entries()
+        self._refuse_doubles(entries)
+        found = [(entry, self._query(place, node, entry)) for place, node, entry in entries]
+        return QuerySet(
+            tuple(query for _, query in found if query),
+            tuple(entry.name for entry, query in found if query is None),
+        )
+
+    def problems(self, faults: Sequence[Fault]) -> Iterator[Problem]:
+        excerpts = Excerpts(self.document, faults, known_words(QueryFile))
+        for fault in sorted(faults, key=lambda fault: fault.at):
+            origin = Origin(self.file, fault.at.line, fault.at.column)
+            path = ".".join(map(str, fault.path))
+            yield Problem(origin, path, fault.message, fault.hint, excerpts.at(fault.at))
+
+    def _entries(self) -> list[tuple[Path, Node, QueryEntry]]:
+        root = self.document.root
+        if self.document.is_broken:
+            return []
+        if root is None or root.is_null:
+            self.faults.append(Fault((), Position(), "has no query", _EMPTY_HINT))
+            return []
+        self.faults += spell(root, QueryFile)
+        try:
+            written = QueryFile.model_validate(root.plain())
+        except ValidationError as error:
+            self.faults += faults_of(error, root, told=self.faults)
+            return []
+        nodes = _child(root, "queries").children()
+        return [
+            (("queries", place), node, entry)
+            for (place, node), entry in zip(nodes, written.queries, strict=True)
+        ]
+
+    def _refuse_doubles(self, entries: Iterable[tuple[Path, Node, QueryEntry]]) -> None:
+        first: dict[str, Node] = {}
+        for path, node, entry in entries:
+            if (earlier := first.setdefault(entry.name, node)) is not node:
+                line = earlier.start.line
+                message = f"a second query {entry.name!r}; the first is on line {line}"
+                hint = "remove one, or give each an 'id'"
+                self.faults.append(Fault(path, node.start, message, hint))
+
+    def _query(self, path: Path, node: Node, entry: QueryEntry) -> Query | None:
+        """The query against the catalog; None if nothing is left of it."""
+        server = None
+        if entry.server:
+            try:
+                server = self.view.server(entry.server).name
+            except NotFoundError as error:
+                place = _child(node, "server")
+                self.missing.append(_fault((*path, "server"), place, error))
+                return None
+        tools = tuple(self._tools(path, node, entry, server))
+        if entry.tools and not tools:
+            return None
+        return Query(entry.name, entry.query, tools, server)
+
+    def _tools(
+        self, path: Path, node: Node, entry: QueryEntry, server: ServerName | None
+    ) -> Iterator[ToolKey]:
+        places = _child(node, "tools") if entry.tools else node
+        seen: set[ToolKey] = set()
+        for index, name in enumerate(entry.tools):
+            place = places.child(index) or places  # one word stands for a list of one
+            try:
+                key = self.view.details(server, name).key
+            except DiscoveryError as error:
+                self.missing.append(self._missing_tool((*path, "tools", index), place, error))
+                continue
+            if key not in seen:
+                seen.add(key)
+                yield key
+
+    def _missing_tool(self, path: Path, place: Node, error: DiscoveryError) -> Fault:
+        if isinstance(error, ToolNotFoundError) and error.server:
+            server = ServerName(error.server)
+            if not self.view.is_known(server):
+                message = f"server {server!r} could not be asked, so its tools are not known"
+                hint = f"`discovery refresh {server}` says why; --allow-missing goes on without it"
+                return Fault(path, place.start, message, hint)
+        return _fault(path, place, error)
+
+
+def _fault(path: Path, place: Node, error: DiscoveryError) -> Fault:
+    """What cannot be found, with what was meant."""
+    if not isinstance(error, NotFoundError):
+        return Fault(path, place.start, error.message, "no agent can find it; enable it")
+    server = error.server if isinstance(error, ToolNotFoundError) else None
+    names = [repr(f"{server}:{name}" if server else name) for name in error.nearest]
+    hint = f"did you mean {' or '.join(names)}?" if names else "`discovery list --tools` names all"
+    return Fault(path, place.start, error.message, hint)
+
+
+def _child(node: Node, key: str) -> Node:
+    """The member that a model has found to be there."""
+    found = node.child(key)
+    if found is None:
+        raise AssertionError(f"{key!r} was read and is not there")
+    return found

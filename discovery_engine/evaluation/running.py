@@ -1,0 +1,52 @@
+"""Asks the owner's queries, one after another, of the catalog as an agent sees it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from discovery_engine.evaluation.metrics import DEPTH
+from discovery_engine.evaluation.queries import Query, QuerySet
+from discovery_engine.evaluation.report import Report, Row
+from discovery_engine.view import SearchAnswer, View
+
+Cost = Callable[[SearchAnswer], int]
+"""The tokens that an answer takes as an agent gets it."""
+
+
+def run(
+    asked: QuerySet, view: View, *, cost: Cost, clock: Callable[[], float] = time.perf_counter
+) -> Report:
+    """Ask each query once; `clock` counts seconds."""
+    _warm_up(asked.queries, view)
+    return Report(tuple(_row(q, view, cost, clock) for q in asked.queries), asked.skipped)
+
+
+def says_none(answer: SearchAnswer) -> bool:
+    """Whether an answer is that nothing fits. Nothing else here decides this."""
+    return not answer.hits
+
+
+def _warm_up(queries: Iterable[Query], view: View) -> None:
+    """Ask one query beforehand, so that what is loaded on first use is not timed."""
+    for query in queries:
+        view.search(query.text, server=query.server)
+        return
+
+
+def _row(query: Query, view: View, cost: Cost, clock: Callable[[], float]) -> Row:
+    usual = view.settings.search.limit
+    start = clock()
+    answer = view.search(query.text, server=query.server, limit=max(usual, DEPTH))
+    spent = clock() - start
+    hits = () if says_none(answer) else answer.hits[:DEPTH]
+    return Row(
+        id=query.id,
+        query=query.text,
+        server=query.server,
+        right=tuple(map(str, query.tools)),
+        found=tuple(str(hit.entry.key) for hit in hits),
+        tokens=cost(replace(answer, hits=answer.hits[:usual])),
+        milliseconds=spent * 1000,
+    )
