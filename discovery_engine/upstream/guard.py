@@ -30,6 +30,7 @@ _OK = 200
 _NOT_FOUND = 404
 _BAD_REQUEST = 400
 _FIRST_ERROR = 400
+_BROKEN = (httpx2.TransportError, httpx2.DecodingError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ class HttpFailure:
 
     reason: str
     status: int | None = None
-    error: httpx2.TransportError | None = None
+    error: httpx2.RequestError | None = None
     was_sent: bool = True
     """False if the request provably never reached the server."""
     lost_session: bool = False
@@ -62,7 +63,7 @@ class GuardedClient(httpx2.AsyncClient):
         try:
             response = await super().send(request, **options)
             return await self._vetted(request, response)
-        except httpx2.TransportError as error:
+        except _BROKEN as error:
             return self._refusal(request, _transport_failure(error), status=503)
 
     async def _vetted(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
@@ -138,7 +139,7 @@ class _Quiet(httpx2.AsyncByteStream):
         try:
             async for chunk in self._stream:
                 yield chunk
-        except httpx2.TransportError:
+        except _BROKEN:
             return
 
     async def aclose(self) -> None:
@@ -154,8 +155,6 @@ async def _read(response: httpx2.Response, limit: int) -> bytes | None:
             limit -= len(part)
             if limit < 0:
                 return None
-    except httpx2.DecodingError:
-        return None
     finally:
         await response.aclose()
     return b"".join(parts)
@@ -167,7 +166,7 @@ def _rebuilt(request: httpx2.Request, response: httpx2.Response, body: bytes) ->
     return httpx2.Response(response.status_code, headers=headers, content=body, request=request)
 
 
-def _transport_failure(error: httpx2.TransportError) -> HttpFailure:
+def _transport_failure(error: httpx2.RequestError) -> HttpFailure:
     unsent = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.ProxyError)
     never_left = (*unsent, httpx2.UnsupportedProtocol, httpx2.LocalProtocolError)
     reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -141,7 +141,7 @@ def _may_have_been_acted_on(failure: HttpFailure) -> bool:
     return failure.status >= _SERVER_ERROR and failure.status != _TRY_LATER
 
 
-def _kind_of(error: httpx2.TransportError) -> tuple[FailureKind, str]:
+def _kind_of(error: httpx2.RequestError) -> tuple[FailureKind, str]:
     causes = tuple(_causes(error))
     if isinstance(error, httpx2.TimeoutException):
         return FailureKind.TIMEOUT, "check that the host can be reached from here"

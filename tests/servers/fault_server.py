@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 Message = dict[str, Any]
@@ -161,13 +162,11 @@ class Server:
             answer(message, result)
 
     def list_tools(self, message: Message) -> None:
-        if self.mode == "modern_liar":
-            refuse(message, -32022, "Unsupported protocol version")
-            return
         cursor = message.get("params", {}).get("cursor")
         match self.mode, cursor:
-            case "no_tools", _:
-                refuse(message, -32601, "Method not found")
+            case (("no_tools" | "modern_liar"), _):
+                code = -32601 if self.mode == "no_tools" else -32022
+                refuse(message, code, "not here")
             case "bad_tools", _:
                 answer(message, {"tools": BAD_TOOLS})
             case "listing_nonsense", _:
@@ -176,15 +175,13 @@ class Server:
                 answer(message, {"tools": TOOLS, "nextCursor": "2"})
             case "listing_fails", _:
                 refuse(message, -32603, "no such page")
-            case "listing_hangs", _:
-                pass
             case "cursor_loop", _:
                 answer(message, {"tools": [tool(f"t{cursor}")], "nextCursor": "again"})
             case (("endless_pages" | "ten_pages"), _):
                 self.page(message, int(cursor or 0))
             case "ttl", _:
                 answer(message, {"tools": TOOLS, "ttlMs": 5000, "cacheScope": "private"})
-            case _:
+            case _ if self.mode != "listing_hangs":
                 answer(message, {"tools": TOOLS})
 
     def page(self, message: Message, number: int) -> None:
@@ -203,7 +200,7 @@ class Server:
         elif name == "pid":
             answer_text(message, str(os.getpid()))
         elif name == "cwd":
-            answer_text(message, os.getcwd())
+            answer_text(message, str(Path.cwd()))
         else:
             answer_text(message, json.dumps(arguments))
 

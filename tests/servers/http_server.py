@@ -13,7 +13,7 @@ import queue
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, ClassVar
 
 Message = dict[str, Any]
 
@@ -54,10 +54,10 @@ IMPOSSIBLE = {"type": "object", "properties": {"text": {"type": "object", "x-mcp
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     mode = "modern"
-    sessions: set[str] = set()
+    sessions: ClassVar[set[str]] = set()
     made = 0
     calls = 0
-    outbox: queue.Queue[str | None] = queue.Queue()
+    outbox: ClassVar[queue.Queue[str | None]] = queue.Queue()
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
         pass

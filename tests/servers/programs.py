@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +61,11 @@ def remote_server(url: str, *, name: str = "remote", **settings: Any) -> ServerS
     return ServerSettings(ServerName(name), RemoteTransport(url, headers, kind), **settings)
 
 
+def program(command: str, *args: str, **fields: Any) -> ServerSettings:
+    """A server that runs any program."""
+    return ServerSettings(ServerName("broken"), StdioTransport(command, args, **fields))
+
+
 def upstreams(
     *,
     events: EventBus | None = None,
@@ -76,6 +81,21 @@ def upstreams(
         eras=Eras() if eras is None else eras,
         environ=environ,
     )
+
+
+async def call(
+    opened: Upstreams, server: ServerSettings, tool: str = "echo", **arguments: Any
+) -> str:
+    """The text that a tool answers, within 20 s."""
+    with anyio.fail_after(20):
+        return text_of(await opened.call(server, tool, arguments))
+
+
+async def pid_of(opened: Upstreams, server: ServerSettings) -> int:
+    await opened.list_tools(server)
+    pid = opened.states()[server.name].pid
+    assert pid is not None
+    return pid
 
 
 def text_of(result: JSONObject) -> str:
@@ -97,9 +117,10 @@ def descendants(pid: int | None = None) -> set[int]:
     waiting = [pid or os.getpid()]
     while waiting:
         for task in Path(f"/proc/{waiting.pop()}/task").glob("*/children"):
-            children = {int(child) for child in task.read_text("ascii").split()}
-            waiting += children - found
-            found |= children
+            with suppress(FileNotFoundError):  # threads come and go
+                children = {int(child) for child in task.read_text("ascii").split()}
+                waiting += children - found
+                found |= children
     return found
 
 

@@ -1,0 +1,121 @@
+"""Lists of tools: pages, malformed tools, hints, changes."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+from anyio.abc import TaskStatus
+
+from discovery_engine.config.settings import Timeouts
+from discovery_engine.errors import (
+    UpstreamProtocolError,
+)
+from discovery_engine.events import EventBus, ServerConnecting, ServerDiscovering, ToolsChanged
+from tests.servers.programs import (
+    eventually,
+    fault_server,
+    upstreams,
+)
+
+pytestmark = pytest.mark.anyio
+
+ERAS = pytest.mark.parametrize("era", ["modern", "legacy"])
+
+
+@ERAS
+@pytest.mark.requirement("UPS-40")
+async def test_a_malformed_tool_costs_itself_alone(era: str) -> None:
+    async with upstreams() as opened:
+        listing = await opened.list_tools(fault_server("bad_tools", era=era))
+
+    assert [tool["name"] for tool in listing.tools] == ["first", "last"]
+    assert listing.tools[1]["vendor"] == {"kept": True}
+    assert {tool.name: tool.reason for tool in listing.dropped} == {
+        "no_schema": "it has no inputSchema",
+        "schema_of_text": "its inputSchema is not an object",
+        "schema_of_array": "its inputSchema has type 'array', not 'object'",
+        "odd_properties": "the properties of its inputSchema are not an object",
+        "#6": "its name is not a non-empty string",
+        "#7": "its name is not a non-empty string",
+        "#8": "it is not an object",
+        "odd_description": "its description is not a string",
+        "too_big": "it is larger than 64 KiB",
+        "first": "an earlier tool has the same name",
+    }
+
+
+@pytest.mark.parametrize(
+    ("mode", "count", "cut"),
+    [
+        pytest.param("ten_pages", 10, "", id="whole"),
+        pytest.param("cursor_loop", 2, "its cursor 'again' repeats", id="loop"),
+        pytest.param("endless_pages", 1000, "it has more than 1000 pages", id="endless"),
+        pytest.param("listing_fails", 3, "page 2 failed: no such page", id="fails"),
+        pytest.param("listing_hangs", 3, "no further page came within 5 s", id="hangs"),
+    ],
+)
+@pytest.mark.requirement("UPS-41")
+async def test_pages_are_read_to_the_end_and_kept_if_there_is_none(
+    mode: str, count: int, cut: str
+) -> None:
+    server = fault_server(mode, timeouts=Timeouts(list=1 if mode == "listing_hangs" else 30))
+
+    async with upstreams() as opened:
+        with anyio.fail_after(30):
+            listing = await opened.list_tools(server)
+
+    assert len(listing.tools) == count
+    assert listing.cut == cut.replace("5 s", "1 s")
+
+
+@pytest.mark.requirement("UPS-41")
+async def test_a_list_that_never_begins_is_an_error() -> None:
+    server = fault_server("listing_nonsense")
+
+    async with upstreams() as opened:
+        with anyio.fail_after(10), pytest.raises(UpstreamProtocolError) as caught:
+            await opened.list_tools(server)
+
+    assert "no list of tools" in caught.value.message
+
+
+@pytest.mark.requirement("UPS-42")
+async def test_a_server_may_say_how_long_its_list_holds() -> None:
+    async with upstreams() as opened:
+        listing = await opened.list_tools(fault_server("ttl"))
+
+    assert listing.ttl == 5.0
+
+
+@ERAS
+@pytest.mark.requirement("UPS-43")
+async def test_a_storm_of_changes_is_told_once_until_the_tools_are_listed_again(era: str) -> None:
+    server, events = fault_server("list_changed", era=era), EventBus()
+    told: list[object] = []
+
+    async with upstreams(events=events) as opened, anyio.create_task_group() as tasks:
+        await tasks.start(_collect, events, told)
+        for count in (1, 2):
+            await opened.list_tools(server)
+            await opened.call(server, "change", {})
+            await eventually(lambda: told.count(ToolsChanged(server.name)) == count)  # noqa: B023
+            await anyio.wait_all_tasks_blocked()
+        tasks.cancel_scope.cancel()
+
+    listed_and_changed = [ServerDiscovering(server.name), ToolsChanged(server.name)]
+    assert told == [ServerConnecting(server.name), *listed_and_changed, *listed_and_changed]
+
+
+async def _collect(events: EventBus, told: list[object], *, task_status: TaskStatus[None]) -> None:
+    with events.subscribe() as news:
+        task_status.started()
+        while True:
+            told.append(await anext(news))
+
+
+@pytest.mark.requirement("UPS-44")
+async def test_a_server_that_knows_no_tools_has_none() -> None:
+    async with upstreams() as opened:
+        listing = await opened.list_tools(fault_server("no_tools"))
+
+    assert listing.tools == ()

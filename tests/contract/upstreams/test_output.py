@@ -1,0 +1,87 @@
+"""What programs write: garbage, text that is not Unicode, answers that cannot be read."""
+
+from __future__ import annotations
+
+import json
+
+import anyio
+import pytest
+
+from discovery_engine.config.settings import Timeouts
+from discovery_engine.errors import (
+    UpstreamProtocolError,
+)
+from tests.servers.programs import (
+    call,
+    fault_server,
+    http_server,
+    remote_server,
+    upstreams,
+)
+
+pytestmark = pytest.mark.anyio
+
+ERAS = pytest.mark.parametrize("era", ["modern", "legacy"])
+
+
+@ERAS
+@pytest.mark.requirement("UPS-30")
+async def test_what_is_not_a_message_is_counted_and_skipped(era: str) -> None:
+    server = fault_server("noise", era=era)
+
+    async with upstreams() as opened:
+        await opened.list_tools(server)
+        answer = await call(opened, server, text="hi")
+        state = opened.states()[server.name]
+
+    assert json.loads(answer) == {"text": "hi"}
+    assert state.garbage > 10
+    assert state.samples[0] == "Welcome to the noisy server!"
+    assert len(state.samples) == 3
+
+
+@pytest.mark.parametrize("mode", ["bad_utf8", "surrogate"])
+@pytest.mark.requirement("UPS-31")
+async def test_text_that_is_not_unicode_is_mended(mode: str) -> None:
+    server = fault_server(mode)
+
+    async with upstreams() as opened:
+        answer = await call(opened, server)
+        sent_back = await call(opened, server, text="\ud83d")
+
+    assert "\ufffd" in answer
+    assert sent_back
+
+
+@pytest.mark.requirement("UPS-31")
+async def test_text_that_is_not_unicode_is_mended_over_http() -> None:
+    with http_server("surrogate") as url:
+        async with upstreams() as opened:
+            answer = await call(opened, remote_server(url), text="\ud83d")
+
+    assert answer == "half \ufffd a pair"
+
+
+@pytest.mark.parametrize(
+    ("mode", "said"),
+    [
+        pytest.param("huge", "longer than 8 MiB", id="huge"),
+        pytest.param("huge_id_last", "longer than 8 MiB", id="huge-id-last"),
+        pytest.param("deep", "too deeply", id="deep"),
+        pytest.param("nested", "100 levels", id="nested"),
+        pytest.param("nan", "NaN", id="nan"),
+    ],
+)
+@pytest.mark.requirement("UPS-32")
+async def test_an_answer_that_cannot_be_read_fails_its_own_call_at_once(
+    mode: str, said: str
+) -> None:
+    server = fault_server(mode, timeouts=Timeouts(call=15))
+
+    async with upstreams() as opened:
+        with anyio.fail_after(10), pytest.raises(UpstreamProtocolError) as caught:
+            await call(opened, server, "huge")
+        listing = await opened.list_tools(server)
+
+    assert said in caught.value.message
+    assert len(listing.tools) == 3

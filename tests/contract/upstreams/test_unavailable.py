@@ -1,0 +1,217 @@
+"""Servers that cannot be connected: each is explained, and none holds up another."""
+
+from __future__ import annotations
+
+import json
+
+import anyio
+import pytest
+
+from discovery_engine.config.settings import ServerSettings, Timeouts
+from discovery_engine.errors import (
+    FailureKind,
+    NeedsAuthError,
+    NeedsConfigError,
+    UnavailableError,
+)
+from discovery_engine.tools import ServerName
+from discovery_engine.upstream import Phase
+from tests.servers.programs import (
+    call,
+    fault_server,
+    http_server,
+    program,
+    remote_server,
+    upstreams,
+)
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize(
+    ("server", "kind", "said"),
+    [
+        pytest.param(program("no-such-program"), "not_found", "not on the PATH", id="missing"),
+        pytest.param(program("./no/such"), "not_found", "no program './no/such'", id="no-file"),
+        pytest.param(program("uvx", env={"PATH": "/nowhere"}), "not_found", "(/nowhere)", id="uvx"),
+        pytest.param(program(__file__), "permission", "may not be executed", id="not-executable"),
+        pytest.param(program("sh", cwd="/no/such"), "not_found", "'/no/such'", id="no-directory"),
+        pytest.param(program("sh", "a\0b"), "other", "null byte", id="nul"),
+        pytest.param(fault_server("crash_start"), "exited", "exited with status 3", id="crash"),
+        pytest.param(program("sh", "-c", "kill -9 $$"), "exited", "by SIGKILL", id="killed"),
+        pytest.param(
+            fault_server("hang_start", timeouts=Timeouts(connect=0.5)),
+            "timeout",
+            "within 0.5 s",
+            id="hang",
+        ),
+        pytest.param(fault_server("strange_greeting"), "not_mcp", "not one of MCP", id="strange"),
+        pytest.param(program("cat"), "not_mcp", "refused the handshake", id="echoes"),
+    ],
+)
+@pytest.mark.requirement("UPS-11")
+async def test_a_program_that_cannot_be_connected_is_explained(
+    server: ServerSettings, kind: str, said: str
+) -> None:
+    async with upstreams() as opened:
+        with anyio.fail_after(20), pytest.raises(UnavailableError) as caught:
+            await opened.list_tools(server)
+        states = opened.states()
+
+    assert caught.value.kind == FailureKind(kind)
+    assert said in caught.value.reason
+    assert states == {}
+
+
+@pytest.mark.parametrize(
+    ("mode", "kind", "said"),
+    [
+        pytest.param("status_401", "auth", "HTTP 401", id="401"),
+        pytest.param("status_403", "auth", "HTTP 403", id="403"),
+        pytest.param("status_404", "http", "HTTP 404", id="404"),
+        pytest.param("status_500", "http", "HTTP 500", id="500"),
+        pytest.param("html", "not_mcp", "answers with text/html", id="html"),
+        pytest.param("not_json", "not_mcp", "refused the handshake", id="not-json"),
+        pytest.param("hang", "timeout", "within 1 s", id="hang"),
+    ],
+)
+@pytest.mark.requirement("UPS-11")
+async def test_an_address_that_cannot_be_connected_is_explained(
+    mode: str, kind: str, said: str
+) -> None:
+    with http_server(mode) as url:
+        server = remote_server(url, kind="http", timeouts=Timeouts(connect=1))
+
+        async with upstreams() as opened:
+            with anyio.fail_after(20), pytest.raises(UnavailableError) as caught:
+                await opened.list_tools(server)
+
+    assert caught.value.kind == FailureKind(kind)
+    assert said in caught.value.reason
+    assert isinstance(caught.value, NeedsAuthError) == (kind == "auth")
+
+
+@pytest.mark.parametrize(
+    ("mode", "kind", "said"),
+    [
+        pytest.param("status_401", "auth", "HTTP 401", id="401"),
+        pytest.param("modern", "http", "HTTP 405", id="not-sse"),
+        pytest.param("sse_elsewhere", "not_mcp", "an endpoint of its own", id="elsewhere"),
+        pytest.param("sse_silent", "timeout", "within 1 s", id="silent"),
+    ],
+)
+@pytest.mark.requirement("UPS-11")
+async def test_an_event_stream_that_cannot_be_connected_is_explained(
+    mode: str, kind: str, said: str
+) -> None:
+    with http_server(mode) as url:
+        server = remote_server(url, kind="sse", timeouts=Timeouts(connect=1))
+
+        async with upstreams() as opened:
+            with anyio.fail_after(20), pytest.raises(UnavailableError) as caught:
+                await opened.list_tools(server)
+
+    assert caught.value.kind == FailureKind(kind)
+    assert said in caught.value.reason
+
+
+@pytest.mark.parametrize(
+    ("url", "kind"),
+    [
+        pytest.param("http://127.0.0.1:9/mcp", "refused", id="refused"),
+        pytest.param("http://no-such-host.invalid/mcp", "dns", id="dns"),
+        pytest.param("ftp://127.0.0.1/mcp", "other", id="not-http"),
+    ],
+)
+@pytest.mark.requirement("UPS-11")
+async def test_an_address_that_nobody_answers_at_is_explained(url: str, kind: str) -> None:
+    async with upstreams() as opened:
+        with anyio.fail_after(20), pytest.raises(UnavailableError) as caught:
+            await opened.list_tools(remote_server(url))
+
+    assert caught.value.kind == FailureKind(kind)
+
+
+@pytest.mark.requirement("UPS-11")
+async def test_tls_to_a_server_without_it_is_explained() -> None:
+    with http_server("modern") as url:
+        async with upstreams() as opened:
+            with anyio.fail_after(20), pytest.raises(UnavailableError) as caught:
+                await opened.list_tools(remote_server(url.replace("http:", "https:")))
+
+    assert caught.value.kind == FailureKind.TLS
+
+
+@pytest.mark.requirement("UPS-11")
+async def test_the_last_words_of_a_crashed_program_are_kept() -> None:
+    async with upstreams() as opened:
+        with anyio.fail_after(20), pytest.raises(UnavailableError) as caught:
+            await opened.list_tools(fault_server("crash_start"))
+
+    assert caught.value.stderr == "reading the settings\nno licence found"
+
+
+@pytest.mark.parametrize(
+    ("server", "field"),
+    [
+        pytest.param(fault_server(env={"TOKEN": "${NO_TOKEN}"}), "env.TOKEN", id="env"),
+        pytest.param(program("sh", "-c", "${NO_TOKEN}"), "args.1", id="argument"),
+        pytest.param(program("${NO_TOKEN}"), "command", id="command"),
+        pytest.param(program("sh", cwd="${NO_TOKEN}"), "cwd", id="cwd"),
+        pytest.param(remote_server("http://${NO_TOKEN}/"), "url", id="url"),
+        pytest.param(
+            remote_server("http://h/", headers={"X-Key": "${NO_TOKEN}"}),
+            "headers.X-Key",
+            id="header",
+        ),
+        pytest.param(program("${oops"), "command", id="malformed"),
+    ],
+)
+@pytest.mark.requirement("UPS-12")
+async def test_a_reference_without_a_value_is_named_by_its_field(
+    server: ServerSettings, field: str
+) -> None:
+    async with upstreams(environ={}) as opened:
+        with anyio.fail_after(20), pytest.raises(NeedsConfigError) as caught:
+            await opened.list_tools(server)
+
+    assert caught.value.field == field
+
+
+@pytest.mark.requirement("UPS-12")
+async def test_references_are_resolved_for_the_child_alone() -> None:
+    server = fault_server(env={"TOKEN": "${SECRET}"})
+
+    async with upstreams(environ={"SECRET": "s3cret"}) as opened:
+        environment = json.loads(await call(opened, server, "environment"))
+
+    assert environment["TOKEN"] == "s3cret"
+    assert "SECRET" not in environment
+
+
+async def test_an_entry_that_was_not_loaded_is_told_as_such() -> None:
+    async with upstreams() as opened:
+        with pytest.raises(UnavailableError) as caught:
+            await opened.list_tools(ServerSettings(ServerName("ghost"), None))
+
+    assert caught.value.kind == FailureKind.NEEDS_CONFIG
+
+
+@pytest.mark.requirement("UPS-13")
+async def test_a_dead_and_a_hanging_server_delay_nobody() -> None:
+    dead, hanging = (
+        fault_server("crash_start", name="dead"),
+        fault_server("hang_start", name="hung"),
+    )
+
+    async with upstreams() as opened, anyio.create_task_group() as tasks:
+        tasks.start_soon(opened.list_tools, hanging)
+        with anyio.fail_after(10):
+            with pytest.raises(UnavailableError):
+                await opened.list_tools(dead)
+            listing = await opened.list_tools(fault_server())
+            phase = opened.states()[hanging.name].phase
+        tasks.cancel_scope.cancel()
+
+    assert len(listing.tools) == 3
+    assert phase is Phase.CONNECTING

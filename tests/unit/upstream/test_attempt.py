@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import pytest
+
+from discovery_engine.config.settings import ServerSettings
+from discovery_engine.errors import FailureKind, UnavailableError
+from discovery_engine.upstream.attempt import Attempt, first_attempt, next_attempt
+from discovery_engine.upstream.connection import Era
+from tests.servers.programs import fault_server, remote_server
+
+STDIO, AUTO = fault_server(), remote_server("http://h/")
+HTTP, SSE = remote_server("http://h/", kind="http"), remote_server("http://h/", kind="sse")
+OLD = Era("stdio")
+
+
+def failed(kind: str) -> UnavailableError:
+    return UnavailableError("faulty", FailureKind(kind), "it did not work")
+
+
+@pytest.mark.parametrize(
+    ("server", "remembered", "attempt"),
+    [
+        pytest.param(STDIO, None, Attempt("stdio"), id="program"),
+        pytest.param(AUTO, None, Attempt("http", falls_back=True), id="auto"),
+        pytest.param(HTTP, None, Attempt("http"), id="http"),
+        pytest.param(SSE, None, Attempt("sse", Era("sse")), id="sse"),
+        pytest.param(STDIO, OLD, Attempt("stdio", OLD, is_remembered=True), id="remembered"),
+    ],
+)
+def test_what_is_remembered_comes_first(
+    server: ServerSettings, remembered: Era | None, attempt: Attempt
+) -> None:
+    assert first_attempt(server, remembered) == attempt
+
+
+@pytest.mark.parametrize(
+    ("server", "attempt", "kind", "following"),
+    [
+        pytest.param(STDIO, Attempt("stdio"), "exited", Attempt("stdio", OLD), id="exits"),
+        pytest.param(STDIO, Attempt("stdio", OLD), "exited", None, id="exits-twice"),
+        pytest.param(STDIO, Attempt("stdio"), "not_mcp", None, id="not-mcp"),
+        pytest.param(
+            STDIO, Attempt("stdio", OLD, is_remembered=True), "exited", Attempt("stdio"), id="wrong"
+        ),
+        pytest.param(
+            STDIO, Attempt("stdio", OLD, is_remembered=True), "not_found", None, id="hopeless"
+        ),
+        pytest.param(HTTP, Attempt("http"), "http", None, id="http-only"),
+        pytest.param(AUTO, Attempt("http", falls_back=True), "refused", None, id="refused"),
+    ],
+)
+def test_a_failure_decides_what_is_tried_next(
+    server: ServerSettings, attempt: Attempt, kind: str, following: Attempt | None
+) -> None:
+    assert next_attempt(server, attempt, failed(kind)) == following
+
+
+@pytest.mark.parametrize("kind", ["http", "not_mcp"])
+def test_auto_falls_back_to_sse_once(kind: str) -> None:
+    first = failed(kind)
+
+    following = next_attempt(AUTO, first_attempt(AUTO, None), first)
+
+    assert following == Attempt("sse", Era("sse"), first_failure=first)
+    assert next_attempt(AUTO, following, failed("http")) is None

@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from discovery_engine.upstream.framing import (
+    Framer,
+    Garbage,
+    Overlong,
+    decode,
+    edges,
+    encode,
+    sniffed_id,
+    without_surrogates,
+)
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=())),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=20,
+)  # fmt: skip
+
+
+def cut(data: bytes, places: list[int]) -> list[bytes]:
+    ends = sorted({place % (len(data) + 1) for place in places} | {0, len(data)})
+    return [data[a:b] for a, b in itertools.pairwise(ends)]
+
+
+def lines_of(chunks: list[bytes], *, limit: int = 1000) -> list[bytes | Overlong]:
+    framer = Framer(limit)
+    fed = [line for chunk in chunks for line in framer.feed(chunk)]
+    return fed + list(framer.finish())
+
+
+@given(st.lists(st.binary(max_size=30)), st.lists(st.integers(min_value=0), max_size=20))
+def test_lines_are_the_same_however_the_stream_is_cut(lines: list[bytes], places: list) -> None:
+    data = b"\n".join(line.replace(b"\n", b"") for line in lines)
+
+    found = lines_of(cut(data, places))
+
+    assert found == data.split(b"\n")[: len(found)]
+    assert b"\n".join(x for x in found if isinstance(x, bytes)).rstrip(b"\n") == data.rstrip(b"\n")
+
+
+@given(st.integers(min_value=11, max_value=60), st.lists(st.integers(min_value=0), max_size=20))
+def test_a_line_over_the_limit_is_dropped_and_the_next_ones_arrive(
+    length: int, places: list
+) -> None:
+    data = b"before\n" + b"x" * length + b"\nafter\n"
+
+    found = lines_of(cut(data, places), limit=10)
+
+    assert [line for line in found if isinstance(line, bytes)] == [b"before", b"after"]
+    assert sum(isinstance(line, Overlong) for line in found) == 2
+
+
+def test_the_edges_of_an_overlong_line_show_whose_answer_it_is() -> None:
+    start = lines_of([b'{"jsonrpc":"2.0","id":7,"result":{"x":"', b"x" * 2000])
+    end = lines_of([b'{"result":"', b"x" * 2000, b'"},"jsonrpc":"2.0",', b'"id":"seven"}\n'])
+
+    assert [line.request_id for line in start if isinstance(line, Overlong)] == [7, None]
+    assert [line.request_id for line in end if isinstance(line, Overlong)] == [None, "seven"]
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        pytest.param(b'{"jsonrpc":"2.0","id":5,"result":{', 5, id="answer"),
+        pytest.param(b' { "id" : "a" , "error": [', "a", id="spaces"),
+        pytest.param(b'{"jsonrpc":"2.0","id":5,"method":"ping"}', None, id="question"),
+        pytest.param(b'{"method":"x","params":{"id":5}}', None, id="inner-id"),
+        pytest.param(b'{"result":{"id":5}}', None, id="inner-id-at-the-end"),
+        pytest.param(b'{"result":[[[,"id":5}', 5, id="at-the-end"),
+        pytest.param(b'{"id":5.5,"result":', None, id="fraction"),
+        pytest.param(b"garbage", None, id="garbage"),
+    ],
+)
+def test_an_id_is_only_read_where_an_answer_has_it(line: bytes, found: object) -> None:
+    assert sniffed_id(*edges(line)) == found
+
+
+@given(JSON)
+def test_what_is_encoded_decodes_to_the_same_but_for_lone_surrogates(value: object) -> None:
+    line = encode(value)
+
+    assert line.endswith(b"\n")
+    assert line.count(b"\n") == 1
+    assert decode(line) == json.loads(line)
+    if all(not 0xD800 <= ord(c) < 0xE000 for c in json.dumps(value, ensure_ascii=False)):
+        assert decode(line) == value
+
+
+@given(JSON)
+def test_nothing_decoded_holds_a_lone_surrogate(value: object) -> None:
+    escaped = json.dumps(value).encode()
+
+    json.dumps(decode(escaped), ensure_ascii=False).encode("utf-8")
+    without_surrogates(escaped).decode("utf-8")
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_decode_or_raise_a_value_error(data: bytes) -> None:
+    with contextlib.suppress(ValueError):
+        decode(data)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param(b"[" * 100_000, id="deep"),
+        pytest.param(b"[" * 100_000 + b"]" * 100_000, id="deep-and-whole"),
+        pytest.param(b"9" * 5000, id="long-number"),
+        pytest.param(b"NaN", id="nan"),
+        pytest.param(b"-Infinity", id="infinity"),
+        pytest.param(b"{", id="half"),
+        pytest.param(b"", id="empty"),
+    ],
+)
+def test_what_is_beyond_bounds_is_a_value_error(line: bytes) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - the parser's own words
+        decode(line)
+
+
+def test_what_cannot_be_encoded_is_a_value_error() -> None:
+    deep: list = []
+    for _ in range(100_000):
+        deep = [deep]
+
+    for value in (float("nan"), deep):
+        with pytest.raises(ValueError):  # noqa: PT011 - the writer's own words
+            encode(value)
+    while deep:
+        deep = deep.pop()
+
+
+def test_garbage_keeps_the_first_samples_short() -> None:
+    garbage = Garbage()
+
+    for number in range(5):
+        garbage.add(b"%d" % number * 1000)
+
+    assert garbage.count == 5
+    assert [sample[0] for sample in garbage.samples] == ["0", "1", "2"]
+    assert {len(sample) for sample in garbage.samples} == {200}

@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from typing import Any
+
+import httpx2
+import pytest
+
+from discovery_engine.upstream import guard
+from discovery_engine.upstream.guard import GuardedClient, HttpFailure, failure_of
+
+pytestmark = pytest.mark.anyio
+
+ASK = {"jsonrpc": "2.0", "id": 5, "method": "tools/call"}
+JSON = {"content-type": "application/json"}
+ERROR = {"jsonrpc": "2.0", "id": 5, "error": {"code": -32602, "message": "no"}}
+
+
+async def send(
+    answer: Callable[[httpx2.Request], httpx2.Response], **request: Any
+) -> tuple[httpx2.Response, HttpFailure | None]:
+    transport = httpx2.MockTransport(answer)
+    async with GuardedClient(expects_answers=True, transport=transport) as client:
+        response = await client.post("http://h/mcp", **({"json": ASK} | request))
+        failure = failure_of(response)
+        if failure is not None:
+            error = response.json()["error"]
+            assert client.failure_behind(error["data"]) is failure
+        assert client.failure_behind("guessed") is None
+        assert client.failure_behind(None) is None
+    return response, failure
+
+
+def raising(error: type[httpx2.TransportError]) -> Callable[[httpx2.Request], httpx2.Response]:
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        raise error("oh", request=request)
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("error", "was_sent"),
+    [
+        (httpx2.ConnectError, False),
+        (httpx2.ConnectTimeout, False),
+        (httpx2.PoolTimeout, False),
+        (httpx2.ReadError, True),
+        (httpx2.ReadTimeout, True),
+        (httpx2.RemoteProtocolError, True),
+    ],
+)
+async def test_a_transport_error_is_the_answer_to_its_own_request(
+    error: type[httpx2.TransportError], was_sent: bool
+) -> None:
+    response, failure = await send(raising(error))
+
+    assert response.json()["id"] == 5
+    assert failure is not None
+    assert failure.was_sent == was_sent
+
+
+@pytest.mark.parametrize(
+    ("response", "reason"),
+    [
+        pytest.param(httpx2.Response(502), "HTTP 502 Bad Gateway", id="status"),
+        pytest.param(httpx2.Response(500, json={"error": "x"}), "HTTP 500 Internal", id="json"),
+        pytest.param(httpx2.Response(200, text="<html>"), "text/plain", id="text"),
+        pytest.param(httpx2.Response(200), "answers with nothing", id="nothing"),
+        pytest.param(
+            httpx2.Response(200, content=b'{"x": "\\ud83d"', headers=JSON),
+            "cannot be read",
+            id="unreadable",
+        ),
+        pytest.param(
+            httpx2.Response(
+                200, headers=JSON | {"content-encoding": "gzip"}, stream=httpx2.ByteStream(b"plain")
+            ),
+            "DecodingError",
+            id="not-gzip",
+        ),
+    ],
+)
+async def test_an_answer_that_the_sdk_would_choke_on_is_replaced(
+    response: httpx2.Response, reason: str
+) -> None:
+    _, failure = await send(lambda _: response)
+
+    assert failure is not None
+    assert reason in failure.reason
+
+
+async def test_a_json_rpc_error_passes_whatever_its_status() -> None:
+    response, failure = await send(lambda _: httpx2.Response(400, json=ERROR))
+
+    assert (response.status_code, response.json(), failure) == (400, ERROR, None)
+
+
+async def test_headers_and_body_of_a_good_answer_stay() -> None:
+    body = gzip.compress(json.dumps({"id": 5}).encode())
+    headers = JSON | {"content-encoding": "gzip", "mcp-session-id": "s"}
+
+    response, failure = await send(lambda _: httpx2.Response(200, content=body, headers=headers))
+
+    assert (response.json(), response.headers["mcp-session-id"], failure) == ({"id": 5}, "s", None)
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "is_lost"),
+    [
+        (404, "whatever", True),
+        (400, "No valid Session", True),
+        (400, "Invalid", False),
+        (500, "x", False),
+    ],
+)
+async def test_a_forgotten_session_is_recognised(status: int, message: str, is_lost: bool) -> None:
+    error = {"id": 5, "error": {"code": -32600, "message": message}}
+
+    _, failure = await send(
+        lambda _: httpx2.Response(status, json=error), headers={"mcp-session-id": "s"}
+    )
+
+    assert bool(failure and failure.lost_session) == is_lost
+
+
+async def test_an_answer_over_the_limit_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard, "ANSWER_LIMIT", 1024 * 1024)
+    body = json.dumps("x" * 1024 * 1024).encode()
+
+    _, failure = await send(lambda _: httpx2.Response(200, content=body, headers=JSON))
+
+    assert failure == HttpFailure("its answer is longer than 1 MiB")
+
+
+async def test_what_is_no_question_needs_no_answer() -> None:
+    note = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+
+    for request in ({"json": note}, {"json": None, "content": b"{"}):
+        response, failure = await send(lambda _: httpx2.Response(200), **request)
+        assert (response.status_code, failure) == (200, None)
+
+
+async def test_only_the_last_hundred_failures_are_remembered() -> None:
+    transport = httpx2.MockTransport(lambda _: httpx2.Response(500))
+    async with GuardedClient(expects_answers=True, transport=transport) as client:
+        for _ in range(150):
+            await client.post("http://h/mcp", json=ASK)
+
+        assert len(client._failures) == 100

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from discovery_engine.tools import JSONObject
+from discovery_engine.upstream.listing import (
+    Pages,
+    depth_of,
+    fault_of,
+    read_pages,
+    sort_out,
+)
+from tests.factories import make_definition
+
+pytestmark = pytest.mark.anyio
+
+
+def nested(depth: int) -> Any:
+    value: Any = 1
+    for level in range(depth):
+        value = [value] if level % 2 else {"x": value}
+    return value
+
+
+@given(st.integers(min_value=0, max_value=40))
+def test_depth_is_counted_up_to_the_limit(depth: int) -> None:
+    assert depth_of(nested(depth), limit=32) == min(depth, 33)
+
+
+def test_a_definition_that_nests_too_deeply_is_no_tool() -> None:
+    definition = make_definition(vendor=nested(32))
+
+    assert fault_of(definition) == "it nests more than 32 levels deep"
+
+
+@pytest.mark.parametrize("description", ["text", None])
+def test_a_description_may_be_missing(description: str | None) -> None:
+    assert fault_of(make_definition() | {"description": description}) is None
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(max_size=3),
+        lambda inner: st.lists(inner) | st.dictionaries(
+            st.sampled_from(["name", "inputSchema", "type", "properties", "description"]), inner
+        ),
+    )
+)  # fmt: skip
+def test_any_definition_is_judged_without_an_error(definition: Any) -> None:
+    assert isinstance(fault_of(definition), str | None)
+
+
+async def test_a_further_check_may_drop_a_tool() -> None:
+    definitions = [make_definition("good"), make_definition("odd")]
+
+    kept, dropped = await sort_out(
+        definitions, find_fault=lambda d: "it is odd" if d["name"] == "odd" else None
+    )
+
+    assert [tool["name"] for tool in kept] == ["good"]
+    assert [(tool.name, tool.reason) for tool in dropped] == [("odd", "it is odd")]
+
+
+async def test_a_long_list_lets_other_tasks_run() -> None:
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            await anyio.lowlevel.checkpoint()
+            turns += 1
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(count)
+        definitions = [make_definition(f"tool_{i}") for i in range(1000)]
+        await sort_out(definitions, find_fault=lambda _: None)
+        tasks.cancel_scope.cancel()
+
+    assert turns >= 9
+
+
+async def test_too_many_tools_cut_the_list() -> None:
+    async def ask(params: JSONObject) -> JSONObject:
+        number = int(params.get("cursor", 0))
+        return {"tools": [{}] * 5000, "nextCursor": str(number + 1)}
+
+    pages = await read_pages(ask, seconds=5)
+
+    assert (len(pages.definitions), pages.cut) == (20_000, "it has more than 20000 tools")
+
+
+@pytest.mark.parametrize(
+    ("ttl_ms", "ttl"), [(1500, 1.5), (0, 0.0), (-5, 0.0), (True, None), ("1", None), (None, None)]
+)
+async def test_only_a_number_is_a_ttl(ttl_ms: object, ttl: float | None) -> None:
+    async def ask(params: JSONObject) -> JSONObject:
+        return {"tools": [], "ttlMs": ttl_ms}
+
+    assert await read_pages(ask, seconds=5) == Pages((), ttl)
+
+
+async def test_no_first_page_in_time_is_a_timeout() -> None:
+    async def ask(params: JSONObject) -> JSONObject:
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    with anyio.fail_after(5), pytest.raises(TimeoutError):
+        await read_pages(ask, seconds=0.01)
