@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from discovery_engine.errors import NotFoundError
+from discovery_engine.text import clean, escaped
 from discovery_engine.view import ServerStatus, ServerSummary, is_visible
 from discovery_server.rendering import (
     ANSWER,
@@ -118,7 +119,7 @@ def instructions(view: View) -> str:
     """What an agent is told when it connects, in at most `server.instructions_tokens`."""
     cap = view.settings.server.instructions_tokens
     servers = [s for s in view.servers() if s.status is not ServerStatus.DISABLED]
-    return fit(_instructions(view, servers), cap)
+    return clean(fit(_instructions(view, servers), cap))
 
 
 def read(view: View, uri: str) -> tuple[str, str]:
@@ -130,7 +131,7 @@ def read(view: View, uri: str) -> tuple[str, str]:
     if uri in DOCUMENTS:
         return "text/markdown", DOCUMENTS[uri][1]
     answer = _about_servers(view, uri)
-    return "application/json", json.dumps(answer, ensure_ascii=False, indent=2)
+    return "application/json", escaped(json.dumps(answer, ensure_ascii=False, indent=2))
 
 
 def _about_servers(view: View, uri: str) -> JSONObject:
@@ -153,9 +154,9 @@ def _info(view: View, name: str) -> JSONObject:
     listed = view.list_tools(server, include_disabled=True)
     return {
         **fields,
-        "hint": summary.hint,
+        "hint": clean(summary.hint),
         "isStale": summary.is_stale,
-        "instructions": part.instructions if part else "",
+        "instructions": clean(part.instructions) if part else "",
         "notices": notice_fields(listed.notices),
     }
 

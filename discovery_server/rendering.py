@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from discovery_engine.catalog import Entry
 from discovery_engine.errors import DiscoveryError, NotFoundError
 from discovery_engine.notices import Notice, NoticeKind
+from discovery_engine.text import clean
 from discovery_engine.tools import JSONObject, Parameter, Tool
 from discovery_engine.view import (
     SearchAnswer,
@@ -53,7 +54,7 @@ def search_result(answer: SearchAnswer) -> JSONObject:
         {
             "server": hit.entry.tool.server,
             "tool": hit.entry.tool.name,
-            "summary": hit.entry.tool.summary,
+            "summary": clean(hit.entry.tool.summary),
             "relevance": round(hit.relevance, 4),
             "tags": list(hit.entry.verdict.tags),
         }
@@ -68,11 +69,11 @@ def servers_result(servers: Sequence[ServerSummary]) -> JSONObject:
     fields = [
         {
             "name": server.name,
-            "description": server.description,
+            "description": clean(server.description),
             "toolCount": server.tool_count,
             "enabledCount": server.enabled_count,
             "status": server.status.value,
-            "reason": server.reason,
+            "reason": clean(server.reason),
             "tags": list(server.tags),
         }
         for server in servers
@@ -91,7 +92,7 @@ def tools_result(listed: ToolList, view: View) -> JSONObject:
     tools = [
         {
             "name": entry.tool.name,
-            "summary": entry.tool.summary,
+            "summary": clean(entry.tool.summary),
             "enabled": is_visible(entry),
             "tags": list(entry.verdict.tags),
         }
@@ -104,13 +105,13 @@ def details_result(entry: Entry) -> JSONObject:
     tool = entry.tool
     marks = [*_effects(tool), *entry.verdict.tags]
     head = str(tool.key) + (f" [{', '.join(marks)}]" if marks else "")
-    lines = [_one_line(head), tool.description.strip()]
-    lines += [_one_line(parameter_line(p, tool)) for p in tool.parameters]
+    lines = [clean(head, newlines=False), tool.description.strip()]
+    lines += [clean(parameter_line(p, tool), newlines=False) for p in tool.parameters]
     return _result(
         lines if tool.parameters else [*lines, "It takes no arguments."],
         server=tool.server,
         tool=tool.name,
-        description=tool.description,
+        description=clean(tool.description),
         parameters=[_parameter_fields(p) for p in tool.parameters],
         examples=_examples(tool),
         inputSchema=tool.input_schema,
@@ -122,7 +123,11 @@ def details_result(entry: Entry) -> JSONObject:
 def error_result(error: DiscoveryError, notices: Sequence[Notice] = ()) -> JSONObject:
     """An error as a result that the model reads: a stable code, what happened, what to do."""
     lines = [f"{error.code}: {error.message}", error.hint, *_notice_lines(notices)]
-    fields: JSONObject = {"code": error.code, "message": error.message, "hint": error.hint}
+    fields: JSONObject = {
+        "code": error.code,
+        "message": clean(error.message),
+        "hint": clean(error.hint),
+    }
     for name in ("server", "tool"):
         if value := getattr(error, name, None):
             fields[name] = value
@@ -133,7 +138,11 @@ def error_result(error: DiscoveryError, notices: Sequence[Notice] = ()) -> JSONO
 
 def notice_fields(notices: Iterable[Notice]) -> list[JSONObject]:
     return [
-        {"kind": n.kind.value, "message": n.message, **({"server": n.server} if n.server else {})}
+        {
+            "kind": n.kind.value,
+            "message": clean(n.message),
+            **({"server": n.server} if n.server else {}),
+        }
         for n in notices
     ]
 
@@ -164,7 +173,7 @@ def _tool_line(name: str, entry: Entry, optional: int, length: int) -> str:
     summary = _cut(entry.tool.summary, length)
     told = f" - {summary}" if summary else ""
     tags = f" [{', '.join(entry.verdict.tags)}]" if entry.verdict.tags else ""
-    return _one_line(f"{name}({_argument_names(entry.tool, optional)}){told}{tags}")
+    return clean(f"{name}({_argument_names(entry.tool, optional)}){told}{tags}", newlines=False)
 
 
 def _argument_names(tool: Tool, optional: int) -> str:
@@ -184,7 +193,7 @@ def _server_line(server: ServerSummary) -> str:
         told += f" ({server.hint})" if server.hint else ""
     tags = f" [{', '.join(server.tags)}]" if server.tags else ""
     about = f" - {_cut(server.description, _DETAIL[-1][1])}" if server.description else ""
-    return _one_line(told + about + tags)
+    return clean(told + about + tags, newlines=False)
 
 
 def _effects(tool: Tool) -> list[str]:
@@ -197,7 +206,7 @@ def _parameter_fields(parameter: Parameter) -> JSONObject:
     return {
         "name": parameter.name,
         "type": parameter.type,
-        "description": parameter.description,
+        "description": clean(parameter.description),
         "required": parameter.required,
     }
 
@@ -218,7 +227,7 @@ def _notice_lines(notices: Iterable[Notice]) -> list[str]:
         if left := alike[_NOTICES:]:
             names = _cut(", ".join(n.server or "" for n in left), _NOTICE_LENGTH)
             lines.append(f"{len(left)} more {kind.value}: {names}; list_mcp_servers tells why")
-    return [_one_line(f"Note: {line}") for line in lines]
+    return [clean(f"Note: {line}", newlines=False) for line in lines]
 
 
 def _result(lines: Iterable[str], **fields: object) -> JSONObject:
@@ -228,7 +237,7 @@ def _result(lines: Iterable[str], **fields: object) -> JSONObject:
 
 
 def _text(lines: Iterable[str]) -> JSONObject:
-    return {"type": "text", "text": "\n".join(filter(None, lines))}
+    return {"type": "text", "text": clean("\n".join(filter(None, lines)))}
 
 
 def _cut(text: str, length: int) -> str:
@@ -237,11 +246,6 @@ def _cut(text: str, length: int) -> str:
     if len(text) <= length:
         return text
     return f"{text[:length].rsplit(' ', 1)[0].rstrip('.,;:')}…" if length else ""
-
-
-def _one_line(text: str) -> str:
-    """Without line breaks and other control characters, so that a name cannot fake a line."""
-    return "".join(char if char.isprintable() else " " for char in text)
 
 
 def counted(count: int, noun: str) -> str:

@@ -1,0 +1,134 @@
+r"""Text of strangers, made harmless: what is not seen is not passed on.
+
+    clean("read\u200b it\x1b[2J")      "read it"             for agents, terminals and pages
+    visible("read\u200b it")          "read<U+200B> it"     for a person who is to judge it
+
+The one rule: of the characters that nobody sees, only those pass that make an emoji. The tables
+are written out, so that every version of Python agrees on them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from functools import cache
+
+_LINE_ENDS = r"\r\n?"
+_BLANKS = (
+    r"\t\x0b\x0c\x1c-\x1f\x85\xa0\u115f\u1160\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u2800"
+    r"\u3000\u3164\uffa0"
+)
+"""These take room on a line, so words would run together without them."""
+_UNSEEN = (
+    r"\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891"
+    r"\u08e2\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff"
+    r"\ufff0-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3"
+    r"\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+"""Controls, format characters, variation selectors, tags: with those above 511 in Unicode 14."""
+_MEANINGLESS = (
+    r"\ud800-\udfff\ue000-\uf8ff\ufdd0-\ufdef\ufffe\uffff"
+    + "".join(rf"\U{plane:04x}fffe\U{plane:04x}ffff" for plane in range(1, 15))
+    + r"\U000f0000-\U0010ffff"
+)
+"""Lone surrogates, private use, and what Unicode says is no character."""
+_RAW = rf"[\r{_BLANKS}{_UNSEEN}{_MEANINGLESS}]"
+
+_EMOJI = (
+    r"[\xa9\xae\u203c\u2049\u2122\u2139\u2190-\u21ff\u2300-\u23ff\u24c2\u25a0-\u27bf\u2900-\u297f"
+    r"\u2b00-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff]"
+)
+_KEPT = (
+    rf"(?<={_EMOJI})[\ufe0e\ufe0f]"
+    r"|(?<=[0-9#*])\ufe0f(?=\u20e3)"
+    rf"|(?:(?<={_EMOJI})|(?<={_EMOJI}\ufe0f))\u200d(?={_EMOJI})"
+)
+# A whole escape sequence goes, not only its first byte: string commands (OSC, DCS, APC, PM, SOS)
+# up to their end if they have one, then control sequences (CSI), then any other.
+_ESCAPES = (
+    r"(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x90\x98\x9c-\x9f\r\n]*(?:\x07|\x1b\\|\x9c)"
+    r"|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"
+    r"|\x1b[ -/]*[0-~]?"
+)
+
+
+def clean(text: str, *, newlines: bool = True) -> str:
+    """`text` without escape sequences and without characters that nobody sees.
+
+    Odd blanks become spaces, odd line ends newlines, and what has no meaning becomes U+FFFD.
+    Without `newlines` the result is one line. Cleaning twice is cleaning once.
+    """
+    if not _is_plain(text):
+        text = _cleaning().sub(_cleaned, text)
+    return text if newlines else text.replace("\n", " ")
+
+
+def visible(text: str) -> str:
+    """`text` with what `clean` would change written as `<U+200B>`; newlines and tabs stay."""
+    return text if _is_plain(text) else _raw().sub(_shown, text)
+
+
+def escaped(document: str) -> str:
+    """A JSON document with the same characters as JSON escapes: nothing hides, nothing is lost."""
+    return document if _is_plain(document) else _raw().sub(_json_escape, document)
+
+
+def unseen(text: str) -> Iterator[re.Match[str]]:
+    """The runs of characters that `clean` takes out of `text` as unseen or meaningless."""
+    return iter(()) if _is_plain(text) else _unseen().finditer(text)
+
+
+def _is_plain(text: str) -> bool:
+    if text.isascii() and text.isprintable():
+        return True
+    return not _any_raw().search(text)
+
+
+# Compiled when first needed, so that a start that shows plain words does not pay for it.
+
+
+@cache
+def _any_raw() -> re.Pattern[str]:
+    return re.compile(_RAW)
+
+
+@cache
+def _cleaning() -> re.Pattern[str]:
+    groups = {
+        "kept": _KEPT,
+        "escape": _ESCAPES,
+        "line": _LINE_ENDS,
+        "tab": r"\t",
+        "blank": f"[{_BLANKS}]",
+        "unseen": f"[{_UNSEEN}]",
+        "meaningless": f"[{_MEANINGLESS}]",
+    }
+    return re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in groups.items()))
+
+
+@cache
+def _raw() -> re.Pattern[str]:
+    return re.compile(rf"(?P<kept>{_KEPT}|\t)|(?P<line>\r\n)|{_RAW}")
+
+
+@cache
+def _unseen() -> re.Pattern[str]:
+    return re.compile(rf"(?:(?!{_KEPT})[{_UNSEEN}{_MEANINGLESS}])+")
+
+
+_REPLACEMENTS = {"line": "\n", "tab": "    ", "blank": " ", "meaningless": "\ufffd"}
+
+
+def _cleaned(found: re.Match[str]) -> str:
+    return found[0] if found.lastgroup == "kept" else _REPLACEMENTS.get(found.lastgroup or "", "")
+
+
+def _shown(found: re.Match[str]) -> str:
+    if found.lastgroup == "kept":
+        return found[0]
+    return "\n" if found.lastgroup == "line" else f"<U+{ord(found[0]):04X}>"
+
+
+def _json_escape(found: re.Match[str]) -> str:
+    return found[0] if found.lastgroup == "kept" else json.dumps(found[0])[1:-1]
