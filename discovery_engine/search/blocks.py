@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from discovery_engine.search.lexicon import CONCEPT
+from discovery_engine.search.lexicon import CONCEPT, SUBJECT
 from discovery_engine.search.names import spellings
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from discovery_engine.tools import ServerName, Tool
 
 K = TypeVar("K")
+
+_MARKS = (CONCEPT, SUBJECT)
 
 IDS = "I"  # the type code of an array of numbers of tools
 
@@ -68,7 +70,7 @@ class Block:
 
     @cached_property
     def stems_by_initial(self) -> Mapping[str, Sequence[str]]:
-        return _by((term for term in self.postings if term[0] != CONCEPT), lambda t: t[0])
+        return _by((term for term in self.postings if term[0] not in _MARKS), lambda t: t[0])
 
     def segment_of(self, doc: int) -> Segment:
         return self.segments[bisect_right(self.starts, doc) - 1]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from discovery_engine.search.lexicon import Lexicon
+    from discovery_engine.search.lexicon import Lexicon, Text
     from discovery_engine.tools import Tool
 
 Document: TypeAlias = dict[str, int]
@@ -20,7 +20,7 @@ Document: TypeAlias = dict[str, int]
 
 FULL = 255  # an impact is kept as a byte
 
-_SATURATION = 1.8  # the frequency at which a term has half of the impact it can have
+_SATURATION = 1.4  # the frequency at which a term has half of the impact it can have
 _NAME_SHARE = 0.4  # what a term adds that is the whole name; one of two words adds half of it
 
 
@@ -35,10 +35,10 @@ class Field:
 
 _NAME = Field(1.5)
 _SERVER = Field(2.0, slope=0.5, usual=2)
-_DESCRIPTION = Field(1.0, slope=0.75, usual=15)
-_SERVER_DESCRIPTION = Field(0.3, slope=1.0, usual=20)
-_PARAMETER_NAMES = Field(0.8, slope=0.75, usual=7)
-_PARAMETER_TEXTS = Field(0.4, slope=0.75, usual=25)
+_DESCRIPTION = Field(1.0, slope=0.75, usual=12)
+_SERVER_DESCRIPTION = Field(0.3, slope=1.0, usual=16)
+_PARAMETER_NAMES = Field(0.8, slope=0.75, usual=6)
+_PARAMETER_TEXTS = Field(0.5, slope=0.75, usual=20)
 
 
 def documents(
@@ -46,31 +46,33 @@ def documents(
 ) -> Iterator[Document]:
     """What the index keeps of each of a server's tools; `description` is the server's own."""
     shared: dict[str, float] = {}
-    _add(shared, lexicon.name_terms(server), _SERVER)
-    _add(shared, lexicon.terms(description), _SERVER_DESCRIPTION)
+    _add(shared, lexicon.name(server), _SERVER)
+    _add(shared, lexicon.text(description), _SERVER_DESCRIPTION)
     for tool in tools:
-        name = lexicon.name_terms(tool.name)
+        name = lexicon.name(tool.name)
         names, texts = _parameter_texts(tool)
         frequencies = shared.copy()
         _add(frequencies, name, _NAME)
-        _add(frequencies, lexicon.terms(tool.description), _DESCRIPTION)
-        _add(frequencies, lexicon.terms(names), _PARAMETER_NAMES)
-        _add(frequencies, lexicon.terms(texts), _PARAMETER_TEXTS)
+        _add(frequencies, lexicon.text(tool.description), _DESCRIPTION)
+        _add(frequencies, lexicon.text(names), _PARAMETER_NAMES)
+        _add(frequencies, lexicon.text(texts), _PARAMETER_TEXTS)
         yield _document(frequencies, name)
 
 
-def _add(frequencies: dict[str, float], terms: list[str], field: Field) -> None:
-    if terms:
-        each = field.weight / (1 - field.slope + field.slope * len(terms) / field.usual)
-        for term in terms:
+def _add(frequencies: dict[str, float], text: Text, field: Field) -> None:
+    if text.length:
+        each = field.weight / (1 - field.slope + field.slope * text.length / field.usual)
+        for term in text.terms:
             frequencies[term] = frequencies.get(term, 0.0) + each
 
 
-def _document(frequencies: dict[str, float], name: list[str]) -> Document:
+def _document(frequencies: dict[str, float], name: Text) -> Document:
     full = FULL / (1 + _NAME_SHARE)
-    impacts = {t: max(1, round(full * f / (_SATURATION + f))) for t, f in frequencies.items()}
-    for term in set(name):
-        impacts[term] += round(full * _NAME_SHARE / len(name))
+    impacts = {t: max(1, int(full * f / (_SATURATION + f))) for t, f in frequencies.items()}
+    if name.length:
+        share = int(full * _NAME_SHARE / name.length)
+        for term in set(name.terms):
+            impacts[term] += share
     return impacts
 
 

@@ -15,9 +15,10 @@ from discovery_engine.search.blocks import BlockWriter, Layer, Segment
 from discovery_engine.search.documents import documents
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from discovery_engine.catalog import Catalog, Entry, ServerPart
+    from discovery_engine.search.documents import Document
     from discovery_engine.search.lexicon import Lexicon
     from discovery_engine.tools import ServerName
 
@@ -102,7 +103,7 @@ class Index:
         raise LookupError(server)
 
 
-def _documents(server: ServerName, source: Source, lexicon: Lexicon):
+def _documents(server: ServerName, source: Source, lexicon: Lexicon) -> Iterator[Document]:
     tools = [entry.tool for entry in source.part.entries]
     return documents(tools, server, source.description, lexicon)
 

@@ -1,17 +1,19 @@
-"""Words turned into the terms of the index: a stem each, and a concept for words that mean the same.
+"""Words turned into the terms of the index.
 
-    creates, creating   creat, @creat
-    new                 new, @creat
-    webpage             webpag, @page
+    creates    creat, @creat         a stem, and the concept of words that mean the same
+    new        new, @creat
+    playlist   playlist, #music      and the subjects that a word belongs to
 
-Both count: a tool that says the very word stands above one that says another of its concept.
+All count, the nearer the more: a tool that says the very word stands above one that says another
+of its concept, and that above one that is about the same subject.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import Stemmer
 
@@ -20,42 +22,61 @@ from discovery_engine.search.tokens import words
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-CONCEPT = "@"  # no word begins with it
+CONCEPT = "@"  # no word begins with either
+SUBJECT = "#"
 
 _DATA = Path(__file__).parent / "data"
 _LONGEST = 40  # characters; beyond that it is an identifier or a hash, not a word
-_MEMO = 50_000  # chunks of text whose terms are remembered
+_MEMO = 50_000  # chunks of text that are remembered
+
+
+class Text(NamedTuple):
+    terms: list[str]
+    length: int
+    """In words."""
 
 
 class Lexicon:
-    """Which words mean the same and which say nothing. Give it more `groups` of synonyms."""
+    """Which words mean the same, belong together, or say nothing.
+
+    Give it more `groups` of words that mean the same.
+    """
 
     def __init__(self, groups: Iterable[Iterable[str]] = ()) -> None:
         self._stem: Callable[[str], str] = Stemmer.Stemmer("english").stemWord
+        self._silent = {word for line in _lines("stopwords.txt") for word in line}
         self._concepts: dict[str, str] = {}
-        for group in (*_groups("synonyms.txt"), *groups):
-            self._add_concept([self._stem(word) for text in group for word in words(text)])
-        self._silent = {word for group in _groups("stopwords.txt") for word in group}
-        self._terms_of_chunk: dict[str, tuple[str, ...]] = {}
+        for group in (*groups, *_lines("synonyms.txt")):
+            stems = [stem for word in group for stem in self.stems(word)]
+            for stem in stems:
+                self._concepts.setdefault(stem, CONCEPT + stems[0])
+        self._subjects: defaultdict[str, list[str]] = defaultdict(list)
+        for line in _lines("topics.txt"):
+            for stem in dict.fromkeys(map(self._stem, line)):
+                self._subjects[stem].append(SUBJECT + line[0])
+        self._chunks: dict[str, Text] = {}
 
-    def terms(self, text: str) -> list[str]:
+    def text(self, text: str) -> Text:
         """The terms of a tool's text, without the words that say nothing."""
         found: list[str] = []
-        memo = self._terms_of_chunk
+        length = 0
+        chunks = self._chunks
         for chunk in text.split():
-            terms = memo.get(chunk)
-            found += self._read(chunk) if terms is None else terms
-        return found
+            terms, spoken = chunks.get(chunk) or self._read_chunk(chunk)
+            found += terms
+            length += spoken
+        return Text(found, length)
 
-    def name_terms(self, name: str) -> list[str]:
+    def name(self, name: str) -> Text:
         """The terms of a name, in which every word counts."""
-        return [term for word in words(name, characters=True) for term in self.word_terms(word)]
+        return self._read(words(name, characters=True))
 
-    def word_terms(self, word: str) -> tuple[str, ...]:
-        """The stem, and the concept if the word stands for one."""
+    def terms(self, word: str) -> tuple[str, ...]:
+        """The stem of `word`, then its concept if it has one, then its subjects."""
         stem = self._stem(word[:_LONGEST])
         concept = self._concepts.get(stem)
-        return (stem, concept) if concept else (stem,)
+        subjects = self._subjects.get(stem, ())
+        return (stem, concept, *subjects) if concept else (stem, *subjects)
 
     def stems(self, text: str) -> list[str]:
         """One stem for each word, whether it says anything or not."""
@@ -64,17 +85,15 @@ class Lexicon:
     def is_silent(self, word: str) -> bool:
         return word in self._silent
 
-    def _read(self, chunk: str) -> tuple[str, ...]:
-        spoken = (word for word in words(chunk, characters=True) if word not in self._silent)
-        terms = tuple(term for word in spoken for term in self.word_terms(word))
-        if len(self._terms_of_chunk) >= _MEMO:
-            self._terms_of_chunk.clear()
-        self._terms_of_chunk[chunk] = terms
-        return terms
+    def _read_chunk(self, chunk: str) -> Text:
+        spoken = [word for word in words(chunk, characters=True) if word not in self._silent]
+        if len(self._chunks) >= _MEMO:
+            self._chunks.clear()
+        text = self._chunks[chunk] = self._read(spoken)
+        return text
 
-    def _add_concept(self, stems: list[str]) -> None:
-        for stem in stems:
-            self._concepts.setdefault(stem, CONCEPT + stems[0])
+    def _read(self, spoken: list[str]) -> Text:
+        return Text([term for word in spoken for term in self.terms(word)], len(spoken))
 
 
 @cache
@@ -82,7 +101,7 @@ def default_lexicon() -> Lexicon:
     return Lexicon()
 
 
-def _groups(file: str) -> Iterator[list[str]]:
+def _lines(file: str) -> Iterator[list[str]]:
     for line in (_DATA / file).read_text(encoding="utf-8").splitlines():
         if line and not line.startswith("#"):
             yield line.split()

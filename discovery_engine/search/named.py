@@ -60,7 +60,7 @@ def _may_be_mistyped(query: str, question: Question) -> bool:
     said = query.split()
     if len(query) > _LONGEST_NAME or len(said) > _MOST_WORDS:
         return False
-    return len(said) == 1 or question.unknown > 0
+    return len(said) == 1 or bool(question.unknown)
 
 
 def _mistyped(index: Index, query: str) -> dict[Place, Naming]:

@@ -9,12 +9,17 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
 
-from discovery_engine.search.lexicon import CONCEPT, Lexicon
+from discovery_engine.search.lexicon import CONCEPT, SUBJECT, Lexicon
 from discovery_engine.search.tokens import words
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+_ADDRESS = re.compile(r"\b(?:https?://|www\.)([^\s/\"'<>)?]+)[^\s\"'<>)]*", re.IGNORECASE)
 _CUT = re.compile(
     r"[.;?!\n]+(?:\s|$)"
     r"|,\s+(?:and\s+|then\s+)?"
@@ -24,26 +29,25 @@ _CUT = re.compile(
 )
 _MOST_CLAUSES = 16
 _SHORTEST_CLAUSE = 2  # words
-_OF_CONCEPT = 0.6  # of the weight of a word that stands for a concept; the rest is its own
+_SHORTEST_PART = 3  # letters of each word in a compound
+_RARITY = 0.85  # the power of the usual inverse frequency: a touch less steep
+_OF_CONCEPT = 0.65  # of the weight of a word that stands for a concept; the rest is its own
+_OF_SUBJECTS = 0.45  # what its subjects add, shared between them
 _OF_UNKNOWN = 0.5  # how much a word that no tool has counts against every tool
-
-Weights = Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    weights: Weights
+    weights: Mapping[str, float]
     """Of the terms that tools have, the heaviest first."""
-    clauses: tuple[Weights, ...]
-    """The same of each clause, if there are several."""
-    unknown: float
+    clauses: tuple[frozenset[str], ...]
+    """The terms of each clause, if there are several."""
+    unknown: tuple[str, ...]
+    """The words that no tool has."""
+    unmet: float
     """The weight of what no tool has."""
     stems: frozenset[str]
     """Of every word, also those that say nothing."""
-
-    @property
-    def known(self) -> float:
-        return sum(self.weights.values())
 
 
 class Reader:
@@ -55,40 +59,82 @@ class Reader:
         self._size = size
 
     def read(self, query: str) -> Question:
+        query = _ADDRESS.sub(_site, query)
         said = words(query)
         spoken = self._spoken(said) or said
-        weights, unknown = self._weigh(spoken)
-        clauses = [self._spoken(words(clause)) for clause in _CUT.split(query)]
-        clauses = [clause for clause in clauses if len(clause) >= _SHORTEST_CLAUSE]
-        weighed = [self._weigh(clause)[0] for clause in clauses[:_MOST_CLAUSES]]
+        weights = self._weights([*spoken, *self._compounds(spoken)])
+        unknown = [word for word in dict.fromkeys(spoken) if not self._is_known(word)]
         return Question(
             weights=dict(sorted(weights.items(), key=lambda item: (-item[1], item[0]))),
-            clauses=tuple(filter(None, weighed)) if len(weighed) > 1 else (),
-            unknown=unknown,
+            clauses=self._clauses(query, weights),
+            unknown=tuple(unknown),
+            unmet=_OF_UNKNOWN * self._rarity(0) * sum(word.isalpha() for word in unknown),
             stems=frozenset(self._lexicon.stems(query)),
         )
 
     def _spoken(self, said: Sequence[str]) -> list[str]:
         return [word for word in said if not self._lexicon.is_silent(word)]
 
-    def _weigh(self, spoken: Iterable[str]) -> tuple[dict[str, float], float]:
+    def _clauses(self, query: str, weights: Mapping[str, float]) -> tuple[frozenset[str], ...]:
+        clauses = [self._spoken(words(clause)) for clause in _CUT.split(query)]
+        found = [
+            weights.keys() & {term for word in clause for term in self._lexicon.terms(word)}
+            for clause in clauses
+            if len(clause) >= _SHORTEST_CLAUSE
+        ]
+        return tuple(map(frozenset, found[:_MOST_CLAUSES])) if len(found) > 1 else ()
+
+    def _weights(self, spoken: Iterable[str]) -> dict[str, float]:
         weights: dict[str, float] = {}
-        unknown = 0.0
-        for word in dict.fromkeys(spoken):
-            terms = self._lexicon.word_terms(word)
-            counts = [self._count(term) for term in terms]
-            if not any(counts):
-                unknown += self._rarity(0) if word.isalpha() else 0.0
-            for term, count in zip(terms, counts, strict=True):
-                if count:
-                    weights[term] = self._rarity(count) * self._share(term, len(terms))
-        return weights, _OF_UNKNOWN * unknown
+        for word in spoken:
+            for term, share in self._shares(word):
+                if count := self._count(term):
+                    weights[term] = max(weights.get(term, 0.0), share * self._rarity(count))
+        return weights
+
+    def _shares(self, word: str) -> Iterable[tuple[str, float]]:
+        """How the weight of a word is spread over its terms."""
+        stem, *others = self._lexicon.terms(word)
+        subjects = [term for term in others if term.startswith(SUBJECT)]
+        for term in subjects:
+            yield term, _OF_SUBJECTS / len(subjects)
+        if others and others[0].startswith(CONCEPT):
+            yield others[0], _OF_CONCEPT
+            yield stem, 1 - _OF_CONCEPT
+        else:
+            yield stem, 1.0
+
+    def _compounds(self, spoken: Sequence[str]) -> Iterable[str]:
+        """`web page` also as `webpage`, and `webpage` in two if no tool has it in one."""
+        for first, second in pairwise(spoken):
+            if first.isalpha() and second.isalpha() and self._has(first + second):
+                yield first + second
+        for word in spoken:
+            if word.isalpha() and not self._has(word):
+                cuts = range(_SHORTEST_PART, len(word) - _SHORTEST_PART + 1)
+                both = [
+                    (word[:i], word[i:])
+                    for i in cuts
+                    if self._has(word[:i]) and self._has(word[i:])
+                ]
+                yield from max(both, key=lambda two: min(map(self._frequency, two)), default=())
+
+    def _is_known(self, word: str) -> bool:
+        return any(
+            self._count(term) for term in self._lexicon.terms(word) if not term.startswith(SUBJECT)
+        )
+
+    def _has(self, word: str) -> bool:
+        return self._frequency(word) > 0
+
+    def _frequency(self, word: str) -> int:
+        return self._count(self._lexicon.terms(word)[0])
 
     def _rarity(self, count: int) -> float:
-        return math.log(1 + (self._size - count + 0.5) / (count + 0.5))
+        return math.log(1 + (self._size - count + 0.5) / (count + 0.5)) ** _RARITY
 
-    @staticmethod
-    def _share(term: str, terms: int) -> float:
-        if terms == 1:
-            return 1.0
-        return _OF_CONCEPT if term.startswith(CONCEPT) else 1 - _OF_CONCEPT
+
+def _site(address: re.Match[str]) -> str:
+    """An address is an argument; what it says about the tool is the site's name."""
+    labels = [label for label in address[1].split(".") if label != "www"]
+    return f" url {' '.join(labels[:-1])} "

@@ -29,7 +29,7 @@ def candidates(
     index: Index, question: Question, *, least: int, allowed: Callable[[Place], bool]
 ) -> list[Place]:
     """The allowed tools most likely to fit, some more than `least` if there are as many."""
-    terms = _heaviest(index, question, least)
+    terms = _heaviest(index, question)
     found = _gathered(index, terms)
     chosen = [place for place in _best(found, least) if allowed(place)]
     complete = len(terms) == len(question.weights) and sum(map(len, found)) <= least
@@ -39,7 +39,7 @@ def candidates(
     return _best([_allowed(n, layer, allowed) for n, layer in enumerate(everything)], least)
 
 
-def _heaviest(index: Index, question: Question, least: int) -> dict[str, float]:
+def _heaviest(index: Index, question: Question) -> dict[str, float]:
     terms: dict[str, float] = {}
     effort = 0
     for term, weight in question.weights.items():

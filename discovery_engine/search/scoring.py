@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
+from math import fsum
 from typing import TYPE_CHECKING
 
 from discovery_engine.search.blocks import IDS, Postings
@@ -19,34 +20,32 @@ if TYPE_CHECKING:
     from discovery_engine.search.blocks import Block
     from discovery_engine.search.question import Question
 
-_OF_CLAUSE = 0.3  # of the score comes from the clause that fits best
+_OF_CLAUSE = 0.35  # of the score comes from the clause that fits best
 _SHORT_CLAUSE = 0.7  # how much less a clause counts that is a small share of the request
 
 
 def scores(block: Block, docs: Sequence[int], question: Question) -> list[float]:
     """The score of each of `docs`, which ascend."""
-    clauses = [clause for clause in question.clauses if clause]
     whole = [0.0] * len(docs)
-    parts = [[0.0] * len(docs) for _ in clauses]
+    parts = [[0.0] * len(docs) for _ in question.clauses]
     for term, weight in question.weights.items():
         found = block.postings.get(term)
         if found is None:
             continue
-        within = [part for clause, part in zip(clauses, parts, strict=True) if term in clause]
+        within = [p for c, p in zip(question.clauses, parts, strict=True) if term in c]
         for i, impact in impacts_of(found, docs):
             gain = weight * impact
             whole[i] += gain
             for part in within:
                 part[i] += gain
-    known = question.known
-    best = _best_clause(parts, [sum(clause.values()) / known for clause in clauses], len(docs))
-    share = 1 / ((known + question.unknown) * (FULL + 1)) if known else 0.0
-    if not clauses:
-        return [score * share for score in whole]
-    return [
-        ((1 - _OF_CLAUSE) * score + _OF_CLAUSE * clause) * share
-        for score, clause in zip(whole, best, strict=True)
-    ]
+    known = sum(question.weights.values())
+    if not known:
+        return whole
+    if parts:
+        best = _best_clause(parts, question, known)
+        whole = [(1 - _OF_CLAUSE) * w + _OF_CLAUSE * b for w, b in zip(whole, best, strict=True)]
+    reachable = (known + question.unmet) * (FULL + 1)
+    return [score / reachable for score in whole]
 
 
 def impacts_of(postings: Postings, docs: Sequence[int]) -> list[tuple[int, int]]:
@@ -63,10 +62,13 @@ def impacts_of(postings: Postings, docs: Sequence[int]) -> list[tuple[int, int]]
 
 
 def _best_clause(
-    parts: Sequence[Sequence[float]], shares: Sequence[float], count: int
-) -> list[float]:
-    best = [0.0] * count
-    for part, share in zip(parts, shares, strict=True):
-        lift = share ** (_SHORT_CLAUSE - 1)
-        best = [max(a, b * lift) for a, b in zip(best, part, strict=True)]
+    parts: Sequence[Sequence[float]], question: Question, known: float
+) -> Sequence[float]:
+    """For each tool the score of the clause that it fits best, with short clauses lifted."""
+    best: Sequence[float] = [0.0] * len(parts[0])
+    for clause, part in zip(question.clauses, parts, strict=True):
+        share = fsum(question.weights[term] for term in clause) / known
+        if share:
+            lift = share ** (_SHORT_CLAUSE - 1)
+            best = [max(a, b * lift) for a, b in zip(best, part, strict=True)]
     return best

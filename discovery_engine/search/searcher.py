@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from discovery_engine.tools import ServerName
 
 _NOTHING: Mapping[ServerName, str] = MappingProxyType({})
-_POOL = 100  # tools that are scored in full
+_POOL = 60  # tools that are scored in full
 _NOT_NAMED = Naming(Nearness.NOT, 0.0)
 
 
