@@ -29,6 +29,7 @@ from discovery_engine.errors import (
     UpstreamError,
     UpstreamProtocolError,
 )
+from discovery_engine.text import clean
 from discovery_engine.tools import JSONObject
 
 

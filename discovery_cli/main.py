@@ -40,6 +40,7 @@ _SECTIONS: Mapping[str, Mapping[str, str]] = {
         "refresh": "Ask servers again for their tools.",
         "doctor": "Check the set-up and say what to do.",
         "lint": "Find rules that do nothing or contradict each other.",
+        "eval": "Ask your own queries, and measure the answers.",
         "why": "Explain why a tool is enabled or disabled.",
         "cache": "Look at what is remembered, or forget it.",
         "completion": "Print a script that completes words in a shell.",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from discovery_cli.examples import command_line
 from discovery_cli.output import Cell, Output, ago
 from discovery_cli.rendering import server_row, tool_row
+from discovery_engine.text import clean
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import Entry

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from discovery_cli.failures import ExitCode
 from discovery_cli.output import Output, json_text
 from discovery_engine.catalog import Entry
+from discovery_engine.text import clean
 from discovery_engine.tools import JSONObject, JSONValue
 
 _KB = 1000

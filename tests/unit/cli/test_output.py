@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import sys
-import unicodedata
 
 import click
 import pytest
@@ -13,46 +12,12 @@ from discovery_cli.output import (
     Cell,
     Output,
     ago,
-    clean,
     counted,
     display_width,
     json_text,
     one_line,
     shortened,
 )
-
-
-@pytest.mark.parametrize(
-    ("text", "cleaned"),
-    [
-        pytest.param("plain words", "plain words", id="plain"),
-        pytest.param("a\nb", "a\nb", id="line ends stay"),
-        pytest.param("a\r\nb\rc", "a\nbc", id="carriage returns go"),
-        pytest.param("\x1b[31mred\x1b[0m", "red", id="colour"),
-        pytest.param("a\x1b]0;title\x07b", "ab", id="title"),
-        pytest.param("a\x1b]8;;http://evil\x1b\\link\x1b]8;;\x1b\\", "alink", id="link"),
-        pytest.param("a\x9b2Jb", "ab", id="eight-bit control sequence"),
-        pytest.param("a\x1bPdata\x1b\\b", "ab", id="device control"),
-        pytest.param("a\x1b", "a", id="half a sequence"),
-        pytest.param("pay\u202egnp.exe", "paygnp.exe", id="direction"),
-        pytest.param("ad\u200bmin\ufeff", "admin", id="zero width"),
-        pytest.param("a\U000e0041\U000e0042", "a", id="tags"),
-        pytest.param("a\u3164\ufe0fb", "ab", id="fillers"),
-        pytest.param("caf\u00e9 \u65e5\u672c", "caf\u00e9 \u65e5\u672c", id="letters of the world"),
-        pytest.param("a\u00a0b", "a\u00a0b", id="a space that does not break"),
-        pytest.param("a\ud800b", "ab", id="half a character"),
-    ],
-)
-def test_what_would_act_on_a_terminal_is_taken_out(text: str, cleaned: str) -> None:
-    assert clean(text) == cleaned
-
-
-@given(st.text())
-def test_cleaned_text_can_be_shown_whatever_came(text: str) -> None:
-    shown = clean(text)
-
-    assert all(c == "\n" or c.isprintable() or unicodedata.category(c) == "Zs" for c in shown)
-    assert clean(shown) == shown
 
 
 def test_one_line_has_no_line_ends() -> None:

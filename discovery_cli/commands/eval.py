@@ -1,0 +1,263 @@
+"""`discovery eval`: the owner's queries against the owner's catalog, with gates for CI."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import click
+
+from discovery_cli.failures import ExitCode
+from discovery_cli.invocation import Invocation
+from discovery_cli.options import pass_invocation
+from discovery_cli.output import Cell, Output, counted, json_text
+from discovery_cli.rendering import Row as Cells
+
+if TYPE_CHECKING:
+    from discovery_engine.evaluation.baseline import Baseline, Move
+    from discovery_engine.evaluation.gates import Gate, Judgement
+    from discovery_engine.evaluation.report import Report, Row
+    from discovery_engine.evaluation.suggest import Suggestion
+    from discovery_engine.view import SearchAnswer
+
+_DRAFTS = """\
+# Drafts, made from what the tools say of themselves; they prove nothing as they stand.
+# Put each into the words of whoever asks, and name every tool that would be right.
+# Add what no tool can serve, so that false answers are counted, too:
+#   - query: order a pizza
+#     none: true
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Options:
+    queries: BinaryIO | None
+    baseline: BinaryIO | None
+    save: str | None
+    least: tuple[str, ...]
+    most: tuple[str, ...]
+    junit: str | None
+    as_markdown: bool
+    allow_missing: bool
+    wants_drafts: bool
+    per_tool: int
+
+
+@click.command("eval")
+@click.argument("queries", type=click.File("rb"), required=False)
+@click.option("--baseline", type=click.File("rb"), help="Show what moved since FILE.")
+@click.option("--save", type=click.Path(dir_okay=False), help="Write this run, for --baseline.")
+@click.option(
+    "--fail-under",
+    "least",
+    metavar="METRIC=VALUE",
+    multiple=True,
+    help="Leave with 7 if it is less, as in recall@5=0.9 or recall@5=baseline; may be repeated.",
+)
+@click.option(
+    "--fail-over",
+    "most",
+    metavar="METRIC=VALUE",
+    multiple=True,
+    help="Leave with 7 if it is more, as in false_answer_rate=0.1; may be repeated.",
+)
+@click.option("--junit", type=click.Path(dir_okay=False), help="Write JUnit XML to this file.")
+@click.option("--markdown", "as_markdown", is_flag=True, help="Answer in Markdown.")
+@click.option("--allow-missing", is_flag=True, help="Leave out tools that are not in the catalog.")
+@click.option("--suggest", "wants_drafts", is_flag=True, help="Draft queries, to be edited.")
+@click.option(
+    "--per-tool",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="With --suggest: the most drafts for a tool.",
+)
+@pass_invocation
+def command(invocation: Invocation, **given: Any) -> ExitCode:
+    """Ask your own queries, and measure the answers.
+
+    QUERIES is a YAML file:
+
+    \b
+      queries:
+        - query: what time is it in Tokyo
+          tools: [time:get_current_time]
+        - query: order a pizza
+          none: true
+
+    The catalog is the remembered one. If a limit is not kept, the exit code is 7.
+    """  # noqa: D301 - click wants the character itself
+    options = _Options(**given)
+    if options.as_markdown and invocation.as_json:
+        raise click.UsageError("--markdown and --json are two forms of one answer; choose one")
+    if options.wants_drafts:
+        if options.queries:
+            raise click.UsageError("--suggest drafts queries and reads none")
+        return _suggest(invocation, options.per_tool)
+    if options.queries is None:
+        raise click.UsageError("name a file of queries; `discovery eval --suggest` drafts one")
+    return _evaluate(invocation, options, options.queries)
+
+
+def _evaluate(invocation: Invocation, options: _Options, queries: BinaryIO) -> ExitCode:
+    gates = [
+        *_gates(options.least, more_is_better=True),
+        *_gates(options.most, more_is_better=False),
+    ]
+    baseline = _baseline(options.baseline) if options.baseline else None
+    report = _run(invocation, queries, allow_missing=options.allow_missing)
+    judgements = _judged(gates, report, baseline)
+    if options.save:
+        _save(options.save, report)
+    if options.junit:
+        _write_junit(options.junit, report, judgements)
+    _answer(invocation.output, report, baseline, judgements, as_markdown=options.as_markdown)
+    return ExitCode.OK if all(one.held for one in judgements) else ExitCode.UNHEALTHY
+
+
+def _run(invocation: Invocation, queries: BinaryIO, *, allow_missing: bool) -> Report:
+    from discovery_engine.evaluation.queries import read_queries
+    from discovery_engine.evaluation.running import run
+
+    content = queries.read()
+    view = invocation.view()
+    asked = read_queries(content, file=queries.name, view=view, allow_missing=allow_missing)
+    return run(asked, view, cost=_cost)
+
+
+def _cost(answer: SearchAnswer) -> int:
+    from discovery_server.rendering import estimated_tokens, search_result
+
+    return estimated_tokens(search_result(answer)["content"][0]["text"])
+
+
+def _gates(texts: Iterable[str], *, more_is_better: bool) -> list[Gate]:
+    from discovery_engine.evaluation.gates import Gate, InvalidGateError
+
+    option = "--fail-under" if more_is_better else "--fail-over"
+    try:
+        return [Gate.parse(text, more_is_better=more_is_better) for text in texts]
+    except InvalidGateError as error:
+        raise click.UsageError(f"{option}: {error}") from error
+
+
+def _judged(gates: Iterable[Gate], report: Report, baseline: Baseline | None) -> list[Judgement]:
+    from discovery_engine.evaluation.gates import InvalidGateError
+
+    before = baseline.totals if baseline else None
+    try:
+        return [gate.judge(report.totals, before) for gate in gates]
+    except InvalidGateError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def _baseline(file: BinaryIO) -> Baseline:
+    from discovery_engine.evaluation.baseline import read_baseline
+
+    return read_baseline(file.read(), file=file.name)
+
+
+def _save(path: str, report: Report) -> None:
+    from discovery_cli.writing import replace_file
+
+    replace_file(Path(path), json_text(report.to_json(), indent=2) + "\n")
+
+
+def _write_junit(path: str, report: Report, judgements: Sequence[Judgement]) -> None:
+    from discovery_engine.evaluation.junit import to_junit
+
+    # Not private, as a baseline is: another program of the CI reads it.
+    Path(path).write_text(to_junit(report, judgements=judgements), encoding="utf-8")
+
+
+def _answer(
+    output: Output,
+    report: Report,
+    baseline: Baseline | None,
+    judgements: Sequence[Judgement],
+    *,
+    as_markdown: bool,
+) -> None:
+    from discovery_engine.evaluation.baseline import Baseline, changes, moves
+    from discovery_engine.evaluation.markdown import to_markdown
+
+    now = Baseline.of(report)
+    moved = moves(baseline, now) if baseline else ()
+    if as_markdown:
+        output.line(to_markdown(report, baseline=baseline, judgements=judgements).rstrip())
+    elif output.as_json:
+        since = {
+            "changes": [change.to_json() for change in changes(baseline, now)] if baseline else [],
+            "moves": [move.to_json() for move in moved],
+        }
+        gates = [judgement.to_json() for judgement in judgements]
+        output.answer({**report.to_json(), **since, "gates": gates})
+    else:
+        output.table([_query_row(output, row) for row in report.rows])
+        output.line()
+        output.table(_measure_rows(report, baseline))
+        if moved:
+            output.line()
+            output.table([_move_row(move) for move in moved])
+        _say_sum(output, report, judgements)
+
+
+def _query_row(output: Output, row: Row) -> Cells:
+    """A mark, where the right tools stand, what was asked, and what came first instead."""
+    right = ", ".join(row.right) or "none"
+    first = row.found[0] if row.found else "none"
+    about = right if first in (*row.right, right) else f"{right}, not {first}"
+    return [output.mark(good=row.is_good), row.standing, Cell(row.id, "strong"), about]
+
+
+def _measure_rows(report: Report, baseline: Baseline | None) -> list[Cells]:
+    from discovery_engine.evaluation.report import METRICS, shown
+
+    rows = []
+    for metric in METRICS:
+        row: Cells = [Cell(metric.name, "strong"), shown(report.totals[metric.name], metric)]
+        if baseline:
+            row.append(Cell(f"was {shown(baseline.totals[metric.name], metric)}", "faint"))
+        rows.append(row)
+    return rows
+
+
+def _move_row(move: Move) -> Cells:
+    style = {"better": "good", "worse": "bad"}.get(move.direction, "plain")
+    direction = Cell(move.direction, style)  # type: ignore[arg-type]
+    return [direction, f"{move.before or '-'} -> {move.after or '-'}", Cell(move.id, "strong")]
+
+
+def _say_sum(output: Output, report: Report, judgements: Iterable[Judgement]) -> None:
+    for judgement in judgements:
+        if not judgement.held:
+            output.say(f"error: {judgement}")
+    good, skipped = sum(row.is_good for row in report.rows), len(report.skipped)
+    left = f"; {skipped} not asked, as their tools are not in the catalog" if skipped else ""
+    served = "query" if len(report.rows) == 1 else "queries"
+    output.say(f"{good} of {len(report.rows)} {served} served{left}")
+
+
+def _suggest(invocation: Invocation, per_tool: int) -> ExitCode:
+    from discovery_engine.evaluation.suggest import suggest
+
+    output = invocation.output
+    made = suggest(invocation.view(), per_tool=per_tool)
+    drafts = [draft.to_json() for draft in made.drafts]
+    if output.as_json:
+        silent = [str(key) for key in made.silent]
+        output.answer({"queries": drafts, "without_draft": silent})
+    else:
+        from discovery_cli.writing import block
+
+        output.line(_DRAFTS + block({"queries": drafts}).rstrip())
+        _say_drafts(output, made)
+    return ExitCode.OK if drafts else ExitCode.USAGE
+
+
+def _say_drafts(output: Output, made: Suggestion) -> None:
+    left = len(made.silent)
+    rest = f"; {counted(left, 'tool')} without, as little is said of them" if left else ""
+    output.say(f"{counted(len(made.drafts), 'draft')}{rest}")
