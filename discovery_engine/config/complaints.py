@@ -44,10 +44,10 @@ def faults_of(
     when its one key was misspelt.
     """
     details = error.errors(include_url=False, include_input=False)
-    followed = {fault.path[:-1] for fault in told}
-    followed |= {fault.path for fault in told if not fault.dropped}
+    places = {fault.at for fault in told}
+    parents = {fault.path[:-1] for fault in told}
     faults = (_fault(detail, node, path) for detail in details[:FAULT_LIMIT])
-    return [fault for fault in faults if fault.path not in followed]
+    return [fault for fault in faults if fault.at not in places and fault.path not in parents]
 
 
 def _fault(detail: ErrorDetails, node: Node, path: Path) -> Fault:

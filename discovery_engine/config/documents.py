@@ -48,6 +48,9 @@ class Node:
     end: Position
     key: Position | None = None
     """Where its key starts, if it is a member of a mapping."""
+    key_end: Position | None = None
+    hides_key: bool = False
+    """Whether its key could be a secret, and is called otherwise in the tree."""
 
     def plain(self) -> JSONValue:
         """The same as dictionaries, lists and strings."""
@@ -88,7 +91,7 @@ class Fault:
     message: str
     hint: str = ""
     dropped: Node | None = None
-    """The piece that was left out of the tree because of it."""
+    """The piece that was left out of the tree because of it; it is not to be shown."""
 
 
 @dataclass(slots=True)
@@ -132,6 +135,15 @@ class _StopReading(Exception):  # noqa: N818 - leaves the loop, tells of nothing
     pass
 
 
+@dataclass(frozen=True, slots=True)
+class _Key:
+    """A key that waits for its value."""
+
+    name: str
+    start: Position
+    end: Position
+
+
 class _Reader:
     """Builds the tree from the parser's events, with the open collections on a stack."""
 
@@ -139,7 +151,7 @@ class _Reader:
         self._text = text
         self._document = Document(text.splitlines())
         self._open: list[Node] = []
-        self._keys: list[tuple[str, Position] | None] = []
+        self._keys: list[_Key | None] = []
         """For each open collection, the key that waits for its value."""
         self._steps: list[str | int] = []
         """The way to the innermost open collection."""
@@ -160,7 +172,7 @@ class _Reader:
             case yaml.DocumentStartEvent() if self._document.root is not None:
                 self._fail(event, "a second document starts here", "keep one, without '---'")
             case yaml.AliasEvent():
-                self._fault(event, "aliases are not allowed", _ALIAS_HINT)
+                self._fault_from(event, "aliases are not allowed", _ALIAS_HINT)
                 self._skip_value()
             case yaml.ScalarEvent():
                 self._take_scalar(event)
@@ -184,7 +196,8 @@ class _Reader:
     def _take_key(self, event: yaml.ScalarEvent, text: str) -> None:
         if isinstance(text, Plain) and text.meaning is None:
             self._fail(event, "a key must be text", "put it in quotes")
-        self._keys[-1] = (str(text), _position(event.start_mark))
+        places = _position(event.start_mark), _position(event.end_mark)
+        self._keys[-1] = _Key(str(text), *places)
 
     def _open_collection(
         self, event: yaml.CollectionStartEvent, value: dict[str, Node] | list[Node]
@@ -218,14 +231,12 @@ class _Reader:
         elif isinstance(members, dict) and (pending := self._keys[-1]):
             self._add_member(members, pending, node)
 
-    def _add_member(
-        self, members: dict[str, Node], pending: tuple[str, Position], node: Node
-    ) -> None:
-        name, node.key = pending
-        if first := members.get(name):
-            message = f"duplicate key {name!r}, first given on line {first.name_at.line}"
+    def _add_member(self, members: dict[str, Node], pending: _Key, node: Node) -> None:
+        node.key, node.key_end = pending.start, pending.end
+        if first := members.get(pending.name):
+            message = f"duplicate key {pending.name!r}, first given on line {first.name_at.line}"
             self._tell(Fault(self._path(), node.key, message, "keep one of the two", node))
-        members.setdefault(name, node)
+        members.setdefault(pending.name, node)
         self._keys[-1] = None
 
     def _skip_value(self) -> None:
@@ -239,9 +250,11 @@ class _Reader:
         if self._count > _VALUE_LIMIT:
             self._fail(event, f"holds more than {_VALUE_LIMIT:,} values")
         if event.anchor is not None:
-            self._fault(event, "anchors are not allowed", f"remove '&{event.anchor}'")
+            self._fault_from(event, "anchors are not allowed", "remove the & and its name")
         if getattr(event, "tag", None) is not None:
-            self._fault(event, "tags are not allowed", "put a value that starts with ! in quotes")
+            self._fault_from(
+                event, "tags are not allowed", "put a value that starts with ! in quotes"
+            )
 
     def _path(self) -> Path:
         """The way to the value that is read next."""
@@ -249,11 +262,17 @@ class _Reader:
             return ()
         members, pending = self._open[-1].value, self._keys[-1]
         if pending:
-            return (*self._steps, pending[0])
+            return (*self._steps, pending.name)
         return (*self._steps, len(members)) if isinstance(members, list) else tuple(self._steps)
 
     def _fault(self, event: yaml.Event, message: str, hint: str = "") -> None:
         self._tell(Fault(self._path(), _position(event.start_mark), message, hint))
+
+    def _fault_from(self, event: yaml.Event, message: str, hint: str) -> None:
+        """A fault that begins here; what follows on the line is part of it, and not to be shown."""
+        at = _position(event.start_mark)
+        rest = Node("", at, Position(at.line + 1, 1))
+        self._tell(Fault(self._path(), at, message, hint, rest))
 
     def _tell(self, fault: Fault) -> None:
         self._document.faults.append(fault)

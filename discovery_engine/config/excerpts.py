@@ -52,6 +52,8 @@ class Excerpts:
 
     def _doubtful(self, node: Node, *, harmless: bool) -> Iterator[Node]:
         """The scalars that stand, at whatever depth, under a key that is not known as harmless."""
+        if node.hides_key and node.key and node.key_end:
+            yield Node("", node.key, node.key_end)
         match node.value:
             case str() if not harmless:
                 yield node
@@ -78,7 +80,8 @@ class Excerpts:
             for line in range(node.start.line, min(node.end.line, len(self._lines)) + 1):
                 start = node.start.column - 1 if line == node.start.line else 0
                 end = node.end.column - 1 if line == node.end.line else len(self._lines[line - 1])
-                self._hidden.setdefault(line, []).append((start, end))
+                if start < end:
+                    self._hidden.setdefault(line, []).append((start, end))
 
     def _spans(self, line: int, start: int) -> list[_Span]:
         """What is hidden of the piece of a line that begins at `start`."""

@@ -17,6 +17,7 @@ from pydantic_core import PydanticCustomError
 from discovery_engine.config.complaints import faults_of
 from discovery_engine.config.documents import Document, Fault, Node, Path, read_document
 from discovery_engine.config.excerpts import Excerpts
+from discovery_engine.config.keys import conceal_keys, shown_path
 from discovery_engine.config.models import Configuration
 from discovery_engine.config.rule_entries import ServerRuleEntry, ToolRuleEntry
 from discovery_engine.config.server_entries import NamedServerEntry, ServerEntry, good_name
@@ -64,6 +65,8 @@ class _Parsing:
 
     def settings(self) -> Settings:
         found = Settings(path=self._file)
+        if self._document.root:
+            conceal_keys(self._document.root, _words())
         root = None if self._document.is_broken else self._unwrapped(self._document.root)
         if root is not None:
             self._faults += spell(root, Configuration)
@@ -92,7 +95,7 @@ class _Parsing:
 
     def _problem(self, fault: Fault, excerpts: Excerpts) -> Problem:
         origin = Origin(self._file, fault.at.line, fault.at.column)
-        path = ".".join(map(str, fault.path[:_LONGEST_PATH]))
+        path = shown_path(fault.path[:_LONGEST_PATH])
         return Problem(origin, path, fault.message, fault.hint, excerpts.at(fault.at))
 
     def _unwrapped(self, root: Node | None) -> Node | None:

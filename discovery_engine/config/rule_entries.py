@@ -8,6 +8,7 @@ from typing import Annotated, Self
 from pydantic import BeforeValidator, Field, model_validator
 from pydantic.alias_generators import to_camel
 
+from discovery_engine.config.keys import NAME_LIKE
 from discovery_engine.config.scalars import (
     Patterns,
     Plain,
@@ -41,6 +42,8 @@ def _annotations(value: JSONValue) -> JSONValue:
 
 def _annotation(written: str, wanted: JSONValue) -> tuple[str, bool | str]:
     name = camel if (camel := to_camel(written)) in _HINTS else written
+    if not NAME_LIKE.fullmatch(name):
+        raise complaint("is no name for an annotation", key=written)
     meant = wanted.meaning if isinstance(wanted, Plain) else wanted
     # A misspelt hint would match no tool, and the rule would guard nothing.
     if name not in _HINTS and (alike := get_close_matches(name, _HINTS, 1, _ALIKE)):

@@ -7,6 +7,7 @@ from typing import Annotated, Literal, TypeAlias, get_args
 
 from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, model_validator
 
+from discovery_engine.config.keys import NAME_LIKE
 from discovery_engine.config.scalars import (
     Flag,
     Number,
@@ -67,7 +68,7 @@ def _good_prefix(text: str) -> str:
 
 
 def _good_variable_name(name: str) -> str:
-    if not name or "=" in name or "\0" in name:
+    if not NAME_LIKE.fullmatch(name) or "\0" in name:
         raise complaint("is no name for an environment variable", hint="write NAME: value")
     return name
 
