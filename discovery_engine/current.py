@@ -17,10 +17,10 @@ import anyio.to_thread
 
 from discovery_engine.catalog import Catalog, ServerPart
 from discovery_engine.config.location import scope_of
-from discovery_engine.config.settings import Settings
+from discovery_engine.config.settings import ServerSettings, Settings
 from discovery_engine.errors import Problem, RegistryError
 from discovery_engine.events import CatalogChanged, EventBus
-from discovery_engine.refresh import Judge, carried_over
+from discovery_engine.refresh import Judge, Told, carried_over, told_part
 from discovery_engine.registry.store import World
 from discovery_engine.search.searcher import build_searcher
 from discovery_engine.view import View
@@ -37,10 +37,10 @@ class CurrentView:
         self._store = store
         self._events = events
         self._swap = anyio.Lock()
-        self._arrived: dict[ServerName, ServerPart] = {}
+        self._arrived: dict[ServerName, Told] = {}
         settings = Settings()
         self.view = View(settings, Catalog(), build_searcher(Catalog(), settings.search))
-        self.judge = Judge(settings)
+        self._judge = Judge(settings)
         self._told: set[Problem] = set()
 
     async def recall(self, settings: Settings) -> None:
@@ -57,19 +57,20 @@ class CurrentView:
         """Answer from `settings` from now on, with whatever is still known under them."""
         await self._adopt(settings, World(self.view.settings, self.view.catalog))
 
-    async def take(self, part: ServerPart) -> None:
-        """Swap a server's new part in, together with whatever else has arrived by then.
+    async def take(self, told: Told) -> bool:
+        """Swap in what a server told, together with whatever else has arrived by then.
 
-        No-op for a server that is no longer configured.
+        The rules of this moment judge it, not those of the moment it was asked. Returns False,
+        with nothing done, if the server is no longer configured, or is reached in another way.
         """
-        self._arrived[part.server] = part
+        self._arrived[told.server.name] = told
         async with self._swap:
-            configured = {server.name for server in self.view.settings.servers}
-            parts = [p for p in self._arrived.values() if p.server in configured]
-            self._arrived = {}
+            arrived, self._arrived = self._arrived, {}
+            parts = [part for one in arrived.values() if (part := self._part(one))]
             if parts:
                 await self._swap_in(self.view.catalog.with_parts(parts))
                 await self._remember(partial(self._save_parts, parts))
+            return self._as_reached_now(told) is not None
 
     async def forget(self, names: Collection[ServerName] | None) -> int:
         """Forget what servers (all with None) listed; returns how many tools were known."""
@@ -88,13 +89,28 @@ class CurrentView:
     def _scope(self) -> str:
         return scope_of(self.view.settings.path)
 
+    def _part(self, told: Told) -> ServerPart | None:
+        server = self._as_reached_now(told)
+        if server is None:
+            return None
+        known = self.view.catalog.parts.get(server.name) or ServerPart(server.name)
+        return told_part(server, known, told, self._judge)
+
+    def _as_reached_now(self, told: Told) -> ServerSettings | None:
+        """The settings of the server that told, if it still is reached as it was then."""
+        settings = {server.name: server for server in self.view.settings.servers}
+        server = settings.get(told.server.name)
+        return server if server and server.transport == told.server.transport else None
+
     async def _adopt(self, settings: Settings, known: World) -> None:
         async with self._swap:
-            self.judge = Judge(settings)
-            parts = carried_over(known.catalog, known.settings, self.judge)
+            self._judge = Judge(settings)
+            parts = carried_over(known.catalog, known.settings, self._judge)
             self.view = replace(self.view, settings=settings)
             await self._swap_in(Catalog.of(parts, revision=known.catalog.revision + 1))
-            changed = [p for p in parts if p is not known.catalog.parts.get(p.server)]
+            is_elsewhere = scope_of(known.settings.path) != self._scope
+            saved = {} if is_elsewhere else known.catalog.parts
+            changed = [part for part in parts if part is not saved.get(part.server)]
             await self._remember(partial(self._save_all, settings, changed))
 
     async def _swap_in(self, catalog: Catalog) -> None:
@@ -116,10 +132,10 @@ class CurrentView:
             self._events.publish(CatalogChanged(catalog.revision, *counts))
 
     def _tell_of_slow_rules(self) -> None:
-        for problem in self.judge.problems:
+        for problem in self._judge.problems:
             if problem not in self._told:
                 logger.warning("%s", problem)
-        self._told.update(self.judge.problems)
+        self._told.update(self._judge.problems)
 
     async def _remember(self, save: Callable[[], object]) -> None:
         """Save in a thread; a registry that fails costs the next start its head start only."""

@@ -32,6 +32,7 @@ from discovery_engine.config.loader import load_settings
 from discovery_engine.config.settings import ServerSettings, Settings
 from discovery_engine.current import CurrentView
 from discovery_engine.errors import (
+    ConfigurationError,
     DiscoveryError,
     ServerDisabledError,
     ToolNotFoundError,
@@ -40,28 +41,26 @@ from discovery_engine.errors import (
 from discovery_engine.events import (
     ConfigurationReloaded,
     EventBus,
-    ServerConnected,
-    ServerFailed,
     Subscription,
     ToolCalled,
     ToolsChanged,
 )
 from discovery_engine.refresh import (
     RefreshReport,
+    Told,
     due_at,
-    failed,
     is_connectable,
-    listed,
     report,
 )
 from discovery_engine.remembered import open_registry
 from discovery_engine.tasks import open_task_group
-from discovery_engine.tools import JSONObject, ServerName, ToolName
+from discovery_engine.tools import JSONObject, ServerName
 from discovery_engine.upstream.state import Phase
 from discovery_engine.view import SearchAnswer, ServerStatus, ServerSummary, ToolList, View
 
 if TYPE_CHECKING:
     from discovery_engine.registry.store import Store
+    from discovery_engine.upstream.listing import Listing
     from discovery_engine.upstream.sessions import OnProgress, Upstreams
 
 _LONGEST_NAP = 60.0  # seconds between two looks at what is due
@@ -172,15 +171,16 @@ class Engine:
 
         Raises:
             UpstreamError: If that server has never been reached, with the reason.
+            ConfigurationError: If its entry cannot be used.
         """
         try:
             return self.view.details(server, tool)
         except ToolNotFoundError as error:
             if error.server is None or self.view.is_known(ServerName(error.server)):
                 raise
-            name = ServerName(error.server)
-        await self._get_to_know(name)
-        if unreached := self._errors.get(name):
+            unknown = self._enabled_one(error.server)
+        await self._ask_soon(unknown.name).wait()
+        if unreached := self._errors.get(unknown.name):
             raise unreached
         return self.view.details(server, tool)
 
@@ -227,7 +227,8 @@ class Engine:
             raise
         finally:
             seconds = time.monotonic() - started
-            self._events.publish(ToolCalled(*_address(entry), outcome, seconds))
+            called = ToolCalled(entry.tool.server, entry.tool.name, outcome, seconds)
+            self._events.publish(called)
         return result
 
     async def refresh(
@@ -240,14 +241,15 @@ class Engine:
             only_due: Leave out those whose last listing is still fresh.
 
         Raises:
-            ServerNotFoundError, ServerDisabledError: If a named server cannot be asked.
+            ServerNotFoundError, ServerDisabledError, ConfigurationError: If a named server
+                cannot be asked.
         """
         chosen = self._enabled() if servers is None else [self._enabled_one(s) for s in servers]
         if only_due:
             now, cache = self._clock(), self.settings.cache
             chosen = [s for s in chosen if due_at(self._part(s.name), cache) <= now]
         before = self.view.catalog
-        for asked in [self._ask_soon(server) for server in chosen]:
+        for asked in [self._ask_soon(server.name) for server in chosen]:
             await asked.wait()
         parts = [self._part(server.name) for server in chosen]
         return report(parts, before.diff(self.view.catalog))
@@ -255,21 +257,22 @@ class Engine:
     async def known(self, *, timeout: float) -> None:  # noqa: ASYNC109 - an answer, not an error
         """Wait until every enabled server was listed or has failed once, or `timeout` seconds."""
         with anyio.move_on_after(timeout):
-            for asked in [self._ask_soon(server) for server in self._unasked()]:
+            for asked in [self._ask_soon(server.name) for server in self._unasked()]:
                 await asked.wait()
 
     async def reload(self) -> None:
-        """Read the configuration again; servers that are reached as before keep their sessions.
+        """Read the configuration again; a server that is reached as before keeps its session.
 
         Raises:
             ConfigurationError: If it cannot be used; the last good one then stays in force.
         """
         settings = await anyio.to_thread.run_sync(self._load)
-        before = {server.name for server in self.settings.servers}
+        before = self._enabled()
         await self.current.adopt(settings)
-        for name in before - {server.name for server in settings.servers}:
-            if self._upstreams:
-                await self._upstreams.close(name)
+        for server in before:
+            now = self._connectable(server.name)
+            if self._upstreams and (now is None or now.transport != server.transport):
+                await self._upstreams.close(server.name)
         self._events.publish(ConfigurationReloaded(len(settings.servers)))
 
     async def forget(self, servers: Iterable[str] | None = None) -> int:
@@ -290,38 +293,40 @@ class Engine:
                 await self.refresh(only_due=True)
                 await anyio.sleep(self._nap())
 
-    def _ask_soon(self, server: ServerSettings) -> anyio.Event:
+    def _ask_soon(self, name: ServerName) -> anyio.Event:
         """Have a server's tools listed, once at a time; the event says when that is over."""
-        if (asked := self._asking.get(server.name)) is None:
-            asked = self._asking[server.name] = anyio.Event()
-            self._tasks.start_soon(self._ask, server, asked)
+        if (asked := self._asking.get(name)) is None:
+            asked = self._asking[name] = anyio.Event()
+            self._tasks.start_soon(self._ask, name, asked)
         return asked
 
-    async def _ask(self, server: ServerSettings, asked: anyio.Event) -> None:
+    async def _ask(self, name: ServerName, asked: anyio.Event) -> None:
+        """Ask a server; once more if a reload changed meanwhile how it is reached."""
         try:
-            await self.current.take(await self._listed_part(server))
+            is_taken = False
+            while not is_taken and (server := self._connectable(name)):
+                told = await self._told_by(server)
+                is_taken = await self.current.take(told)
+                if is_taken:
+                    self._events.publish(told.event)
         finally:
-            del self._asking[server.name]
+            del self._asking[name]
             asked.set()
 
-    async def _listed_part(self, server: ServerSettings) -> ServerPart:
+    async def _told_by(self, server: ServerSettings) -> Told:
         self._errors.pop(server.name, None)
+        outcome: Listing | UpstreamError
         try:
-            listing = await (await self._open_upstreams()).list_tools(server)
+            outcome = await (await self._open_upstreams()).list_tools(server)
         except UpstreamError as error:
-            self._errors[server.name] = error
-            self._events.publish(ServerFailed(server.name, error.code, error.message))
-            return failed(self._part(server.name), error, self._clock())
-        part = listed(server, listing, self.current.judge, self._clock())
-        connected = ServerConnected(server.name, len(part.entries), len(part.dropped))
-        self._events.publish(connected)
-        return part
+            outcome = self._errors[server.name] = error
+        return Told(server, outcome, self._clock())
 
     async def _get_to_know(self, name: str) -> None:
         """Ask a server that has never been listed; no-op for others, and for a disabled one."""
-        server = self.view.server(name)
-        if not self.view.is_known(server.name) and server in self._enabled():
-            await self._ask_soon(server).wait()
+        server = self._connectable(self.view.server(name).name)
+        if server and not self.view.is_known(server.name):
+            await self._ask_soon(server.name).wait()
 
     async def _open_upstreams(self) -> Upstreams:
         async with self._opening:
@@ -346,14 +351,17 @@ class Engine:
     async def _follow_changes(self) -> None:
         with self.subscribe() as events:
             async for event in events:
-                if isinstance(event, ToolsChanged):
-                    self._tasks.start_soon(self._ask_after_pause, event.server)
+                match event:
+                    case ToolsChanged(server):
+                        self._tasks.start_soon(self._ask_after_pause, server)
+                    case ConfigurationReloaded():
+                        self._tasks.start_soon(partial(self.refresh, only_due=True))
 
     async def _ask_after_pause(self, name: ServerName) -> None:
         await anyio.sleep(_CHANGE_PAUSE)
-        for server in self._enabled():
-            if server.name == name:
-                await self._ask_soon(server).wait()
+        if earlier := self._asking.get(name):  # it may have read the list before the change
+            await earlier.wait()
+        await self._ask_soon(name).wait()
 
     def _nap(self) -> float:
         """Seconds until the next server is due."""
@@ -369,8 +377,13 @@ class Engine:
             return []
         return [s for s in self.settings.servers if is_connectable(s, self._part(s.name).verdict)]
 
+    def _connectable(self, name: ServerName) -> ServerSettings | None:
+        return next((server for server in self._enabled() if server.name == name), None)
+
     def _enabled_one(self, name: str) -> ServerSettings:
         server = self.view.server(name)
+        if server.problem:
+            raise ConfigurationError([server.problem])
         if server not in self._enabled():
             summary = next(s for s in self.view.servers() if s.name == server.name)
             raise ServerDisabledError(server.name, summary.reason or "the engine is disabled")
@@ -384,7 +397,3 @@ class Engine:
         sessions = self._upstreams.states() if self._upstreams else {}
         live = {name: _STATUS_OF_PHASE[session.phase] for name, session in sessions.items()}
         return MappingProxyType(live | dict.fromkeys(self._asking, ServerStatus.STARTING))
-
-
-def _address(entry: Entry) -> tuple[ServerName, ToolName]:
-    return entry.tool.server, entry.tool.name

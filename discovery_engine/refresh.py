@@ -11,13 +11,15 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from discovery_engine.catalog import Catalog, CatalogDiff, Entry, Failure, ServerPart
+from discovery_engine.errors import UpstreamError
+from discovery_engine.events import ServerConnected, ServerFailed
 from discovery_engine.rules import ServerRules, ToolRules
 from discovery_engine.tools import ServerName, Tool, ToolName
 from discovery_engine.upstream.connection import connection_fingerprint
 
 if TYPE_CHECKING:
     from discovery_engine.config.settings import CacheSettings, ServerSettings, Settings
-    from discovery_engine.errors import DiscoveryError, Problem
+    from discovery_engine.errors import Problem
     from discovery_engine.rules.rule import Verdict
     from discovery_engine.upstream.listing import Listing
 
@@ -31,6 +33,24 @@ class RefreshReport:
     servers: tuple[tuple[ServerName, Failure | None], ...]
     """Every server that was asked, in the order of names, and why it failed if it did."""
     diff: CatalogDiff
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What came of asking a server for its tools."""
+
+    server: ServerSettings
+    """As it was reached."""
+    outcome: Listing | UpstreamError
+    at: float
+    """Unix time in seconds."""
+
+    @property
+    def event(self) -> ServerConnected | ServerFailed:
+        if isinstance(self.outcome, UpstreamError):
+            return ServerFailed(self.server.name, self.outcome.code, self.outcome.message)
+        tools, dropped = self.outcome.tools, self.outcome.dropped
+        return ServerConnected(self.server.name, len(tools), len(dropped))
 
 
 @dataclass(frozen=True)
@@ -61,6 +81,13 @@ class Judge:
         return tuple(map(Entry, ordered, verdicts))
 
 
+def told_part(server: ServerSettings, known: ServerPart, told: Told, judge: Judge) -> ServerPart:
+    """The part of a server that was asked, of which `known` was known before."""
+    if isinstance(told.outcome, UpstreamError):
+        return failed(known, told.outcome, told.at)
+    return listed(server, told.outcome, judge, told.at)
+
+
 def listed(server: ServerSettings, listing: Listing, judge: Judge, now: float) -> ServerPart:
     """The part of a server that has just listed its tools."""
     verdict = judge.server(server)
@@ -77,7 +104,7 @@ def listed(server: ServerSettings, listing: Listing, judge: Judge, now: float) -
     )
 
 
-def failed(part: ServerPart, error: DiscoveryError, now: float) -> ServerPart:
+def failed(part: ServerPart, error: UpstreamError, now: float) -> ServerPart:
     """The part of a server that could not be asked: its last known tools stay."""
     return replace(part, failure=Failure(error.code, error.message, error.hint, now))
 

@@ -36,11 +36,7 @@ def remembered_view(
     environ: Mapping[str, str] = os.environ,
     data_dir: str | Path | None = None,
 ) -> View | None:
-    """The view of the last run; None if there was none or its configuration has changed.
-
-    Raises:
-        ConfigurationError: If `config` names a file that is not there.
-    """
+    """The view of the last run; None if there was none or its configuration has changed."""
     path = registry_path(data_dir, environ)
     if not path.exists():
         return None
