@@ -43,7 +43,7 @@ class ExitCode(IntEnum):
     UNREACHABLE = 5
     SECRET_MISSING = 6
     UNHEALTHY = 7
-    """`doctor` found problems."""
+    """`doctor` found problems, or `eval` a limit that is not kept."""
     INTERRUPTED = 130
 
 

@@ -47,7 +47,9 @@ class _Options:
 
 @click.command("eval")
 @click.argument("queries", type=click.File("rb"), required=False)
-@click.option("--baseline", type=click.File("rb"), help="Show what moved since FILE.")
+@click.option(
+    "--baseline", metavar="FILE", type=click.File("rb"), help="Show what moved since FILE."
+)
 @click.option("--save", type=click.Path(dir_okay=False), help="Write this run, for --baseline.")
 @click.option(
     "--fail-under",
@@ -75,7 +77,7 @@ class _Options:
     help="With --suggest: the most drafts for a tool.",
 )
 @pass_invocation
-def command(invocation: Invocation, **given: Any) -> ExitCode:
+def command(invocation: Invocation, /, **given: Any) -> ExitCode:
     """Ask your own queries, and measure the answers.
 
     QUERIES is a YAML file:

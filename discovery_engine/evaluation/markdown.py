@@ -1,0 +1,89 @@
+"""A run as Markdown, for a comment on a change or a page of a report.
+
+What a tool or a query says is text, never markup.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+
+from discovery_engine.evaluation.baseline import Baseline, Move, moves
+from discovery_engine.evaluation.gates import Judgement
+from discovery_engine.evaluation.report import METRICS, Report, Row, shown
+from discovery_engine.text import clean
+
+_MARKUP = re.compile(r"([\\`*_{}\[\]<>()#+!|~&@:$-])")
+_SHOWN = 50  # rows of a table; a comment has room for no more
+
+
+def to_markdown(
+    report: Report, *, baseline: Baseline | None = None, judgements: Sequence[Judgement] = ()
+) -> str:
+    """The measures, the gates, what moved since the baseline, and what went wrong."""
+    blocks = [
+        "## Tool search",
+        "\n".join(_measures(report, baseline)),
+        "\n".join(f"- {'✓' if j.held else '✗'} {j}" for j in judgements),
+        *_moved(moves(baseline, Baseline.of(report)) if baseline else ()),
+        *_failed([row for row in report.rows if not row.is_good]),
+        _skipped(report.skipped),
+    ]
+    return "\n\n".join(filter(None, blocks)) + "\n"
+
+
+def plain(text: str) -> str:
+    """Text that Markdown shows as it is, on one line."""
+    return _MARKUP.sub(r"\\\1", " ".join(clean(text).split()))
+
+
+def _measures(report: Report, baseline: Baseline | None) -> Iterator[str]:
+    heads = ["measure", *(["before"] if baseline else []), "now"]
+    yield from _table_head(heads)
+    for metric in METRICS:
+        values = [baseline.totals[metric.name]] if baseline else []
+        values.append(report.totals[metric.name])
+        yield _row([f"`{metric.name}`", *(shown(value, metric) for value in values)])
+
+
+def _moved(moved: Sequence[Move]) -> Iterator[str]:
+    if moved:
+        yield f"### Moved: {len(moved)}"
+        cells = ([m.direction, plain(m.query), m.before or "-", m.after or "-"] for m in moved)
+        yield _table(["", "query", "before", "now"], cells, len(moved))
+
+
+def _failed(rows: Sequence[Row]) -> Iterator[str]:
+    if rows:
+        yield f"### Not served: {len(rows)}"
+        cells = ([plain(r.query), plain(_wanted(r)), plain(_first(r))] for r in rows)
+        yield _table(["query", "right", "came first"], cells, len(rows))
+
+
+def _skipped(ids: Sequence[str]) -> str:
+    return f"Not asked, as their tools are not in the catalog: {len(ids)}" if ids else ""
+
+
+def _wanted(row: Row) -> str:
+    return ", ".join(row.right) or "none"
+
+
+def _first(row: Row) -> str:
+    return row.found[0] if row.found else "none"
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], count: int) -> str:
+    lines = [*_table_head(heads), *map(_row, islice(rows, _SHOWN))]
+    if count > _SHOWN:
+        lines.append(_row([f"and {count - _SHOWN} more", *("" for _ in heads[1:])]))
+    return "\n".join(lines)
+
+
+def _table_head(heads: Sequence[str]) -> Iterator[str]:
+    yield _row(heads)
+    yield _row(["---"] * len(heads))
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"

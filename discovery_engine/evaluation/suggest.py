@@ -1,0 +1,99 @@
+"""Drafts of queries, made from what the tools say of themselves.
+
+They are no evidence: whoever asks does not know a tool's words. So the words of its name are
+taken away, and the owner is asked to put each into the words of his own agents, and to add what
+no tool can serve.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from discovery_engine.catalog import Entry
+from discovery_engine.evaluation.vocabulary import name_stems, says_nothing
+from discovery_engine.search.tokens import words
+from discovery_engine.text import clean
+from discovery_engine.tools import JSONObject, ToolKey
+from discovery_engine.view import View, is_visible
+
+_SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+|(?<=[\u3002\uff01\uff1f\uff1b])")
+_CHUNK = re.compile(r"\S+")
+_ASIDE = re.compile(r"\([^)]*\)|\[[^\]]*\]|https?://\S+|`[^`]*`")
+_EDGES = " \t.,;:!?-*#>\u3002\uff0c\uff1b\"'()[]{}"
+_LEAST = 2  # words that say something; fewer ask for everything and nothing
+_MOST = 16  # words of a draft; an agent asks in fewer
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    query: str
+    tools: tuple[ToolKey, ...]
+    """All whose descriptions say this, as each of them would be right."""
+
+    def to_json(self) -> JSONObject:
+        return {"query": self.query, "tools": list(map(str, self.tools))}
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    drafts: tuple[Draft, ...]
+    silent: tuple[ToolKey, ...]
+    """The tools that say too little for a draft."""
+
+
+def suggest(view: View, *, per_tool: int = 1) -> Suggestion:
+    """At most `per_tool` drafts for each visible tool, in the order of the catalog."""
+    drafts: dict[str, list[ToolKey]] = {}
+    silent = []
+    for entry in filter(is_visible, view.catalog):
+        texts = list(islice(_drafts(entry), per_tool))
+        for text in texts:
+            drafts.setdefault(text, []).append(entry.key)
+        if not texts:
+            silent.append(entry.key)
+    made = tuple(Draft(text, tuple(tools)) for text, tools in drafts.items())
+    return Suggestion(made, tuple(silent))
+
+
+def _drafts(entry: Entry) -> Iterator[str]:
+    """The sentences of the description, then what is said of the parameters."""
+    own = set(name_stems(entry.tool.name))
+    said = [entry.tool.description, *(p.description for p in entry.tool.parameters)]
+    seen = set()
+    for text in map(clean, said):
+        for sentence in _SENTENCE.split(_ASIDE.sub(" ", text)):
+            draft = _without(own, sentence)
+            if draft and draft not in seen:
+                seen.add(draft)
+                yield draft
+
+
+def _without(own: set[str], sentence: str) -> str:
+    """The sentence without the words of the tool's name; empty if too little is left."""
+    kept = [chunk for chunk in _CHUNK.findall(sentence) if not _is_of(own, chunk)][:_MOST]
+    spoken = [word for chunk in kept for word in words(chunk) if not says_nothing(word)]
+    if len(set(spoken)) < _LEAST:
+        return ""
+    while _is_empty(kept[0]):
+        kept.pop(0)
+    while _is_empty(kept[-1]):
+        kept.pop()
+    return _lowered(" ".join(kept).strip(_EDGES))
+
+
+def _is_of(own: set[str], chunk: str) -> bool:
+    said = name_stems(chunk)
+    return bool(said) and own.issuperset(said)
+
+
+def _is_empty(chunk: str) -> bool:
+    return all(map(says_nothing, words(chunk)))
+
+
+def _lowered(text: str) -> str:
+    """Without the capital of a sentence; an acronym keeps its own."""
+    first = text.split(" ", 1)[0]
+    return text if first != first.capitalize() else text[:1].lower() + text[1:]

@@ -1,0 +1,21 @@
+"""What a text says, as the search reads it: one stem for each word that says something."""
+
+from __future__ import annotations
+
+from discovery_engine.search.lexicon import default_lexicon
+from discovery_engine.search.tokens import words
+
+
+def says_nothing(word: str) -> bool:
+    """Whether any text may have such a word, whatever it is about: `the`, `please`."""
+    return default_lexicon().is_silent(word)
+
+
+def stems(text: str) -> list[str]:
+    pairs = zip(words(text), name_stems(text), strict=True)
+    return [stem for word, stem in pairs if not says_nothing(word)]
+
+
+def name_stems(name: str) -> list[str]:
+    """The same of a name, in which every word counts."""
+    return default_lexicon().stems(name)
