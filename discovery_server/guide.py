@@ -17,6 +17,7 @@ from discovery_engine.view import ServerStatus, ServerSummary, is_visible
 from discovery_server.rendering import (
     ANSWER,
     counted,
+    cut,
     details_result,
     fit,
     notice_fields,
@@ -195,12 +196,12 @@ def _names_only(opening: str, servers: Sequence[ServerSummary]) -> Iterator[str]
 
 
 def _line(view: View, server: ServerSummary, length: int, examples: int) -> str:
-    about = server.description[:length].strip()
-    if len(server.description) > length and about:
-        about = about.rsplit(" ", 1)[0] + "…"
+    # The owner's own words only: what an upstream says of itself must not instruct an agent.
+    about = cut(view.server(server.name).description, length)
     part = view.catalog.parts.get(server.name)
     names = [entry.tool.name for entry in part.entries if is_visible(entry)] if part else []
     such_as = f"such as {', '.join(names[:examples])}" if names and examples else ""
     told = "; ".join(filter(None, (about, such_as)))
     count = f" ({server.enabled_count})" if server.enabled_count else ""
-    return f"- {server.name}{count}" + (f": {told}" if told else "")
+    line = f"- {server.name}{count}" + (f": {told}" if told else "")
+    return clean(line, newlines=False)

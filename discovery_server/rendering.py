@@ -170,7 +170,7 @@ def _best_first(rounds: Sequence[list[str]], tokens: float) -> list[str]:
 
 
 def _tool_line(name: str, entry: Entry, optional: int, length: int) -> str:
-    summary = _cut(entry.tool.summary, length)
+    summary = cut(entry.tool.summary, length)
     told = f" - {summary}" if summary else ""
     tags = f" [{', '.join(entry.verdict.tags)}]" if entry.verdict.tags else ""
     return clean(f"{name}({_argument_names(entry.tool, optional)}){told}{tags}", newlines=False)
@@ -192,7 +192,7 @@ def _server_line(server: ServerSummary) -> str:
         told += f" {server.status.value}" + (f": {server.reason}" if server.reason else "")
         told += f" ({server.hint})" if server.hint else ""
     tags = f" [{', '.join(server.tags)}]" if server.tags else ""
-    about = f" - {_cut(server.description, _DETAIL[-1][1])}" if server.description else ""
+    about = f" - {cut(server.description, _DETAIL[-1][1])}" if server.description else ""
     return clean(told + about + tags, newlines=False)
 
 
@@ -223,9 +223,9 @@ def _notice_lines(notices: Iterable[Notice]) -> list[str]:
         by_kind.setdefault(notice.kind, []).append(notice)
     lines: list[str] = []
     for kind, alike in by_kind.items():
-        lines += [_cut(notice.message, _NOTICE_LENGTH) for notice in alike[:_NOTICES]]
+        lines += [cut(notice.message, _NOTICE_LENGTH) for notice in alike[:_NOTICES]]
         if left := alike[_NOTICES:]:
-            names = _cut(", ".join(n.server or "" for n in left), _NOTICE_LENGTH)
+            names = cut(", ".join(n.server or "" for n in left), _NOTICE_LENGTH)
             lines.append(f"{len(left)} more {kind.value}: {names}; list_mcp_servers tells why")
     return [clean(f"Note: {line}", newlines=False) for line in lines]
 
@@ -240,7 +240,7 @@ def _text(lines: Iterable[str]) -> JSONObject:
     return {"type": "text", "text": clean("\n".join(filter(None, lines)))}
 
 
-def _cut(text: str, length: int) -> str:
+def cut(text: str, length: int) -> str:
     """At most `length` characters, cut at a word, with a mark where something is missing."""
     text = " ".join(text.split())
     if len(text) <= length:

@@ -105,7 +105,7 @@ async def test_restart_answers_from_what_is_remembered(home: Home) -> None:
     home.write({"good": fault_entry()}, cache={"ttl": 86400})
 
     async with home.client() as client:
-        assert "- good (3): modern instructions; such as echo" in (client.instructions or "")
+        assert "- good (3): such as echo" in (client.instructions or "")
         assert (await text_of(client, "search_tools", query="echo")).startswith("good:echo")
 
 

@@ -13,7 +13,8 @@ from mcp import Client
 
 from discovery_engine.config.settings import LogSettings, Settings
 from discovery_engine.errors import ConfigurationError
-from discovery_server import app
+from discovery_server import app, http
+from discovery_server.gateway import make_server
 from tests.unit.server.fakes import make_engine
 from tests.unit.server.test_stdio import make_echo
 from tests.unit.server.wire import INITIALIZE, INITIALIZED, call, served
@@ -52,6 +53,25 @@ async def test_http_serves_until_a_signal_comes(tmp_path: Path) -> None:
         result = await client.call_tool("list_mcp_servers", {})
 
     assert result.content[0].text == "No MCP server is configured."
+
+
+@pytest.mark.requirement("SRV-14")
+async def test_clients_over_http_are_told_apart_where_their_era_has_sessions() -> None:
+    engine = make_engine()
+    web = http.make_http_server(http.make_app(make_server(engine), allow_remote=False))
+    with anyio.fail_after(20), http.listen("127.0.0.1", 0) as listener:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(web.serve, [listener])
+            for mode in ("legacy", "legacy", "auto", "auto"):
+                async with Client(http.address(listener), mode=mode) as client:
+                    await client.call_tool("execute_tool", {"tool": "list_issues"})
+            web.stop()
+
+    first, second, *modern = [call.client for call in engine.calls]
+    assert first
+    assert second
+    assert first != second
+    assert modern == [None, None]
 
 
 @pytest.mark.requirement("SRV-4")
