@@ -7,6 +7,7 @@ next connect need not ask.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Literal, Protocol, TypeAlias
@@ -64,14 +65,18 @@ def resolved_transport(
 ) -> StdioTransport | RemoteTransport:
     """The server's transport with every `${reference}` replaced by its value.
 
+    Relative paths of `${file:…}` start at the folder of the file that the entry stands in.
+
     Raises:
         NeedsConfigError: If a reference has no value; names the field.
         UnavailableError: If the entry says nothing that could be reached.
     """
 
+    base_dir = os.path.dirname(server.origin.file) or None  # noqa: PTH120 - "" must stay ""
+
     def value(field: str, text: str) -> str:
         try:
-            return resolve(text, environ)
+            return resolve(text, environ, base_dir=base_dir)
         except (UnsetReference, MalformedReferenceError) as error:
             raise NeedsConfigError(server.name, field, str(error)) from error
 

@@ -7,6 +7,7 @@ up may be.
 from __future__ import annotations
 
 from mcp import MCPError
+from mcp_types import CONNECTION_CLOSED
 
 from discovery_engine.errors import (
     FailureKind,
@@ -30,7 +31,7 @@ class NotTakenUp(Exception):  # noqa: N818 - a signal inside this room, never an
 
 
 async def failed_call(link: Link, tool: str, error: MCPError) -> UpstreamError:
-    if reason := await link.loss(error):
+    if reason := await link.loss(error) or _abandoned(error):
         return OutcomeUnknownError(link.server, tool, reason)
     return link.refusal(error) or refused(link.server, error)
 
@@ -38,10 +39,16 @@ async def failed_call(link: Link, tool: str, error: MCPError) -> UpstreamError:
 async def failed_listing(link: Link, error: MCPError) -> UpstreamError:
     if refusal := link.refusal(error):
         return refusal
-    if reason := await link.loss(error):
-        reason = f"it went away while its tools were listed: it {reason}"
+    if reason := await link.loss(error) or _abandoned(error):
+        reason = f"it went away while its tools were listed: {reason}"
         return UnavailableError(link.server, FailureKind.LOST, reason, stderr=link.stderr)
     return refused(link.server, error)
+
+
+def _abandoned(error: MCPError) -> str | None:
+    """Why an answer cannot come any more, if it was us who closed the connection."""
+    is_ours = error.code == CONNECTION_CLOSED and error.message == "Connection closed"
+    return "its session was closed" if is_ours else None
 
 
 def refused(server: ServerName, error: MCPError) -> UpstreamProtocolError:

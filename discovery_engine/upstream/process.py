@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -26,6 +27,8 @@ _POLL = 0.02  # seconds between looks at a group whose members are not our child
 _RING_SIZE = 256 * 1024  # characters of error output kept
 _LINE_SIZE = 8 * 1024  # characters kept of one line
 _TAIL_LINES = 20
+
+_SIGKILL = getattr(signal, "SIGKILL", signal.SIGTERM)  # Windows has but one way to end
 
 _VISIBLE = {c: f"\\x{c:02x}" for c in (*range(32), *range(127, 160)) if chr(c) != "\t"}
 
@@ -115,7 +118,7 @@ class Child:
         if not await self._exits(within=_TERM_AFTER):
             self._signal(signal.SIGTERM)
             if not await self._exits(within=_KILL_AFTER - _TERM_AFTER):
-                self._signal(signal.SIGKILL)
+                self._signal(_SIGKILL)
         with anyio.move_on_after(_REAP_WITHIN):
             await self._gone.wait()
         self._watching.cancel()
@@ -126,7 +129,7 @@ class Child:
         with anyio.move_on_after(_ORPHANS_WITHIN):
             while self._signal(0):  # noqa: ASYNC110 - nobody tells us of their end
                 await anyio.sleep(_POLL)
-        self._signal(signal.SIGKILL)
+        self._signal(_SIGKILL)
 
     async def _exits(self, *, within: float) -> bool:
         with anyio.move_on_after(within):
@@ -142,6 +145,10 @@ class Child:
 
     def _signal(self, number: int) -> bool:
         """Send a signal to the whole group; False if nobody is left in it."""
+        if sys.platform == "win32":  # knows no groups, and no gentle way
+            if number:
+                self._process.terminate()
+            return False
         try:
             os.killpg(self.pid, number)
         except (ProcessLookupError, PermissionError):

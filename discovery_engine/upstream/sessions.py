@@ -132,7 +132,7 @@ class Upstreams:
         async with session.in_use() as channel:
             self._around.events.publish(ServerDiscovering(server.name))
             session.expect_changes()
-            pages = await self._pages(session, channel)
+            pages = await self._pages(server, session, channel)
             greeting = await session.renewed_greeting(channel)
         find_fault = find_invalid_header if greeting.is_modern else _no_fault
         tools, dropped = await sort_out(pages.definitions, find_fault=find_fault)
@@ -141,8 +141,8 @@ class Upstreams:
             tools, dropped, greeting.instructions, pages.ttl, session.connection, pages.cut
         )
 
-    async def _pages(self, session: Session, channel: Channel) -> Pages:
-        name, seconds = session.server.name, session.server.timeouts.list
+    async def _pages(self, server: ServerSettings, session: Session, channel: Channel) -> Pages:
+        seconds = server.timeouts.list
         try:
             return await read_pages(channel.list_page, seconds=seconds)
         except MCPError as error:
@@ -153,9 +153,9 @@ class Upstreams:
                 session.retire()
                 raise NotTakenUp(told) from error
         except TimeoutError:
-            told = UpstreamTimeoutError(name, "tools/list", seconds)
+            told = UpstreamTimeoutError(server.name, "tools/list", seconds)
         except ValueError as error:
-            told = UpstreamProtocolError(name, str(error), PARSE_ERROR)
+            told = UpstreamProtocolError(server.name, str(error), PARSE_ERROR)
         raise NotTakenUp(told) if await session.doubt(channel, told) else told
 
     async def _call(

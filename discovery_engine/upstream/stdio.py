@@ -158,7 +158,7 @@ class StdioLink(Link):
 
     async def loss(self, error: MCPError) -> str | None:
         if self.is_lost and error.code == CONNECTION_CLOSED:
-            return await self.child.exit_reason()
+            return f"it {await self.child.exit_reason()}"
         return None
 
     def refusal(self, error: MCPError) -> None:  # noqa: ARG002 - a pipe has nobody who refuses

@@ -43,10 +43,16 @@ def fault_server(
     return ServerSettings(ServerName(name), transport, **settings)
 
 
+def sdk_server() -> ServerSettings:
+    """A server that runs `sdk_server.py` over stdio."""
+    transport = StdioTransport(sys.executable, (str(HERE / "sdk_server.py"), "stdio"))
+    return ServerSettings(ServerName("sdk"), transport)
+
+
 @contextmanager
-def http_server(mode: str) -> Iterator[str]:
-    """The address of `http_server.py`, run in a mode."""
-    command = [sys.executable, "-I", str(HERE / "http_server.py"), mode]
+def http_server(mode: str, *, program: str = "http_server.py") -> Iterator[str]:
+    """The address of a program beside this file that serves HTTP, run in a mode."""
+    command = [sys.executable, str(HERE / program), mode]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         try:

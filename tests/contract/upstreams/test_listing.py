@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+
 import anyio
 import pytest
 from anyio.abc import TaskStatus
@@ -12,8 +14,12 @@ from discovery_engine.errors import (
 )
 from discovery_engine.events import EventBus, ServerConnecting, ServerDiscovering, ToolsChanged
 from tests.servers.programs import (
+    call,
     eventually,
     fault_server,
+    http_server,
+    remote_server,
+    sdk_server,
     upstreams,
 )
 
@@ -104,6 +110,30 @@ async def test_a_storm_of_changes_is_told_once_until_the_tools_are_listed_again(
 
     listed_and_changed = [ServerDiscovering(server.name), ToolsChanged(server.name)]
     assert told == [ServerConnecting(server.name), *listed_and_changed, *listed_and_changed]
+
+
+@pytest.mark.parametrize("carrier", ["stdio", "http"])
+@pytest.mark.requirement("UPS-43")
+async def test_changes_are_heard_of_a_server_that_wants_to_be_listened_to(carrier: str) -> None:
+    events = EventBus()
+    told: list[object] = []
+
+    with ExitStack() as stack:
+        server = sdk_server()
+        if carrier == "http":
+            url = stack.enter_context(http_server("http", program="sdk_server.py"))
+            server = remote_server(f"{url}/mcp")
+        async with upstreams(events=events) as opened, anyio.create_task_group() as tasks:
+            await tasks.start(_collect, events, told)
+            before = await opened.list_tools(server)
+            await anyio.wait_all_tasks_blocked()
+            await call(opened, server, "grow")
+            await eventually(lambda: ToolsChanged(server.name) in told)
+            after = await opened.list_tools(server)
+            tasks.cancel_scope.cancel()
+
+    assert before.instructions == "made with the SDK"
+    assert [len(before.tools), len(after.tools)] == [1, 2]
 
 
 async def _collect(events: EventBus, told: list[object], *, task_status: TaskStatus[None]) -> None:

@@ -177,3 +177,23 @@ async def test_a_call_turned_away_for_a_forgotten_session_is_made_in_a_new_one(m
             answer = await call(opened, remote_server(url), text="hi")
 
     assert json.loads(answer) == {"text": "hi"}
+
+
+@pytest.mark.requirement("UPS-14")
+async def test_a_call_that_is_under_way_when_we_leave_has_an_unknown_outcome() -> None:
+    server = fault_server("hang_call")
+    caught: list[OutcomeUnknownError] = []
+
+    async def hang() -> None:
+        try:
+            await call(opened, server, "hang")
+        except OutcomeUnknownError as error:
+            caught.append(error)
+
+    async with anyio.create_task_group() as tasks, upstreams() as opened:
+        await opened.list_tools(server)
+        tasks.start_soon(hang)
+        await eventually(lambda: opened.states()[server.name].users == 1)
+        await anyio.wait_all_tasks_blocked()
+
+    assert "its session was closed" in caught[0].message

@@ -1,0 +1,61 @@
+"""A server made with the SDK, over stdio or streamable HTTP, whose tools change when told to.
+
+    python sdk_server.py stdio|http
+
+Over HTTP it prints its port first.
+"""
+
+from __future__ import annotations
+
+import socket
+import sys
+
+import anyio
+import mcp_types as types
+import uvicorn
+from mcp.server.lowlevel import Server
+from mcp.server.stdio import stdio_server
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
+
+BUS = InMemorySubscriptionBus()
+TOOLS = ["grow"]
+
+
+async def list_tools(ctx, params) -> types.ListToolsResult:
+    tools = [types.Tool(name=name, input_schema={"type": "object"}) for name in TOOLS]
+    return types.ListToolsResult(tools=tools)
+
+
+async def call_tool(ctx, params) -> types.CallToolResult:
+    TOOLS.append(f"tool_{len(TOOLS)}")
+    await BUS.publish(ToolsListChanged())
+    return types.CallToolResult(content=[types.TextContent(text=str(len(TOOLS)))])
+
+
+SERVER = Server(
+    "sdk",
+    version="1",
+    instructions="made with the SDK",
+    on_list_tools=list_tools,
+    on_call_tool=call_tool,
+    on_subscriptions_listen=ListenHandler(BUS),
+)
+
+
+async def serve_stdio() -> None:
+    async with stdio_server() as (read, write):
+        await SERVER.run(read, write, SERVER.create_initialization_options())
+
+
+def serve_http() -> None:
+    listener = socket.create_server(("127.0.0.1", 0))
+    print(listener.getsockname()[1], flush=True)  # noqa: T201
+    app = SERVER.streamable_http_app(streamable_http_path="/mcp")
+    uvicorn.Server(uvicorn.Config(app, log_level="error")).run(sockets=[listener])
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "stdio":
+        anyio.run(serve_stdio)
+    else:
+        serve_http()
