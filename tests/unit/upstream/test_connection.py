@@ -3,11 +3,17 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from discovery_engine.config.settings import StdioTransport, Timeouts
-from discovery_engine.upstream.connection import Era, connection_fingerprint
+from discovery_engine.config.settings import RemoteTransport, StdioTransport, Timeouts
+from discovery_engine.errors import Origin
+from discovery_engine.upstream.connection import (
+    Era,
+    connection_fingerprint,
+    resolved_transport,
+)
 from tests.servers.programs import fault_server, remote_server
 
 
@@ -61,3 +67,16 @@ def test_the_face_of_the_room_does_not_load_the_sdk() -> None:
     printed = subprocess.check_output([sys.executable, "-c", code], text=True)
 
     assert printed == "False\n"
+
+
+def test_a_relative_file_reference_starts_at_the_folder_of_its_entry(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("s3cret\n", encoding="utf-8")
+    server = replace(
+        remote_server("http://h/", headers={"Authorization": "Bearer ${file:token}"}),
+        origin=Origin(str(tmp_path / "discovery.yaml"), 3, 1),
+    )
+
+    found = resolved_transport(server, {})
+
+    assert isinstance(found, RemoteTransport)
+    assert found.headers == {"Authorization": "Bearer s3cret"}
