@@ -59,7 +59,6 @@ def command(
     given = _document(document) if document is not None else {}
     view = invocation.view(servers_of(words, server))
     entry, rest = _tool(invocation, view, words, server)
-    view.details(entry.tool.server, entry.tool.name)
     arguments = _arguments(entry, rest, given)
     result = invocation.run(partial(_call, entry=entry, arguments=arguments, stream=stream))
     if result.get("isError"):
@@ -91,7 +90,7 @@ def _tool(
     invocation: Invocation, view: View, words: tuple[str, ...], server: str | None
 ) -> tuple[Entry, tuple[str, ...]]:
     try:
-        return tool_named(view, words, server)
+        return _usable(view, words, server)
     except ToolNotFoundError as error:
         if error.server is None or view.is_known(ServerName(error.server)):
             raise
@@ -104,7 +103,15 @@ async def _ask_again(
 ) -> tuple[Entry, tuple[str, ...]]:
     """The tool of a server that nothing is known of yet; its failure, if that is why."""
     await engine.details(error.server, error.tool)
-    return tool_named(engine.view, words, server)
+    return _usable(engine.view, words, server)
+
+
+def _usable(
+    view: View, words: tuple[str, ...], server: str | None
+) -> tuple[Entry, tuple[str, ...]]:
+    """The tool, if it may be called, and the words after it."""
+    entry, rest = tool_named(view, words, server)
+    return view.details(entry.tool.server, entry.tool.name), rest
 
 
 def _arguments(entry: Entry, words: tuple[str, ...], given: JSONObject) -> JSONObject:

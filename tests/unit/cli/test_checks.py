@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from discovery_cli import checks
+from discovery_cli.checks import Check
+from discovery_engine.catalog import DroppedTool, Failure
+from discovery_engine.config.settings import ServerSettings
+from discovery_engine.config.sources import ClientFile
+from discovery_engine.errors import FailureKind, Origin, Problem, UnavailableError
+from discovery_engine.rules.lint import Finding
+from discovery_engine.rules.rule import Rule, Verdict
+from tests.factories import make_catalog, make_part, make_server, make_settings
+
+FAILED = Failure("X", "server 'git' is unavailable: it exited", "mend it", 0)
+
+
+def fine(_: ServerSettings) -> None:
+    """Everything that the server needs is there."""
+
+
+def missing(server: ServerSettings) -> None:
+    raise UnavailableError(server.name, FailureKind.NOT_FOUND, "no program", hint="get it")
+
+
+@pytest.mark.parametrize(
+    ("python", "level"), [((3, 10, 9), "problem"), ((3, 11, 0), "good"), ((4, 0, 0), "good")]
+)
+def test_an_old_python_is_a_problem(python: tuple[int, int, int], level: str) -> None:
+    assert checks.runtime(python, "3.40").level == level
+
+
+def test_a_configuration_is_counted_and_its_warnings_are_notes() -> None:
+    broken = Problem(Origin("f", 1), "servers.a", "wrong")
+    warning = Problem(Origin("f"), "", "odd", "look")
+    settings = make_settings(
+        make_server("a", problem=broken), path="f", warnings=(broken, warning), tool_rules=(Rule(),)
+    )
+
+    assert list(checks.configuration(settings)) == [
+        Check("configuration", "good", "f: 1 server, 1 tool rule"),
+        Check("configuration", "note", "f: odd", "look"),
+    ]
+
+
+def test_no_configuration_is_a_note_if_there_is_no_server_either() -> None:
+    [none] = checks.configuration(make_settings())
+    [some] = checks.configuration(make_settings("a"))
+    off, _ = checks.configuration(make_settings(enabled=False))
+
+    assert (none.level, none.hint) == ("note", "`discovery init` writes one")
+    assert (some.level, off.level) == ("good", "note")
+
+
+@pytest.mark.parametrize(
+    ("settings", "part", "try_out", "check"),
+    [
+        pytest.param({}, None, fine, ("good", "can be tried", ""), id="never asked"),
+        pytest.param({}, make_part("git", "a"), fine, ("good", "1 tool", ""), id="listed"),
+        pytest.param({"enabled": False}, None, missing, ("good", "disabled", ""), id="disabled"),
+        pytest.param(
+            {},
+            make_part("git", verdict=Verdict(enabled=False)),
+            missing,
+            ("good", "disabled", ""),
+            id="disabled by a rule",
+        ),
+        pytest.param({}, None, missing, ("problem", "no program", "get it"), id="no program"),
+        pytest.param(
+            {"problem": Problem(Origin("f", 2), "command", "must be text", "quote it")},
+            None,
+            fine,
+            ("problem", "f:2:0: command: must be text", "quote it"),
+            id="broken entry",
+        ),
+        pytest.param(
+            {},
+            make_part("git", failure=FAILED),
+            fine,
+            ("problem", "it exited", "mend it"),
+            id="failed",
+        ),
+        pytest.param(
+            {},
+            make_part("git", "a", dropped=(DroppedTool("b", "no name"),)),
+            fine,
+            ("note", "1 tool; unusable: b (no name)", "its author can mend that"),
+            id="tools that cannot be used",
+        ),
+    ],
+)
+def test_a_server_is_judged_without_being_started(settings, part, try_out, check) -> None:
+    found = checks.server(make_server("git", **settings), part, try_out)
+
+    assert (found.level, found.message.partition(";")[0], found.hint) == (
+        check[0],
+        check[1].partition(";")[0],
+        check[2],
+    )
+
+
+def test_rules_without_effect_are_notes() -> None:
+    finding = Finding("matches nothing", 0, Origin(""), "rule 1 matches no tool", "check it")
+
+    assert checks.rules([finding]) == [Check("rules", "note", "rule 1 matches no tool", "check it")]
+    assert checks.rules([]) == [Check("rules", "good", "each has an effect")]
+
+
+def test_the_oldest_knowledge_of_an_enabled_server_counts() -> None:
+    off = make_part("off", listed_at=1, verdict=Verdict(enabled=False))
+    catalog = make_catalog(make_part("a", "t", listed_at=900), make_part("b", listed_at=500), off)
+
+    assert checks.age(catalog, ttl=600, now=1000).level == "good"
+    assert checks.age(catalog, ttl=400, now=1000) == Check(
+        "cache", "note", "1 tool, the oldest listed 8 min ago", "`discovery refresh` asks again"
+    )
+    assert checks.age(make_catalog(off), ttl=1, now=1).level == "note"
+
+
+@pytest.mark.parametrize(
+    ("mode", "level"), [(0o100600, "good"), (0o100640, "problem"), (None, "good")]
+)
+def test_what_is_remembered_is_for_its_owner_alone(mode: int | None, level: str) -> None:
+    assert checks.privacy(Path("registry.db"), mode).level == level
+
+
+def test_client_files_that_are_not_used_are_named_once() -> None:
+    file = ClientFile("cursor", "Cursor", "/a", "user")
+    files = [file, replace(file, path="/b"), ClientFile("zed", "Zed", "/c", "user")]
+
+    assert "files of Cursor are there" in checks.clients(files, ["zed"]).message
+    assert checks.clients(files, ["zed", "cursor"]).hint == ""

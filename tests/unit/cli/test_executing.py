@@ -1,0 +1,227 @@
+"""`execute`, `refresh` and the progress of both, with an engine made by hand."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from discovery_cli.examples import command_line
+from discovery_cli.output import Output
+from discovery_cli.results import show_result
+from discovery_engine.catalog import Failure
+from discovery_engine.errors import FailureKind, UnavailableError
+from tests.factories import make_entry, make_part, make_settings
+from tests.unit.cli.backends import NOW, FakeEngine, nothing_known, run, usual_view, view_of
+
+OK = {"content": [{"type": "text", "text": "done"}]}
+
+
+def answering(result: Any = OK, **fields: Any) -> FakeEngine:
+    return FakeEngine(usual_view(), result=result, **fields)
+
+
+@pytest.mark.parametrize(
+    ("words", "call"),
+    [
+        pytest.param(
+            ["create_issue", "hi"], ("github", "create_issue", {"title": "hi"}), id="name"
+        ),
+        pytest.param(["time:status"], ("time", "status", {}), id="one word"),
+        pytest.param(["time", "status"], ("time", "status", {}), id="two words"),
+        pytest.param(["status", "--server", "time"], ("time", "status", {}), id="option"),
+        pytest.param(
+            ["create_issue", "--args", '{"title": "a", "urgent": true}', "title=b"],
+            ("github", "create_issue", {"title": "b", "urgent": True}),
+            id="words over --args",
+        ),
+    ],
+)
+def test_a_tool_is_called_with_its_arguments(words: list[str], call: tuple[object, ...]) -> None:
+    engine = answering()
+
+    done = run("execute", *words, recalled=usual_view(), engine=engine)
+
+    assert done.stdout == "done\n"
+    assert engine.asked == [call]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        pytest.param(["create_issue", "--args", "{"], "--args is not JSON", id="no JSON"),
+        pytest.param(["create_issue", "--args", "[]"], "must be a JSON object", id="a list"),
+        pytest.param(["create_issue", "--args", "@absent"], "cannot be read", id="no file"),
+        pytest.param(["create_issue"], '"title" is a required property', id="missing"),
+        pytest.param(["create_issue", "a", "[]", "true", "d"], "nowhere to put 'd'", id="too many"),
+        pytest.param(["github"], "'github' is a server, name a tool of it", id="only a server"),
+        pytest.param(
+            ["github", "creat_issue"], "did you mean 'create_issue'?", id="slip in a tool"
+        ),
+        pytest.param(["githb", "create_issue"], "did you mean 'github'?", id="slip in a server"),
+        pytest.param(["nothing"], "no server has a tool 'nothing'", id="no such tool"),
+        pytest.param(["status"], "name one of them: github:status, time:status", id="ambiguous"),
+    ],
+)
+def test_a_mistake_is_told_before_any_server_is_asked(words: list[str], message: str) -> None:
+    done = run("execute", *words, recalled=usual_view())
+
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert message in done.stderr
+
+
+def test_a_tool_may_be_called_as_another_server_is() -> None:
+    view = view_of(
+        make_settings("time", "other"),
+        make_part("time", "now"),
+        make_part("other", make_entry("time", "other", inputSchema={"properties": {"x": {}}})),
+    )
+
+    for words, name in ((["time"], "time"), (["time", "5"], "time"), (["time", "now"], "now")):
+        engine = FakeEngine(view, result=OK)
+        run("execute", *words, recalled=view, engine=engine)
+        assert engine.asked[0][1] == name
+
+
+def test_a_disabled_tool_is_not_called() -> None:
+    done = run("execute", "delete_issue", recalled=usual_view())
+
+    assert done.exit_code == 4
+    assert "`discovery why github:delete_issue`" in done.stderr
+
+
+def test_a_tool_of_a_server_that_failed_before_is_looked_for_again() -> None:
+    failed = Failure("SERVER_CONNECTION_ERROR", "gone", "", NOW)
+    view = view_of(make_settings("time"), make_part("time", listed_at=None, failure=failed))
+    back = view_of(make_settings("time"), make_part("time", "now"))
+    gone = UnavailableError("time", FailureKind.EXITED, "it exited", stderr="oops")
+
+    found = FakeEngine(view, after=back, result=OK)
+    lost = FakeEngine(view, error=gone)
+
+    assert run("execute", "time:now", recalled=view, engine=found).stdout == "done\n"
+    done = run("execute", "time:now", recalled=view, engine=lost)
+    assert done.exit_code == 5
+    assert "its last words:\n    oops" in done.stderr
+
+
+def test_progress_is_streamed_where_it_is_wanted() -> None:
+    done = run("execute", "time:status", "--stream", recalled=usual_view(), engine=answering())
+
+    assert done.stderr == "progress 1/2 half way\nprogress 3\n"
+    assert run("execute", "time:status", recalled=usual_view(), engine=answering()).stderr == ""
+
+
+def test_a_failing_tool_leaves_with_3() -> None:
+    failed = {"content": [{"type": "text", "text": "no\nway"}], "isError": True}
+
+    done = run("execute", "time:status", recalled=usual_view(), engine=answering(failed))
+    form = run("execute", "time:status", "--json", recalled=usual_view(), engine=answering(failed))
+
+    assert (done.exit_code, done.stdout) == (3, "")
+    assert done.stderr == "error: time:status failed\n  no\n  way\n"
+    assert json.loads(form.stdout)["result"] == failed
+    assert json.loads(form.stderr)["error"]["message"] == "no\nway"
+
+
+@pytest.mark.parametrize(
+    ("result", "shown"),
+    [
+        pytest.param({"content": [{"type": "text", "text": "a\n\x1b[1mb"}]}, "a\nb\n", id="text"),
+        pytest.param(
+            {"content": [{"type": "image", "mimeType": "image/png", "data": "A" * 4000}]},
+            "[image image/png, 3.0 kB]\n",
+            id="image",
+        ),
+        pytest.param({"content": [{"type": "audio"}]}, "[audio , 0 bytes]\n", id="odd audio"),
+        pytest.param(
+            {"content": [{"type": "resource", "resource": {"uri": "a:b", "text": "words"}}]},
+            "words\n",
+            id="text resource",
+        ),
+        pytest.param(
+            {"content": [{"type": "resource", "resource": {"uri": "a:b", "blob": "AAAA"}}]},
+            "[resource a:b, 3 bytes]\n",
+            id="binary resource",
+        ),
+        pytest.param({"content": [{"type": "resource"}]}, "[resource , 0 bytes]\n", id="odd one"),
+        pytest.param(
+            {"content": [{"type": "resource_link", "name": "n", "uri": "a:b"}]},
+            "n <a:b>\n",
+            id="link",
+        ),
+        pytest.param({"content": [{"type": "new", "x": 1}]}, '{"type": "new", "x": 1}\n', id="new"),
+        pytest.param({"content": ["odd"]}, '"odd"\n', id="no block"),
+        pytest.param({"structuredContent": {"a": 1}}, '{\n  "a": 1\n}\n', id="structure alone"),
+        pytest.param({"content": None}, "", id="nothing"),
+    ],
+)
+def test_every_kind_of_content_is_shown(
+    result: dict[str, Any], shown: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    show_result(Output(), make_entry(), result)
+
+    assert capsys.readouterr().out == shown
+
+
+@pytest.mark.parametrize(
+    ("schema", "word"),
+    [
+        pytest.param({"const": 5}, "x=5", id="const"),
+        pytest.param({"type": "string", "default": "a b"}, "'x=a b'", id="default"),
+        pytest.param({"type": "string", "enum": ["up", "down"]}, "x=up", id="enum"),
+        pytest.param({"type": "string", "examples": ["like so"]}, "'x=like so'", id="examples"),
+        pytest.param({"type": ["null", "integer"]}, "x=null", id="the first of several types"),
+        pytest.param({"type": "object"}, "'x={}'", id="object"),
+        pytest.param({"enum": []}, "x=...", id="nothing to go by"),
+    ],
+)
+def test_an_example_is_made_from_the_schema(schema: dict[str, Any], word: str) -> None:
+    entry = make_entry("t", "s", inputSchema={"properties": {"x": schema}, "required": ["x"]})
+
+    assert command_line(entry) == f"discovery execute s:t {word}"
+
+
+def test_refresh_tells_what_came_of_each_server() -> None:
+    down = Failure("SERVER_NEEDS_CONFIG", "server 'time' is unavailable: no key", "set it", NOW)
+    after = view_of(
+        usual_view().settings,
+        usual_view().catalog.parts["github"],
+        make_part("time", listed_at=None, failure=down),
+    )
+    engine = FakeEngine(nothing_known(usual_view()), after=after)
+
+    done = run("refresh", engine=engine)
+    form = json.loads(run("refresh", "--json", engine=engine).stdout)
+
+    assert done.exit_code == 6
+    assert done.stdout == "✓  github  3 tools\n✗  time    no key\n"
+    assert done.stderr == ("time: set it\n2 servers asked: 3 tools added, 0 removed, 0 changed\n")
+    assert [server["success"] for server in form["servers"]] == [True, False]
+    assert form["added"] == []
+
+
+def test_refresh_asks_the_servers_that_are_named() -> None:
+    engine = FakeEngine(usual_view())
+
+    done = run("refresh", "time", engine=engine)
+
+    assert (done.exit_code, engine.asked) == (0, [["time"]])
+
+
+def test_lines_of_progress_are_shown_with_v_and_not_with_no_progress() -> None:
+    down = Failure("SERVER_CONNECTION_ERROR", "server 'time' is unavailable: gone", "", NOW)
+    after = view_of(
+        usual_view().settings,
+        usual_view().catalog.parts["github"],
+        make_part("time", listed_at=None, failure=down),
+    )
+
+    lines = run("refresh", "-v", engine=FakeEngine(usual_view(), after=after)).stderr
+    none = run(
+        "refresh", "-v", "--no-progress", engine=FakeEngine(usual_view(), after=after)
+    ).stderr
+
+    assert "✓ github: 3 tools\n✗ server 'time' is unavailable: gone\n" in lines
+    assert "✓" not in none

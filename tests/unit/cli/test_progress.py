@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import io
+import sys
+
+import anyio
+import pytest
+
+from discovery_cli.invocation import Invocation
+from discovery_cli.output import Output
+from discovery_cli.progress import Lines, shown
+from discovery_engine.errors import ServerNotFoundError
+from discovery_engine.events import (
+    CatalogChanged,
+    ServerConnected,
+    ServerConnecting,
+    ServerDiscovering,
+    ServerFailed,
+)
+from discovery_engine.tools import ServerName
+from tests.unit.cli.backends import FakeEngine, usual_view
+
+pytestmark = pytest.mark.anyio
+
+TIME, GIT = ServerName("time"), ServerName("git")
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def terminal_for(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """A terminal in place of stderr; not a fixture, as pytest puts its own there for each test."""
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    for name in ("CI", "NO_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    return terminal
+
+
+async def show(*events: object, invocation: Invocation, with_lines: bool = False) -> None:
+    engine = FakeEngine(usual_view())
+    with anyio.fail_after(5):
+        async with shown(engine, invocation, with_lines=with_lines):  # type: ignore[arg-type]
+            for event in events:
+                engine.bus.publish(event)  # type: ignore[arg-type]
+                await anyio.lowlevel.checkpoint()
+
+
+STORY = (
+    ServerConnecting(TIME),
+    ServerConnecting(GIT),
+    ServerDiscovering(TIME),
+    ServerConnected(TIME, 2, 1),
+    CatalogChanged(1, 2, 0, 0),
+    ServerFailed(GIT, "X", "it \x1b]0;x\x07exited"),
+)
+
+
+async def test_a_terminal_gets_a_moving_display(monkeypatch: pytest.MonkeyPatch) -> None:
+    stderr = terminal_for(monkeypatch)
+    await show(*STORY, invocation=Invocation())
+
+    written = stderr.getvalue()
+    for words in ("connecting", "discovering", "2 tools", "it exited"):
+        assert words in written
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [pytest.param("NO_COLOR", "1", id="NO_COLOR"), pytest.param("TERM", "dumb", id="dumb")],
+)
+async def test_a_plain_terminal_gets_lines(
+    name: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stderr = terminal_for(monkeypatch)
+    monkeypatch.setenv(name, value)
+
+    await show(*STORY, invocation=Invocation())
+
+    assert stderr.getvalue() == "✓ time: 2 tools, 1 unusable\n✗ it exited\n"
+
+
+async def test_continuous_integration_gets_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    stderr = terminal_for(monkeypatch)
+    monkeypatch.setenv("CI", "1")
+
+    await show(*STORY, invocation=Invocation())
+
+    assert stderr.getvalue() == ""
+
+
+async def test_lines_can_be_had_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", written)
+
+    await show(*STORY, invocation=Invocation(), with_lines=True)
+
+    assert written.getvalue().count("\n") == 2
+
+
+async def test_an_error_comes_through_as_itself() -> None:
+    with pytest.raises(ServerNotFoundError):
+        async with shown(FakeEngine(usual_view()), Invocation(), with_lines=True):  # type: ignore[arg-type]
+            raise ServerNotFoundError("x")
+
+
+def test_lines_are_about_ends_only(capsys: pytest.CaptureFixture[str]) -> None:
+    Lines(Output()).show(ServerConnecting(TIME))
+
+    assert capsys.readouterr().err == ""

@@ -1,0 +1,411 @@
+"""The commands that read, answered from a view made by hand."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from discovery_engine.catalog import DroppedTool, Failure
+from discovery_engine.errors import ConfigurationError, Origin, Problem
+from discovery_engine.rules.rule import Rule, Verdict
+from discovery_engine.view import ServerStatus, View
+from tests.factories import make_entry, make_part, make_server, make_settings
+from tests.unit.cli.backends import NOW, FakeEngine, nothing_known, run, usual_view, view_of
+
+DOWN = Failure("SERVER_CONNECTION_ERROR", "server 'down' is unavailable: it exited", "mend it", NOW)
+
+
+def rows(text: str) -> list[list[str]]:
+    return [line.split() for line in text.splitlines()]
+
+
+def view_with_outage() -> View:
+    settings = make_settings("down", "time")
+    part = make_part("down", listed_at=None, failure=DOWN)
+    return view_of(settings, part, make_part("time", "convert_time", listed_at=NOW - 60))
+
+
+def test_list_has_a_row_for_each_server() -> None:
+    done = run("list", recalled=usual_view())
+
+    assert rows(done.stdout) == [
+        ["✓", "github", "2", "of", "3", "tools", "Code", "and", "issues."],
+        ["✓", "time", "2", "tools"],
+    ]
+    assert done.stderr == "2 servers, 5 tools (1 disabled)\n"
+
+
+def test_list_tells_what_is_wrong_with_a_server() -> None:
+    plain = run("list", recalled=view_with_outage())
+    full = run("list", "--status", recalled=view_with_outage())
+
+    assert plain.stdout.splitlines()[0] == "✗  down  -       failing"
+    assert full.stdout.splitlines()[0] == "✗  down  -       failing  it exited"
+    assert "down: it exited (mend it)\n" in plain.stderr
+
+
+def test_list_with_tools_shows_the_enabled_ones() -> None:
+    done = run("list", "--tools", recalled=usual_view())
+    form = json.loads(run("list", "--tools", "--json", recalled=usual_view()).stdout)
+
+    assert "create_issue" in done.stdout
+    assert "delete_issue" not in done.stdout
+    assert form["servers"][0]["tools"] == ["create_issue", "status"]
+
+
+def test_list_without_servers_says_how_to_get_some() -> None:
+    done = run("list", recalled=view_of(make_settings()))
+
+    assert (done.stdout, done.exit_code) == ("", 0)
+    assert "`discovery init`" in done.stderr
+
+
+def test_list_with_tools_of_a_server_that_has_no_part() -> None:
+    view = view_of(make_settings(make_server("off", enabled=False)))
+
+    assert rows(run("list", "--tools", recalled=view).stdout) == [
+        ["✗", "off", "-", "disabled", "enabled:", "false"]
+    ]
+
+
+def test_search_shows_the_best_first() -> None:
+    done = run("search", "create", "issue", "--limit", "1", recalled=usual_view())
+
+    assert "% match  github:create_issue" in done.stdout
+    assert done.stdout.rstrip().endswith("[write]")
+    assert done.stderr == "1 tool found\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        pytest.param(["status", "--server", "time"], ["time:status"], id="server"),
+        pytest.param(["issue", "--tag", "write"], ["github:create_issue"], id="tag"),
+        pytest.param(["delete_issue", "--limit", "1", "--all"], ["github:delete_issue"], id="all"),
+    ],
+)
+def test_search_is_narrowed(words: list[str], found: list[str]) -> None:
+    form = json.loads(run("search", *words, "--json", recalled=usual_view()).stdout)
+
+    assert [f"{hit['server']}:{hit['tool']}" for hit in form["results"]] == found
+
+
+def test_a_search_without_a_result_advises_a_person() -> None:
+    done = run("search", "zebra", recalled=usual_view())
+
+    assert done.exit_code == 2
+    assert done.stderr == ("note: no tool matches; try other words, or `discovery tools SERVER`\n")
+
+
+def test_tools_shows_disabled_ones_with_the_reason() -> None:
+    done = run("tools", "github", "--all", "--tags", recalled=usual_view())
+
+    assert "✓  create_issue  [write]  Create an issue" in done.stdout
+    assert "✗  delete_issue           disabled: rule 1 disables" in done.stdout
+    assert done.stderr == "3 tools\n"
+
+
+def test_tools_of_a_server_that_was_never_reached_says_why() -> None:
+    done = run("tools", "down", recalled=view_with_outage())
+    form = json.loads(run("tools", "down", "--json", recalled=view_with_outage()).stdout)
+
+    assert (done.stdout, done.exit_code) == ("", 5)
+    assert "note: down: failing: it exited" in done.stderr
+    assert form["notices"][0]["server"] == "down"
+
+
+def test_tools_of_a_disabled_server_is_refused_unless_all_are_wanted() -> None:
+    view = view_of(make_settings(make_server("off", enabled=False)))
+
+    assert run("tools", "off", recalled=view).exit_code == 4
+    assert run("tools", "off", "--all", recalled=view).exit_code == 0
+
+
+def test_inspect_shows_a_tool_with_its_arguments() -> None:
+    done = run("inspect", "github:create_issue", recalled=usual_view())
+
+    assert done.stdout.splitlines() == [
+        "✓  github:create_issue  enabled",
+        "  Create an issue in a repository. It is numbered.",
+        "  tags    write",
+        "  claims  readOnlyHint: false",
+        "  title   string   required  What it is about",
+        "  labels  array    optional",
+        "  urgent  boolean  optional",
+        "  example: discovery execute github:create_issue title=...",
+    ]
+
+
+def test_inspect_shows_a_server_with_its_tools() -> None:
+    done = run("inspect", "github", recalled=usual_view())
+
+    assert done.stdout.splitlines() == [
+        "✓  github  2 of 3 tools  idle  Code and issues.",
+        "  from    discovery.yaml",
+        "  listed  1 min ago",
+        "  ✓  create_issue  Create an issue in a repository.",
+        "  ✓  status        Whether it is up.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "tools"),
+    [
+        pytest.param([], ["create_issue", "status"], id="enabled by default"),
+        pytest.param(["--enabled"], ["create_issue", "status"], id="enabled"),
+        pytest.param(["--disabled"], ["delete_issue"], id="disabled"),
+        pytest.param(["--all"], ["create_issue", "delete_issue", "status"], id="all"),
+    ],
+)
+def test_inspect_lists_the_tools_that_are_wanted(words: list[str], tools: list[str]) -> None:
+    done = run("inspect", "--server", "github", *words, "--compact", recalled=usual_view())
+    form = json.loads(run("inspect", "github", *words, "--json", recalled=usual_view()).stdout)
+
+    assert [row[1] for row in rows(done.stdout)[1:]] == tools
+    assert [tool["tool"] for tool in form["server"]["tools"]] == tools
+
+
+def test_inspect_adds_arguments_and_examples_to_a_list() -> None:
+    done = run("inspect", "github", "--args", "--examples", recalled=usual_view())
+    compact = run("inspect", "github", "--compact", "--args", recalled=usual_view())
+
+    assert "      title   string   required  What it is about" in done.stdout
+    assert "      discovery execute github:status" in done.stdout
+    assert "      no arguments" in compact.stdout
+    assert "Whether it is up." not in compact.stdout
+
+
+def test_inspect_of_one_tool_on_one_line() -> None:
+    done = run("inspect", "create_issue", "--compact", recalled=usual_view())
+
+    assert rows(done.stdout) == [["✓", "create_issue"]]
+
+
+def test_inspect_tells_tools_that_cannot_be_used() -> None:
+    part = make_part("time", dropped=(DroppedTool("odd", "no schema"),), listed_at=NOW)
+    view = view_of(make_settings(make_server("time", tags=("clock",))), part)
+
+    done = run("inspect", "time", recalled=view)
+
+    assert "unusable  odd (no schema)" in done.stdout
+    assert "tags      clock" in done.stdout
+
+
+def test_inspect_tells_what_a_failing_server_is_for() -> None:
+    settings = make_settings(make_server("down", description="Everything"))
+    view = view_of(settings, make_part("down", listed_at=None, failure=DOWN))
+
+    done = run("inspect", "down", recalled=view)
+
+    assert "about   Everything" in done.stdout
+    assert "listed  never" in done.stdout
+    assert "note: down: failing" in done.stderr
+
+
+def test_inspect_shows_one_target_at_a_time() -> None:
+    done = run("inspect", "github", "status", "more", recalled=usual_view())
+
+    assert done.exit_code == 2
+    assert "'more' is one word too many" in done.stderr
+
+
+def test_inspect_without_a_target_connects_to_everything() -> None:
+    engine = FakeEngine(nothing_known(usual_view()), after=usual_view())
+
+    plain = run("inspect", engine=engine)
+    with_tools = run("inspect", "--tools", engine=engine)
+    form = json.loads(run("inspect", "--json", engine=engine).stdout)
+
+    assert engine.asked[0] == ["github", "time"]
+    assert [row[1] for row in rows(plain.stdout)] == ["github", "time"]
+    assert "convert_time" in with_tools.stdout
+    assert form["kind"] == "servers"
+    assert [server["tools"] for server in form["servers"]] == [[], []]
+
+
+def test_inspect_names_the_servers_that_it_did_not_wait_for() -> None:
+    view = replace(usual_view(), statuses={"time": ServerStatus.STARTING})
+
+    done = run("inspect", engine=FakeEngine(view))
+
+    assert "no answer within 10 s yet: time" in done.stderr
+
+
+def test_why_shows_what_each_rule_did() -> None:
+    late = Rule(("*",), enabled=True, tags=("all",), origin=Origin("d.yaml", 9, 3))
+    view = usual_view()
+    rules = (
+        *view.settings.tool_rules,
+        late,
+        Rule(("none",), tags=("x",)),
+        Rule(("*_issue",), tags=("y",)),
+    )
+    view = replace(view, settings=replace(view.settings, tool_rules=rules))
+
+    done = run("why", "github", "delete_issue", recalled=view)
+    undecided = json.loads(run("why", "time:status", "--json", recalled=usual_view()).stdout)
+
+    assert [" ".join(row) for row in rows(done.stdout)] == [
+        "✗ github:delete_issue disabled: rule 1 disables tools matching 'delete_*'",
+        "tags: all, y",
+        "rule 1 decides: disabled",
+        "rule 2 matches, comes too late tags all d.yaml:9:3",
+        "rule 3 does not match",
+        "rule 4 matches tags y",
+    ]
+    assert undecided["deciding_rule"] is None
+
+
+def test_why_names_a_rule_that_is_too_slow() -> None:
+    slow = Rule(("/(a|aa)+$/",), tags=("x",))
+    view = usual_view()
+    entry = make_entry("a" * 50 + "!", "time")
+    view = view_of(replace(view.settings, tool_rules=(slow,)), make_part("time", entry))
+
+    done = run("why", f"time:{'a' * 50}!", recalled=view)
+
+    assert "too slow to tell" in done.stdout
+
+
+def test_why_is_about_one_tool() -> None:
+    assert run("why", "time", "status", "more", recalled=usual_view()).exit_code == 2
+
+
+def test_lint_tells_findings_and_leaves_with_2() -> None:
+    view = usual_view()
+    rules = (*view.settings.tool_rules, Rule(("nothing",), enabled=False))
+    view = replace(view, settings=replace(view.settings, tool_rules=rules))
+
+    done = run("lint", recalled=view)
+
+    assert done.exit_code == 2
+    assert done.stdout.startswith("matches nothing: rule 2")
+    assert done.stderr == "1 finding in 2 rules over 5 tools\n"
+    assert run("lint", "--exit-zero", recalled=view).exit_code == 0
+    assert run("lint", recalled=usual_view()).exit_code == 0
+
+
+def test_cache_info_shows_what_is_known_of_each_server() -> None:
+    stale = make_part("time", "a", listed_at=NOW - 60, failure=DOWN)
+    view = view_of(make_settings("time", "new"), stale, make_part("new", listed_at=None))
+
+    done = run("cache", "info", "--data-dir", "/nowhere", recalled=view)
+    form = json.loads(run("cache", "info", "--json", recalled=view).stdout)
+
+    assert "✗  time  1 tool   listed 1 min ago  last known" in done.stdout
+    assert "✗  new   0 tools  never listed" in done.stdout
+    assert done.stderr == "1 tool in /nowhere/registry.db (0 kB)\n"
+    assert [s["age_seconds"] for s in form["servers"]] == [None, 60.0]
+
+
+def test_cache_info_reads_the_configuration_where_nothing_fits_it() -> None:
+    engine = FakeEngine(usual_view())
+
+    assert run("cache", "info", engine=engine).exit_code == 0
+    assert engine.asked == []
+
+
+def test_cache_clear_tells_how_much_is_gone() -> None:
+    engine = FakeEngine(usual_view())
+
+    done = run("cache", "clear", "time", engine=engine)
+    form = json.loads(run("cache", "clear", "--json", engine=engine).stdout)
+
+    assert done.stderr == "forgot 5 tools\n"
+    assert form["forgotten"] == 5
+    assert engine.asked == [("time",), None]
+
+
+@pytest.mark.parametrize(
+    ("words", "asked"),
+    [
+        pytest.param(["list"], ["github", "time"], id="all"),
+        pytest.param(["tools", "time"], ["time"], id="a server"),
+        pytest.param(["search", "x", "--server", "time"], ["time"], id="search in a server"),
+        pytest.param(["inspect", "time:status"], ["time"], id="a tool's server"),
+        pytest.param(["inspect", "TIME", "status"], ["time"], id="in another case"),
+        pytest.param(["why", "convert_time"], ["github", "time"], id="a tool of any server"),
+    ],
+)
+def test_only_the_servers_that_matter_are_asked(words: list[str], asked: list[str]) -> None:
+    unknown = nothing_known(usual_view())
+    engine = FakeEngine(unknown, after=usual_view())
+
+    run(*words, recalled=unknown, engine=engine)
+
+    assert engine.asked == [asked]
+
+
+def test_a_configuration_that_changed_is_read_again() -> None:
+    engine = FakeEngine(usual_view())
+
+    assert run("list", recalled=None, engine=engine).exit_code == 0
+    assert engine.asked == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"enabled": False}, id="switched off"),
+        pytest.param({"problem": Problem(Origin("f"), "", "wrong")}, id="broken entry"),
+    ],
+)
+def test_a_server_that_cannot_be_asked_is_not(change: dict[str, Any]) -> None:
+    view = view_of(make_settings(make_server("time", **change)))
+
+    assert run("list", recalled=view).exit_code == 0
+
+
+def test_a_server_that_a_rule_disables_is_not_asked() -> None:
+    off = Verdict(enabled=False, reason="rule", rule=0)
+    settings = make_settings("time", server_rules=(Rule(("*",), enabled=False),))
+    view = view_of(settings, make_part("time", listed_at=None, verdict=off))
+
+    assert run("list", recalled=view).exit_code == 0
+
+
+def test_nothing_is_asked_where_everything_is_switched_off() -> None:
+    view = nothing_known(usual_view())
+    off = replace(view, settings=replace(view.settings, enabled=False))
+
+    assert run("list", recalled=off).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("count", "named"),
+    [(1, "(s0)"), (5, "(s0, s1, s2, s3, s4)"), (7, "(s0, s1, s2, s3, s4 and 2 more)")],
+)
+def test_old_knowledge_is_told_with_its_servers(count: int, named: str) -> None:
+    names = [f"s{n}" for n in range(count)]
+    parts = [make_part(name, "tool", listed_at=NOW - 7200) for name in names]
+    view = view_of(make_settings(*names), *parts)
+
+    done = run("list", recalled=view)
+
+    assert done.stderr.startswith(f"as listed 2 h ago {named}; `discovery refresh` asks again\n")
+
+
+def test_a_configuration_that_cannot_be_used_is_an_error() -> None:
+    broken = ConfigurationError([Problem(Origin("f", 1, 2), "a", "wrong")])
+
+    done = run("list", failing=broken)
+
+    assert (done.exit_code, done.stderr) == (2, "error: f:1:2: a: wrong\n")
+
+
+def test_a_command_that_is_like_no_other_has_no_suggestion() -> None:
+    assert run("xyzzy").stderr.startswith("error: there is no command 'xyzzy'\n")
+
+
+def test_a_group_without_a_command_shows_its_help() -> None:
+    done = run("cache")
+
+    assert done.exit_code == 2
+    assert done.stderr.startswith("Usage: discovery cache")
+
+
+def test_the_version_is_an_option_too() -> None:
+    assert run("--version").stdout == run("version").stdout

@@ -1,0 +1,328 @@
+"""The commands that set things up, each in a folder of its own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from discovery_cli.files import write_checked
+from discovery_engine.errors import ConfigurationError, Origin, Problem
+from discovery_server import app
+from tests.unit.cli.backends import FakeEngine, run, usual_view
+
+CURSOR = {"mcpServers": {"clock": {"command": "clock"}, "odd": {}}}
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine on which there is a file of Cursor, and nothing else."""
+    for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "DISCOVERY_CONFIG", "CLAUDE_CONFIG_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("DISCOVERY_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".cursor").mkdir()
+    (tmp_path / ".cursor" / "mcp.json").write_text(json.dumps(CURSOR))
+    return tmp_path
+
+
+@pytest.fixture
+def someone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody sits at a terminal and can be asked."""
+    monkeypatch.setattr("discovery_cli.files.may_ask", lambda: True)
+
+
+def configure(text: str) -> None:
+    Path("discovery.yaml").write_text(text)
+
+
+def test_config_show_prints_a_configuration_that_loads_again(home: Path) -> None:
+    configure("servers: {a: {command: x, env: {KEY: secret}}}\n")
+
+    shown = run("config", "show").stdout
+    configure(shown)
+
+    assert "secret" not in shown
+    assert shown.startswith(f"# {home / 'discovery.yaml'}\n")
+    assert run("config", "show").stdout == shown
+
+
+def test_config_show_without_a_file_shows_the_defaults() -> None:
+    assert run("config", "show").stdout.startswith("# built-in defaults")
+    assert json.loads(run("config", "show", "--json").stdout)["path"] is None
+
+
+def test_config_validate_tells_broken_entries_warnings_and_findings() -> None:
+    configure(
+        "servers: {a: {command: [x]}}\n"
+        "sources: [{type: zed}]\n"
+        "toolRules: [{pattern: a, enabled: false}, {pattern: a, enabled: true}]\n"
+    )
+    engine = FakeEngine(usual_view())
+
+    done = run("config", "validate", engine=engine)
+    form = json.loads(run("config", "validate", "--json", engine=engine).stdout)
+
+    assert done.exit_code == 2
+    assert done.stdout.startswith("error: ")
+    assert "warning: " in done.stdout
+    assert "has entries that cannot be used: 1 server, 2 rules" in done.stderr
+    assert [len(form[key]) for key in ("problems", "warnings")] == [1, 1]
+
+
+def test_config_validate_of_a_good_file() -> None:
+    configure("servers: {a: {command: x}}\n")
+
+    done = run("config", "validate", recalled=usual_view())
+
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert "can be used: 1 server, 0 rules" in done.stderr
+
+
+def test_config_sources_names_what_came_from_where() -> None:
+    configure("sources: [{type: cursor}, {type: zed}]\n")
+
+    done = run("config", "sources")
+
+    assert [line.split()[:4] for line in done.stdout.splitlines()] == [
+        ["✓", "discovery.yaml", "0", "servers"],
+        ["✓", "cursor", "2", "servers"],
+        ["✗", "zed", "0", "servers"],
+    ]
+    assert "no file of Zed was found" in done.stderr
+
+
+def test_config_schema_is_one_json_document() -> None:
+    assert json.loads(run("config", "schema").stdout)["title"] == "discovery.yaml"
+
+
+def test_config_path_is_the_path_or_where_it_was_looked_for(home: Path) -> None:
+    nowhere = run("config", "path")
+    configure("")
+
+    assert nowhere.stdout == ""
+    assert str(home / "discovery.yaml") in nowhere.stderr
+    assert run("config", "path").stdout == f"{home / 'discovery.yaml'}\n"
+    form = json.loads(run("config", "path", "--json").stdout)
+    assert form["registry"] == str(home / "data" / "registry.db")
+
+
+def test_config_reload_tells_what_is_known_now() -> None:
+    done = run("config", "reload", engine=FakeEngine(usual_view()))
+    form = json.loads(run("config", "reload", "--json", engine=FakeEngine(usual_view())).stdout)
+
+    assert done.stderr == "2 servers, 5 tools known\n"
+    assert (form["server_count"], form["tool_count"]) == (2, 5)
+
+
+@pytest.mark.usefixtures("someone")
+@pytest.mark.parametrize(
+    ("answers", "has_source", "has_rules"),
+    [
+        pytest.param("y\ny\ny\n", True, True, id="everything"),
+        pytest.param("n\nn\ny\n", False, False, id="as little as can be"),
+    ],
+)
+def test_init_asks_what_to_use(answers: str, has_source: bool, has_rules: bool) -> None:
+    done = run("init", input=answers)
+
+    text = Path("discovery.yaml").read_text()
+    assert done.exit_code == 0
+    assert ("type: cursor" in text) is has_source
+    assert ("toolRules:" in text) is has_rules
+    assert ("  clock\n" in done.stderr) is has_source
+
+
+@pytest.mark.usefixtures("someone")
+def test_init_writes_nothing_if_its_owner_does_not_want_it() -> None:
+    done = run("init", input="y\ny\nn\n")
+
+    assert "was not written" in done.stderr
+    assert not Path("discovery.yaml").exists()
+
+
+@pytest.mark.usefixtures("someone")
+def test_an_answer_that_does_not_come_is_an_interruption() -> None:
+    assert run("init", input="").exit_code == 130
+
+
+def test_init_takes_the_file_that_is_named_and_shows_its_problems(home: Path) -> None:
+    (home / "mine.json").write_text('{"mcpServers": {"a": {"command": "x"}, "b": {}, " ": {}}}')
+
+    done = run("init", "--from", "mine.json", "--yes")
+    form = json.loads(run("init", "--from", "cursor", "--dry-run", "--json").stdout)
+
+    assert f"path: {home / 'mine.json'}" in Path("discovery.yaml").read_text()
+    assert "not used:" in done.stderr
+    assert (form["written"], form["sources"]) == (False, ["cursor"])
+
+
+def test_init_without_any_client_leaves_the_servers_to_its_owner(home: Path) -> None:
+    (home / ".cursor" / "mcp.json").unlink()
+
+    done = run("init", "--yes")
+
+    assert "no file of another client was found" in done.stderr
+    assert "servers: {}" in Path("discovery.yaml").read_text()
+
+
+@pytest.mark.usefixtures("someone")
+def test_import_asks_before_it_reads_and_before_it_writes() -> None:
+    unread = run("import", input="n\n")
+    unwritten = run("import", input="y\nn\n")
+    written = run("import", input="y\ny\n")
+
+    assert unread.stdout == ""
+    assert "clock" in unwritten.stdout
+    assert written.stderr.endswith("wrote 1 server into discovery.yaml\n")
+    assert Path("discovery.schema.json").exists()
+    assert "clock:" in Path("discovery.yaml").read_text()
+
+
+def test_import_takes_only_what_is_wanted(home: Path) -> None:
+    servers = {
+        "a": {"command": "a"},
+        "b": {"command": "b"},
+        "k": {"command": "k", "args": ["--token", "t"]},
+    }
+    (home / "mine.json").write_text(json.dumps({"mcpServers": servers}))
+
+    done = run("import", "--from", "mine.json", "--only", "b", "--only", "k", "--yes")
+
+    assert done.stdout.splitlines()[0].split()[:2] == ["✓", "b"]
+    assert "`sources: [{type: …}]`" in done.stderr
+    assert "a:" not in Path("discovery.yaml").read_text().partition("servers:")[2]
+
+
+def test_import_where_there_is_nothing_to_import(home: Path) -> None:
+    (home / ".cursor" / "mcp.json").unlink()
+
+    done = run("import", "--yes")
+
+    assert "no client's file was found" in done.stderr
+    assert not Path("discovery.yaml").exists()
+
+
+def test_import_refuses_what_is_neither_client_nor_file() -> None:
+    assert "is neither a client nor a file" in run("import", "--from", "/xyzzy").stderr
+
+
+def test_a_text_that_would_not_load_is_not_written(home: Path) -> None:
+    configure("servers: {}\n")
+
+    with pytest.raises(ConfigurationError):
+        write_checked(home / "discovery.yaml", "servers: 1\n")
+
+    assert Path("discovery.yaml").read_text() == "servers: {}\n"
+
+
+def test_nobody_is_asked_where_that_is_not_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DISCOVERY_NO_PROMPT", "1")
+
+    done = run("init", input="y\ny\ny\n")
+
+    assert done.exit_code == 2
+    assert "--yes goes ahead" in done.stderr
+
+
+def test_doctor_reports_on_everything() -> None:
+    configure("servers: {a: {command: no-such-program}, b: {url: 'http://localhost/${UNSET_X}'}}\n")
+
+    done = run("doctor", engine=real_view_engine())
+
+    assert done.exit_code == 7
+    assert "✗  server a" in done.stdout
+    assert "✗  server b" in done.stdout
+    assert "files of Cursor are there" in done.stdout
+
+
+def test_doctor_online_refreshes_first() -> None:
+    engine = FakeEngine(usual_view())
+
+    run("doctor", "--online", engine=engine)
+
+    assert engine.asked == [["github", "time"]]
+
+
+def test_doctor_goes_on_without_a_configuration() -> None:
+    class Broken(FakeEngine):
+        @property
+        def view(self) -> Any:
+            raise ConfigurationError([Problem(Origin("f", 1, 1), "a", "wrong", "mend it")])
+
+        @view.setter
+        def view(self, _: Any) -> None: ...
+
+    done = run("doctor", engine=Broken(usual_view()))
+
+    assert done.exit_code == 7
+    assert "f:1:1: a: wrong" in done.stdout
+    assert "hint: mend it" in done.stdout
+
+
+def real_view_engine() -> FakeEngine:
+    """An engine with the configuration of the working folder, and nothing known."""
+    from discovery_engine.config.loader import load_settings
+    from tests.unit.cli.backends import view_of
+
+    return FakeEngine(view_of(load_settings()))
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_prints_a_script(shell: str) -> None:
+    done = run("completion", shell)
+    form = json.loads(run("completion", shell, "--json").stdout)
+
+    assert "_DISCOVERY_COMPLETE" in done.stdout
+    assert form["script"] + "\n" == done.stdout
+    assert f"discovery completion {shell}" in form["install"]
+
+
+@pytest.mark.parametrize(
+    ("words", "called"),
+    [
+        pytest.param([], ("stdio",), id="stdio by default"),
+        pytest.param(["--stdio"], ("stdio",), id="stdio"),
+        pytest.param(["--http", "127.0.0.1:8080"], ("http", "127.0.0.1", 8080), id="http"),
+        pytest.param(["--http", ":0"], ("http", "127.0.0.1", 0), id="any port here"),
+        pytest.param(["--http", "[::1]:80"], ("http", "::1", 80), id="IPv6"),
+    ],
+)
+def test_serve_hands_over_to_the_server(
+    words: list[str], called: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[tuple[Any, ...]] = []
+
+    async def stdio(config: str | None, *, data_dir: str | None) -> None:
+        calls.append(("stdio",))
+
+    async def http(
+        config: str | None, *, host: str, port: int, on_listening: Any, data_dir: str | None
+    ) -> None:
+        on_listening("http://there/mcp")
+        calls.append(("http", host, port))
+
+    monkeypatch.setattr(app, "serve_stdio", stdio)
+    monkeypatch.setattr(app, "serve_http", http)
+
+    done = run("serve", *words)
+
+    assert done.exit_code == 0
+    assert calls == [called]
+    assert ("serving MCP at http://there/mcp" in done.stderr) is (called[0] == "http")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param(["--http", "8080"], id="no host"),
+        pytest.param(["--http", "a:99999"], id="no such port"),
+        pytest.param(["--http", "a:b"], id="no number"),
+        pytest.param(["--stdio", "--http", "a:1"], id="both"),
+    ],
+)
+def test_serve_refuses_what_is_no_address(words: list[str]) -> None:
+    assert run("serve", *words).exit_code == 2
