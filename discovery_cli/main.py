@@ -39,7 +39,7 @@ _SECTIONS: Mapping[str, Mapping[str, str]] = {
     "Look after": {
         "refresh": "Ask servers again for their tools.",
         "doctor": "Check the set-up and say what to do.",
-        "lint": "Find rules that do nothing or contradict each other.",
+        "lint": "Find rules without effect, and tools that are hard to find.",
         "eval": "Ask your own queries, and measure the answers.",
         "why": "Explain why a tool is enabled or disabled.",
         "cache": "Look at what is remembered, or forget it.",

@@ -1,0 +1,242 @@
+"""What makes the tools of a catalog hard to find or to use, each with an override as a draft.
+
+A finding is advice about what a server says of its tools. The draft says what can be said without
+knowing more; whoever knows the tool should say it better, and `discovery eval` shows what it did.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from discovery_engine.catalog import Entry
+from discovery_engine.evaluation.confusable import Group, confusable, tell
+from discovery_engine.evaluation.metrics import DEPTH
+from discovery_engine.evaluation.vocabulary import name_stems, stems
+from discovery_engine.search.tokens import fold, words
+from discovery_engine.tools import JSONObject, JSONValue, Parameter, ToolKey, canonical_json
+from discovery_engine.view import View, is_visible
+
+Kind: TypeAlias = Literal[
+    "confusable", "crowded name", "no description", "not found", "undocumented", "oversized"
+]
+
+SEARCHES = 500
+"""Tools that are searched for; in a catalog of ten thousand a search takes a few milliseconds."""
+
+_LARGEST_SCHEMA = 8000  # characters of JSON; about 2,000 tokens whenever the tool is looked at
+_GLOB_SYNTAX = re.compile(r"^[!/]|[*?\[\]{}\\]")
+_NOT_IN_NAMES = re.compile(r"\W+")
+_EMPTY_VALUES: JSONObject = {
+    "string": "",
+    "integer": 0,
+    "number": 0,
+    "boolean": False,
+    "array": [],
+    "object": {},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogFinding:
+    kind: Kind
+    tools: tuple[ToolKey, ...]
+    message: str
+    hint: str
+    overrides: tuple[JSONObject, ...] = ()
+    """Entries for `overrides:`, as drafts; none where only the tool's author can mend it."""
+
+    def to_json(self) -> JSONObject:
+        return {
+            "kind": self.kind,
+            "tools": list(map(str, self.tools)),
+            "message": self.message,
+            "hint": self.hint,
+            "overrides": list(self.overrides),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogLint:
+    findings: tuple[CatalogFinding, ...]
+    searched: int
+    """How many tools were searched for by what they say of themselves."""
+    searchable: int
+    """How many could have been."""
+
+
+def lint_catalog(view: View, *, searches: int = SEARCHES) -> CatalogLint:
+    """What is to be said about the tools that an agent may see, the same tools always alike.
+
+    Args:
+        view: The catalog.
+        searches: The most tools to search for; of more, so many are taken evenly.
+    """
+    entries = list(filter(is_visible, view.catalog))
+    groups = confusable(entries)
+    grouped = {entry.key for group in groups for entry in group}
+    alone = [e for e in entries if _describes_itself(e) and e.key not in grouped]
+    sought = _evenly(alone, searches)
+    found = [
+        *(_confusable(group, view) for group in groups),
+        *_crowded(entries),
+        *map(_undescribed, (e for e in entries if not _describes_itself(e))),
+        *map(_unfound, (e for e in sought if not _finds_itself(e, view))),
+        *_each(_undocumented(entry) for entry in entries),
+        *_each(_oversized(entry) for entry in entries),
+    ]
+    return CatalogLint(tuple(found), len(sought), len(alone))
+
+
+def pattern_of(key: ToolKey) -> str:
+    """A pattern that matches one tool, whatever characters its name has."""
+    return _GLOB_SYNTAX.sub(r"\\\g<0>", str(key))
+
+
+def _override(entry: Entry, **fields: JSONValue) -> JSONObject:
+    return {"pattern": pattern_of(entry.key), **fields}
+
+
+def _confusable(group: Group, view: View) -> CatalogFinding:
+    about = {server.name: server.description for server in view.settings.servers}
+    overrides = []
+    for entry in group:
+        server = entry.tool.server
+        place = f"{server} ({about[server].rstrip('.')})" if about.get(server) else server
+        description = f"In {place}: {entry.tool.description or _spelled(entry)}"
+        overrides.append(_override(entry, description=description))
+    return CatalogFinding(
+        "confusable",
+        tuple(entry.key for entry in group),
+        f"{', '.join(tell(group))} can hardly be told apart",
+        "say in each description when it is the right one, or disable all but one",
+        tuple(overrides),
+    )
+
+
+def _crowded(entries: Iterable[Entry]) -> Iterator[CatalogFinding]:
+    """Names that more tools have than an answer shows."""
+    by_name: defaultdict[str, list[Entry]] = defaultdict(list)
+    for entry in entries:
+        by_name[fold(entry.tool.name)].append(entry)
+    for namesakes in by_name.values():
+        if len(namesakes) > DEPTH:
+            names = ((_NOT_IN_NAMES.sub("_", e.tool.server), e) for e in namesakes)
+            yield CatalogFinding(
+                "crowded name",
+                tuple(entry.key for entry in namesakes),
+                f"{len(namesakes)} tools are called {namesakes[0].tool.name!r}; "
+                f"who asks for it by name sees {DEPTH} of them",
+                "give them names of their own",
+                tuple(_override(e, name=f"{server}_{e.tool.name}") for server, e in names),
+            )
+
+
+def _describes_itself(entry: Entry) -> bool:
+    """Whether the description says more than the name."""
+    return not set(stems(entry.tool.description)) <= set(name_stems(entry.tool.name))
+
+
+def _undescribed(entry: Entry) -> CatalogFinding:
+    said = "says no more than its name" if entry.tool.description else "is empty"
+    needs = ", ".join(_spell(parameter.name) for parameter in entry.tool.parameters)
+    takes = f". Takes {needs}" if needs else ""
+    description = f"{_spelled(entry)} in {entry.tool.server}{takes}."
+    return CatalogFinding(
+        "no description",
+        (entry.key,),
+        f"the description of {entry.key} {said}",
+        "say what it does, in the words of whoever needs it",
+        (_override(entry, description=description),),
+    )
+
+
+def _finds_itself(entry: Entry, view: View) -> bool:
+    hits = view.searcher.search(entry.tool.summary, limit=DEPTH, accepts=is_visible)
+    return any(hit.entry.key == entry.key for hit in hits)
+
+
+def _unfound(entry: Entry) -> CatalogFinding:
+    description = f"{_spelled(entry)} ({entry.tool.server}): {entry.tool.description}"
+    return CatalogFinding(
+        "not found",
+        (entry.key,),
+        f"its own summary does not bring {entry.key} among the first {DEPTH}",
+        "begin its description with what it alone does",
+        (_override(entry, description=description),),
+    )
+
+
+def _undocumented(entry: Entry) -> CatalogFinding | None:
+    bare = [p for p in entry.tool.parameters if p.required and not p.description.strip()]
+    if not bare:
+        return None
+    said = ", ".join(f"{p.name} ({p.type}): {_spell(p.name)}" for p in bare)
+    about = entry.tool.description.rstrip() or f"{_spelled(entry)}."
+    noun = "argument" if len(bare) == 1 else "arguments"
+    return CatalogFinding(
+        "undocumented",
+        (entry.key,),
+        f"{entry.key} does not describe its required {noun} {', '.join(p.name for p in bare)}",
+        "say what it expects, with an example",
+        (_override(entry, description=f"{about} Arguments: {said}."),),
+    )
+
+
+def _oversized(entry: Entry) -> CatalogFinding | None:
+    size = len(canonical_json(entry.tool.input_schema))
+    if size <= _LARGEST_SCHEMA:
+        return None
+    optional = [p for p in entry.tool.parameters if not p.required]
+    largest = max(optional, key=lambda p: (_size(p), p.name), default=None)
+    pinned = {largest.name: _likely_value(largest)} if largest else {}
+    message = f"the schema of {entry.key} takes {size:,} characters"
+    if largest:
+        message += f", {_size(largest):,} of them for {largest.name}"
+    return CatalogFinding(
+        "oversized",
+        (entry.key,),
+        message,
+        "pin what never changes, and it need not be described",
+        (_override(entry, arguments=pinned),) if pinned else (),
+    )
+
+
+def _size(parameter: Parameter) -> int:
+    return len(canonical_json(parameter.schema))
+
+
+def _likely_value(parameter: Parameter) -> JSONValue:
+    """What the schema names first, or something empty of its type."""
+    schema = parameter.schema
+    choices = schema.get("enum")
+    if "default" in schema:
+        return schema["default"]
+    if isinstance(choices, list) and choices:
+        return choices[0]
+    kinds = (kind for kind in parameter.type.split("|") if kind in _EMPTY_VALUES)
+    return next((_EMPTY_VALUES[kind] for kind in kinds), None)
+
+
+def _spelled(entry: Entry) -> str:
+    """A tool's name as words, for instance `Create issue`."""
+    said = _spell(entry.tool.name)
+    return said[:1].upper() + said[1:]
+
+
+def _spell(name: str) -> str:
+    return " ".join(words(name)) or name
+
+
+def _evenly(entries: Sequence[Entry], most: int) -> list[Entry]:
+    """At most so many of them, as far apart as can be."""
+    if len(entries) <= most:
+        return list(entries)
+    return [entries[i * len(entries) // most] for i in range(most)]
+
+
+def _each(findings: Iterable[CatalogFinding | None]) -> Iterator[CatalogFinding]:
+    return (finding for finding in findings if finding)

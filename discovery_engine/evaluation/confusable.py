@@ -1,0 +1,114 @@
+"""Tools of several servers that an agent can hardly tell apart by their names and summaries.
+
+Two tools are alike if their names say the same and their summaries share half of their words, or
+if name and summary together share four words in five. Every such pair is found, without looking
+at each: tools that share so much share one of their rarest words (prefix filtering, as in
+similarity joins).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from discovery_engine.catalog import Entry
+from discovery_engine.evaluation.vocabulary import name_stems, stems
+
+_ALIKE = 0.8  # of the words of name and summary
+_ALIKE_WITH_NAME = 0.5  # of the words of the summary, where the names are the same
+
+Words: TypeAlias = frozenset[str]
+Group: TypeAlias = tuple[Entry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Profile:
+    """What is compared of a tool."""
+
+    entry: Entry
+    name: Words
+    summary: Words
+    words: Words
+    """All of both."""
+
+    @classmethod
+    def of(cls, entry: Entry) -> _Profile:
+        own = frozenset(name_stems(entry.tool.name))
+        # Many servers put their own name before each tool's, which says nothing about the tool.
+        name = own.difference(name_stems(entry.tool.server)) or own
+        summary = frozenset(stems(entry.tool.summary))
+        return cls(entry, name, summary, name | summary)
+
+
+def confusable(entries: Iterable[Entry]) -> tuple[Group, ...]:
+    """Groups of tools in which each is like the first, which is of another server.
+
+    A tool is in one group at most: the first of its likes, in the order of the entries, leads.
+    """
+    profiles = [_Profile.of(entry) for entry in entries]
+    candidates = _Candidates(profiles)
+    taken: set[int] = set()
+    groups = []
+    for position, leader in enumerate(profiles):
+        if position in taken:
+            continue
+        near = [
+            other
+            for other in sorted(candidates.of(position))
+            if other > position and other not in taken and _are_alike(leader, profiles[other])
+        ]
+        if near:
+            taken.update(near)
+            groups.append((leader.entry, *(profiles[other].entry for other in near)))
+    return tuple(groups)
+
+
+class _Candidates:
+    """Finds the tools that may be alike, by a name or by one of the rarest words."""
+
+    def __init__(self, profiles: Sequence[_Profile]) -> None:
+        counts = Counter(word for profile in profiles for word in profile.words)
+        self._rarest = [_rarest(profile.words, counts) for profile in profiles]
+        self._names = [profile.name for profile in profiles]
+        self._by_name: defaultdict[Words, list[int]] = defaultdict(list)
+        self._by_word: defaultdict[str, list[int]] = defaultdict(list)
+        for position, profile in enumerate(profiles):
+            self._by_name[profile.name].append(position)
+            for word in self._rarest[position]:
+                self._by_word[word].append(position)
+
+    def of(self, position: int) -> set[int]:
+        found = set(self._by_name[self._names[position]])
+        for word in self._rarest[position]:
+            found.update(self._by_word[word])
+        return found
+
+
+def _rarest(words: Words, counts: Counter[str]) -> list[str]:
+    """The words of which two sets that are alike must share one."""
+    ordered = sorted(words, key=lambda word: (counts[word], word))
+    return ordered[: len(ordered) - math.ceil(_ALIKE * len(ordered)) + 1]
+
+
+def _are_alike(one: _Profile, other: _Profile) -> bool:
+    if one.entry.tool.server == other.entry.tool.server:
+        return False
+    if one.name == other.name and one.name:
+        return _likeness(one.summary, other.summary) >= _ALIKE_WITH_NAME
+    return bool(one.words) and _likeness(one.words, other.words) >= _ALIKE
+
+
+def _likeness(one: Words, other: Words) -> float:
+    """The share of their words that both have; two that say nothing are the same."""
+    shared = len(one & other)
+    return shared / (len(one) + len(other) - shared) if one or other else 1.0
+
+
+def tell(group: Group, most: int = 5) -> Iterator[str]:
+    """The names of a group's tools, the first few of them spelled out."""
+    yield from (str(entry.key) for entry in group[:most])
+    if len(group) > most:
+        yield f"{len(group) - most} more"
