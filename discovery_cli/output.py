@@ -12,7 +12,7 @@ import os
 import sys
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TextIO
 
 import click
@@ -49,6 +49,8 @@ def one_line(text: str) -> str:
 class Cell:
     text: str
     style: Style = "plain"
+    to_the_right: bool = False
+    """Whether it stands at the right side of its column, as numbers do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,19 +112,23 @@ class Output:
 
     def _cell(self, cell: Cell | str) -> Cell:
         made = Cell(cell) if isinstance(cell, str) else cell
-        return Cell(self._writable(one_line(made.text)), made.style)
+        return replace(made, text=self._writable(one_line(made.text)))
 
     def _row(self, row: Sequence[Cell], widths: Sequence[int], indent: int) -> str:
         *front, last = row
-        padded = [
-            self._styled(cell.text, cell.style) + " " * (width - display_width(cell.text))
-            for cell, width in zip(front, widths, strict=False)
-        ]
+        padded = [self._padded(cell, width) for cell, width in zip(front, widths, strict=False)]
         text = last.text
         if self.is_terminal:
             taken = indent + sum(width + len(_GAP) for width in widths[: len(front)])
             text = shortened(text, max(self.width - taken, _NARROWEST), self._ellipsis)
         return _GAP.join([*padded, self._styled(text, last.style)]).rstrip()
+
+    def _padded(self, cell: Cell, width: int) -> str:
+        text, padding = (
+            self._styled(cell.text, cell.style),
+            " " * (width - display_width(cell.text)),
+        )
+        return padding + text if cell.to_the_right else text + padding
 
     @property
     def _ellipsis(self) -> str:

@@ -48,7 +48,7 @@ def hit_row(output: Output, hit: Hit) -> Row:
     entry = hit.entry
     return [
         output.mark(good=entry.verdict.enabled),
-        f"{round(hit.relevance * 100):>3} % match",
+        Cell(f"{round(hit.relevance * 100)} % match", to_the_right=True),
         Cell(str(entry.key), "strong"),
         Cell(entry.tool.summary, "faint"),
         *([tag_text(entry)] if entry.verdict.tags else []),

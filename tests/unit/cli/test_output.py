@@ -37,6 +37,12 @@ def test_columns_are_as_wide_as_their_widest_cell(capsys: pytest.CaptureFixture[
     assert capsys.readouterr().out == "a    日本  x\nbbb  c\n     d     y\n"
 
 
+def test_numbers_stand_at_the_right(capsys: pytest.CaptureFixture[str]) -> None:
+    Output().table([[Cell("5", to_the_right=True), "a"], [Cell("100", to_the_right=True), "b"]])
+
+    assert capsys.readouterr().out == "  5  a\n100  b\n"
+
+
 def test_a_terminal_cuts_the_last_column(capsys: pytest.CaptureFixture[str]) -> None:
     Output(is_terminal=True, width=30).table([["a", "word " * 20]], indent=2)
     Output(is_terminal=True, width=10, has_unicode=False).table([["a", "word " * 20]])
