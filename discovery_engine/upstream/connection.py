@@ -71,7 +71,6 @@ def resolved_transport(
         NeedsConfigError: If a reference has no value; names the field.
         UnavailableError: If the entry says nothing that could be reached.
     """
-
     base_dir = os.path.dirname(server.origin.file) or None  # noqa: PTH120 - "" must stay ""
 
     def value(field: str, text: str) -> str:
