@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +76,6 @@ class Discovery:
     """A home of its own: working folder, data folder, nothing of this machine's configuration."""
 
     home: Path
-    extra: dict[str, str] = field(default_factory=dict)
 
     @property
     def environ(self) -> dict[str, str]:
@@ -87,7 +86,6 @@ class Discovery:
             "STARTS": str(self.home / "starts"),
             "PYTHONPATH": str(Path(__file__).parents[2]),
             "PYTHONUTF8": "1",
-            **self.extra,
         }
 
     def configure(self, *, rules: str = "", **servers: Any) -> None:

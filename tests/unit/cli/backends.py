@@ -116,9 +116,6 @@ class FakeEngine:
         self.asked.append(servers)
         return len(self.view.catalog)
 
-    async def reload(self) -> None:
-        self.view = self.after or self.view
-
 
 @dataclass
 class FakeBackend:
