@@ -82,7 +82,7 @@ class CurrentView:
             ]
             known = len(self.view.catalog)
             await self._swap_in(self.view.catalog.with_parts(parts))
-            await self._remember(partial(self._store.forget, self._scope, names))
+            await self._remember(partial(self._save_forgetting, names))
         return known - len(self.view.catalog)
 
     @property
@@ -147,6 +147,10 @@ class CurrentView:
     def _save_all(self, settings: Settings, parts: Sequence[ServerPart]) -> None:
         self._store.save_settings(self._scope, settings)
         self._save_parts(parts)
+
+    def _save_forgetting(self, names: Collection[ServerName] | None) -> None:
+        self._store.forget(self._scope, names)
+        self._save_parts(())
 
     def _save_parts(self, parts: Iterable[ServerPart]) -> None:
         self._store.save_parts(self._scope, parts, revision=self.view.catalog.revision)
