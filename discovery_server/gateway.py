@@ -9,6 +9,7 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import anyio
 import mcp_types as types
 from mcp import MCPError
 from mcp.server.caching import CacheHint
@@ -108,7 +109,10 @@ class _Gateway:
             names = ", ".join(META_TOOLS)
             hint = f"this server has {names}; other tools are called through execute_tool"
             raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {params.name!r}; {hint}")
-        self._whole.set(await call(self._engine, tool, params.arguments or {}, _caller(ctx)))
+        telling = _Telling(ctx)
+        caller = Caller(_client(ctx), telling.tell if telling.is_wanted else None)
+        self._whole.set(await call(self._engine, tool, params.arguments or {}, caller))
+        await telling.finish()
         return types.CallToolResult(content=[])
 
     async def _list_tools(self, _: Context, __: object) -> types.ListToolsResult:
@@ -164,12 +168,31 @@ def _input_schema(name: str) -> JSONObject | None:
     return tool.input_schema if tool else None
 
 
-def _caller(ctx: Context) -> Caller:
-    """Progress is asked of an upstream only for a client that wants to hear of it."""
-    wants_progress = ctx.meta is not None and "progress_token" in ctx.meta
-    headers = ctx.request.headers if ctx.request is not None else {}
-    on_progress = ctx.session.report_progress if wants_progress else None
-    return Caller(headers.get(_SESSION_HEADER), on_progress)
+def _client(ctx: Context) -> str | None:
+    """The session of an HTTP client; none where the transport or the era has no sessions."""
+    return ctx.request.headers.get(_SESSION_HEADER) if ctx.request is not None else None
+
+
+class _Telling:
+    """Passes progress on, in the order in which it came, and all of it before the result.
+
+    It comes from tasks of the upstream's connection, which the result may overtake on its way out.
+    """
+
+    def __init__(self, ctx: Context) -> None:
+        self.is_wanted = ctx.meta is not None and "progress_token" in ctx.meta
+        self._session = ctx.session
+        self._turn = anyio.Lock()
+
+    async def tell(self, progress: float, total: float | None, message: str | None) -> None:
+        async with self._turn:
+            await self._session.report_progress(progress, total, message)
+
+    async def finish(self) -> None:
+        """Wait for what was begun; turns are taken in the order of asking."""
+        if self.is_wanted:
+            async with self._turn:
+                return
 
 
 def _resource_error(error: DiscoveryError, uri: str, version: str) -> MCPError:

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from discovery_engine.tools import JSONObject
@@ -226,6 +227,28 @@ async def test_progress_of_the_upstream_reaches_a_caller_that_asked(era: str) ->
         "message": "half way",
     }
     assert answer["id"] == 7
+
+
+@pytest.mark.requirement("MET-20")
+@ERAS
+async def test_progress_told_beside_the_call_goes_out_in_order_before_the_result(era: str) -> None:
+    async with anyio.create_task_group() as connection:
+
+        async def work(call: Call) -> JSONObject:
+            assert call.on_progress is not None
+            for step in (1, 2, 3):
+                connection.start_soon(call.on_progress, step, 3, None)
+            await anyio.lowlevel.checkpoint()
+            return {"content": []}
+
+        message = call(7, "execute_tool", era=era, tool="list_issues")
+        message["params"].setdefault("_meta", {})["progressToken"] = "p1"
+        async with served(make_server(make_engine(execution=work))) as wire:
+            await open_era(wire, era)
+            heard = [await wire.ask(message), *[await wire.receive() for _ in range(3)]]
+
+    assert [told["params"]["progress"] for told in heard[:3]] == [1, 2, 3]
+    assert heard[3]["id"] == 7
 
 
 @pytest.mark.requirement("MET-20")
