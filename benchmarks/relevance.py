@@ -58,10 +58,8 @@ def evaluate(folder: Path, limit: int) -> list[float]:
         rows.append(measures(found, {tuple(pair) for pair in query["relevant"]}))
     spent = (time.process_time() - start) / len(queries) * 1000
     means = [sum(column) / len(rows) for column in zip(*rows, strict=True)]
-    print(
-        f"{folder.name:14s} {len(catalog):6d} {len(queries):4d} {figures(means)} {spent:7.2f} {built:8.2f}",
-        flush=True,
-    )
+    head = f"{folder.name:14s} {len(catalog):6d} {len(queries):4d}"
+    print(f"{head} {figures(means)} {spent:7.2f} {built:8.2f}", flush=True)
     return means
 
 

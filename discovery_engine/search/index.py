@@ -38,13 +38,23 @@ class Source:
 
     part: ServerPart
     description: str
+    tags: frozenset[tuple[str, ...]]
+    """Every combination of tags that its tools have."""
+
+    @classmethod
+    def of(cls, part: ServerPart, description: str, known: Source | None) -> Source:
+        """What `part` is indexed from; the `known` one, if it is the same."""
+        if known and known.part is part and known.description == description:
+            return known
+        tags = frozenset(entry.verdict.tags for entry in part.entries if entry.verdict.tags)
+        return cls(part, description, tags)
 
     def says_what(self, other: Source | None) -> bool:
         """Whether both give the same documents."""
+        if self is other:
+            return True
         if other is None or self.description != other.description:
             return False
-        if self.part is other.part:
-            return True
         ours, theirs = self.part.entries, other.part.entries
         return len(ours) == len(theirs) and all(
             a.tool == b.tool for a, b in zip(ours, theirs, strict=True)
@@ -79,7 +89,7 @@ class Index:
     ) -> Index:
         """The index of `catalog`; what did not change is taken over."""
         sources = {
-            server: Source(part, descriptions.get(server, ""))
+            server: Source.of(part, descriptions.get(server, ""), self.sources.get(server))
             for server, part in catalog.parts.items()
             if part.entries
         }

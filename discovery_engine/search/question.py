@@ -131,7 +131,7 @@ class Reader:
         return self._count(self._lexicon.terms(word)[0])
 
     def _rarity(self, count: int) -> float:
-        return math.log(1 + (self._size - count + 0.5) / (count + 0.5)) ** _RARITY
+        return math.pow(math.log(1 + (self._size - count + 0.5) / (count + 0.5)), _RARITY)
 
 
 def _site(address: re.Match[str]) -> str:

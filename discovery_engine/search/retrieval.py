@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from discovery_engine.search.index import Index
     from discovery_engine.search.question import Question
 
-_EFFORT = 20_000  # postings looked at for one question, unless too few tools are found
+_EFFORT = 8_000  # postings looked at for one question,
+_ENOUGH = 500  # unless fewer than these were
 
 
 def candidates(
@@ -43,10 +44,11 @@ def _heaviest(index: Index, question: Question) -> dict[str, float]:
     terms: dict[str, float] = {}
     effort = 0
     for term, weight in question.weights.items():
-        if effort > _EFFORT:
+        count = index.count(term)
+        if effort >= _ENOUGH and effort + count > _EFFORT:
             break
         terms[term] = weight
-        effort += index.count(term)
+        effort += count
     return terms
 
 

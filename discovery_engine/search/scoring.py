@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from discovery_engine.search.blocks import Block
     from discovery_engine.search.question import Question
 
-_OF_CLAUSE = 0.35  # of the score comes from the clause that fits best
+_OF_CLAUSE = 0.3  # of the score comes from the clause that fits best
 _SHORT_CLAUSE = 0.7  # how much less a clause counts that is a small share of the request
 
 

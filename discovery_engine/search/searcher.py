@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 from collections import defaultdict
 from dataclasses import dataclass
+from operator import itemgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ from discovery_engine.search.named import Naming, Nearness, named
 from discovery_engine.search.question import Question, Reader
 from discovery_engine.search.retrieval import candidates
 from discovery_engine.search.scoring import scores
-from discovery_engine.search.tags import TagTable
+from discovery_engine.search.tags import Tags, TagTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -71,40 +72,52 @@ class Searcher:
         index = self._index
         question = Reader(self._lexicon, index.count, index.size).read(query)
         names = named(index, query, question)
-        shares = self._tags.shares(question.stems)
-        least = max(_POOL, 2 * limit)
+        tagged = self._tags.shares(question.stems)
+        pool = max(_POOL, 2 * limit)
 
         def allowed(place: Place) -> bool:
             return accepts(index.entry(place))
 
-        places = set(candidates(index, question, least=least, allowed=allowed))
+        places = set(candidates(index, question, least=pool, allowed=allowed))
         places.update(filter(allowed, names))
-        places.update(filter(allowed, self._tagged(question, shares, least)))
+        places.update(self._best_tagged(question, tagged, pool, allowed))
         ranked = []
         for place, partial in self._partial(places, question):
             entry = index.entry(place)
             nearness, likeness = names.get(place, _NOT_NAMED)
-            tag = shares.get(entry.verdict.tags, 0.0)
-            exact = float(nearness >= Nearness.SPELLED)
-            hit = self._hit(entry, exact, max(partial, likeness), tag)
-            ranked.append((-nearness, -hit.relevance, entry.tool.server, entry.tool.name, hit))
-        return tuple(hit for *_, hit in heapq.nsmallest(limit, ranked))
+            parts = self._parts(
+                exact=float(nearness >= Nearness.SPELLED),
+                partial=max(partial, likeness),
+                tag=tagged.get(entry.verdict.tags, 0.0),
+            )
+            order = (-nearness, -sum(parts), entry.tool.server, entry.tool.name)
+            ranked.append((order, entry, parts))
+        best = heapq.nsmallest(limit, ranked, key=itemgetter(0))
+        return tuple(Hit(entry, sum(parts), ScoreParts(*parts)) for _, entry, parts in best)
 
-    def _tagged(
-        self, question: Question, shares: Mapping[tuple[str, ...], float], least: int
+    def _best_tagged(
+        self,
+        question: Question,
+        tagged: Mapping[Tags, float],
+        most: int,
+        allowed: Callable[[Place], bool],
     ) -> list[Place]:
+        """Tools of which the query names a tag, in the order of names if they fit alike."""
         places = [
             place
-            for server in self._tags.servers(shares)
+            for server in self._tags.servers(tagged)
             for place in self._index.places(server)
-            if self._index.entry(place).verdict.tags in shares
+            if self._index.entry(place).verdict.tags in tagged and allowed(place)
         ]
-        if len(places) <= least:
+        if len(places) <= most:
             return places
-        scored = dict(self._partial(places, question))
-        return heapq.nlargest(
-            least, places, key=lambda p: (shares[self._index.entry(p).verdict.tags], scored[p])
-        )
+        partial = dict(self._partial(places, question))
+
+        def fit(place: Place) -> float:
+            tag = tagged[self._index.entry(place).verdict.tags]
+            return sum(self._parts(exact=0.0, partial=partial[place], tag=tag))
+
+        return heapq.nlargest(most, places, key=fit)
 
     def _partial(
         self, places: Iterable[Place], question: Question
@@ -117,13 +130,12 @@ class Searcher:
             for doc, score in zip(docs, found, strict=True):
                 yield Place(layer, doc), score
 
-    def _hit(self, entry: Entry, exact: float, partial: float, tag: float) -> Hit:
+    def _parts(self, *, exact: float, partial: float, tag: float) -> tuple[float, float, float]:
         """Noisy-or: each part closes its share of what the parts before it left open."""
         by_exact = self._weights.exact * exact
         by_partial = (1 - by_exact) * self._weights.partial * partial
         by_tag = (1 - by_exact - by_partial) * self._weights.tag * tag
-        parts = ScoreParts(by_exact, by_partial, by_tag)
-        return Hit(entry, by_exact + by_partial + by_tag, parts)
+        return by_exact, by_partial, by_tag
 
 
 def build_searcher(
@@ -144,4 +156,4 @@ def build_searcher(
     """
     lexicon = default_lexicon()
     index = (previous.index if previous else Index()).updated(catalog, descriptions, lexicon)
-    return Searcher(index, settings.weights, TagTable(catalog.parts, lexicon), lexicon)
+    return Searcher(index, settings.weights, TagTable(index.sources, lexicon), lexicon)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from discovery_engine.catalog import ServerPart
+    from discovery_engine.search.index import Source
     from discovery_engine.search.lexicon import Lexicon
     from discovery_engine.tools import ServerName
 
@@ -18,11 +18,11 @@ Tags = tuple[str, ...]
 class TagTable:
     """Which servers have tools with which tags, in the order of their names."""
 
-    def __init__(self, parts: Mapping[ServerName, ServerPart], lexicon: Lexicon) -> None:
+    def __init__(self, sources: Mapping[ServerName, Source], lexicon: Lexicon) -> None:
         self._lexicon = lexicon
         self._servers: defaultdict[Tags, list[ServerName]] = defaultdict(list)
-        for server, part in parts.items():
-            for tags in {entry.verdict.tags for entry in part.entries} - {()}:
+        for server, source in sources.items():
+            for tags in source.tags:
                 self._servers[tags].append(server)
 
     def shares(self, stems: frozenset[str]) -> dict[Tags, float]:

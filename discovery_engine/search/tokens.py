@@ -2,7 +2,7 @@
 
     create_issue, create-issue, createIssue   create, issue
     getUserByID, HTTPServerError              get, user, by, id; http, server, error
-    Café, ＡＰＩ                               cafe; api
+    Café, Straße                              cafe; strasse
     搜索文件                                   搜索, 索文, 文件
 
 Words are folded: without case, accents, and differences of width. A script that puts no spaces
