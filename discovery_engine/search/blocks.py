@@ -12,20 +12,15 @@ from bisect import bisect_right
 from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
-from discovery_engine.search.lexicon import CONCEPT, SUBJECT
 from discovery_engine.search.names import spellings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from discovery_engine.search.documents import Document
     from discovery_engine.tools import ServerName, Tool
-
-K = TypeVar("K")
-
-_MARKS = (CONCEPT, SUBJECT)
 
 IDS = "I"  # the type code of an array of numbers of tools
 
@@ -66,11 +61,10 @@ class Block:
 
     @cached_property
     def names_by_length(self) -> Mapping[int, Sequence[str]]:
-        return _by(self.names, len)
-
-    @cached_property
-    def stems_by_initial(self) -> Mapping[str, Sequence[str]]:
-        return _by((term for term in self.postings if term[0] not in _MARKS), lambda t: t[0])
+        groups: defaultdict[int, list[str]] = defaultdict(list)
+        for name in self.names:
+            groups[len(name)].append(name)
+        return groups
 
     def segment_of(self, doc: int) -> Segment:
         return self.segments[bisect_right(self.starts, doc) - 1]
@@ -162,10 +156,3 @@ class BlockWriter:
                 segment = self._open_segment(server, stop - start)
                 numbers += range(segment.start, segment.stop)
         return numbers
-
-
-def _by(items: Iterable[str], key: Callable[[str], K]) -> dict[K, list[str]]:
-    groups: defaultdict[K, list[str]] = defaultdict(list)
-    for item in items:
-        groups[key(item)].append(item)
-    return dict(groups)

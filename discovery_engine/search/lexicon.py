@@ -73,14 +73,19 @@ class Lexicon:
 
     def terms(self, word: str) -> tuple[str, ...]:
         """The stem of `word`, then its concept if it has one, then its subjects."""
-        stem = self._stem(word[:_LONGEST])
+        return self.terms_of_stem(self.stem(word))
+
+    def terms_of_stem(self, stem: str) -> tuple[str, ...]:
         concept = self._concepts.get(stem)
         subjects = self._subjects.get(stem, ())
         return (stem, concept, *subjects) if concept else (stem, *subjects)
 
     def stems(self, text: str) -> list[str]:
         """One stem for each word, whether it says anything or not."""
-        return [self._stem(word[:_LONGEST]) for word in words(text)]
+        return [self.stem(word) for word in words(text)]
+
+    def stem(self, word: str) -> str:
+        return self._stem(word[:_LONGEST])
 
     def is_silent(self, word: str) -> bool:
         return word in self._silent

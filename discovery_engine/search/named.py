@@ -6,8 +6,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from discovery_engine.search.index import Index, Place
-from discovery_engine.search.names import nearest, readings, slips
-from discovery_engine.search.tokens import fold
+from discovery_engine.search.names import nearest, readings, slips, spelling
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -45,8 +44,8 @@ def named(index: Index, query: str, question: Question) -> dict[Place, Naming]:
 
 def _spelled(index: Index, query: str) -> Iterator[tuple[Place, Naming]]:
     literally = query.strip()
-    for spelling in readings(query):
-        for place in _places(index, spelling):
+    for reading in readings(query):
+        for place in _places(index, reading):
             is_literal = literally in _literal_names(index.entry(place).tool)
             yield place, Naming(Nearness.LITERAL if is_literal else Nearness.SPELLED, 1.0)
 
@@ -66,30 +65,30 @@ def _may_be_mistyped(query: str, question: Question) -> bool:
 def _mistyped(index: Index, query: str) -> dict[Place, Naming]:
     """The tools of the nearest name, if no other name is as near."""
     near = [
-        (distance / len(spelling), place)
-        for spelling in readings(query)
-        for name, distance in _within_reach(index, spelling)
+        (distance / len(reading), place)
+        for reading in readings(query)
+        for name, distance in _within_reach(index, reading)
         for place in _places(index, name)
     ]
     best = min((distance for distance, _ in near), default=0.0)
     places = [place for distance, place in near if distance == best]
-    names = {fold(index.entry(place).tool.name) for place in places}
+    names = {spelling(index.entry(place).tool.name) for place in places}
     if len(names) != 1:
         return {}
     return dict.fromkeys(places, Naming(Nearness.MISTYPED, 1 - best))
 
 
-def _within_reach(index: Index, spelling: str) -> Iterator[tuple[str, int]]:
-    reach = slips(len(spelling))
+def _within_reach(index: Index, reading: str) -> Iterator[tuple[str, int]]:
+    reach = slips(len(reading))
     for layer in index.layers:
-        for length in range(len(spelling) - reach, len(spelling) + reach + 1):
-            yield from nearest(spelling, layer.block.names_by_length.get(length, ()))
+        for length in range(len(reading) - reach, len(reading) + reach + 1):
+            yield from nearest(reading, layer.block.names_by_length.get(length, ()))
 
 
-def _places(index: Index, spelling: str) -> Iterable[Place]:
+def _places(index: Index, reading: str) -> Iterable[Place]:
     return (
         Place(number, doc)
         for number, layer in enumerate(index.layers)
-        for doc in layer.block.names.get(spelling, ())
+        for doc in layer.block.names.get(reading, ())
         if doc not in layer.struck
     )

@@ -24,16 +24,20 @@ _LONG = 10  # characters from which a name may have two slips
 def spellings(tool: Tool) -> set[str]:
     """A tool's folded names: as it is known here and upstream, alone and behind its server's."""
     server = fold(tool.server)
-    own = {fold(tool.name), fold(tool.upstream_name)} - {""}
+    own = {spelling(tool.name), spelling(tool.upstream_name)}
     return own | {server + name for name in own}
+
+
+def spelling(name: str) -> str:
+    """Letters and digits, folded; a name that has none stays as it is."""
+    return fold(name) or name.strip()
 
 
 def readings(query: str) -> tuple[str, ...]:
     """The folded spellings that a query may be."""
-    folded = fold(query)
-    if folded.startswith(_HOST):
-        return folded, folded.removeprefix(_HOST)
-    return (folded,) if folded else ()
+    folded = spelling(query)
+    bare = folded.removeprefix(_HOST)
+    return (folded, bare) if bare and bare != folded else (folded,)
 
 
 def slips(length: int) -> int:
@@ -43,11 +47,11 @@ def slips(length: int) -> int:
     return 2 if length >= _LONG else 1
 
 
-def nearest(spelling: str, names: Collection[str]) -> list[tuple[str, int]]:
-    """The names within reach of `spelling` and how many slips away each is."""
+def nearest(wanted: str, names: Collection[str]) -> list[tuple[str, int]]:
+    """The names within reach of `wanted` and how many slips away each is."""
     from rapidfuzz import process  # noqa: PLC0415 - slow to load, and rarely needed
     from rapidfuzz.distance import OSA  # noqa: PLC0415
 
-    most = slips(len(spelling))
-    found = process.extract(spelling, names, scorer=OSA.distance, score_cutoff=most, limit=None)
+    most = slips(len(wanted))
+    found = process.extract(wanted, names, scorer=OSA.distance, score_cutoff=most, limit=None)
     return [(name, int(distance)) for name, distance, _ in found]

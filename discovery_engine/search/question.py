@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from discovery_engine.search.lexicon import CONCEPT, SUBJECT, Lexicon
 from discovery_engine.search.tokens import words
+from discovery_engine.search.typos import slips_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -33,6 +34,9 @@ _SHORTEST_PART = 3  # letters of each word in a compound
 _RARITY = 0.85  # the power of the usual inverse frequency: a touch less steep
 _OF_CONCEPT = 0.65  # of the weight of a word that stands for a concept; the rest is its own
 _OF_SUBJECTS = 0.45  # what its subjects add, shared between them
+_OF_GUESS = 0.6  # of the weight of a word that may have been meant by a mistyped one
+_SHORTEST_GUESS = 4  # letters; any shorter word is near to too many others
+_SHORT_QUERY = 8  # words; a longer one says enough without its unknown words
 _OF_UNKNOWN = 0.5  # how much a word that no tool has counts against every tool
 
 
@@ -62,8 +66,12 @@ class Reader:
         query = _ADDRESS.sub(_site, query)
         said = words(query)
         spoken = self._spoken(said) or said
-        weights = self._weights([*spoken, *self._compounds(spoken)])
         unknown = [word for word in dict.fromkeys(spoken) if not self._is_known(word)]
+        stems = [self._lexicon.stem(word) for word in (*spoken, *self._compounds(spoken))]
+        weights = self._weights(stems)
+        for stem in self._guesses(unknown) if len(spoken) <= _SHORT_QUERY else ():
+            for term, weight in self._weights([stem]).items():
+                weights.setdefault(term, _OF_GUESS * weight)
         return Question(
             weights=dict(sorted(weights.items(), key=lambda item: (-item[1], item[0]))),
             clauses=self._clauses(query, weights),
@@ -84,17 +92,18 @@ class Reader:
         ]
         return tuple(map(frozenset, found[:_MOST_CLAUSES])) if len(found) > 1 else ()
 
-    def _weights(self, spoken: Iterable[str]) -> dict[str, float]:
+    def _weights(self, stems: Iterable[str]) -> dict[str, float]:
         weights: dict[str, float] = {}
-        for word in spoken:
-            for term, share in self._shares(word):
+        for stem in stems:
+            for term, share in self._shares(self._lexicon.terms_of_stem(stem)):
                 if count := self._count(term):
                     weights[term] = max(weights.get(term, 0.0), share * self._rarity(count))
         return weights
 
-    def _shares(self, word: str) -> Iterable[tuple[str, float]]:
+    @staticmethod
+    def _shares(terms: Sequence[str]) -> Iterable[tuple[str, float]]:
         """How the weight of a word is spread over its terms."""
-        stem, *others = self._lexicon.terms(word)
+        stem, *others = terms
         subjects = [term for term in others if term.startswith(SUBJECT)]
         for term in subjects:
             yield term, _OF_SUBJECTS / len(subjects)
@@ -118,6 +127,13 @@ class Reader:
                     if self._has(word[:i]) and self._has(word[i:])
                 ]
                 yield from max(both, key=lambda two: min(map(self._frequency, two)), default=())
+
+    def _guesses(self, unknown: Sequence[str]) -> Iterable[str]:
+        """The commonest stem that is one slip away from each unknown word."""
+        mistyped = [w for w in unknown if w.isalpha() and len(w) >= _SHORTEST_GUESS]
+        for word in mistyped:
+            known = [s for s in slips_of(self._lexicon.stem(word)) if self._count(s)]
+            yield from [max(known, key=lambda stem: (self._count(stem), stem))] if known else []
 
     def _is_known(self, word: str) -> bool:
         return any(
