@@ -165,9 +165,11 @@ async def start_program(
         OSError: If the system will not start it.
         ValueError: If an argument holds a NUL.
     """
-    return await anyio.open_process(
-        command, stdin=PIPE, stdout=PIPE, stderr=PIPE, cwd=cwd, env=env, start_new_session=True
-    )
+    with anyio.CancelScope(shield=True):  # half a start could not be ended by anybody
+        process = await anyio.open_process(
+            command, stdin=PIPE, stdout=PIPE, stderr=PIPE, cwd=cwd, env=env, start_new_session=True
+        )
+    return process
 
 
 @asynccontextmanager

@@ -120,17 +120,27 @@ class MessageReader(Stream):
 class MessageWriter(Stream):
     """Writes one message at a time, so that a server that does not read holds back its callers."""
 
-    def __init__(self, sink: ByteSendStream, *, on_answer: Callable[[], None]) -> None:
+    def __init__(
+        self, sink: ByteSendStream, *, on_answer: Callable[[], None], on_end: Callable[[], None]
+    ) -> None:
         self._sink = sink
         self._on_answer = on_answer
+        self._on_end = on_end
         self._turn = anyio.Lock()
 
     async def send(self, item: SessionMessage, /) -> None:
         line = encode(as_json(item.message))
         async with self._turn:
-            await self._sink.send(line)
+            await self._write(line)
         if isinstance(item.message, JSONRPCResponse | JSONRPCError):
             self._on_answer()
+
+    async def _write(self, line: bytes) -> None:
+        try:
+            await self._sink.send(line)
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            self._on_end()  # the pipe may be seen to break before its other end is seen to close
+            raise
 
 
 class StdioLink(Link):
@@ -143,7 +153,7 @@ class StdioLink(Link):
         self.reader = MessageReader(child.stdout, on_end=self._lose)
 
     def dispatcher(self) -> JSONRPCDispatcher:
-        writer = MessageWriter(self.child.stdin, on_answer=self._count_answer)
+        writer = MessageWriter(self.child.stdin, on_answer=self._count_answer, on_end=self._lose)
         return JSONRPCDispatcher(self.reader, writer)
 
     @property

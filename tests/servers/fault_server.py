@@ -44,6 +44,8 @@ MODES = {
     "huge_id_last": "answers calls with 9 MiB on one line, its id last",
     "bad_tools": "lists malformed tools among good ones",
     "listing_fails": "its second page is an error",
+    "list_silent": "never answers `tools/list`",
+    "list_dies": "exits with status 6 when it is to list its tools",
     "listing_hangs": "its second page never comes",
     "listing_nonsense": "answers `tools/list` without tools",
     "cursor_loop": "its pages go round in a circle",
@@ -85,6 +87,16 @@ BAD_TOOLS = [
     tool("first", description="the second of that name"),
     tool("last", vendor={"kept": True}),
 ]
+
+
+LISTS: dict[str, Message] = {
+    "bad_tools": {"tools": BAD_TOOLS},
+    "listing_nonsense": {"tools": "none"},
+    "listing_fails": {"tools": TOOLS, "nextCursor": "2"},
+    "listing_hangs": {"tools": TOOLS, "nextCursor": "2"},
+    "cursor_loop": {"tools": [tool("round")], "nextCursor": "again"},
+    "ttl": {"tools": TOOLS, "ttlMs": 5000, "cacheScope": "private"},
+}
 
 
 class Server:
@@ -165,24 +177,17 @@ class Server:
         cursor = message.get("params", {}).get("cursor")
         match self.mode, cursor:
             case (("no_tools" | "modern_liar"), _):
-                code = -32601 if self.mode == "no_tools" else -32022
-                refuse(message, code, "not here")
-            case "bad_tools", _:
-                answer(message, {"tools": BAD_TOOLS})
-            case "listing_nonsense", _:
-                answer(message, {"tools": "none"})
-            case (("listing_fails" | "listing_hangs"), None):
-                answer(message, {"tools": TOOLS, "nextCursor": "2"})
-            case "listing_fails", _:
+                refuse(message, -32601 if self.mode == "no_tools" else -32022, "not here")
+            case "listing_fails", "2":
                 refuse(message, -32603, "no such page")
-            case "cursor_loop", _:
-                answer(message, {"tools": [tool(f"t{cursor}")], "nextCursor": "again"})
+            case ("list_silent", _) | ("listing_hangs", "2"):
+                pass
+            case "list_dies", _:
+                os._exit(6)
             case (("endless_pages" | "ten_pages"), _):
                 self.page(message, int(cursor or 0))
-            case "ttl", _:
-                answer(message, {"tools": TOOLS, "ttlMs": 5000, "cacheScope": "private"})
-            case _ if self.mode != "listing_hangs":
-                answer(message, {"tools": TOOLS})
+            case _:
+                answer(message, LISTS.get(self.mode, {"tools": TOOLS}))
 
     def page(self, message: Message, number: int) -> None:
         page: Message = {"tools": [tool(f"tool_{number}")]}

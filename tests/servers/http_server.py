@@ -21,6 +21,7 @@ MODES = {
     "modern": "speaks the newer era",
     "legacy": "speaks the older era, with a session",
     "forgetful": "as legacy; forgets its sessions once, at the first call",
+    "forgets_lists": "as legacy; forgets its sessions once, when it is first asked for its tools",
     "forgetful_400": "the same, and says so with status 400",
     "events": "speaks the newer era and answers calls with event streams",
     "mirrors": "speaks the newer era and insists that an argument is mirrored in a header",
@@ -44,6 +45,8 @@ MODES = {
     "sse_elsewhere": "as sse; names an endpoint on another host",
     "sse_silent": "as sse; never names an endpoint",
 }
+
+LEGACY = {"legacy", "forgets_lists", "forgetful", "forgetful_400"}
 
 SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}}
 ECHO = {"name": "echo", "description": "Echo", "inputSchema": SCHEMA}
@@ -103,6 +106,9 @@ class Handler(BaseHTTPRequestHandler):
                 self.initialize(message)
             case _ if self.is_legacy and not self.is_known:
                 self.refuse_session(message)
+            case "tools/list" if self.mode == "forgets_lists" and self.made == 1:
+                self.sessions.clear()
+                self.refuse_session(message)
             case "tools/list":
                 self.answer(message, {"tools": self.tools(), "ttlMs": 0, "cacheScope": "private"})
             case "tools/call":
@@ -113,7 +119,12 @@ class Handler(BaseHTTPRequestHandler):
 
     @property
     def is_legacy(self) -> bool:
-        return self.mode in {"legacy", "forgetful", "forgetful_400"} or self.mode.startswith("sse")
+        return self.mode in {
+            "legacy",
+            "forgets_lists",
+            "forgetful",
+            "forgetful_400",
+        } or self.mode.startswith("sse")
 
     @property
     def is_known(self) -> bool:

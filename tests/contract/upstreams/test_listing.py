@@ -10,7 +10,10 @@ from anyio.abc import TaskStatus
 
 from discovery_engine.config.settings import Timeouts
 from discovery_engine.errors import (
+    FailureKind,
+    UnavailableError,
     UpstreamProtocolError,
+    UpstreamTimeoutError,
 )
 from discovery_engine.events import EventBus, ServerConnecting, ServerDiscovering, ToolsChanged
 from tests.servers.programs import (
@@ -54,7 +57,7 @@ async def test_a_malformed_tool_costs_itself_alone(era: str) -> None:
     ("mode", "count", "cut"),
     [
         pytest.param("ten_pages", 10, "", id="whole"),
-        pytest.param("cursor_loop", 2, "its cursor 'again' repeats", id="loop"),
+        pytest.param("cursor_loop", 1, "its cursor 'again' repeats", id="loop"),
         pytest.param("endless_pages", 1000, "it has more than 1000 pages", id="endless"),
         pytest.param("listing_fails", 3, "page 2 failed: no such page", id="fails"),
         pytest.param("listing_hangs", 3, "no further page came within 5 s", id="hangs"),
@@ -83,6 +86,37 @@ async def test_a_list_that_never_begins_is_an_error() -> None:
             await opened.list_tools(server)
 
     assert "no list of tools" in caught.value.message
+
+
+@pytest.mark.requirement("UPS-41")
+async def test_a_list_that_does_not_come_is_not_waited_for() -> None:
+    server = fault_server("list_silent", timeouts=Timeouts(list=0.3))
+
+    async with upstreams() as opened:
+        with anyio.fail_after(10), pytest.raises(UpstreamTimeoutError) as caught:
+            await opened.list_tools(server)
+
+    assert caught.value.seconds == 0.3
+
+
+@ERAS
+@pytest.mark.requirement("UPS-11")
+async def test_a_server_that_dies_while_it_lists_is_lost(era: str) -> None:
+    async with upstreams() as opened:
+        with anyio.fail_after(10), pytest.raises(UnavailableError) as caught:
+            await opened.list_tools(fault_server("list_dies", era=era))
+
+    assert caught.value.kind == FailureKind.LOST
+    assert "it exited with status 6" in caught.value.reason
+
+
+@pytest.mark.requirement("UPS-17")
+async def test_a_list_turned_away_for_a_forgotten_session_is_asked_for_in_a_new_one() -> None:
+    with http_server("forgets_lists") as url:
+        async with upstreams() as opened:
+            listing = await opened.list_tools(remote_server(url))
+
+    assert len(listing.tools) == 1
 
 
 @pytest.mark.requirement("UPS-42")
