@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from discovery_engine.catalog import Entry
+from discovery_engine.evaluation.catalog_lint import CatalogFinding, lint_catalog, pattern_of
+from discovery_engine.rules import Rule
+from discovery_engine.rules.rule import Verdict
+from discovery_engine.rules.ruleset import ToolRules
+from discovery_engine.tools import ServerName, ToolKey, ToolName
+from tests.factories import make_entry, make_part, make_server, make_settings, make_tool
+from tests.unit.evaluation.runs import view_of
+
+TEXT = {"type": "string"}
+
+
+def lint(*entries: Entry, **settings: object) -> tuple[CatalogFinding, ...]:
+    servers = sorted({entry.tool.server for entry in entries})
+    parts = [make_part(s, *(e for e in entries if e.tool.server == s)) for s in servers]
+    made = make_settings(*(make_server(s, **settings) for s in servers))
+    return lint_catalog(view_of(*parts, settings=made)).findings
+
+
+def schema(*required: str, **properties: object) -> dict[str, object]:
+    return {"type": "object", "properties": properties, "required": list(required)}
+
+
+@pytest.mark.requirement("EVA-40")
+def test_confusable_tools_are_told_apart_by_their_servers() -> None:
+    [finding] = lint(
+        make_entry("find", "a", description="Find pages of text."),
+        make_entry("find", "b", description="Find pages of text."),
+        description="The wiki.",
+    )
+
+    assert (finding.kind, finding.message) == (
+        "confusable",
+        "a:find, b:find can hardly be told apart",
+    )
+    assert finding.overrides == (
+        {"pattern": "a:find", "description": "In a (The wiki): Find pages of text."},
+        {"pattern": "b:find", "description": "In b (The wiki): Find pages of text."},
+    )
+
+
+@pytest.mark.requirement("EVA-40")
+def test_a_name_that_an_answer_cannot_hold_is_crowded() -> None:
+    said = [
+        "apples",
+        "pears",
+        "plums",
+        "grapes",
+        "figs",
+        "dates",
+        "limes",
+        "kiwis",
+        "mangos",
+        "melons",
+        "berries",
+    ]
+    entries = [
+        make_entry("find", f"server-{i:02}", description=f"Looks for {fruit} everywhere.")
+        for i, fruit in enumerate(said)
+    ]
+
+    [finding] = [f for f in lint(*entries) if f.kind == "crowded name"]
+
+    assert len(finding.tools) == 11
+    assert finding.overrides[0] == {"pattern": "server-00:find", "name": "server_00_find"}
+
+
+@pytest.mark.requirement("EVA-40")
+@pytest.mark.parametrize(
+    ("description", "said"), [("", "is empty"), ("Creates issues.", "says no more than its name")]
+)
+def test_a_description_says_more_than_the_name(description: str, said: str) -> None:
+    takes = schema(repoName={**TEXT, "description": "Where"})
+
+    [finding] = lint(make_entry("create_issue", "hub", description=description, inputSchema=takes))
+
+    assert finding.message == f"the description of hub:create_issue {said}"
+    drafted = "Create issue in hub. Takes repo name."
+    assert finding.overrides == ({"pattern": "hub:create_issue", "description": drafted},)
+
+
+@pytest.mark.requirement("EVA-40")
+def test_a_tool_that_its_own_summary_does_not_find_is_told() -> None:
+    crowd = [
+        make_entry(f"apples_{n}", "a", description="Weigh apples. Weigh apples.")
+        for n in ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
+    ]
+    lost = make_entry("zeta", "a", description="Weigh apples. " + "Other words stand here. " * 20)
+
+    [finding] = [f for f in lint(*crowd, lost) if lost.key in f.tools]
+
+    assert finding.kind == "not found"
+    [override] = finding.overrides
+    assert override["description"].startswith("Zeta (a): Weigh apples. Other words")
+
+
+@pytest.mark.requirement("EVA-40")
+def test_a_required_argument_wants_a_description() -> None:
+    takes = schema("repoName", "b", repoName=TEXT, b={**TEXT, "description": "B."}, c=TEXT)
+
+    [finding] = lint(make_entry("ping", "a", description="Knock gently.", inputSchema=takes))
+
+    assert finding.message == "a:ping does not describe its required argument repoName"
+    drafted = "Knock gently. Arguments: repoName (string): repo name."
+    assert finding.overrides == ({"pattern": "a:ping", "description": drafted},)
+
+
+@pytest.mark.requirement("EVA-40")
+@pytest.mark.parametrize(
+    ("large", "overrides"),
+    [
+        pytest.param({"enum": ["x" * 9000]}, ({"mode": "x" * 9000},), id="its first choice"),
+        pytest.param({"default": 3, "title": "x" * 9000}, ({"mode": 3},), id="its default"),
+        pytest.param({"type": "array", "title": "x" * 9000}, ({"mode": []},), id="nothing of it"),
+        pytest.param({"title": "x" * 9000}, ({"mode": None},), id="of any type"),
+    ],
+)
+def test_a_large_schema_is_mended_by_pinning_its_largest_optional_argument(
+    large: dict[str, object], overrides: tuple[dict[str, object], ...]
+) -> None:
+    takes = schema("id", mode=large, id={**TEXT, "description": "Which"}, other=TEXT)
+
+    [finding] = lint(make_entry("ping", "a", description="Knock gently.", inputSchema=takes))
+
+    assert finding.kind == "oversized"
+    assert "of them for mode" in finding.message
+    assert tuple(override["arguments"] for override in finding.overrides) == overrides
+
+
+@pytest.mark.requirement("EVA-40")
+def test_a_large_schema_without_optional_arguments_is_its_authors_to_mend() -> None:
+    takes = schema("id", id={**TEXT, "description": "x" * 9000})
+
+    [finding] = lint(make_entry("ping", "a", description="Knock gently.", inputSchema=takes))
+
+    assert (finding.kind, finding.overrides) == ("oversized", ())
+
+
+@pytest.mark.requirement("EVA-41")
+def test_disabled_tools_are_not_looked_at() -> None:
+    assert lint(make_entry("ping", "a", enabled=False)) == ()
+
+
+@pytest.mark.requirement("EVA-43")
+def test_of_a_large_catalog_some_tools_are_searched_for_and_it_says_so() -> None:
+    part = make_part(
+        "a", *(make_entry(f"t{i}", "a", description=f"Do {i} things") for i in range(9))
+    )
+
+    some, each = lint_catalog(view_of(part), searches=4), lint_catalog(view_of(part))
+
+    assert (some.searched, some.searchable) == (4, 9)
+    assert (each.searched, each.searchable) == (9, 9)
+
+
+@pytest.mark.requirement("EVA-40")
+@given(
+    st.text(st.sampled_from("ab*?[]{}\\!/@+(),-.:|^$"), min_size=1, max_size=6),
+    st.text(st.sampled_from("ab*?[]{}\\!/@+(),-.|^$"), min_size=1, max_size=6),
+)
+def test_the_pattern_of_an_override_matches_the_tool(server: str, name: str) -> None:
+    pattern = pattern_of(ToolKey(ServerName(server), ToolName(name)))
+
+    found = ToolRules([Rule((pattern,), tags=("found",))]).verdicts(
+        [make_tool(name, server), make_tool(f"{name}x", server)], Verdict()
+    )
+
+    assert [verdict.tags for verdict in found] == [("found",), ()]
