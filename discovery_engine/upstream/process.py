@@ -169,7 +169,7 @@ async def start_program(
         process = await anyio.open_process(
             command, stdin=PIPE, stdout=PIPE, stderr=PIPE, cwd=cwd, env=env, start_new_session=True
         )
-    return process
+    return process  # noqa: RET504 - to mypy, a scope might swallow what is raised in it
 
 
 @asynccontextmanager
