@@ -20,23 +20,24 @@ logger = logging.getLogger(__name__)
 _MISTAKES = 8  # told at once; more would bury the signature
 
 
-def check(tool: Tool, arguments: JSONObject) -> None:
-    """Check `arguments` against the tool's input schema; nothing is fetched for a `$ref`.
+class Checker:
+    """Checks arguments for one tool; making it costs more than asking it."""
 
-    Raises:
-        InvalidArgumentsError: With every mistake and the tool's signature.
-    """
-    try:
-        # The linear-time engine, so that no `pattern` of a stranger can hold us up.
-        validator = jsonschema_rs.validator_for(
-            tool.input_schema, offline=True, pattern_options=jsonschema_rs.RegexOptions()
-        )
-    except ValueError as exc:
-        logger.warning("The schema of %s cannot be used to check arguments: %s", tool.key, exc)
-        return
-    mistakes = list(_sentences(validator.iter_errors(arguments)))
-    if mistakes:
-        raise InvalidArgumentsError(str(tool.key), mistakes, tool.signature)
+    def __init__(self, tool: Tool) -> None:
+        self._tool = tool
+        self._validator = _validator(tool)
+
+    def check(self, arguments: JSONObject) -> None:
+        """Check `arguments` against the tool's input schema; nothing is fetched for a `$ref`.
+
+        Raises:
+            InvalidArgumentsError: With every mistake and the tool's signature.
+        """
+        if self._validator is None:
+            return
+        mistakes = list(_sentences(self._validator.iter_errors(arguments)))
+        if mistakes:
+            raise InvalidArgumentsError(str(self._tool.key), mistakes, self._tool.signature)
 
 
 def from_words(tool: Tool, words: Sequence[str]) -> JSONObject:
@@ -81,6 +82,17 @@ def _read(parameter: Parameter, text: str) -> JSONValue:
     if isinstance(value, str) and kinds.isdisjoint({"any"}):
         raise ValueError(f"{parameter.name}: {text!r} is not of type {parameter.type}")
     return value
+
+
+def _validator(tool: Tool) -> jsonschema_rs.Validator | None:
+    try:
+        # The linear-time engine, so that no `pattern` of a stranger can hold us up.
+        return jsonschema_rs.validator_for(
+            tool.input_schema, offline=True, pattern_options=jsonschema_rs.RegexOptions()
+        )
+    except ValueError as exc:
+        logger.warning("The schema of %s cannot be used to check arguments: %s", tool.key, exc)
+        return None
 
 
 def _sentences(errors: Iterable[jsonschema_rs.ValidationError]) -> Iterator[str]:

@@ -26,7 +26,8 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup, TaskStatus
 
-from discovery_engine import arguments as tool_arguments
+from discovery_engine.arguments import Checker
+from discovery_engine.cache import Caches, CacheStats
 from discovery_engine.catalog import Entry, ServerPart
 from discovery_engine.config.loader import load_settings
 from discovery_engine.config.settings import ServerSettings, Settings
@@ -54,7 +55,7 @@ from discovery_engine.refresh import (
 )
 from discovery_engine.remembered import open_registry
 from discovery_engine.tasks import open_task_group
-from discovery_engine.tools import JSONObject, ServerName
+from discovery_engine.tools import JSONObject, ServerName, Tool
 from discovery_engine.upstream.state import Phase
 from discovery_engine.view import SearchAnswer, ServerStatus, ServerSummary, ToolList, View
 
@@ -95,7 +96,8 @@ async def open_engine(
     settings = await anyio.to_thread.run_sync(load)
     with open_registry(settings, data_dir=data_dir, environ=environ) as store:
         async with open_task_group() as tasks:
-            engine = Engine(load, store, tasks, environ=environ, clock=clock)
+            caches = Caches(settings.cache)
+            engine = Engine(load, store, tasks, caches, environ=environ, clock=clock)
             await engine.current.recall(settings)
             yield engine
             tasks.cancel_scope.cancel()
@@ -115,6 +117,7 @@ class Engine:
         load: Callable[[], Settings],
         store: Store,
         tasks: TaskGroup,
+        caches: Caches,
         *,
         environ: Mapping[str, str],
         clock: Callable[[], float],
@@ -126,6 +129,7 @@ class Engine:
         self._clock = clock
         self._events = EventBus()
         self.current = CurrentView(store, self._events)
+        self._caches = caches
         self._asking: dict[ServerName, anyio.Event] = {}
         self._errors: dict[ServerName, UpstreamError] = {}
         self._upstreams: Upstreams | None = None
@@ -144,8 +148,15 @@ class Engine:
         """`with engine.subscribe() as events: async for event in events: ...`."""
         return self._events.subscribe()
 
+    def cache_stats(self) -> Mapping[str, CacheStats]:
+        """Hits, misses and size of the caches of answers, by their names."""
+        return self._caches.stats()
+
     async def list_servers(self) -> tuple[ServerSummary, ...]:
-        return self.view.servers()
+        """As `View.servers`."""
+        view = self.view
+        key = (view.catalog.revision, *sorted(view.statuses.items()))
+        return self._caches.servers.get_or(key, view.servers)
 
     async def search(
         self,
@@ -164,7 +175,11 @@ class Engine:
     async def list_tools(self, server: str, *, include_disabled: bool = False) -> ToolList:
         """As `View.list_tools`; a server that was never asked is asked first."""
         await self._get_to_know(server)
-        return self.view.list_tools(server, include_disabled=include_disabled)
+        view = self.view
+        name = view.server(server).name
+        key = (name, view.catalog.revision, view.statuses.get(name), include_disabled)
+        make = partial(view.list_tools, name, include_disabled=include_disabled)
+        return self._caches.summaries.get_or(key, make)
 
     async def details(self, server: str | None, tool: str) -> Entry:
         """As `View.details`; a server that was never asked is asked first.
@@ -208,7 +223,7 @@ class Engine:
             UpstreamError: If the server cannot be reached, times out, or goes away meanwhile.
         """
         entry = await self.details(server, tool)
-        tool_arguments.check(entry.tool, arguments)
+        self._checker(entry.tool).check(arguments)
         settings = self.view.server(entry.tool.server)
         started = time.monotonic()
         outcome = "cancelled"
@@ -269,6 +284,7 @@ class Engine:
         settings = await anyio.to_thread.run_sync(self._load)
         before = self._enabled()
         await self.current.adopt(settings)
+        self._caches = Caches(settings.cache)
         for server in before:
             now = self._connectable(server.name)
             if self._upstreams and (now is None or now.transport != server.transport):
@@ -281,6 +297,7 @@ class Engine:
         Raises:
             ServerNotFoundError: If a named server is not configured.
         """
+        self._caches.clear()
         if servers is None:
             return await self.current.forget(None)
         return await self.current.forget({self.view.server(name).name for name in servers})
@@ -292,6 +309,10 @@ class Engine:
             while True:
                 await self.refresh(only_due=True)
                 await anyio.sleep(self._nap())
+
+    def _checker(self, tool: Tool) -> Checker:
+        key = (tool.server, tool.name, tool.fingerprint)
+        return self._caches.details.get_or(key, partial(Checker, tool))
 
     def _ask_soon(self, name: ServerName) -> anyio.Event:
         """Have a server's tools listed, once at a time; the event says when that is over."""
@@ -308,6 +329,7 @@ class Engine:
                 told = await self._told_by(server)
                 is_taken = await self.current.take(told)
                 if is_taken:
+                    self._caches.drop(name)
                     self._events.publish(told.event)
         finally:
             del self._asking[name]

@@ -115,10 +115,10 @@ def _usable(
 
 
 def _arguments(entry: Entry, words: tuple[str, ...], given: JSONObject) -> JSONObject:
-    from discovery_engine.arguments import check, from_words
+    from discovery_engine.arguments import Checker, from_words
 
     arguments = given | from_words(entry.tool, words)
-    check(entry.tool, arguments)
+    Checker(entry.tool).check(arguments)
     return arguments
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_engine.arguments import check, from_words
+from discovery_engine.arguments import Checker, from_words
 from discovery_engine.errors import InvalidArgumentsError
 from discovery_engine.tools import JSONObject, Tool
 from tests.factories import make_tool
@@ -45,14 +45,14 @@ def test_a_mistake_is_told_with_the_signature(
     tool: Tool, arguments: JSONObject, mistake: str
 ) -> None:
     with pytest.raises(InvalidArgumentsError) as caught:
-        check(tool, arguments)
+        Checker(tool).check(arguments)
 
     assert mistake in caught.value.message
     assert caught.value.signature.startswith("create_issue(title: string, count?: integer")
 
 
 def test_fitting_arguments_pass(tool: Tool) -> None:
-    check(tool, {"title": "It broke", "count": 2, "labels": ["bug"]})
+    Checker(tool).check({"title": "It broke", "count": 2, "labels": ["bug"]})
 
 
 def test_at_most_eight_mistakes_are_told_at_once() -> None:
@@ -60,7 +60,7 @@ def test_at_most_eight_mistakes_are_told_at_once() -> None:
     tool = make_tool(inputSchema={"type": "object", "required": required})
 
     with pytest.raises(InvalidArgumentsError) as caught:
-        check(tool, {})
+        Checker(tool).check({})
 
     assert len(caught.value.mistakes) == 9
     assert caught.value.mistakes[-1] == "and more"
@@ -75,7 +75,7 @@ def test_at_most_eight_mistakes_are_told_at_once() -> None:
     ],
 )
 def test_a_schema_that_cannot_be_used_checks_nothing(schema: JSONObject) -> None:
-    check(make_tool(inputSchema=schema), {"a": "b"})
+    Checker(make_tool(inputSchema=schema)).check({"a": "b"})
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from discovery_engine import arguments as tool_arguments
+from discovery_engine.arguments import Checker
 from discovery_engine.catalog import Catalog, Entry, ServerPart
 from discovery_engine.config.settings import Settings
 from discovery_engine.errors import Origin
@@ -87,7 +87,7 @@ class FakeEngine:
         client: str | None = None,
     ) -> JSONObject:
         entry = await self.details(server, tool)
-        tool_arguments.check(entry.tool, arguments)
+        Checker(entry.tool).check(arguments)
         call = Call(str(entry.key), arguments, client, on_progress)
         self.calls.append(call)
         return await self.execution(call) if self.execution else self.result
