@@ -27,8 +27,10 @@ format: $(READY) ## put every file into its format
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-servers: $(READY) ## bring the real MCP servers that tests and the demo use
+servers: $(READY) ## bring the real servers and clients that tests and the demo use
 	@$(BIN)/python scripts/servers.py
+	@$(BIN)/python scripts/node_tools.py
+	@$(BIN)/python scripts/foreign_clients.py
 
 clean: ## remove what the recipes made
 	rm -rf $(VENV) .tools .demo
