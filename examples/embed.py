@@ -14,7 +14,7 @@ from discovery_engine import DiscoveryError, open_engine
 CONFIG = "examples/quickstart/discovery.yaml"
 
 
-async def main(config: str = CONFIG, question: str = "what time is it in Tokyo") -> None:
+async def main(config: str = CONFIG, question: str = "current time in a timezone") -> None:
     async with open_engine(config) as engine:
         report = await engine.refresh(["time"])
         for server, failure in report.servers:

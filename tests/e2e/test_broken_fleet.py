@@ -1,0 +1,169 @@
+"""One configuration with every kind of broken server in it, and good ones beside them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import anyio
+import pytest
+
+from discovery_engine.engine import open_engine
+from discovery_engine.events import ServerConnected
+from discovery_engine.tasks import open_task_group
+from discovery_engine.tools import JSONObject
+from discovery_engine.view import ServerStatus
+from tests.e2e.commands import Shell
+from tests.e2e.serving import Home, fault_entry
+from tests.engines import heard, summary
+
+pytestmark = [pytest.mark.anyio, pytest.mark.e2e]
+
+GOOD = {"good": fault_entry(), "other": fault_entry()}
+BROKEN = {
+    "dead": fault_entry("crash_start"),
+    "missing": {"command": "no-such-program-anywhere"},
+    "hanging": fault_entry("hang_start", timeouts={"connect": 1}),
+    "unset": fault_entry(env={"TOKEN": "${NO_SUCH_TOKEN}"}),
+    "misspelt": {"comand": "x"},
+}
+MALFORMED = {"malformed": fault_entry("bad_tools")}
+FLEET = GOOD | BROKEN | MALFORMED
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    home = Home(tmp_path)
+    home.write(FLEET)
+    return Shell(home.config, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> Shell:
+    """The same, once every server has been asked; tests only read what is remembered."""
+    home = Home(tmp_path_factory.mktemp("fleet"))
+    home.write(FLEET)
+    shell = Shell(home.config, home.folder)
+    assert shell.run(["refresh"]).code == 5
+    return shell
+
+
+def test_a_refresh_lists_the_good_ones_and_explains_the_others(shell: Shell) -> None:
+    done = shell.run(["refresh", "--json"])
+
+    servers = {server["name"]: server for server in done.answer["servers"]}
+    assert done.code == 5
+    assert {name for name, s in servers.items() if s["success"]} == {"good", "other", "malformed"}
+    assert servers["good"]["tool_count"] == 3
+    assert servers["malformed"]["tool_count"] >= 2
+    assert servers["unset"]["code"] == "SERVER_NEEDS_CONFIG"
+    assert "misspelt" not in servers
+
+
+@pytest.mark.parametrize(
+    ("server", "status", "explanation"),
+    [
+        pytest.param("dead", "failing", "status 3", id="how it ended"),
+        pytest.param("missing", "failing", "no-such-program-anywhere", id="which program"),
+        pytest.param("hanging", "failing", "1 s", id="how long it was waited for"),
+        pytest.param("unset", "needs_config", "NO_SUCH_TOKEN", id="which reference"),
+        pytest.param("misspelt", "needs_config", "comand", id="which key"),
+        pytest.param("malformed", "idle", "", id="a server that works"),
+        pytest.param("good", "idle", "", id="a good one"),
+    ],
+)
+def test_each_is_explained_by_list_and_by_doctor(
+    asked: Shell, server: str, status: str, explanation: str
+) -> None:
+    listed = asked.run(["list", "--status", "--json"])
+    doctor = asked.run(["doctor", "--json"])
+
+    found = next(s for s in listed.answer["servers"] if s["name"] == server)
+    check = next(c for c in doctor.answer["checks"] if c["subject"] == f"server {server}")
+    assert listed.code == 0
+    assert (found["status"], doctor.code) == (status, 7)
+    assert explanation in found["reason"] + found["hint"]
+    assert explanation in check["message"] + check["hint"]
+    assert (check["level"] == "problem") == (server in BROKEN)
+
+
+def test_a_malformed_tool_costs_that_tool_alone(asked: Shell) -> None:
+    done = asked.run(["inspect", "malformed", "--json"])
+
+    server = done.answer["server"]
+    assert {"first", "last"} <= {tool["tool"] for tool in server["tools"]}
+    assert {"no_schema", "too_big"} <= {dropped["name"] for dropped in server["unusable"]}
+    assert all(dropped["reason"] for dropped in server["unusable"])
+
+
+def test_a_search_finds_what_is_there_and_says_what_it_cannot_speak_for(asked: Shell) -> None:
+    found = asked.run(["search", "echo", "--json"])
+    nothing = asked.run(["search", "xyzzyqwert"])
+
+    notices = {n["server"]: n["message"] for n in found.answer["notices"] if n["server"]}
+    assert found.code == 0
+    assert {"good", "other"} <= {r["server"] for r in found.answer["results"]}
+    assert notices.keys() == BROKEN.keys()
+    assert nothing.code == 2
+    assert "no-such-program-anywhere" in nothing.err
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        pytest.param("execute good:echo text=hi", 0, id="a good server"),
+        pytest.param("execute malformed:last", 0, id="a good tool among malformed ones"),
+        pytest.param("execute dead:echo", 5, id="a dead server"),
+        pytest.param("execute missing:echo", 5, id="no such program"),
+        pytest.param("execute hanging:echo", 5, id="one that hangs"),
+        pytest.param("execute unset:echo", 6, id="a secret is missing"),
+        pytest.param("execute misspelt:echo", 2, id="a broken entry"),
+        pytest.param("refresh unset", 6, id="asking where a secret is missing"),
+        pytest.param("refresh good other", 0, id="asking the good ones"),
+        pytest.param("config validate", 2, id="a broken entry is found"),
+        pytest.param("doctor --exit-zero", 0, id="a doctor who does not mind"),
+    ],
+)
+def test_exit_codes_tell_failures_apart(asked: Shell, words: str, code: int) -> None:
+    done = asked.run(words.split())
+
+    assert done.code == code, done.err
+    assert "Traceback" not in done.err
+
+
+def test_a_dead_server_is_shown_with_its_last_words(asked: Shell) -> None:
+    done = asked.run(["execute", "dead:echo"])
+
+    assert "it exited with status 3" in done.err
+    assert "no licence found" in done.err
+
+
+def test_a_broken_entry_is_shown_at_its_place(asked: Shell) -> None:
+    done = asked.run(["config", "validate", "--json"])
+
+    [problem] = done.answer["problems"]
+    assert problem["path"].startswith("servers.misspelt")
+    assert problem["file"] == str(asked.config)
+    assert problem["line"]
+    assert "command" in problem["hint"]
+
+
+async def test_nothing_waits_for_those_that_are_broken(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    forever: JSONObject = fault_entry("hang_start", timeouts={"connect": 3600})
+    home.write(FLEET | {"hanging": forever, "hanging too": forever})
+
+    data = tmp_path / "data"
+    async with open_engine(home.config, data_dir=data) as engine, open_task_group() as tasks:
+        with engine.subscribe() as events:
+            tasks.start_soon(engine.refresh)
+            listed = {(await heard(events, ServerConnected)).server for _ in range(3)}
+        with anyio.fail_after(20):
+            answer = await engine.search("echo")
+            result = await engine.execute("other", "echo", {"text": "hi"})
+        waiting = summary(engine.view, "hanging").status
+        tasks.cancel_scope.cancel()
+
+    assert listed == {"good", "other", "malformed"}
+    assert answer.hits
+    assert "hi" in result["content"][0]["text"]
+    assert waiting is ServerStatus.STARTING

@@ -1,0 +1,308 @@
+"""Every command, with real servers that strangers wrote: does it do what its help says?"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import pytest
+
+from discovery_cli.main import cli
+from discovery_engine.tools import JSONObject
+from tests.e2e.commands import QUICKSTART, Done, Shell, need
+
+pytestmark = pytest.mark.e2e
+
+ESCAPE = "\x1b"
+TOKYO = {"timezone": "Asia/Tokyo"}
+
+
+def names(key: str) -> Callable[[JSONObject], list[str]]:
+    return lambda answer: [item["name"] for item in answer[key]]
+
+
+def tools(answer: JSONObject) -> list[str]:
+    return [tool["tool"] for tool in answer.get("tools") or answer["results"]]
+
+
+# Each command as a person types it, a word of its plain answer, and what its JSON must say.
+READS = [
+    pytest.param("list", "git", lambda a: "time" in names("servers")(a), id="list"),
+    pytest.param("list --status", "idle", lambda a: len(a["servers"]) == 4, id="list --status"),
+    pytest.param(
+        "list --tools",
+        "convert_time",
+        lambda a: "git_log" in next(s["tools"] for s in a["servers"] if s["name"] == "git"),
+        id="list --tools",
+    ),
+    pytest.param(
+        "search convert a time between zones",
+        "time:convert_time",
+        lambda a: tools(a)[0] == "convert_time",
+        id="search by words",
+    ),
+    pytest.param(
+        "search gitLog", "git:git_log", lambda a: tools(a)[0] == "git_log", id="search by name"
+    ),
+    pytest.param(
+        "search log --server git --limit 1",
+        "git:git_log",
+        lambda a: tools(a) == ["git_log"],
+        id="search --server --limit",
+    ),
+    pytest.param(
+        "search git_reset --all",
+        "git:git_reset",
+        lambda a: tools(a)[0] == "git_reset" and not a["results"][0]["enabled"],
+        id="search --all",
+    ),
+    pytest.param(
+        "search time --tag clock",
+        "time:",
+        lambda a: {r["server"] for r in a["results"]} == {"time"},
+        id="search --tag",
+    ),
+    pytest.param(
+        "tools time",
+        "get_current_time",
+        lambda a: tools(a) == ["convert_time", "get_current_time"],
+        id="tools",
+    ),
+    pytest.param("tools git --all", "git_reset", lambda a: "git_reset" in tools(a), id="tools all"),
+    pytest.param(
+        "inspect time", "2 tools", lambda a: a["server"]["name"] == "time", id="inspect server"
+    ),
+    pytest.param(
+        "inspect time convert_time",
+        "source_timezone",
+        lambda a: a["tool"]["signature"].startswith("convert_time(source_timezone: string"),
+        id="inspect server tool",
+    ),
+    pytest.param(
+        "inspect time:convert_time",
+        "source_timezone",
+        lambda a: a["tool"]["enabled"],
+        id="inspect server:tool",
+    ),
+    pytest.param(
+        "why git:git_reset",
+        "discovery.yaml:",
+        lambda a: not a["enabled"] and a["deciding_rule"] == 0,
+        id="why disabled",
+    ),
+    pytest.param("why time:convert_time", "enabled", lambda a: a["enabled"], id="why enabled"),
+    pytest.param("lint", "", lambda a: a["findings"] == [], id="lint"),
+    pytest.param(
+        "config show",
+        "mcp-server-time",
+        lambda a: "git" in a["configuration"]["servers"],
+        id="config show",
+    ),
+    pytest.param("config validate", "", lambda a: a["valid"], id="config validate"),
+    pytest.param(
+        "config sources",
+        "discovery.yaml",
+        lambda a: len(a["sources"][0]["servers"]) == 4,
+        id="config sources",
+    ),
+    pytest.param(
+        "config path", str(QUICKSTART), lambda a: a["path"] == str(QUICKSTART), id="config path"
+    ),
+    pytest.param("config reload", "", lambda a: a["server_count"] == 4, id="config reload"),
+    pytest.param("cache info", "git", lambda a: a["tool_count"] > 12, id="cache info"),
+    pytest.param("completion bash", "_DISCOVERY_COMPLETE", lambda a: a["script"], id="completion"),
+    pytest.param("version", "discovery ", lambda a: a["version"], id="version"),
+    pytest.param("import --dry-run --yes", "", lambda a: not a["written"], id="import"),
+    pytest.param("init --dry-run --yes", "servers:", lambda a: "servers:" in a["text"], id="init"),
+]
+
+
+@pytest.mark.parametrize(("words", "shown", "says"), READS)
+def test_reading_command_answers_in_words_and_in_json(
+    quickstart: Shell, words: str, shown: str, says: Callable[[JSONObject], bool]
+) -> None:
+    plain = quickstart.run(words.split())
+    as_json = quickstart.run([*words.split(), "--json"])
+
+    assert (plain.code, as_json.code) == (0, 0), plain.err + as_json.err
+    assert shown in plain.out
+    assert ESCAPE not in plain.out + plain.err
+    assert as_json.answer["schema_version"] == 1
+    assert says(as_json.answer)
+    assert as_json.err == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "name"),
+    [
+        pytest.param("serch x", 2, "USAGE_ERROR", id="no such command"),
+        pytest.param("search", 2, "USAGE_ERROR", id="nothing to search for"),
+        pytest.param("tools tim", 2, "SERVER_NOT_FOUND", id="no such server"),
+        pytest.param("inspect time:convert", 2, "TOOL_NOT_FOUND", id="no such tool"),
+        pytest.param("refresh nobody", 2, "SERVER_NOT_FOUND", id="no such server to ask"),
+        pytest.param("execute time:get_current_time", 2, "INVALID_ARGUMENTS", id="no argument"),
+        pytest.param("execute time:convert_time a b c d", 2, "INVALID_ARGUMENTS", id="too many"),
+        pytest.param("execute git:git_reset .", 4, "TOOL_DISABLED", id="disabled by a rule"),
+        pytest.param("execute time:get_current_time Nowhere", 3, "TOOL_FAILED", id="tool fails"),
+        pytest.param("--config none.yaml list", 2, "CONFIGURATION_ERROR", id="no such file"),
+    ],
+)
+def test_failure_has_its_code_in_words_and_in_json(
+    quickstart: Shell, words: str, code: int, name: str
+) -> None:
+    plain = quickstart.run(words.split())
+    as_json = quickstart.run([*words.split(), "--json"])
+
+    assert (plain.code, as_json.code) == (code, code)
+    assert "error: " in plain.err
+    assert "Traceback" not in plain.err
+    assert (as_json.error["code"], as_json.error["exit_code"]) == (name, code)
+
+
+def test_no_result_says_why_and_leaves_with_its_code(quickstart: Shell) -> None:
+    plain = quickstart.run(["search", "xyzzyqwert"])
+    as_json = quickstart.run(["search", "xyzzyqwert", "--json"])
+
+    assert (plain.code, as_json.code) == (2, 2)
+    assert plain.out == ""
+    assert "no tool matches" in plain.err
+    assert as_json.answer["results"] == []
+    assert as_json.answer["notices"][0]["kind"] == "no_match"
+
+
+@pytest.mark.parametrize(
+    ("words", "stdin"),
+    [
+        pytest.param(["time:get_current_time", "Asia/Tokyo"], "", id="by position"),
+        pytest.param(["time:get_current_time", "timezone=Asia/Tokyo"], "", id="by name"),
+        pytest.param(["time", "get_current_time", "Asia/Tokyo"], "", id="server and tool"),
+        pytest.param(["get_current_time", "Asia/Tokyo"], "", id="the tool alone"),
+        pytest.param(["time:get_current_time", "--args", json.dumps(TOKYO)], "", id="JSON"),
+        pytest.param(["time:get_current_time", "--args", "-"], json.dumps(TOKYO), id="stdin"),
+        pytest.param(["time:get_current_time", "--args", "@args.json"], "", id="a file"),
+    ],
+)
+def test_tool_is_executed_with_arguments_given_in_any_way(
+    quickstart: Shell, tmp_path: Path, words: list[str], stdin: str
+) -> None:
+    (tmp_path / "args.json").write_text(json.dumps(TOKYO), "utf-8")
+    words = [word.replace("@", f"@{tmp_path}/") for word in words]
+
+    done = quickstart.run(["execute", *words], stdin=stdin)
+
+    assert (done.code, done.err) == (0, "")
+    assert json.loads(done.out)["timezone"] == "Asia/Tokyo"
+
+
+def test_result_comes_whole_with_json(quickstart: Shell) -> None:
+    done = quickstart.run(["execute", "time:get_current_time", "Asia/Tokyo", "--json"])
+
+    assert done.answer["success"] is True
+    assert json.loads(done.answer["result"]["content"][0]["text"])["timezone"] == "Asia/Tokyo"
+
+
+def test_git_reads_a_repository(quickstart: Shell, tmp_path: Path) -> None:
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b.example", "-C", str(tmp_path)]
+    subprocess.run([*git, "init", "--quiet"], check=True)
+    subprocess.run([*git, "commit", "--quiet", "--allow-empty", "-m", "the first"], check=True)
+
+    done = quickstart.run(["execute", "git", "git_log", f"repo_path={tmp_path}"])
+
+    assert done.code == 0, done.err
+    assert "the first" in done.out
+
+
+@pytest.mark.node
+@pytest.mark.parametrize(
+    ("server", "words", "shown"),
+    [
+        pytest.param("everything", ["everything:echo", "hello there"], "hello there", id="echo"),
+        pytest.param("everything", ["everything:get-sum", "a=2", "b=3"], "5", id="numbers"),
+        pytest.param(
+            "filesystem", ["filesystem:list_directory", "path=."], "quickstart", id="files"
+        ),
+    ],
+)
+def test_servers_of_another_language_are_executed(
+    quickstart: Shell, server: str, words: list[str], shown: str
+) -> None:
+    need(server)
+
+    done = quickstart.run(["execute", *words])
+
+    assert done.code == 0, done.err
+    assert shown in done.out
+
+
+@pytest.mark.node
+def test_all_four_servers_connect(quickstart: Shell) -> None:
+    need("everything", "filesystem")
+
+    done = quickstart.run(["inspect", "--json"])
+
+    assert {s["name"]: s["status"] for s in done.answer["servers"]} == dict.fromkeys(
+        ["everything", "filesystem", "git", "time"], "ready"
+    )
+
+
+@pytest.mark.node
+def test_doctor_finds_nothing_wrong(quickstart: Shell) -> None:
+    need("everything", "filesystem")
+
+    done = quickstart.run(["doctor", "--json"])
+
+    assert done.code == 0
+    assert {check["level"] for check in done.answer["checks"]} <= {"good", "note"}
+
+
+def test_one_server_is_asked_again(quickstart: Shell) -> None:
+    done = quickstart.run(["refresh", "time", "--json"])
+
+    assert done.code == 0
+    [asked] = done.answer["servers"]
+    assert (asked["name"], asked["success"], asked["tool_count"]) == ("time", True, 2)
+
+
+def test_what_is_forgotten_is_asked_for_again_when_it_is_needed(tmp_path: Path) -> None:
+    need("time")
+    config = tmp_path / "discovery.yaml"
+    command = QUICKSTART.parents[2] / ".tools" / "servers" / "time" / "bin" / "mcp-server-time"
+    config.write_text(json.dumps({"servers": {"time": {"command": str(command)}}}), "utf-8")
+    shell = Shell(config, tmp_path)
+    shell.run(["refresh"])
+
+    cleared = shell.run(["cache", "clear", "--json"])
+    info = shell.run(["cache", "info", "--json"])
+    found = shell.run(["search", "convert_time", "--json"])
+
+    assert cleared.answer["forgotten"] == 2
+    assert info.answer["tool_count"] == 0
+    assert tools(found.answer)[0] == "convert_time"
+
+
+def test_schema_is_one_that_editors_read(quickstart: Shell) -> None:
+    done = quickstart.run(["config", "schema"])
+
+    assert done.code == 0
+    assert "toolRules" in json.dumps(done.answer["properties"])
+
+
+def test_every_command_has_help_with_its_options(quickstart: Shell) -> None:
+    top = quickstart.run(["--help"])
+
+    assert top.code == 0
+    for name in cli.list_commands(click.Context(cli)):
+        done = quickstart.run([name, "--help"])
+        assert done.code == 0
+        assert f"  {name} " in top.out
+        assert done.out.startswith(f"Usage: discovery {name} ")
+        assert "--json" in done.out
+
+
+def test_colours_and_progress_stay_out_of_a_pipe(quickstart: Shell) -> None:
+    done: Done = quickstart.run(["refresh", "time"], NO_COLOR="", TERM="xterm-256color")
+
+    assert ESCAPE not in done.out + done.err
