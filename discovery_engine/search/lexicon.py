@@ -27,7 +27,6 @@ SUBJECT = "#"
 
 _DATA = Path(__file__).parent / "data"
 _LONGEST = 40  # characters; beyond that it is an identifier or a hash, not a word
-_MEMO = 50_000  # chunks of text that are remembered
 
 
 class Text(NamedTuple):
@@ -39,10 +38,11 @@ class Text(NamedTuple):
 class Lexicon:
     """Which words mean the same, belong together, or say nothing.
 
-    Give it more `groups` of words that mean the same.
+    Give it more `groups` of words that mean the same; they go before its own. It remembers what
+    it made of the chunks of text it read, up to `memory` of them.
     """
 
-    def __init__(self, groups: Iterable[Iterable[str]] = ()) -> None:
+    def __init__(self, groups: Iterable[Iterable[str]] = (), *, memory: int = 50_000) -> None:
         self._stem: Callable[[str], str] = Stemmer.Stemmer("english").stemWord
         self._silent = {word for line in _lines("stopwords.txt") for word in line}
         self._concepts: dict[str, str] = {}
@@ -55,6 +55,7 @@ class Lexicon:
             for stem in dict.fromkeys(map(self._stem, line)):
                 self._subjects[stem].append(SUBJECT + line[0])
         self._chunks: dict[str, Text] = {}
+        self._memory = memory
 
     def text(self, text: str) -> Text:
         """The terms of a tool's text, without the words that say nothing."""
@@ -92,7 +93,7 @@ class Lexicon:
 
     def _read_chunk(self, chunk: str) -> Text:
         spoken = [word for word in words(chunk, characters=True) if word not in self._silent]
-        if len(self._chunks) >= _MEMO:
+        if len(self._chunks) >= self._memory:
             self._chunks.clear()
         text = self._chunks[chunk] = self._read(spoken)
         return text

@@ -1,0 +1,424 @@
+"""What specs/relevance.md promises, asked of a searcher as the rest of the engine asks it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from rapidfuzz.distance import OSA
+
+from discovery_engine.config.settings import SearchSettings, Weights
+from discovery_engine.search.names import spellings
+from discovery_engine.search.searcher import Hit, Searcher, build_searcher
+from discovery_engine.search.tokens import fold
+from tests.factories import make_catalog, make_entry, make_part
+
+if TYPE_CHECKING:
+    from discovery_engine.catalog import Catalog, Entry, ServerPart
+
+SERVERS = ["github", "jira", "weather", "files"]
+WORDS = ["create", "list", "issue", "issues", "pull", "user", "file", "forecast", "mail", "song"]
+TAGS = ["vcs", "read-only", "home"]
+QUERIES = [
+    "create issue",
+    "list the users, then send a mail",
+    "forecast",
+    "vcs song",
+    "github file",
+]
+
+names = st.lists(st.sampled_from(WORDS), min_size=1, max_size=3).map("_".join)
+texts = st.lists(st.sampled_from(WORDS), max_size=6).map(" ".join)
+queries = st.one_of(st.sampled_from(QUERIES), texts, names)
+weights = st.builds(Weights, *[st.floats(0, 1)] * 3)
+
+
+@st.composite
+def parts(draw: st.DrawFn, server: str | None = None) -> ServerPart:
+    server = server or draw(st.sampled_from(SERVERS))
+    chosen = draw(st.dictionaries(names, st.tuples(texts, st.sets(st.sampled_from(TAGS)))))
+    entries = [
+        make_entry(name, server, description=text, tags=sorted(tags))
+        for name, (text, tags) in chosen.items()
+    ]
+    return make_part(server, *entries)
+
+
+@st.composite
+def catalogs(draw: st.DrawFn) -> Catalog:
+    servers = draw(st.sets(st.sampled_from(SERVERS), min_size=1))
+    return make_catalog(*(draw(parts(server)) for server in sorted(servers)))
+
+
+def search(
+    within: Catalog | Searcher, query: str, *, limit: int = 1000, accepts=lambda _: True
+) -> tuple[Hit, ...]:
+    searcher = within if isinstance(within, Searcher) else build_searcher(within, SearchSettings())
+    return searcher.search(query, limit=limit, accepts=accepts)
+
+
+def found(within: Catalog | Searcher, query: str, **options) -> list[str]:
+    return [str(hit.entry.key) for hit in search(within, query, **options)]
+
+
+def described(**tools: str) -> Catalog:
+    entries = [make_entry(name, "one", description=text) for name, text in tools.items()]
+    return make_catalog(make_part("one", *entries))
+
+
+@pytest.mark.requirement("REL-1")
+@given(catalogs(), queries, weights)
+def test_parts_add_up_to_a_relevance_between_nothing_and_one(catalog, query, chosen) -> None:
+    searcher = build_searcher(catalog, SearchSettings(weights=chosen))
+
+    for hit in search(searcher, query):
+        exact, partial, tag = hit.parts.exact, hit.parts.partial, hit.parts.tag
+        assert exact + partial + tag == hit.relevance
+        assert min(exact, partial, tag) >= 0
+        assert hit.relevance <= 1
+        assert exact in (0, chosen.exact)
+
+
+@pytest.mark.requirement("REL-1")
+def test_the_parts_are_joined_by_noisy_or() -> None:
+    catalog = make_catalog(make_part("one", make_entry("song", "one", tags=["song", "x"])))
+    searcher = build_searcher(catalog, SearchSettings(weights=Weights(0.5, 0.0, 0.4)))
+
+    [hit] = search(searcher, "song")
+
+    assert (hit.parts.exact, hit.parts.partial) == (0.5, 0)
+    assert hit.parts.tag == pytest.approx((1 - 0.5) * 0.4 * 0.5)
+
+
+@pytest.mark.requirement("REL-2", "REL-3")
+@given(catalogs(), st.sampled_from(QUERIES))
+def test_hits_fall_in_relevance_and_ties_are_in_the_order_of_names(catalog, query) -> None:
+    hits = [hit for hit in search(catalog, query) if not hit.parts.exact]
+
+    order = [(-hit.relevance, hit.entry.tool.server, hit.entry.tool.name) for hit in hits]
+    assert order == sorted(order)
+
+
+@pytest.mark.requirement("REL-2")
+@given(catalogs(), weights, st.data())
+def test_an_exact_name_is_first_whatever_the_weights(catalog, chosen, data) -> None:
+    assume(len(catalog))
+    wanted = data.draw(st.sampled_from([entry.key for entry in catalog]))
+    searcher = build_searcher(catalog, SearchSettings(weights=chosen))
+
+    assert found(searcher, str(wanted))[0] == str(wanted)
+
+
+@pytest.mark.requirement("REL-3")
+def test_many_that_fit_alike_are_in_the_order_of_server_and_name() -> None:
+    catalog = make_catalog(
+        *(make_part(s, *(f"zebra_{n:03}" for n in range(100))) for s in ("c", "a", "b"))
+    )
+
+    assert found(catalog, "zebra", limit=3) == ["a:zebra_000", "a:zebra_001", "a:zebra_002"]
+
+
+@pytest.mark.requirement("REL-4")
+def test_a_tool_that_only_a_tag_speaks_for_is_found() -> None:
+    catalog = make_catalog(
+        make_part("one", make_entry("x", "one", tags=["read-only"]), make_entry("y", "one"))
+    )
+
+    [hit] = search(catalog, "anything read only")
+
+    assert hit.entry.tool.name == "x"
+    assert hit.parts.tag == hit.relevance == pytest.approx(0.3)
+    assert search(catalog, "read") == ()
+
+
+@pytest.mark.requirement("REL-4")
+def test_of_many_tagged_tools_the_best_are_found() -> None:
+    entries = [make_entry(f"x{n:03}", "one", tags=["vcs"]) for n in range(200)]
+    best = make_entry("zebra", "one", tags=["vcs"])
+    catalog = make_catalog(make_part("one", *entries, best))
+
+    assert found(catalog, "vcs zebras", limit=2) == ["one:zebra", "one:x000"]
+
+
+@pytest.mark.requirement("REL-5")
+@pytest.mark.parametrize("query", ["", "  ", "quux", "?!"])
+def test_nothing_known_finds_nothing(query: str) -> None:
+    assert search(described(song="plays"), query) == ()
+
+
+@pytest.mark.requirement("REL-5")
+def test_no_hits_are_given_when_none_are_wanted() -> None:
+    assert search(described(song=""), "song", limit=0) == ()
+
+
+@pytest.mark.requirement("REL-10")
+@pytest.mark.parametrize(
+    "query",
+    [
+        "create_issue",
+        "createIssue",
+        "create-issue",
+        "create issue",
+        "CREATE_ISSUE",
+        " Create Issue ",
+        "github:create_issue",
+        "github__create_issue",
+        "mcp__github__create_issue",
+        "GitHub create issue",
+    ],
+)
+def test_every_spelling_names_the_tool(query: str) -> None:
+    catalog = make_catalog(
+        make_part(
+            "github",
+            "create_issue",
+            make_entry("create_issue_comment", "github", description="create issue, create issue"),
+        )
+    )
+
+    first, *others = search(catalog, query)
+
+    assert first.entry.tool.name == "create_issue"
+    assert first.parts.exact == 1
+    assert all(other.parts.exact == 0 for other in others)
+
+
+@pytest.mark.requirement("REL-10")
+def test_the_name_that_the_server_uses_names_the_tool() -> None:
+    catalog = make_catalog(make_part("github", make_entry("create", "github", prefix="gh_")))
+
+    assert search(catalog, "github:create")[0].parts.exact == 1
+    assert search(catalog, "gh_create")[0].parts.exact == 1
+
+
+@pytest.mark.requirement("REL-10")
+@given(catalogs(), st.data())
+def test_any_spelling_of_any_name_is_first(catalog, data) -> None:
+    assume(len(catalog))
+    tool = data.draw(st.sampled_from([entry.tool for entry in catalog]))
+    camel = "".join(map(str.title, tool.name.split("_")))
+    spelled = [camel, tool.name.upper(), tool.name.replace("_", "-"), tool.name.replace("_", " ")]
+    query = f"{tool.server}__{data.draw(st.sampled_from(spelled))}"
+
+    [first, *_] = search(catalog, query)
+
+    assert fold(first.entry.tool.server + first.entry.tool.name) == fold(query)
+
+
+@pytest.mark.requirement("REL-11")
+@pytest.mark.parametrize("query", ["get_user", "getUser"])
+def test_of_two_spellings_the_one_asked_for_is_first(query: str) -> None:
+    assert found(described(getUser="", get_user=""), query)[0] == f"one:{query}"
+
+
+@pytest.mark.requirement("REL-12")
+@pytest.mark.parametrize(
+    "query", ["create_isue", "craete_issue", "create_issues", "github:creat_issue", "creat isuse"]
+)
+def test_a_mistyped_name_is_first(query: str) -> None:
+    rivals = [
+        make_entry(name, "jira", description="create issue issues create") for name in ("a", "b")
+    ]
+    catalog = make_catalog(make_part("github", "create_issue"), make_part("jira", *rivals))
+
+    [first, *_] = search(catalog, query)
+
+    assert str(first.entry.key) == "github:create_issue"
+    assert first.parts.exact == 0
+
+
+@pytest.mark.requirement("REL-12")
+@settings(max_examples=200)
+@given(catalogs(), st.data())
+def test_one_slip_still_finds_the_name_first(catalog, data) -> None:
+    assume(len(catalog))
+    entry = data.draw(st.sampled_from(list(catalog)))
+    query = data.draw(slipped(entry.tool.name))
+    near = {e.tool.name for e in catalog if reaches(e, query)}
+    assume(near == {entry.tool.name} and len(fold(query)) > 4)
+
+    assert search(catalog, query)[0].entry.tool.name == entry.tool.name
+
+
+@st.composite
+def slipped(draw: st.DrawFn, name: str) -> str:
+    at = draw(st.integers(1, len(name) - 1))
+    letter = draw(st.sampled_from("bdkqz"))
+    left, right = name[:at], name[at:]
+    return draw(
+        st.sampled_from([left + right[1:], left + letter + right, left + letter + right[1:]])
+    )
+
+
+def reaches(entry: Entry, query: str) -> bool:
+    return any(OSA.distance(fold(query), name) <= 1 for name in spellings(entry.tool))
+
+
+@pytest.mark.requirement("REL-12")
+def test_a_slip_between_two_names_favours_neither() -> None:
+    catalog = described(send_mail1="", send_mail2="", compose="send mailx, send mailx")
+
+    assert found(catalog, "send_mailx")[0] == "one:compose"
+
+
+@pytest.mark.requirement("REL-20", "REL-21", "REL-22")
+@pytest.mark.parametrize(
+    ("name", "description", "query"),
+    [
+        pytest.param("getUserByID", "", "the id of a user", id="camel case"),
+        pytest.param("HTTPServerError", "", "server errors", id="acronym"),
+        pytest.param("x", "在目录中搜索文件内容", "搜索文件", id="chinese"),
+        pytest.param("x", "在目录中搜索文件内容", "搜", id="one character"),
+        pytest.param("x", "Café finder", "CAFE", id="accents"),
+        pytest.param("wetter", "Zeigt die Höhe", "hohe", id="german"),
+    ],
+)
+def test_words_are_found_in_every_writing(name: str, description: str, query: str) -> None:
+    assert found(described(**{name: description, "other": "zebra"}), query) == [f"one:{name}"]
+
+
+@pytest.mark.requirement("REL-23")
+def test_the_very_word_counts_for_more_than_one_that_means_the_same() -> None:
+    catalog = described(a="revoke it", b="cancel it", c="paint it")
+
+    assert found(catalog, "cancel") == ["one:b", "one:a"]
+    assert found(catalog, "revoking") == ["one:a", "one:b"]
+
+
+@pytest.mark.requirement("REL-24")
+def test_a_subject_alone_is_found_behind_those_that_say_more() -> None:
+    catalog = described(a="plays music", b="edit a playlist", c="paint it")
+
+    assert found(catalog, "playlist") == ["one:b", "one:a"]
+
+
+@pytest.mark.requirement("REL-25")
+@given(catalogs())
+def test_polite_words_change_nothing(catalog) -> None:
+    plain, polite = "create issue", "Could you please create the issue for me, thanks?"
+
+    scored = [[(h.entry.key, h.parts.partial) for h in search(catalog, q)] for q in (plain, polite)]
+
+    assume(not any(hit.parts.exact for hit in search(catalog, plain)))
+    assert scored[0] == scored[1]
+
+
+@pytest.mark.requirement("REL-26")
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [("web page", "one:a"), ("filesystem", "one:b"), ("zebrra", "one:c")],
+)
+def test_compounds_and_slips_are_understood(query: str, expected: str) -> None:
+    catalog = described(a="opens a webpage", b="a file system", c="zebra")
+
+    assert found(catalog, query)[0] == expected
+
+
+@pytest.mark.requirement("REL-27")
+def test_the_path_of_an_address_counts_for_nothing() -> None:
+    catalog = described(a="reddit posts", b="weather forecast")
+
+    assert found(catalog, "look at https://www.reddit.com/weather/forecast") == ["one:a"]
+
+
+@pytest.mark.requirement("REL-30")
+def test_a_name_counts_more_than_a_description_and_that_more_than_a_parameter() -> None:
+    schema = {"type": "object", "properties": {"p": {"description": "a zebra"}}}
+    catalog = make_catalog(
+        make_part(
+            "one",
+            make_entry("zebra_z", "one"),
+            make_entry("y", "one", description="Paints stripes on a zebra in the yard"),
+            make_entry("x", "one", inputSchema=schema),
+            make_entry("zebra_with_stripes", "one"),
+        )
+    )
+
+    order = found(catalog, "zebras")
+
+    assert order == ["one:zebra_z", "one:zebra_with_stripes", "one:y", "one:x"]
+
+
+@pytest.mark.requirement("REL-30")
+def test_what_a_server_is_for_counts_for_its_tools() -> None:
+    catalog = make_catalog(make_part("a", "x"), make_part("b", "x"))
+    searcher = build_searcher(catalog, SearchSettings(), descriptions={"b": "about zebras"})
+
+    assert found(searcher, "zebra") == ["b:x"]
+
+
+@pytest.mark.requirement("REL-31")
+def test_a_tool_for_one_clause_stands_above_one_with_a_little_of_each() -> None:
+    catalog = described(a="alpha bravo delta", b="alpha bravo charlie")
+    clauses, one_piece = "alpha bravo charlie, then delta echo", "alpha bravo charlie delta echo"
+
+    assert found(catalog, clauses) == ["one:b", "one:a"]
+    assert found(catalog, one_piece) == ["one:a", "one:b"]
+
+
+@pytest.mark.requirement("REL-40")
+@given(catalogs(), queries)
+def test_a_filter_only_takes_away(catalog, query) -> None:
+    def accepts(entry) -> bool:
+        return entry.tool.server in {"github", "jira"}
+
+    everything = search(catalog, query)
+
+    assert search(catalog, query, accepts=accepts) == tuple(
+        hit for hit in everything if accepts(hit.entry)
+    )
+
+
+@pytest.mark.requirement("REL-40")
+def test_a_narrow_filter_finds_what_a_crowd_would_hide() -> None:
+    crowd = make_part("a", *(f"zebra_{n}" for n in range(500)))
+    lone = make_part("b", make_entry("x", "b", description="something about a zebra"))
+    catalog = make_catalog(crowd, lone)
+
+    assert found(catalog, "zebra", accepts=lambda e: e.tool.server == "b", limit=5) == ["b:x"]
+
+
+@pytest.mark.requirement("REL-41")
+@given(catalogs(), queries, st.integers(0, 30))
+def test_a_smaller_limit_gives_the_first_hits(catalog, query, limit) -> None:
+    assert search(catalog, query, limit=limit) == search(catalog, query, limit=30)[:limit]
+
+
+@pytest.mark.requirement("REL-3", "REL-42")
+@given(st.lists(parts(), min_size=1, max_size=8), st.sets(st.sampled_from(SERVERS)), st.data())
+def test_a_searcher_made_by_updates_finds_what_a_fresh_one_finds(changes, gone, data) -> None:
+    catalog = make_catalog()
+    updated = build_searcher(catalog, SearchSettings())
+    for part in changes:
+        catalog = catalog.with_parts([part])
+        updated = build_searcher(catalog, SearchSettings(), previous=updated)
+    catalog = catalog.only(set(catalog.parts) - gone)
+    updated = build_searcher(catalog, SearchSettings(), previous=updated)
+
+    query = data.draw(queries)
+    assert search(updated, query) == search(catalog, query)
+
+
+@pytest.mark.requirement("REL-42")
+def test_a_large_catalog_finds_the_same_after_many_updates() -> None:
+    def part(server: int, version: int) -> ServerPart:
+        entries = [
+            make_entry(
+                f"{WORDS[(n + version) % 10]}_{n}",
+                f"s{server}",
+                description=" ".join(WORDS[(n * k + server) % 10] for k in range(5)),
+            )
+            for n in range(12)
+        ]
+        return make_part(f"s{server}", *entries)
+
+    catalog = make_catalog(*(part(n, 0) for n in range(30)))
+    updated = build_searcher(catalog, SearchSettings())
+    for n in range(30):
+        catalog = catalog.with_parts([part((n * 7) % 30, 1)])
+        updated = build_searcher(catalog, SearchSettings(), previous=updated)
+
+    for query in [*QUERIES, *WORDS]:
+        assert search(updated, query, limit=10) == search(catalog, query, limit=10)
