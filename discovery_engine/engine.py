@@ -259,7 +259,8 @@ class Engine:
             ServerNotFoundError, ServerDisabledError, ConfigurationError: If a named server
                 cannot be asked.
         """
-        chosen = self._enabled() if servers is None else [self._enabled_one(s) for s in servers]
+        named = self._enabled() if servers is None else [self._enabled_one(s) for s in servers]
+        chosen = list({server.name: server for server in named}.values())
         if only_due:
             now, cache = self._clock(), self.settings.cache
             chosen = [s for s in chosen if due_at(self._part(s.name), cache) <= now]

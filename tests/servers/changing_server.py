@@ -4,7 +4,7 @@
 
 FILE holds the names of its tools, one on each line. Every `tools/list` that it answers adds a
 line to FILE.asked. Its tools answer with its process id; `announce` first says that the tools
-are not what they were. Standard library only, so that it starts at once.
+are not what they were, and `hang` never answers. Standard library only, so that it starts at once.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ def main(file: Path) -> None:
             case {"id": _, "method": "tools/call", "params": {"name": name}}:
                 if name == "announce":
                     send({"method": "notifications/tools/list_changed"})
-                answer(message, {"content": [{"type": "text", "text": str(os.getpid())}]})
+                if name != "hang":
+                    answer(message, {"content": [{"type": "text", "text": str(os.getpid())}]})
             case {"id": number, "method": _}:
                 send({"id": number, "error": {"code": -32601, "message": "Method not found"}})
 
