@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from discovery_cli.examples import arguments, command_line
 from discovery_engine.catalog import Entry
+from discovery_engine.signature import signature
 from discovery_engine.tools import JSONObject
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def details_form(entry: Entry, view: View) -> JSONObject:
     return tool_form(entry, view) | {
         "title": tool.title,
         "description": tool.description,
-        "signature": tool.signature,
+        "signature": signature(tool),
         "parameters": parameter_forms(entry),
         "annotations": tool.annotations,
         "input_schema": tool.input_schema,

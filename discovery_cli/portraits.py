@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from discovery_cli.examples import command_line
 from discovery_cli.output import Cell, Output, ago
 from discovery_cli.rendering import server_row, tool_row
+from discovery_engine.signature import type_text
 from discovery_engine.text import clean
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class Portrait:
         rows: list[list[Cell | str]] = [
             [
                 Cell(parameter.name, "strong"),
-                parameter.type,
+                type_text(parameter.schema, entry.tool.input_schema),
                 "required" if parameter.required else "optional",
                 Cell(parameter.description, "faint"),
             ]

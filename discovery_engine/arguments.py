@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import jsonschema_rs
 
 from discovery_engine.errors import InvalidArgumentsError
+from discovery_engine.signature import signature
 from discovery_engine.tools import JSONObject, JSONValue, Parameter, Tool
 
 logger = logging.getLogger(__name__)
@@ -37,7 +38,7 @@ class Checker:
             return
         mistakes = list(_sentences(self._validator.iter_errors(arguments)))
         if mistakes:
-            raise InvalidArgumentsError(str(self._tool.key), mistakes, self._tool.signature)
+            raise InvalidArgumentsError(str(self._tool.key), mistakes, signature(self._tool))
 
 
 def from_words(tool: Tool, words: Sequence[str]) -> JSONObject:
@@ -62,12 +63,12 @@ def from_words(tool: Tool, words: Sequence[str]) -> JSONObject:
     free = [name for name in by_name if name not in named]
     if len(positional) > len(free):
         extra = positional[len(free)]
-        raise InvalidArgumentsError(str(tool.key), [f"nowhere to put {extra!r}"], tool.signature)
+        raise InvalidArgumentsError(str(tool.key), [f"nowhere to put {extra!r}"], signature(tool))
     texts = named | dict(zip(free, positional, strict=False))
     try:
         return {name: _read(by_name[name], text) for name, text in texts.items()}
     except ValueError as exc:
-        raise InvalidArgumentsError(str(tool.key), [str(exc)], tool.signature) from exc
+        raise InvalidArgumentsError(str(tool.key), [str(exc)], signature(tool)) from exc
 
 
 def _read(parameter: Parameter, text: str) -> JSONValue:

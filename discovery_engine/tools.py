@@ -115,12 +115,6 @@ class Tool:
         ]
         return tuple(sorted(found, key=lambda p: (not p.required, p.name)))
 
-    @property
-    def signature(self) -> str:
-        """For instance `create_issue(title: string, labels?: array)`."""
-        arguments = (f"{p.name}{'' if p.required else '?'}: {p.type}" for p in self.parameters)
-        return f"{self.name}({', '.join(arguments)})"
-
 
 def canonical_json(value: JSONValue) -> str:
     """JSON text that is equal for equal values, whatever the order of their keys.

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from discovery_engine.catalog import Entry
 from discovery_engine.errors import DiscoveryError, NotFoundError
 from discovery_engine.notices import Notice, NoticeKind
+from discovery_engine.signature import parameter_line
 from discovery_engine.text import clean
 from discovery_engine.tools import JSONObject, Parameter, Tool
 from discovery_engine.view import (
@@ -22,7 +23,6 @@ from discovery_engine.view import (
     View,
     is_visible,
 )
-from discovery_server.signature import parameter_line
 
 ANSWER = "discovery/answer"
 """The member of `_meta` with the answer's fields."""

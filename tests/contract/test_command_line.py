@@ -446,7 +446,7 @@ def test_a_mistake_in_the_arguments_starts_no_server(listed: Discovery) -> None:
     done = listed("execute", "demo:echo", "hi", "times=many")
 
     assert done.code == 2
-    assert "echo(text: string, loud?: boolean, tags?: array, times?: integer)" in done.err
+    assert "echo(text: string, loud?: boolean, tags?: any[], times?: integer)" in done.err
     assert listed.starts == before
 
 

@@ -133,7 +133,7 @@ def test_inspect_shows_a_tool_with_its_arguments() -> None:
         "  tags    write",
         "  claims  readOnlyHint: false",
         "  title   string   required  What it is about",
-        "  labels  array    optional",
+        "  labels  any[]    optional",
         "  urgent  boolean  optional",
         "  example: discovery execute github:create_issue title=...",
     ]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_server.signature import parameter_line, type_text
+from discovery_engine.signature import parameter_line, signature, type_text
 from tests.factories import make_tool
 from tests.unit.server.fakes import object_schema
 
@@ -101,3 +101,30 @@ def test_required_parameter_has_no_question_mark() -> None:
     tool = make_tool(inputSchema=object_schema(("it",), it={"type": "string"}))
 
     assert parameter_line(tool.parameters[0], tool) == "it: string"
+
+
+def test_signature_names_the_required_ones_first_and_writes_types_out() -> None:
+    state = {"enum": ["open", "closed"]}
+    tool = make_tool(
+        "list",
+        inputSchema=object_schema(("owner",), state=state, owner={"type": "string"}),
+    )
+
+    assert signature(tool) == 'list(owner: string, state?: "open"|"closed")'
+
+
+def test_type_is_short_however_long_its_parts_are() -> None:
+    facts: dict[str, object] = {"enum": [f"{i}{'v' * 5000}" for i in range(50)]}
+    for _ in range(3):
+        facts = object_schema(**{f"{'n' * 5000}{i}": facts for i in range(30)})
+
+    assert len(type_text(facts, {})) <= 800
+
+
+def test_members_come_in_one_order_however_they_were_written() -> None:
+    members = {"b": {"type": "string"}, "a": {"type": "integer"}, "c": {"type": "null"}}
+    backwards = dict(reversed(members.items()))
+
+    texts = {type_text(object_schema(("c",), **named), {}) for named in (members, backwards)}
+
+    assert texts == {"{c: null, a?: integer, b?: string}"}
