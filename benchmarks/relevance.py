@@ -1,10 +1,14 @@
 """How well the searcher ranks: real queries, the tools that are right, and where they came out.
 
-    python benchmarks/relevance.py FOLDER [--sets a,b] [--limit N]
+    python benchmarks/relevance.py FOLDER [--sets a,b] [--limit N] [--without SIGNAL | --ablation]
 
 FOLDER holds one folder a set, each with `catalog.jsonl` (`server`, `name`, `description`,
 `input_schema`), `queries.jsonl` (`id`, `query`, `relevant`: pairs of server and name) and, where
 servers are described, `servers.jsonl` (`server`, `description`).
+
+Shown are the share of queries whose first hit is right, the share of the right tools among the
+first five and ten, NDCG@10, the mean reciprocal rank, CPU milliseconds a query, and CPU seconds
+to build. The macro line weighs the sets alike.
 """
 
 from __future__ import annotations
@@ -12,16 +16,40 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import re
 import time
 from pathlib import Path
 
 from discovery_engine.catalog import Catalog, Entry, ServerPart
 from discovery_engine.config.settings import SearchSettings
 from discovery_engine.rules.rule import Verdict
+from discovery_engine.search import documents, question, scoring
+from discovery_engine.search.documents import Field
+from discovery_engine.search.lexicon import Lexicon
 from discovery_engine.search.searcher import build_searcher
 from discovery_engine.tools import Tool
 
 COLUMNS = ("hit@1", "R@5", "R@10", "NDCG@10", "MRR")
+NDCG = COLUMNS.index("NDCG@10")
+NO_FIELD = Field(0.0)
+# What stands where a signal comes from, and what turns it off.
+SIGNALS = {
+    "concepts": [(question, "_OF_CONCEPT", 0.0)],
+    "subjects": [(question, "_OF_SUBJECTS", 0.0)],
+    "silent words": [(Lexicon, "is_silent", lambda _lexicon, _word: False)],
+    "clauses": [(scoring, "_OF_CLAUSE", 0.0)],
+    "compounds": [(question.Reader, "_compounds", lambda _reader, _spoken: ())],
+    "guesses": [(question, "_SHORT_QUERY", 0)],
+    "addresses": [(question, "_ADDRESS", re.compile("(?!)"))],
+    "softer rarity": [(question, "_RARITY", 1.0)],
+    "share of the name": [(documents, "_NAME_SHARE", 0.0)],
+    "server name": [(documents, "_SERVER", NO_FIELD)],
+    "server description": [(documents, "_SERVER_DESCRIPTION", NO_FIELD)],
+    "parameters": [
+        (documents, "_PARAMETER_NAMES", NO_FIELD),
+        (documents, "_PARAMETER_TEXTS", NO_FIELD),
+    ],
+}
 
 
 def main() -> None:
@@ -29,24 +57,50 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--sets", default="", help="names, joined by commas; all if left out")
     parser.add_argument("--limit", type=int, default=0, help="queries a set, evenly taken; 0: all")
+    parser.add_argument("--without", choices=sorted(SIGNALS), help="a signal to turn off")
+    parser.add_argument("--ablation", action="store_true", help="what each signal is worth")
     options = parser.parse_args()
-    chosen = [s for s in options.sets.split(",") if s]
+    chosen = [name for name in options.sets.split(",") if name]
     folders = sorted(f for f in options.folder.iterdir() if (f / "queries.jsonl").exists())
-    print(
-        f"{'set':14s} {'tools':>6s} {'n':>4s} "
-        + " ".join(f"{c:>8s}" for c in COLUMNS)
-        + "      ms  build s"
-    )
-    rows = [evaluate(f, options.limit) for f in folders if not chosen or f.name in chosen]
-    means = [sum(column) / len(rows) for column in zip(*rows, strict=True)]
-    print(f"{'macro':26s} " + figures(means))
+    folders = [f for f in folders if not chosen or f.name in chosen]
+    if options.ablation:
+        ablate(folders, options.limit)
+        return
+    if options.without:
+        turn_off(options.without)
+    print(f"{'set':14s}  tools    n " + " ".join(f"{c:>8s}" for c in COLUMNS) + "      ms  build s")
+    print(f"{'macro':26s} " + figures(macro(folders, options.limit, shown=True)))
 
 
-def evaluate(folder: Path, limit: int) -> list[float]:
+def ablate(folders: list[Path], limit: int) -> None:
+    whole = macro(folders, limit)
+    print(f"{'everything':20s} NDCG@10 {whole[NDCG]:.4f}  hit@1 {whole[0]:.4f}")
+    for signal in SIGNALS:
+        before = turn_off(signal)
+        rest = macro(folders, limit)
+        for owner, name, value in before:
+            setattr(owner, name, value)
+        ndcg, hit = rest[NDCG] - whole[NDCG], rest[0] - whole[0]
+        print(f"{'- ' + signal:20s} NDCG@10 {ndcg:+.4f}  hit@1 {hit:+.4f}", flush=True)
+
+
+def turn_off(signal: str) -> list[tuple[object, str, object]]:
+    """Turn a signal off, and tell what was there."""
+    before = [(owner, name, getattr(owner, name)) for owner, name, _ in SIGNALS[signal]]
+    for owner, name, value in SIGNALS[signal]:
+        setattr(owner, name, value)
+    return before
+
+
+def macro(folders: list[Path], limit: int, *, shown: bool = False) -> list[float]:
+    rows = [evaluate(folder, limit, shown=shown) for folder in folders]
+    return [sum(column) / len(rows) for column in zip(*rows, strict=True)]
+
+
+def evaluate(folder: Path, limit: int, *, shown: bool) -> list[float]:
     catalog, descriptions = read_catalog(folder)
     queries = lines(folder / "queries.jsonl")
-    step = max(1, len(queries) // limit) if limit else 1
-    queries = queries[::step]
+    queries = queries[:: max(1, len(queries) // limit) if limit else 1]
     start = time.process_time()
     searcher = build_searcher(catalog, SearchSettings(), descriptions=descriptions)
     built = time.process_time() - start
@@ -54,12 +108,13 @@ def evaluate(folder: Path, limit: int) -> list[float]:
     start = time.process_time()
     for query in queries:
         hits = searcher.search(query["query"], limit=10, accepts=lambda _: True)
-        found = [(h.entry.tool.server, h.entry.tool.name) for h in hits]
+        found = [(hit.entry.tool.server, hit.entry.tool.name) for hit in hits]
         rows.append(measures(found, {tuple(pair) for pair in query["relevant"]}))
     spent = (time.process_time() - start) / len(queries) * 1000
     means = [sum(column) / len(rows) for column in zip(*rows, strict=True)]
-    head = f"{folder.name:14s} {len(catalog):6d} {len(queries):4d}"
-    print(f"{head} {figures(means)} {spent:7.2f} {built:8.2f}", flush=True)
+    if shown:
+        head = f"{folder.name:14s} {len(catalog):6d} {len(queries):4d}"
+        print(f"{head} {figures(means)} {spent:7.2f} {built:8.2f}", flush=True)
     return means
 
 

@@ -47,9 +47,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sizes", default="1000,10000,100000")
     options = parser.parse_args()
-    print(
-        f"{'tools':>7s} {'query ms':>9s} {'p95 ms':>7s} {'build s':>8s} {'replace ms':>11s} {'MB':>6s}"
-    )
+    print("  tools  query ms  p95 ms  build s  replace ms     MB")
     for size in map(int, options.sizes.split(",")):
         measure(size)
 
