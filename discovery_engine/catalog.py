@@ -12,7 +12,7 @@ from functools import cached_property
 from types import MappingProxyType
 
 from discovery_engine.rules.rule import Verdict
-from discovery_engine.tools import ServerName, Tool, ToolKey, ToolName
+from discovery_engine.tools import Overridden, ServerName, Tool, ToolKey, ToolName
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class CatalogDiff:
     added: tuple[ToolKey, ...] = ()
     removed: tuple[ToolKey, ...] = ()
     changed: tuple[ToolKey, ...] = ()
-    """Another fingerprint or another verdict."""
+    """Another fingerprint, another override or another verdict."""
 
     def __bool__(self) -> bool:
         return bool(self.added or self.removed or self.changed)
@@ -151,5 +151,5 @@ class Catalog:
         }
 
 
-def _identity(entry: Entry) -> tuple[str, Verdict]:
-    return entry.tool.fingerprint, entry.verdict
+def _identity(entry: Entry) -> tuple[str, Overridden, Verdict]:
+    return entry.tool.fingerprint, entry.tool.overridden, entry.verdict

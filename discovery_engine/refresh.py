@@ -14,7 +14,7 @@ from discovery_engine.catalog import Catalog, CatalogDiff, Entry, Failure, Serve
 from discovery_engine.errors import UpstreamError
 from discovery_engine.events import ServerConnected, ServerFailed
 from discovery_engine.rules import ServerRules, ToolRules
-from discovery_engine.tools import ServerName, Tool, ToolName
+from discovery_engine.tools import Overridden, ServerName, Tool, ToolName
 from discovery_engine.upstream.connection import connection_fingerprint
 
 if TYPE_CHECKING:
@@ -136,11 +136,11 @@ def _carried_over(
 
 
 def _are_named(part: ServerPart, prefix: str) -> bool:
-    return all(e.tool.name == prefix + e.tool.upstream_name for e in part.entries)
+    return all(e.tool.given_name == prefix + e.tool.upstream_name for e in part.entries)
 
 
 def _named(tool: Tool, prefix: str) -> Tool:
-    return replace(tool, name=ToolName(prefix + tool.upstream_name))
+    return replace(tool, given_name=ToolName(prefix + tool.upstream_name), overridden=Overridden())
 
 
 def is_connectable(server: ServerSettings, verdict: Verdict) -> bool:

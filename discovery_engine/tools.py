@@ -1,16 +1,19 @@
-"""What is known about one callable, as the upstream told it.
+"""What is known about one callable, as the upstream told it and its owner would have it.
 
 A tool keeps its whole definition as raw JSON, so that nothing an upstream says is lost on the
-way to a client; everything else here is read from it.
+way to a client; everything else here is read from it, through what the owner overrides.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NewType, TypeAlias
+
+from discovery_engine.schemas import without_parameters
 
 JSONValue: TypeAlias = Any
 JSONObject: TypeAlias = dict[str, JSONValue]
@@ -43,16 +46,33 @@ class Parameter:
     schema: JSONObject
 
 
+@dataclass(frozen=True, slots=True)
+class Overridden:
+    """What the owner says of a tool, in place of its server."""
+
+    name: ToolName | None = None
+    description: str | None = None
+    tags: tuple[str, ...] = ()
+    pinned: Mapping[str, int] = field(default_factory=dict, hash=False)
+    """The parameters that the owner gives, and the index of the entry with the value of each."""
+    by: tuple[int, ...] = ()
+    """The indices of the entries of `overrides` that match."""
+    problems: tuple[str, ...] = ()
+    """What they say that cannot be, in a few words without a full stop."""
+
+
 @dataclass(frozen=True)
 class Tool:
     """One tool of one server. `source` is its definition as canonical JSON text."""
 
     server: ServerName
-    name: ToolName
-    """The name it is known by here: the upstream's, behind the server's `prefix` if it has one."""
+    given_name: ToolName
+    """The upstream's name, behind the server's `prefix` if it has one; rules read this one."""
     upstream_name: str
     source: str
     fingerprint: str
+    """Of what the upstream said, whatever the owner says instead."""
+    overridden: Overridden = Overridden()
 
     @classmethod
     def from_mcp(cls, server: ServerName, definition: JSONObject, *, prefix: str = "") -> Tool:
@@ -60,6 +80,11 @@ class Tool:
         source = canonical_json(definition)
         name = definition["name"]
         return cls(server, ToolName(prefix + name), name, source, fingerprint(source))
+
+    @property
+    def name(self) -> ToolName:
+        """The name it is known by here."""
+        return self.overridden.name or self.given_name
 
     @property
     def key(self) -> ToolKey:
@@ -73,7 +98,7 @@ class Tool:
 
     @property
     def description(self) -> str:
-        text = self.definition.get("description") or self.title
+        text = self.overridden.description or self.definition.get("description") or self.title
         return text if isinstance(text, str) else ""
 
     @property
@@ -87,9 +112,16 @@ class Tool:
         return annotations if isinstance(annotations, dict) else {}
 
     @property
-    def input_schema(self) -> JSONObject:
+    def upstream_schema(self) -> JSONObject:
+        """Of the arguments that the upstream takes; not to be shown."""
         schema = self.definition.get("inputSchema")
         return schema if isinstance(schema, dict) else {"type": "object"}
+
+    @cached_property
+    def input_schema(self) -> JSONObject:
+        """Of the arguments that a caller gives: the upstream's, less those that are pinned."""
+        pinned = self.overridden.pinned
+        return without_parameters(self.upstream_schema, pinned) if pinned else self.upstream_schema
 
     @cached_property
     def summary(self) -> str:

@@ -195,7 +195,7 @@ def _save_part(connection: sqlite3.Connection, key: int, part: ServerPart) -> No
 
 def _tool_row(key: int, entry: Entry) -> tuple[Any, ...]:
     tool = entry.tool
-    names = (_text(tool.name), _text(tool.upstream_name))
+    names = (_text(tool.given_name), _text(tool.upstream_name))
     return (key, *names, tool.source, _verdict_text(entry.verdict))
 
 

@@ -42,11 +42,11 @@ class Searches:
 
 
 class ToolBatch:
-    """Some tools of one server, known by their positions."""
+    """Some tools of one server, known by their positions, and read by the names given here."""
 
-    def __init__(self, tools: Sequence[Tool], searches: Searches) -> None:
+    def __init__(self, tools: Sequence[Tool], names: Sequence[str], searches: Searches) -> None:
         self.tools = tools
-        self.names = Names([tool.name for tool in tools])
+        self.names = Names(names)
         self._server = Names([tools[0].server] if tools else [])
         self._searches = searches
 
@@ -59,7 +59,8 @@ class ToolBatch:
 
     @cached_property
     def _qualified(self) -> Names:
-        return Names([str(tool.key) for tool in self.tools])
+        server = self.tools[0].server if self.tools else ""
+        return Names([f"{server}:{name}" for name in self.names.texts])
 
 
 class LoneServer:

@@ -92,10 +92,10 @@ class PatternList:
 
     def select(self, everything: Positions, select: Callable[[Pattern], Selection]) -> Selection:
         """What of `everything` the list matches, where `select` knows it of each pattern."""
-        wanted = _any_of(map(select, self.positive)) if self.positive else Selection(everything)
+        wanted = any_of(map(select, self.positive)) if self.positive else Selection(everything)
         if not self.negated:
             return wanted
-        refused = _any_of(map(select, self.negated))
+        refused = any_of(map(select, self.negated))
         hits = wanted.hits - refused.hits - refused.slow
         return Selection(hits, (wanted.hits | wanted.slow) - refused.hits - hits)
 
@@ -117,7 +117,8 @@ def _compile(body: str) -> Glob | Regex:
     return Regex.parse(literal, flags)
 
 
-def _any_of(selections: Iterable[Selection]) -> Selection:
+def any_of(selections: Iterable[Selection]) -> Selection:
+    """What one of `selections` holds; there must be one."""
     found = list(selections)
     hits = reduce(or_, (selection.hits for selection in found))
     return Selection(hits, reduce(or_, (selection.slow for selection in found)) - hits)

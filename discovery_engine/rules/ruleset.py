@@ -2,7 +2,9 @@
 
 The first rule that matches and says `enabled` decides; tags come from every rule that matches. If
 any rule enables, what no rule decides is disabled. Where a pattern is too slow to tell, a rule
-that disables is taken to match and any other is not: in doubt, a tool stays disabled.
+that disables is taken to match and any other is not: in doubt, a tool stays disabled. So it is
+with a tool that its owner calls otherwise than its server: a rule that enables reads the server's
+name for it, any other rule reads both.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from discovery_engine.rules.conditions import (
 )
 from discovery_engine.rules.explanation import Explanation, Step, Subject, describe
 from discovery_engine.rules.names import Positions
-from discovery_engine.rules.patterns import Pattern
+from discovery_engine.rules.patterns import Pattern, any_of
 from discovery_engine.rules.regexes import DEFAULT_LIMIT, Selection, TimeLimit
 from discovery_engine.rules.rule import Rule, Verdict
 from discovery_engine.tools import ServerName, Tool
@@ -71,9 +73,15 @@ class ToolRules:
 
     def _selections(self, tools: Sequence[Tool]) -> Iterator[Selection]:
         searches = Searches(self._limit)
-        batch = ToolBatch(tools, searches)
+        given = ToolBatch(tools, [tool.given_name for tool in tools], searches)
+        renamed = None
+        if any(tool.overridden.name for tool in tools):
+            renamed = ToolBatch(tools, [tool.name for tool in tools], searches)
         for index, condition in enumerate(self._conditions):
-            yield condition.select(batch)
+            selection = condition.select(given)
+            if renamed and not self._judge.enables(index):
+                selection = any_of([selection, condition.select(renamed)])
+            yield selection
             self._judge.note_slow(index, searches)
 
 
@@ -135,6 +143,9 @@ class _Judge:
     @property
     def problems(self) -> tuple[Problem, ...]:
         return tuple(self._problems.values())
+
+    def enables(self, index: int) -> bool:
+        return self._rules[index].enabled is True
 
     def taken(self, index: int, selection: Selection) -> Positions:
         """What a rule is taken to match, seeing what its patterns left open."""

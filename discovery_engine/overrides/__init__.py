@@ -1,0 +1,1 @@
+"""What the owner says of tools in place of their servers."""

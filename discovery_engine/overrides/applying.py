@@ -1,0 +1,138 @@
+"""Overrides at work: what each tool of a server is called, told and given by its owner.
+
+Entries read the name that the server gave a tool, never one that an entry gave it; so applying
+them twice is applying them once. Of several that match, the later wins field by field, and tags
+add up. Where a pattern is too slow to tell, an entry that pins arguments is taken to match and
+any other is not: in doubt, nobody chooses what its owner wanted to choose.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import TypeVar
+
+from discovery_engine.errors import Problem
+from discovery_engine.overrides.override import Override
+from discovery_engine.rules.conditions import Searches, ToolBatch, ToolCondition
+from discovery_engine.rules.names import Positions
+from discovery_engine.rules.regexes import DEFAULT_LIMIT, TimeLimit
+from discovery_engine.rules.rule import Rule
+from discovery_engine.schemas import may_take
+from discovery_engine.tools import Overridden, Tool
+
+T = TypeVar("T")
+
+
+class Overrides:
+    """Applies entries to tools, those of one server at a time."""
+
+    def __init__(self, entries: Sequence[Override], *, limit: TimeLimit = DEFAULT_LIMIT) -> None:
+        """Compile the entries.
+
+        Raises:
+            PatternError: For the first pattern that cannot be used.
+        """
+        self._entries = tuple(entries)
+        self._conditions = [
+            ToolCondition.of(Rule(patterns=entry.patterns, servers=entry.servers))
+            for entry in entries
+        ]
+        self._limit = limit
+        self._problems: dict[tuple[int, str], Problem] = {}
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What could not be done so far, each thing once."""
+        return tuple(self._problems.values())
+
+    def applied(self, tools: Sequence[Tool]) -> list[Tool]:
+        """One server's tools as their owner would have them, in the same order."""
+        matching: list[list[int]] = [[] for _ in tools]
+        for index, positions in enumerate(self._matches(tools)):
+            for position in positions:
+                matching[position].append(index)
+        said = [self._joined(indices) for indices in matching]
+        taken = _with_a_taken_name(tools, said)
+        checked = (
+            self._checked(tool, one, has_taken_name=position in taken)
+            for position, (tool, one) in enumerate(zip(tools, said, strict=True))
+        )
+        return [
+            tool if tool.overridden == overridden else replace(tool, overridden=overridden)
+            for tool, overridden in zip(tools, checked, strict=True)
+        ]
+
+    def _matches(self, tools: Sequence[Tool]) -> Iterator[Positions]:
+        searches = Searches(self._limit)
+        batch = ToolBatch(tools, [tool.given_name for tool in tools], searches)
+        for index, condition in enumerate(self._conditions):
+            found = condition.select(batch)
+            for pattern, name in searches.cut_off:
+                message = f"pattern {pattern.text!r} was too slow on {name!r} and cut off"
+                self._note(index, "pattern", message)
+            searches.cut_off.clear()
+            yield found.hits | found.slow if self._entries[index].arguments else found.hits
+
+    def _joined(self, by: Sequence[int]) -> Overridden:
+        """What the entries `by` say together."""
+        if not by:
+            return Overridden()
+        entries = [self._entries[index] for index in by]
+        return Overridden(
+            name=_last(entry.name for entry in entries),
+            description=_last(entry.description for entry in entries),
+            tags=tuple(dict.fromkeys(chain.from_iterable(entry.tags for entry in entries))),
+            pinned={name: index for index in by for name in self._entries[index].arguments},
+            by=tuple(by),
+        )
+
+    def _checked(self, tool: Tool, said: Overridden, *, has_taken_name: bool) -> Overridden:
+        """What is said of a tool, without a name that is taken, and with what is wrong."""
+        problems = []
+        if has_taken_name:
+            problems.append(
+                f"it cannot be called {said.name!r}, as another tool of {tool.server} is"
+            )
+            index = max(index for index in said.by if self._entries[index].name)
+            self._note(index, "name", f"{tool.given_name!r}: {problems[-1]}")
+        for name, index in said.pinned.items():
+            if not may_take(tool.upstream_schema, name):
+                problems.append(f"{name!r} is pinned, but it takes no such argument")
+                self._note(index, f"arguments.{name}", f"{tool.given_name!r}: {problems[-1]}")
+        if not problems:
+            return said
+        return replace(said, name=None if has_taken_name else said.name, problems=tuple(problems))
+
+    def _note(self, index: int, field: str, message: str) -> None:
+        problem = Problem(self._entries[index].origin, f"overrides.{index}.{field}", message)
+        self._problems.setdefault((index, message), problem)
+
+
+def _with_a_taken_name(tools: Sequence[Tool], said: Sequence[Overridden]) -> set[int]:
+    """The positions of the tools that must keep the name that their server gave them.
+
+    No tool wins a name that two would have: which of them is listed first means nothing.
+    """
+    kept: set[int] = set()
+    while True:
+        names = [
+            (None if position in kept else one.name) or tool.given_name
+            for position, (tool, one) in enumerate(zip(tools, said, strict=True))
+        ]
+        counts = Counter(names)
+        taken = {
+            position
+            for position, one in enumerate(said)
+            if position not in kept and one.name and counts[names[position]] > 1
+        }
+        if not taken:
+            return kept
+        kept |= taken
+
+
+def _last(values: Iterable[T | None]) -> T | None:
+    said = [value for value in values if value is not None]
+    return said[-1] if said else None

@@ -1,0 +1,46 @@
+"""An entry of `overrides` as a plain value, and what it gives in a few words.
+
+Nothing is compiled here, so that a remembered catalog can be read without loading a pattern
+library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from discovery_engine.errors import Origin
+from discovery_engine.tools import JSONValue, ToolName
+
+
+@dataclass(frozen=True, slots=True)
+class Override:
+    """One entry of `overrides`, as the owner wrote it."""
+
+    patterns: tuple[str, ...] = ()
+    servers: tuple[str, ...] = ()
+    """Patterns that the server's name must match."""
+    description: str | None = None
+    name: ToolName | None = None
+    tags: tuple[str, ...] = ()
+    arguments: Mapping[str, JSONValue] = field(default_factory=dict)
+    """Values of parameters; their texts may hold `${references}`, resolved at the call."""
+    origin: Origin = Origin("")
+
+    def without_values(self) -> Override:
+        """The same with nothing of what it pins but the names of the parameters."""
+        return replace(self, arguments=dict.fromkeys(self.arguments)) if self.arguments else self
+
+    def gives(self) -> str:
+        """For instance `name 'find', description, tags code, pins owner`."""
+        return ", ".join(self._parts())
+
+    def _parts(self) -> Iterator[str]:
+        if self.name:
+            yield f"name {self.name!r}"
+        if self.description:
+            yield "description"
+        if self.tags:
+            yield f"tags {', '.join(self.tags)}"
+        if self.arguments:
+            yield f"pins {', '.join(self.arguments)}"

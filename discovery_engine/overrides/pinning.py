@@ -1,0 +1,53 @@
+"""The values that an owner gives to arguments, looked up at the call.
+
+They are told to the upstream alone: no schema, no answer and no error holds one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from discovery_engine.errors import ConfigurationError, Problem
+from discovery_engine.overrides.override import Override
+from discovery_engine.secrets import MalformedReferenceError, UnsetReference, resolve
+from discovery_engine.tools import JSONObject, JSONValue, Tool
+
+
+def pinned_values(
+    tool: Tool, overrides: Sequence[Override], environ: Mapping[str, str]
+) -> JSONObject:
+    """What the owner gives to a tool's arguments, with the value of every reference.
+
+    `overrides` are those that were applied to the tool. A relative path of `${file:…}` starts at
+    the folder of the file that the entry stands in.
+
+    Raises:
+        ConfigurationError: If a reference has no value; told of every argument with such a one.
+    """
+    values: JSONObject = {}
+    problems: list[Problem] = []
+    for name, index in tool.overridden.pinned.items():
+        override = overrides[index]
+        try:
+            values[name] = _resolved(override.arguments[name], override, environ)
+        except (UnsetReference, MalformedReferenceError) as error:
+            path = f"overrides.{index}.arguments.{name}"
+            problems.append(Problem(override.origin, path, str(error)))
+    if problems:
+        raise ConfigurationError(problems)
+    return values
+
+
+def _resolved(value: JSONValue, override: Override, environ: Mapping[str, str]) -> JSONValue:
+    within = partial(_resolved, override=override, environ=environ)
+    match value:
+        case str():
+            folder = os.path.dirname(override.origin.file)  # noqa: PTH120 - "" must stay ""
+            return resolve(value, environ, base_dir=folder or None)
+        case list():
+            return list(map(within, value))
+        case dict():
+            return {name: within(member) for name, member in value.items()}
+    return value
