@@ -35,6 +35,7 @@ from discovery_engine.upstream.connection import (
 from discovery_engine.upstream.handshake import CLIENT_INFO, Greeting, adopt, greet, initialize
 from discovery_engine.upstream.link import Link, timed_out
 from discovery_engine.upstream.promise import Promise
+from discovery_engine.upstream.reaper import Reaper
 from discovery_engine.upstream.remote import open_http_link, open_sse_link
 from discovery_engine.upstream.starts import Starts
 from discovery_engine.upstream.state import Phase, SessionState
@@ -60,6 +61,7 @@ class Surroundings:
     eras: EraMemory
     environ: Mapping[str, str]
     starts: Starts
+    reaper: Reaper
     idle_timeout: float
 
 
@@ -271,8 +273,10 @@ class Session:
         name, timeouts = self.server.name, self.server.timeouts
         match transport:
             case StdioTransport():
-                environ = self._around.environ
-                return open_stdio_link(name, transport, environ, on_lost=self.retire)
+                around = self._around
+                return open_stdio_link(
+                    name, transport, around.environ, around.reaper, on_lost=self.retire
+                )
             case RemoteTransport() if attempt.carrier == "sse":
                 return open_sse_link(name, transport, timeouts, on_lost=self.retire)
             case RemoteTransport():

@@ -31,6 +31,7 @@ from discovery_engine.upstream.channel import Channel, OnProgress
 from discovery_engine.upstream.connection import EraMemory
 from discovery_engine.upstream.failures import NotTakenUp, failed_call, failed_listing
 from discovery_engine.upstream.listing import Listing, Pages, depth_of, read_pages, sort_out
+from discovery_engine.upstream.reaper import open_reaper
 from discovery_engine.upstream.session import Session, Surroundings
 from discovery_engine.upstream.starts import Starts
 from discovery_engine.upstream.state import SessionState
@@ -63,8 +64,8 @@ async def open_upstreams(
         eras: Where it is remembered what each server speaks.
         environ: Where references are looked up; programs inherit a harmless part of it.
     """
-    around = Surroundings(events, eras, environ, Starts(max_connecting), idle_timeout)
-    async with open_task_group() as tasks:
+    async with open_reaper() as reaper, open_task_group() as tasks:
+        around = Surroundings(events, eras, environ, Starts(max_connecting), reaper, idle_timeout)
         yield Upstreams(around, tasks)
         tasks.cancel_scope.cancel()
 

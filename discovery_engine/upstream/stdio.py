@@ -42,6 +42,7 @@ from discovery_engine.upstream.link import Link, strange_greeting
 from discovery_engine.upstream.messages import as_json, as_message, unreadable
 from discovery_engine.upstream.process import Child, running, start_program
 from discovery_engine.upstream.program import child_environment, find_program
+from discovery_engine.upstream.reaper import Reaper
 from discovery_engine.upstream.streams import Stream
 
 _CHUNK = 64 * 1024  # bytes; what asyncio buffers of a pipe
@@ -190,6 +191,7 @@ async def open_stdio_link(
     server: ServerName,
     stdio: StdioTransport,
     environ: Mapping[str, str],
+    reaper: Reaper,
     *,
     on_lost: Callable[[], None],
 ) -> AsyncIterator[StdioLink]:
@@ -201,6 +203,7 @@ async def open_stdio_link(
     env = child_environment(environ, stdio.env)
     command = [find_program(server, stdio, env), *stdio.args]
     try:
+        await reaper.ready()
         process = await start_program(command, env=env, cwd=stdio.cwd)
     except PermissionError as error:
         reason = f"{command[0]!r} may not be started: {error.strerror}"
@@ -208,5 +211,5 @@ async def open_stdio_link(
     except (OSError, ValueError) as error:
         reason = f"{command[0]!r} cannot be started: {error}"
         raise UnavailableError(server, FailureKind.OTHER, reason) from error
-    async with running(process) as child:
+    async with reaper.watching(process.pid), running(process) as child:
         yield StdioLink(server, child, on_lost)

@@ -85,9 +85,10 @@ async def test_what_a_program_started_is_ended_with_it() -> None:
     starts_a_child = "import subprocess, sys; subprocess.call([sys.executable, *sys.argv[1:]])"
     inner = fault_server("stubborn").transport
     server = program(sys.executable, "-I", "-c", starts_a_child, *inner.args)
-    before = descendants()
 
     async with upstreams() as opened:
+        await opened.list_tools(fault_server())  # the reaper comes with the first program
+        before = descendants()
         await opened.list_tools(server)
         started = descendants() - before
 

@@ -1,0 +1,120 @@
+"""The programs that we started do not outlive us, not even if we are killed.
+
+A small process of its own hears of every group that we start; when we are gone it ends those
+that are left. There is one for all, and none before the first program.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from subprocess import DEVNULL, PIPE
+
+import anyio
+from anyio.abc import Process
+
+_PROGRAM = Path(__file__).with_name("reaper_program.py")
+_ENVIRONMENT = ("DYLD_LIBRARY_PATH", "LD_LIBRARY_PATH", "PATH")  # what a Python may need to start
+_GOODBYE = 2.0  # seconds
+_BROKEN = (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError)
+
+logger = logging.getLogger(__name__)
+
+
+class Reaper:
+    """Made by `open_reaper`, which ends it."""
+
+    def __init__(self) -> None:
+        self._process: Process | None = None
+        self._groups: set[int] = set()
+        self._turn = anyio.Lock()
+
+    @property
+    def pid(self) -> int | None:
+        """None before the first program, and where there are no process groups."""
+        return self._process.pid if self._process else None
+
+    async def ready(self) -> None:
+        """Start the process if it does not run yet.
+
+        Raises:
+            OSError: If the system has no room for it; then it has none for a program either.
+        """
+        if sys.platform == "win32" or not sys.executable:
+            return
+        with anyio.CancelScope(shield=True):
+            async with self._turn:
+                if self._process is None:
+                    await self._start()
+
+    @asynccontextmanager
+    async def watching(self, group: int) -> AsyncIterator[None]:
+        """Have a group ended if we die within the block; never fails."""
+        self._groups.add(group)
+        try:
+            await self._tell(b"+%d\n" % group)
+            yield
+        finally:
+            self._groups.discard(group)
+            await self._tell(b"-%d\n" % group)
+
+    async def close(self) -> None:
+        if (process := self._process) is None or process.stdin is None:
+            return
+        with anyio.CancelScope(shield=True), suppress(*_BROKEN):
+            await process.stdin.aclose()
+            with anyio.move_on_after(_GOODBYE):
+                await process.wait()
+            await process.aclose()
+
+    async def _tell(self, line: bytes) -> None:
+        with anyio.CancelScope(shield=True):
+            async with self._turn:
+                if self._process is None:
+                    return
+                try:
+                    await self._send(line)
+                except _BROKEN:
+                    await self._replace()
+
+    async def _replace(self) -> None:
+        """Somebody has ended it: another one looks after what runs now."""
+        process, self._process = self._process, None
+        try:
+            if process:
+                await process.aclose()
+            await self._start()
+            await self._send(b"".join(b"+%d\n" % group for group in self._groups))
+        except _BROKEN:
+            logger.warning("There is no reaper: if this process is killed, its servers live on")
+
+    async def _start(self) -> None:
+        env = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
+        self._process = await anyio.open_process(
+            [sys.executable, "-I", "-S", str(_PROGRAM), str(os.getpid())],
+            stdin=PIPE,
+            stdout=DEVNULL,
+            stderr=DEVNULL,
+            cwd="/",
+            env=env,
+            start_new_session=True,
+        )
+
+    async def _send(self, line: bytes) -> None:
+        if self._process is None or self._process.stdin is None:
+            raise AssertionError("started with a pipe")
+        await self._process.stdin.send(line)
+
+
+@asynccontextmanager
+async def open_reaper() -> AsyncIterator[Reaper]:
+    """Yield the reaper; on exit it goes, and ends what is still watched."""
+    reaper = Reaper()
+    try:
+        yield reaper
+    finally:
+        await reaper.close()
