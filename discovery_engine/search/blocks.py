@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from discovery_engine.search.names import spellings
 
@@ -33,11 +33,9 @@ class Segment(NamedTuple):
     stop: int
 
 
-class Postings(NamedTuple):
-    docs: bytes
-    """The numbers of the tools in the block, ascending, as an array of `IDS`."""
-    impacts: bytes
-    """In step with `docs`."""
+Postings: TypeAlias = tuple[bytes, bytes]
+"""The numbers of the tools that hold a term, ascending, as an array of `IDS`; and in step with
+them the impacts."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +85,7 @@ class Layer:
     def count(self, term: str) -> int:
         """How many tools hold `term`."""
         found = self.block.postings.get(term)
-        return len(found.impacts) - self.struck_counts.get(term, 0) if found else 0
+        return len(found[1]) - self.struck_counts.get(term, 0) if found else 0
 
     def without(self, segment: Segment, documents: Iterable[Document]) -> Layer:
         """The layer without a server's tools, which were indexed as `documents`."""
@@ -122,12 +120,12 @@ class BlockWriter:
     def absorb(self, layer: Layer) -> None:
         """Add all that is left of a layer."""
         numbers = self._renumbered(layer)
-        for spelling, docs in layer.block.names.items():
-            kept = [numbers[doc] for doc in docs if numbers[doc] >= 0]
+        for spelling, named in layer.block.names.items():
+            kept = [numbers[doc] for doc in named if numbers[doc] >= 0]
             if kept:
                 self._names[spelling] += kept
-        for term, postings in layer.block.postings.items():
-            pairs = zip(array(IDS, postings.docs), postings.impacts, strict=True)
+        for term, (docs, impacts) in layer.block.postings.items():
+            pairs = zip(array(IDS, docs), impacts, strict=True)
             kept_pairs = [(numbers[doc], impact) for doc, impact in pairs if numbers[doc] >= 0]
             if kept_pairs:
                 self._docs[term].extend(doc for doc, _ in kept_pairs)
@@ -135,8 +133,7 @@ class BlockWriter:
 
     def block(self) -> Block:
         postings = {
-            term: Postings(docs.tobytes(), bytes(self._impacts[term]))
-            for term, docs in self._docs.items()
+            term: (docs.tobytes(), bytes(self._impacts[term])) for term, docs in self._docs.items()
         }
         return Block(tuple(self._segments), postings, dict(self._names))
 

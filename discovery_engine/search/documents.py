@@ -36,7 +36,7 @@ class Field:
 _NAME = Field(1.5)
 _SERVER = Field(2.0, slope=0.5, usual=2)
 _DESCRIPTION = Field(1.0, slope=0.75, usual=12)
-_SERVER_DESCRIPTION = Field(0.3, slope=1.0, usual=16)
+_SERVER_DESCRIPTION = Field(0.3, slope=0.75, usual=16)
 _PARAMETER_NAMES = Field(0.8, slope=0.75, usual=9)
 _PARAMETER_TEXTS = Field(0.5, slope=0.75, usual=30)
 

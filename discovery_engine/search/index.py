@@ -88,11 +88,7 @@ class Index:
         self, catalog: Catalog, descriptions: Mapping[ServerName, str], lexicon: Lexicon
     ) -> Index:
         """The index of `catalog`; what did not change is taken over."""
-        sources = {
-            server: Source.of(part, descriptions.get(server, ""), self.sources.get(server))
-            for server, part in catalog.parts.items()
-            if part.entries
-        }
+        sources = sources_of(catalog, descriptions, self.sources)
         stale = [s for s, source in self.sources.items() if not source.says_what(sources.get(s))]
         fresh = [s for s, source in sources.items() if not source.says_what(self.sources.get(s))]
         layers = list(self.layers)
@@ -113,6 +109,19 @@ class Index:
         raise LookupError(server)
 
 
+def sources_of(
+    catalog: Catalog,
+    descriptions: Mapping[ServerName, str],
+    known: Mapping[ServerName, Source] = MappingProxyType({}),
+) -> dict[ServerName, Source]:
+    """What to index of every server that has tools; the `known` ones, where they are the same."""
+    return {
+        server: Source.of(part, descriptions.get(server, ""), known.get(server))
+        for server, part in catalog.parts.items()
+        if part.entries
+    }
+
+
 def _documents(server: ServerName, source: Source, lexicon: Lexicon) -> Iterator[Document]:
     tools = [entry.tool for entry in source.part.entries]
     return documents(tools, server, source.description, lexicon)
@@ -131,17 +140,18 @@ def _layer(
 def _tidied(layers: Iterable[Layer]) -> tuple[Layer, ...]:
     """Without layers that are empty, much struck out, or too small to stand alone."""
     kept = [
-        _joined([layer]) if len(layer.struck) * _STRUCK > layer.block.size else layer
+        joined([layer]) if len(layer.struck) * _STRUCK > layer.block.size else layer
         for layer in layers
         if layer.size
     ]
     kept.sort(key=lambda layer: -layer.size)
     while len(kept) > 1 and kept[-2].size <= 2 * kept[-1].size:
-        kept[-2:] = [_joined(kept[-2:])]
+        kept[-2:] = [joined(kept[-2:])]
     return tuple(kept)
 
 
-def _joined(layers: Sequence[Layer]) -> Layer:
+def joined(layers: Sequence[Layer]) -> Layer:
+    """One layer with all that is left of several."""
     writer = BlockWriter()
     for layer in layers:
         writer.absorb(layer)

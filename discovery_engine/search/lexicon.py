@@ -10,8 +10,9 @@ of its concept, and that above one that is about the same subject.
 
 from __future__ import annotations
 
+import hashlib
 from collections import defaultdict
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -56,6 +57,13 @@ class Lexicon:
                 self._subjects[stem].append(SUBJECT + line[0])
         self._chunks: dict[str, Text] = {}
         self._memory = memory
+
+    @cached_property
+    def digest(self) -> str:
+        """Equal for lexicons that read every text alike."""
+        silent = sorted(self._silent)
+        content = (silent, sorted(self._concepts.items()), sorted(self._subjects.items()))
+        return hashlib.sha256(repr(content).encode()).hexdigest()
 
     def text(self, text: str) -> Text:
         """The terms of a tool's text, without the words that say nothing."""

@@ -63,7 +63,8 @@ def _scored(layer: Layer, terms: Mapping[str, float]) -> dict[int, float]:
         found = layer.block.postings.get(term)
         if found is None:
             continue
-        for doc, impact in zip(array(IDS, found.docs), found.impacts, strict=True):
+        docs, impacts = found
+        for doc, impact in zip(array(IDS, docs), impacts, strict=True):
             scores[doc] = get(doc, 0.0) + weight * impact
     for doc in layer.struck:
         scores.pop(doc, None)

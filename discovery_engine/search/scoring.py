@@ -50,7 +50,7 @@ def scores(block: Block, docs: Sequence[int], question: Question) -> list[float]
 
 def impacts_of(postings: Postings, docs: Sequence[int]) -> list[tuple[int, int]]:
     """The impact on each of `docs` that holds the term, with its position in `docs`."""
-    held, impacts = array(IDS, postings.docs), postings.impacts
+    held, impacts = array(IDS, postings[0]), postings[1]
     found, low, end = [], 0, len(held)
     for i, doc in enumerate(docs):
         low = bisect_left(held, doc, low)

@@ -11,7 +11,7 @@ from rapidfuzz.distance import OSA
 
 from discovery_engine.config.settings import SearchSettings, Weights
 from discovery_engine.search.names import spellings
-from discovery_engine.search.searcher import Hit, Searcher, build_searcher
+from discovery_engine.search.searcher import Hit, Searcher, build_searcher, load_searcher
 from discovery_engine.search.tokens import fold
 from tests.factories import make_catalog, make_entry, make_part
 
@@ -422,3 +422,45 @@ def test_a_large_catalog_finds_the_same_after_many_updates() -> None:
 
     for query in [*QUERIES, *WORDS]:
         assert search(updated, query, limit=10) == search(catalog, query, limit=10)
+
+
+@pytest.mark.requirement("REL-44")
+@given(catalogs(), queries)
+def test_a_saved_index_finds_the_same(catalog, query) -> None:
+    saved = build_searcher(catalog, SearchSettings()).dump()
+
+    loaded = load_searcher(saved, catalog, SearchSettings())
+
+    assert loaded is not None
+    assert search(loaded, query) == search(catalog, query)
+
+
+@pytest.mark.requirement("REL-44")
+def test_a_saved_index_leaves_out_what_was_struck() -> None:
+    catalog = make_catalog(make_part("a", *(f"x{n}" for n in range(30))), make_part("b", "zebra"))
+    first = build_searcher(catalog, SearchSettings())
+    catalog = catalog.with_parts([make_part("b", "yak")])
+    saved = build_searcher(catalog, SearchSettings(), previous=first).dump()
+
+    loaded = load_searcher(saved, catalog, SearchSettings())
+
+    assert loaded is not None
+    assert found(loaded, "zebra") == []
+    assert found(loaded, "yak") == ["b:yak"]
+
+
+@pytest.mark.requirement("REL-44")
+@pytest.mark.parametrize(
+    ("descriptions", "damage", "catalog"),
+    [
+        pytest.param({}, b"x", described(song="plays"), id="damaged"),
+        pytest.param({}, b"", described(song="sings"), id="another tool"),
+        pytest.param({"one": "music"}, b"", described(song="plays"), id="another description"),
+        pytest.param({}, b"", make_catalog(), id="fewer servers"),
+    ],
+)
+def test_a_saved_index_that_does_not_fit_is_not_used(descriptions, damage, catalog) -> None:
+    saved = build_searcher(described(song="plays"), SearchSettings()).dump()
+
+    options = {"descriptions": descriptions}
+    assert load_searcher(saved + damage, catalog, SearchSettings(), **options) is None
