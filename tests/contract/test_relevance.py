@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from rapidfuzz.distance import OSA
 
@@ -230,7 +230,6 @@ def test_a_mistyped_name_is_first(query: str) -> None:
 
 
 @pytest.mark.requirement("REL-12")
-@settings(max_examples=200)
 @given(catalogs(), st.data())
 def test_one_slip_still_finds_the_name_first(catalog, data) -> None:
     assume(len(catalog))
@@ -419,9 +418,9 @@ def test_a_large_catalog_finds_the_same_after_many_updates() -> None:
     for n in range(30):
         catalog = catalog.with_parts([part((n * 7) % 30, 1)])
         updated = build_searcher(catalog, SearchSettings(), previous=updated)
-
-    for query in [*QUERIES, *WORDS]:
-        assert search(updated, query, limit=10) == search(catalog, query, limit=10)
+        if n in (1, 15, 29):
+            for query in [*QUERIES, *WORDS]:
+                assert search(updated, query, limit=10) == search(catalog, query, limit=10)
 
 
 @pytest.mark.requirement("REL-44")
