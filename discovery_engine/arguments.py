@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 import jsonschema_rs
 
@@ -19,6 +20,7 @@ from discovery_engine.tools import JSONObject, JSONValue, Parameter, Tool
 logger = logging.getLogger(__name__)
 
 _MISTAKES = 8  # told at once; more would bury the signature
+_MASK = "it"  # for values, where one of them may be the owner's
 
 
 class Checker:
@@ -28,15 +30,20 @@ class Checker:
         self._tool = tool
         self._validator = _validator(tool)
 
-    def check(self, arguments: JSONObject) -> None:
-        """Check `arguments` against the tool's input schema; nothing is fetched for a `$ref`.
+    def check(
+        self, arguments: JSONObject, pinned: Mapping[str, JSONValue] = MappingProxyType({})
+    ) -> None:
+        """Check `arguments` against the tool's schema; nothing is fetched for a `$ref`.
+
+        `pinned` are the values of those that the owner gives. None of them is told.
 
         Raises:
             InvalidArgumentsError: With every mistake and the tool's signature.
         """
-        if self._validator is None:
-            return
-        mistakes = list(_sentences(self._validator.iter_errors(arguments)))
+        mistakes = [f"{name} is given by the configuration" for name in pinned if name in arguments]
+        if self._validator is not None and not mistakes:
+            errors = self._validator.iter_errors({**arguments, **pinned})
+            mistakes = list(_sentences(errors, pinned))
         if mistakes:
             raise InvalidArgumentsError(str(self._tool.key), mistakes, signature(self._tool))
 
@@ -89,17 +96,25 @@ def _validator(tool: Tool) -> jsonschema_rs.Validator | None:
     try:
         # The linear-time engine, so that no `pattern` of a stranger can hold us up.
         return jsonschema_rs.validator_for(
-            tool.input_schema, offline=True, pattern_options=jsonschema_rs.RegexOptions()
+            tool.upstream_schema,
+            offline=True,
+            pattern_options=jsonschema_rs.RegexOptions(),
+            mask=_MASK if tool.overridden.pinned else None,
         )
     except ValueError as exc:
         logger.warning("The schema of %s cannot be used to check arguments: %s", tool.key, exc)
         return None
 
 
-def _sentences(errors: Iterable[jsonschema_rs.ValidationError]) -> Iterator[str]:
+def _sentences(
+    errors: Iterable[jsonschema_rs.ValidationError], pinned: Container[str]
+) -> Iterator[str]:
     for count, error in enumerate(errors):
         if count == _MISTAKES:
             yield "and more"
             return
         place = ".".join(map(str, error.instance_path))
-        yield f"{place}: {error.message}" if place else error.message
+        if place and error.instance_path[0] in pinned:
+            yield f"{error.instance_path[0]}: what the configuration gives does not fit"
+        else:
+            yield f"{place}: {error.message}" if place else error.message

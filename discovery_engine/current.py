@@ -106,16 +106,20 @@ class CurrentView:
         async with self._swap:
             self._judge = Judge(settings)
             parts = carried_over(known.catalog, known.settings, self._judge)
-            self.view = replace(self.view, settings=settings)
-            await self._swap_in(Catalog.of(parts, revision=known.catalog.revision + 1))
+            catalog = Catalog.of(parts, revision=known.catalog.revision + 1)
+            await self._swap_in(catalog, settings)
             is_elsewhere = scope_of(known.settings.path) != self._scope
             saved = {} if is_elsewhere else known.catalog.parts
             changed = [part for part in parts if part is not saved.get(part.server)]
             await self._remember(partial(self._save_all, settings, changed))
 
-    async def _swap_in(self, catalog: Catalog) -> None:
-        """Make `catalog` the one to answer from; the lock is held."""
-        view = self.view
+    async def _swap_in(self, catalog: Catalog, settings: Settings | None = None) -> None:
+        """Make `catalog` the one to answer from, with other settings if so; the lock is held.
+
+        Both change at once: what the catalog says by number, the settings must be able to tell.
+        """
+        before = self.view
+        view = replace(before, settings=settings or before.settings)
         build = partial(
             build_searcher,
             catalog,
@@ -124,7 +128,7 @@ class CurrentView:
             previous=view.searcher,
         )
         searcher = await anyio.to_thread.run_sync(build)
-        diff = view.catalog.diff(catalog)
+        diff = before.catalog.diff(catalog)
         self.view = replace(view, catalog=catalog, searcher=searcher)
         self._tell_of_slow_rules()
         if diff:

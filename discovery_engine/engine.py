@@ -46,6 +46,7 @@ from discovery_engine.events import (
     ToolCalled,
     ToolsChanged,
 )
+from discovery_engine.overrides.pinning import pinned_values
 from discovery_engine.refresh import (
     RefreshReport,
     Told,
@@ -213,18 +214,22 @@ class Engine:
         Args:
             server: None if `tool` names its server too, or is the only one of its name.
             tool: The tool's name, as `View.find` reads it.
-            arguments: Checked against the tool's schema before anything is sent.
+            arguments: Checked against the tool's schema before anything is sent, together with
+                those that the owner gives.
             on_progress: Awaited with progress, total and message, as the tool reports them.
             client: Who asks; servers with `session: per_client` keep one session for each.
 
         Raises:
             NotFoundError, DisabledError: As `details`.
             InvalidArgumentsError: With the tool's signature.
+            ConfigurationError: If a `${reference}` in what the owner gives has no value.
             UpstreamError: If the server cannot be reached, times out, or goes away meanwhile.
         """
         entry = await self.details(server, tool)
-        self._checker(entry.tool).check(arguments)
-        settings = self.view.server(entry.tool.server)
+        view = self.current.view
+        pinned = pinned_values(entry.tool, view.settings.overrides, self._environ)
+        self._checker(entry.tool).check(arguments, pinned)
+        settings = view.server(entry.tool.server)
         started = time.monotonic()
         outcome = "cancelled"
         try:
@@ -232,7 +237,7 @@ class Engine:
             result = await upstreams.call(
                 settings,
                 entry.tool.upstream_name,
-                arguments,
+                {**arguments, **pinned},
                 client=client if settings.session == "per_client" else None,
                 on_progress=on_progress,
             )
@@ -312,7 +317,7 @@ class Engine:
                 await anyio.sleep(self._nap())
 
     def _checker(self, tool: Tool) -> Checker:
-        key = (tool.server, tool.name, tool.fingerprint)
+        key = (tool.server, tool.name, tool.fingerprint, frozenset(tool.overridden.pinned))
         return self._caches.details.get_or(key, partial(Checker, tool))
 
     def _ask_soon(self, name: ServerName) -> anyio.Event:

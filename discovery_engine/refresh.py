@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from discovery_engine.catalog import Catalog, CatalogDiff, Entry, Failure, ServerPart
 from discovery_engine.errors import UpstreamError
 from discovery_engine.events import ServerConnected, ServerFailed
+from discovery_engine.overrides.applying import Overrides
 from discovery_engine.rules import ServerRules, ToolRules
 from discovery_engine.tools import Overridden, ServerName, Tool, ToolName
 from discovery_engine.upstream.connection import connection_fingerprint
@@ -67,18 +68,30 @@ class Judge:
     def _server_rules(self) -> ServerRules:
         return ServerRules(self.settings.server_rules)
 
+    @cached_property
+    def _overrides(self) -> Overrides:
+        return Overrides(self.settings.overrides)
+
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """The patterns that were too slow so far, each once."""
-        return self._server_rules.problems + self._tool_rules.problems
+        """The patterns that were too slow, and overrides that cannot be, so far, each once."""
+        rules = self._server_rules.problems + self._tool_rules.problems
+        return rules + self._overrides.problems
 
     def server(self, server: ServerSettings) -> Verdict:
         return self._server_rules.verdict(server.name, server.tags, server.enabled)
 
     def entries(self, tools: Sequence[Tool], server: Verdict) -> tuple[Entry, ...]:
-        ordered = sorted(tools, key=lambda tool: tool.name)
+        known = self._overrides.applied(tools)
+        ordered = sorted(known, key=lambda tool: tool.name)
         verdicts = self._tool_rules.verdicts(ordered, server)
-        return tuple(map(Entry, ordered, verdicts))
+        return tuple(map(_entry, ordered, verdicts))
+
+
+def _entry(tool: Tool, verdict: Verdict) -> Entry:
+    """With the tags of the owner's override behind those of the rules."""
+    tags = tuple(dict.fromkeys(verdict.tags + tool.overridden.tags))
+    return Entry(tool, verdict if tags == verdict.tags else replace(verdict, tags=tags))
 
 
 def told_part(server: ServerSettings, known: ServerPart, told: Told, judge: Judge) -> ServerPart:
@@ -116,7 +129,9 @@ def carried_over(catalog: Catalog, remembered: Settings, judge: Judge) -> tuple[
     kept as they are.
     """
     settings = judge.settings
-    same_rules = remembered.tool_rules == settings.tool_rules
+    same_rules = remembered.tool_rules == settings.tool_rules and _same_overrides(
+        remembered, settings
+    )
     return tuple(
         _carried_over(catalog.parts.get(server.name), server, judge, same_rules=same_rules)
         for server in settings.servers
@@ -133,6 +148,14 @@ def _carried_over(
     if same_rules and verdict == part.verdict and _are_named(part, server.prefix):
         return part
     return replace(part, entries=judge.entries(tools, verdict), verdict=verdict)
+
+
+def _same_overrides(one: Settings, other: Settings) -> bool:
+    """What was remembered holds no value, and a tool's part in the catalog needs none."""
+    ours, theirs = (
+        [override.without_values() for override in settings.overrides] for settings in (one, other)
+    )
+    return ours == theirs
 
 
 def _are_named(part: ServerPart, prefix: str) -> bool:

@@ -18,7 +18,9 @@ _Span: TypeAlias = tuple[int, int]
 _WIDTH = 100  # columns
 _WORD = re.compile(r"[^\s:,\[\]{}\"'#-]+")
 _COMMENT = re.compile(r"(^|\s)#.*")
-_MAY_HOLD_SECRETS = frozenset({"command", "args", "env", "cwd", "url", "headers", "annotations"})
+_MAY_HOLD_SECRETS = frozenset(
+    {"command", "args", "env", "cwd", "url", "headers", "annotations", "arguments"}
+)
 
 
 class Excerpts:

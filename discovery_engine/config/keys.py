@@ -28,13 +28,23 @@ class _Place(Enum):
     ENTRY = auto()
     NAMES = auto()
     """`env` or `headers`."""
+    OVERRIDES = auto()
+    """`overrides`, and an entry of it."""
+    ARGUMENTS = auto()
+    PINNED = auto()
+    """A value under `arguments`, in which a key is what the owner says it is."""
     VALUE = auto()
     """Where no mapping belongs."""
     OTHER = auto()
 
 
 _BELOW = {
-    _Place.TOP: {"discovery": _Place.TOP, "servers": _Place.SERVERS},
+    _Place.TOP: {
+        "discovery": _Place.TOP,
+        "servers": _Place.SERVERS,
+        "overrides": _Place.OVERRIDES,
+    },
+    _Place.OVERRIDES: {"arguments": _Place.ARGUMENTS},
     _Place.ENTRY: {
         "env": _Place.NAMES,
         "headers": _Place.NAMES,
@@ -42,6 +52,9 @@ _BELOW = {
     },
 }
 _ALWAYS_BELOW = {
+    _Place.OVERRIDES: _Place.OVERRIDES,
+    _Place.ARGUMENTS: _Place.PINNED,
+    _Place.PINNED: _Place.PINNED,
     _Place.SERVERS: _Place.ENTRY,
     _Place.NAMES: _Place.VALUE,
     _Place.VALUE: _Place.VALUE,
@@ -73,7 +86,7 @@ def _conceal(node: Node, words: frozenset[str], place: _Place) -> None:
         member.hides_key = not (
             isinstance(key, int) or key in words or _is_safe(key, member, place)
         )
-    if isinstance(node.value, dict):
+    if isinstance(node.value, dict) and place is not _Place.PINNED:
         node.value = {
             f"{HIDDEN}{number}" if member.hides_key else key: member
             for number, (key, member) in enumerate(node.value.items(), 1)

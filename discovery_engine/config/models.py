@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
+from discovery_engine.config.override_entries import OverrideEntry
 from discovery_engine.config.rule_entries import ServerRuleEntry, ToolRuleEntry
 from discovery_engine.config.scalars import (
     Count,
@@ -204,6 +205,12 @@ class Configuration(Section):
         examples=[[{"pattern": "*delete*", "enabled": False, "tags": ["dangerous"]}]],
     )
     search: Annotated[SearchSection, mapping_or_nothing] = Field(
+    overrides: Annotated[list[OverrideEntry], list_or_nothing] = Field(
+        default=[],
+        description="Descriptions, names, tags and fixed arguments of tools, in place of what "
+        "their servers say.",
+        examples=[[{"pattern": "github:create_issue", "arguments": {"owner": "acme"}}]],
+    )
         default=SearchSection(), description="How tools are searched for.", examples=[{"limit": 5}]
     )
     server: Annotated[ServeSection, mapping_or_nothing] = Field(

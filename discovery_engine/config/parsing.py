@@ -187,6 +187,12 @@ class _Parsing:
             enabled=written.enabled,
             server_rules=self._rules(written.server_rules, root.child("serverRules")),
             tool_rules=self._rules(written.tool_rules, root.child("toolRules")),
+            overrides=tuple(
+                entry.to_override(origin)
+                for entry, origin in zip(
+                    written.overrides, self._origins(root.child("overrides")), strict=True
+                )
+            ),
             sources=tuple(source.to_settings() for source in written.sources),
             cache=written.cache.to_settings(),
             search=written.search.to_settings(),
@@ -198,10 +204,12 @@ class _Parsing:
         self, entries: Sequence[ToolRuleEntry | ServerRuleEntry], node: Node | None
     ) -> tuple[Rule, ...]:
         places = [child.start for _, child in node.children()] if node else []
-        return tuple(
-            entry.to_rule(Origin(self._file, at.line, at.column))
-            for entry, at in zip(entries, places, strict=True)
-        )
+        origins = self._origins(node)
+        return tuple(entry.to_rule(origin) for entry, origin in zip(entries, origins, strict=True))
+
+    def _origins(self, node: Node | None) -> list[Origin]:
+        """Where each item of a list stands."""
+        return [Origin(self._file, at.line, at.column) for at in places]
 
 
 def _in_file_order(problems: Mapping[Path, list[Problem]]) -> tuple[Problem, ...]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from discovery_engine.errors import Origin, Problem
+from discovery_engine.overrides.override import Override
 from discovery_engine.rules.rule import Rule
 from discovery_engine.tools import ServerName
 
@@ -130,6 +131,7 @@ class Settings:
     log: LogSettings = LogSettings()
     path: str | None = None
     """The `discovery.yaml` in use; None with built-in defaults."""
+    overrides: tuple[Override, ...] = ()
     inputs: tuple[InputFile, ...] = ()
     warnings: tuple[Problem, ...] = ()
     """What the owner should know, though it stops nothing (a source that is not there, say)."""

@@ -13,7 +13,9 @@ from discovery_engine.config.settings import (
     StdioTransport,
     Timeouts,
 )
+from discovery_engine.overrides.override import Override
 from discovery_engine.rules.rule import Rule
+from discovery_engine.secrets import HIDDEN, mask
 from discovery_engine.tools import JSONObject, JSONValue
 
 OWN_SOURCE = "discovery.yaml"
@@ -26,6 +28,7 @@ def show(settings: Settings) -> JSONObject:
     those two keys are for the reader, and cannot be written.
     """
     shown = dump(settings)
+    shown["overrides"] = [_dump_override(_masked(override)) for override in settings.overrides]
     for server in settings.servers:
         shown["servers"][server.name] = show_server(server)
     return shown
@@ -50,6 +53,7 @@ def dump(settings: Settings) -> JSONObject:
         "servers": {server.name: dump_server(server) for server in settings.servers},
         "serverRules": list(map(_dump_rule, settings.server_rules)),
         "toolRules": list(map(_dump_rule, settings.tool_rules)),
+        "overrides": list(map(_dump_override, settings.overrides)),
         "search": {
             "limit": settings.search.limit,
             "weights": {
@@ -119,6 +123,36 @@ def _dump_rule(rule: Rule) -> JSONObject:
 
 def _one_or_many(words: Sequence[str]) -> str | list[str]:
     return words[0] if len(words) == 1 else list(words)
+def _dump_override(override: Override) -> JSONObject:
+    return _without_nothing(
+        pattern=_one_or_many(override.patterns),
+        server=_one_or_many(override.servers),
+        description=override.description,
+        name=override.name,
+        tags=list(override.tags),
+        arguments=dict(override.arguments),
+    )
+
+
+def _masked(override: Override) -> Override:
+    arguments = {name: _without_literals(value) for name, value in override.arguments.items()}
+    return replace(override, arguments=arguments)
+
+
+def _without_literals(value: JSONValue) -> JSONValue:
+    """The value with its references as written, and everything else that says much hidden."""
+    match value:
+        case str():
+            return mask(value)
+        case list():
+            return list(map(_without_literals, value))
+        case dict():
+            return {name: _without_literals(member) for name, member in value.items()}
+        case None | bool():
+            return value
+    return HIDDEN
+
+
 
 
 def _without_nothing(**members: JSONValue) -> JSONObject:

@@ -117,7 +117,7 @@ def _with_a_taken_name(tools: Sequence[Tool], said: Sequence[Overridden]) -> set
     No tool wins a name that two would have: which of them is listed first means nothing.
     """
     kept: set[int] = set()
-    while True:
+    while any(one.name for one in said):
         names = [
             (None if position in kept else one.name) or tool.given_name
             for position, (tool, one) in enumerate(zip(tools, said, strict=True))
@@ -129,8 +129,9 @@ def _with_a_taken_name(tools: Sequence[Tool], said: Sequence[Overridden]) -> set
             if position not in kept and one.name and counts[names[position]] > 1
         }
         if not taken:
-            return kept
+            break
         kept |= taken
+    return kept
 
 
 def _last(values: Iterable[T | None]) -> T | None:

@@ -26,19 +26,23 @@ from discovery_engine.config.settings import (
     Weights,
 )
 from discovery_engine.errors import Origin, Problem
+from discovery_engine.overrides.override import Override
 from discovery_engine.rules.rule import Rule, Verdict
-from discovery_engine.tools import JSONObject, JSONValue
+from discovery_engine.tools import JSONObject, JSONValue, Overridden
 
 T = TypeVar("T")
+
+_OVERRIDDEN = "overridden"  # beside the fields of a part
 
 _Reader: TypeAlias = Callable[[JSONValue], Any]
 
 
 def without_secrets(settings: Settings) -> Settings:
-    """What may be remembered: no transport, and no excerpt of a file."""
+    """What may be remembered: no transport, no pinned value, and no excerpt of a file."""
     return replace(
         settings,
         servers=tuple(_server_without_secrets(server) for server in settings.servers),
+        overrides=tuple(override.without_values() for override in settings.overrides),
         warnings=tuple(replace(problem, excerpt="") for problem in settings.warnings),
     )
 
@@ -49,12 +53,33 @@ def _server_without_secrets(server: ServerSettings) -> ServerSettings:
 
 
 def to_text(value: Settings | ServerPart | Verdict) -> str:
-    """JSON text of `value`; of a part without its entries."""
-    if isinstance(value, Settings):
-        value = without_secrets(value)
-    elif isinstance(value, ServerPart):
-        value = replace(value, entries=())
-    return json.dumps(_encode(value), separators=(",", ":"))
+    """JSON text of `value`; of a part without its entries, but with what overrides them."""
+    if isinstance(value, ServerPart):
+        record = _encode(replace(value, entries=())) | _overridden_of(value)
+    else:
+        record = _encode(without_secrets(value) if isinstance(value, Settings) else value)
+    return json.dumps(record, separators=(",", ":"))
+
+
+def _overridden_of(part: ServerPart) -> JSONObject:
+    tools = (entry.tool for entry in part.entries)
+    found = {t.upstream_name: _encode(t.overridden) for t in tools if t.overridden.by}
+    return {_OVERRIDDEN: found} if found else {}
+
+
+def part_from_text(text: str) -> tuple[ServerPart, Mapping[str, Overridden]]:
+    """The part that `to_text` wrote, and what overrides its tools, by their upstream names.
+
+    Raises:
+        ValueError: If it is not that.
+    """
+    try:
+        record = json.loads(text)
+        overridden = record.pop(_OVERRIDDEN, {})
+        found = {name: _decode(Overridden, said) for name, said in overridden.items()}
+        return _decode(ServerPart, record), found
+    except (AttributeError, TypeError) as exc:
+        raise ValueError(f"not a remembered part: {exc}") from exc
 
 
 def from_text(cls: type[T], text: str) -> T:
@@ -107,6 +132,7 @@ _READERS: dict[type[Any], dict[str, _Reader]] = {
         "servers": _many(ServerSettings),
         "server_rules": _many(Rule),
         "tool_rules": _many(Rule),
+        "overrides": _many(Override),
         "sources": _many(Source),
         "cache": _one(CacheSettings),
         "search": _one(SearchSettings),
@@ -122,6 +148,8 @@ _READERS: dict[type[Any], dict[str, _Reader]] = {
         "problem": _one(Problem),
     },
     SearchSettings: {"weights": _one(Weights)},
+    Override: {"patterns": tuple, "servers": tuple, "tags": tuple, "origin": _one(Origin)},
+    Overridden: {"tags": tuple, "by": tuple, "problems": tuple},
     Problem: {"origin": _one(Origin)},
     Rule: {
         "patterns": tuple,

@@ -9,7 +9,7 @@ import json
 import logging
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -18,14 +18,15 @@ from typing import Any
 
 from discovery_engine.catalog import Catalog, Entry, ServerPart
 from discovery_engine.config.settings import Settings
-from discovery_engine.registry.codec import from_text, to_text
+from discovery_engine.registry.codec import from_text, part_from_text, to_text
 from discovery_engine.registry.database import Database
 from discovery_engine.registry.store import World
 from discovery_engine.rules.rule import Verdict
-from discovery_engine.tools import JSONObject, ServerName, Tool, ToolName, fingerprint
+from discovery_engine.tools import JSONObject, Overridden, ServerName, Tool, ToolName, fingerprint
 
 logger = logging.getLogger(__name__)
 
+_AS_LISTED = Overridden()
 _SCOPES_KEPT = 50  # configurations; the ones least lately saved go first
 _ERAS_KEPT = 1000  # connections; the ones first met go first
 
@@ -107,16 +108,20 @@ class _WorldRows:
             LookupError, ValueError: If they are not of this version, or not whole.
         """
         settings = from_text(Settings, self.settings)
-        listed = {key: from_text(ServerPart, text) for key, text in self.parts}
-        entries = self._entries({key: part.server for key, part in listed.items()})
-        parts = (replace(part, entries=tuple(entries[key])) for key, part in listed.items())
+        listed = {key: part_from_text(text) for key, text in self.parts}
+        entries = self._entries(listed)
+        parts = (replace(part, entries=tuple(entries[key])) for key, (part, _) in listed.items())
         return World(settings, Catalog.of(parts, revision=self.revision))
 
-    def _entries(self, servers: dict[int, ServerName]) -> defaultdict[int, list[Entry]]:
+    def _entries(
+        self, listed: Mapping[int, tuple[ServerPart, Mapping[str, Overridden]]]
+    ) -> defaultdict[int, list[Entry]]:
         entries: defaultdict[int, list[Entry]] = defaultdict(list)
         for key, raw_name, raw_upstream_name, source, verdict in self.tools:
             name, upstream_name = ToolName(_str(raw_name)), _str(raw_upstream_name)
-            tool = Tool(servers[key], name, upstream_name, source, fingerprint(source))
+            part, overridden = listed[key]
+            said = overridden.get(upstream_name, _AS_LISTED)
+            tool = Tool(part.server, name, upstream_name, source, fingerprint(source), said)
             entries[key].append(Entry(tool, _verdict(verdict)))
         return entries
 

@@ -6,9 +6,8 @@ import sys
 
 import pytest
 
-from discovery_engine.catalog import ServerPart
 from discovery_engine.config.settings import Settings
-from discovery_engine.registry.codec import from_text, to_text
+from discovery_engine.registry.codec import from_text, part_from_text, to_text
 from discovery_engine.rules.rule import Verdict
 from tests.factories import make_part, make_settings
 
@@ -19,7 +18,7 @@ def test_defaults_take_no_room() -> None:
 
 
 def test_a_part_is_written_without_its_tools() -> None:
-    part = from_text(ServerPart, to_text(make_part("a", "x", ttl=3.0)))
+    part, _ = part_from_text(to_text(make_part("a", "x", ttl=3.0)))
 
     assert part == make_part("a", ttl=3.0)
 
