@@ -204,13 +204,13 @@ class Configuration(Section):
         description="Rules that enable, disable and tag tools, tried in order.",
         examples=[[{"pattern": "*delete*", "enabled": False, "tags": ["dangerous"]}]],
     )
-    search: Annotated[SearchSection, mapping_or_nothing] = Field(
     overrides: Annotated[list[OverrideEntry], list_or_nothing] = Field(
         default=[],
         description="Descriptions, names, tags and fixed arguments of tools, in place of what "
         "their servers say.",
         examples=[[{"pattern": "github:create_issue", "arguments": {"owner": "acme"}}]],
     )
+    search: Annotated[SearchSection, mapping_or_nothing] = Field(
         default=SearchSection(), description="How tools are searched for.", examples=[{"limit": 5}]
     )
     server: Annotated[ServeSection, mapping_or_nothing] = Field(

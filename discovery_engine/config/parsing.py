@@ -203,12 +203,12 @@ class _Parsing:
     def _rules(
         self, entries: Sequence[ToolRuleEntry | ServerRuleEntry], node: Node | None
     ) -> tuple[Rule, ...]:
-        places = [child.start for _, child in node.children()] if node else []
         origins = self._origins(node)
         return tuple(entry.to_rule(origin) for entry, origin in zip(entries, origins, strict=True))
 
     def _origins(self, node: Node | None) -> list[Origin]:
         """Where each item of a list stands."""
+        places = [child.start for _, child in node.children()] if node else []
         return [Origin(self._file, at.line, at.column) for at in places]
 
 

@@ -124,6 +124,7 @@ class Settings:
     servers: tuple[ServerSettings, ...] = ()
     server_rules: tuple[Rule, ...] = ()
     tool_rules: tuple[Rule, ...] = ()
+    overrides: tuple[Override, ...] = ()
     sources: tuple[Source, ...] = ()
     cache: CacheSettings = CacheSettings()
     search: SearchSettings = SearchSettings()
@@ -131,7 +132,6 @@ class Settings:
     log: LogSettings = LogSettings()
     path: str | None = None
     """The `discovery.yaml` in use; None with built-in defaults."""
-    overrides: tuple[Override, ...] = ()
     inputs: tuple[InputFile, ...] = ()
     warnings: tuple[Problem, ...] = ()
     """What the owner should know, though it stops nothing (a source that is not there, say)."""

@@ -121,8 +121,6 @@ def _dump_rule(rule: Rule) -> JSONObject:
     }
 
 
-def _one_or_many(words: Sequence[str]) -> str | list[str]:
-    return words[0] if len(words) == 1 else list(words)
 def _dump_override(override: Override) -> JSONObject:
     return _without_nothing(
         pattern=_one_or_many(override.patterns),
@@ -153,6 +151,8 @@ def _without_literals(value: JSONValue) -> JSONValue:
     return HIDDEN
 
 
+def _one_or_many(words: Sequence[str]) -> str | list[str]:
+    return words[0] if len(words) == 1 else list(words)
 
 
 def _without_nothing(**members: JSONValue) -> JSONObject:
