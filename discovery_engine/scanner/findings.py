@@ -1,0 +1,55 @@
+"""What the scanner has to say about a tool."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from discovery_engine.text import visible
+
+EXCERPT_LENGTH = 160  # characters
+
+
+class FindingKind(StrEnum):
+    HIDDEN_TEXT = "hidden_text"
+    """Characters that nobody sees, or that act on a terminal."""
+    INSTRUCTION = "instruction"
+    """Words that order a model about, against the user or behind their back."""
+    CROSS_SERVER = "cross_server"
+    """Orders about another server's tools."""
+    PAYLOAD = "payload"
+    """Encoded text that decodes to one of the others, or to a command."""
+    EXFILTRATION = "exfiltration"
+    """A request for files, secrets or conversations that the tool has no business with."""
+    SECRET = "secret"  # noqa: S105 - the name of a finding
+    """A credential in plain text."""
+    LOOKALIKE = "lookalike"
+    """A name that passes for another server's tool."""
+
+
+class Severity(StrEnum):
+    DANGER = "danger"
+    """No honest tool says this."""
+    WARNING = "warning"
+    """Worth a look before the tool is used."""
+    NOTICE = "notice"
+    """Suspicious words that seem to be talked about, not said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    kind: FindingKind
+    severity: Severity
+    where: str
+    """The place in the definition: `description`, `inputSchema.properties.path.description`."""
+    excerpt: str
+    """The words themselves, with hidden characters made visible."""
+    message: str
+
+
+def excerpt(text: str, start: int = 0, end: int | None = None) -> str:
+    """The piece of `text` made visible, on one line, cut if it is long."""
+    shown = visible(" ".join(text[start:end].split()))
+    if len(shown) <= EXCERPT_LENGTH:
+        return shown
+    return shown[: EXCERPT_LENGTH - 1] + "…"

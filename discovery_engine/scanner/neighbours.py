@@ -1,0 +1,153 @@
+"""What a tool says about, or borrows from, the tools of other servers."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from discovery_engine.scanner.plain import letters_only, mixes_alphabets
+from discovery_engine.tools import ServerName, Tool, ToolKey
+
+_IDENTIFIER = re.compile(
+    r"\b[A-Za-z][A-Za-z0-9]*(?:[_-][A-Za-z0-9]+)+\b|\b[a-z]+(?:[A-Z][a-z0-9]+)+\b"
+)
+_SENTENCE = re.compile(r"[^.!?\n;]+(?:[.!?](?! )[^.!?\n;]*)*")
+_ORDER = re.compile(
+    r"\b(?:must|always|never|do not|don't|before|after|prior to|when|whenever|any time|each call"
+    r"|instead|in its place|rather than|replace|overwritten|deprecated|dangerous|broken|unsafe"
+    r"|have to|has to|should|is used|next|if)\b",
+    re.IGNORECASE,
+)
+_BEFORE = re.compile(
+    r"\b(?:call(?:ing|s to)?|us(?:e|ing)|invok(?:e|ing)|before|after|than|when(?:ever)?|if|of"
+    r"|tool|to)\s+[`'\"]?$",
+    re.IGNORECASE,
+)
+_AFTER = re.compile(r"[`'\"]?,? (?:tool|function|is|are|must|has|should)\b", re.IGNORECASE)
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_WORDS = re.compile(r"[^\W\d_]+")
+_LEAST_WORD = 6  # letters of a word in which one wrong letter is no other word
+_STEM = 5  # letters that a word keeps when its ending goes
+_SHAPES = (("rn", "m"), ("vv", "w"), ("0", "o"), ("1", "l"), ("3", "e"), ("5", "s"))
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """The names of all tools, laid out so that one tool is compared with all by look-ups."""
+
+    servers_of: dict[str, set[ServerName]] = field(default_factory=dict)
+    """By the name as it is written."""
+    looks: dict[str, set[ToolKey]] = field(default_factory=dict)
+    """By how the name looks."""
+    words: dict[str, set[ToolKey]] = field(default_factory=dict)
+    """By the words of the name."""
+
+    @classmethod
+    def of(cls, tools: Iterable[Tool]) -> Neighbours:
+        servers: defaultdict[str, set[ServerName]] = defaultdict(set)
+        looks: defaultdict[str, set[ToolKey]] = defaultdict(set)
+        words: defaultdict[str, set[ToolKey]] = defaultdict(set)
+        for tool in tools:
+            servers[tool.name].add(tool.server)
+            looks[_look(tool.name)].add(tool.key)
+            words[_spelling(tool.name)].add(tool.key)
+        return cls(dict(servers), dict(looks), dict(words))
+
+    def imitated(self, tool: Tool) -> ToolKey | None:
+        """Another server's tool for which this one's name passes; None for a plain collision."""
+        spelling = _spelling(tool.name)
+        for key in sorted(self.looks.get(_look(tool.name), ())):
+            is_other = key.server != tool.server and _spelling(key.tool) != spelling
+            if is_other and _disguise(tool.name) > _disguise(key.tool):
+                return key
+        return self._misspelt(tool, spelling)
+
+    def _misspelt(self, tool: Tool, spelling: str) -> ToolKey | None:
+        """Another server's tool whose name has a word right that is one letter off in this one."""
+        name_words = spelling.split("_")
+        said = {
+            word
+            for word in _WORDS.findall(tool.description.lower())
+            if len(word) >= _LEAST_WORD - 1
+        }
+        for at, word in enumerate(name_words):
+            if len(word) < _LEAST_WORD or any(
+                word.startswith(s) or s.startswith(word) for s in said
+            ):
+                continue
+            for meant in sorted(said):
+                for right in _stems(meant):
+                    if not _is_one_slip(word, right):
+                        continue
+                    intended = "_".join([*name_words[:at], right, *name_words[at + 1 :]])
+                    for key in sorted(self.words.get(intended, ())):
+                        if key.server != tool.server:
+                            return key
+        return None
+
+    def ordered_about(self, tool: Tool, text: str) -> Iterator[tuple[str, ServerName, int, int]]:
+        """Another server's tools that a text gives orders about: name, server, where."""
+        own = {parameter.name for parameter in tool.parameters} | {tool.name}
+        for sentence in _SENTENCE.finditer(text):
+            for found in _IDENTIFIER.finditer(sentence[0]):
+                servers = self.servers_of.get(found[0])
+                if not servers or tool.server in servers or found[0] in own:
+                    continue
+                if _is_ordered(sentence[0], found):
+                    yield found[0], min(servers), sentence.start(), sentence.end()
+
+
+def _is_ordered(sentence: str, name: re.Match[str]) -> bool:
+    """Whether a name is spoken of as a tool, in a sentence that says what is to be done."""
+    before = sentence[max(0, name.start() - 24) : name.start()]
+    is_tool = _BEFORE.search(before) or _AFTER.match(sentence, name.end())
+    return bool(is_tool and _ORDER.search(sentence))
+
+
+def is_disguised(name: str) -> bool:
+    """Whether a name mixes alphabets within a word, so that it passes for another."""
+    return mixes_alphabets(name)
+
+
+def _spelling(name: str) -> str:
+    """A name whatever the convention: `readFile`, `read-file` and `read_file` are one."""
+    return re.sub(r"[\W_]+", "_", _CAMEL.sub("_", name)).strip("_").lower()
+
+
+def _look(name: str) -> str:
+    look = letters_only(name)
+    for shape, letter in _SHAPES:
+        look = look.replace(shape, letter)
+    return re.sub(r"[\W_]+", "", look)
+
+
+def _disguise(name: str) -> int:
+    """How far a name is from how it looks; the one further away is the imitation."""
+    foreign = sum(not character.isascii() for character in name)
+    digits = sum(character in "0135" for character in name)
+    return 100 * foreign + 10 * digits + name.count("rn") + name.count("vv")
+
+
+def _stems(word: str) -> Iterator[str]:
+    yield word
+    for ending in ("s", "es", "d", "ed", "ing"):
+        if word.endswith(ending) and len(word) - len(ending) >= _STEM:
+            yield word.removesuffix(ending)
+
+
+def _is_one_slip(word: str, right: str) -> bool:
+    """Whether one letter is wrong, missing, doubled or has changed places; endings are grammar."""
+    if word == right or abs(len(word) - len(right)) > 1:
+        return False
+    start = 0
+    while start < min(len(word), len(right)) and word[start] == right[start]:
+        start += 1
+    rest, other = word[start:], right[start:]
+    if len(rest) == len(other):
+        is_swap = rest[:2] == other[1::-1] and rest[2:] == other[2:] and len(rest) > 1
+        return is_swap or rest[1:] == other[1:]
+    longer, shorter = (rest, other) if len(rest) > len(other) else (other, rest)
+    is_ending = not shorter and longer in ("s", "d", "r", "y", "e")
+    return longer[1:] == shorter and not is_ending

@@ -1,0 +1,115 @@
+"""Text in disguise: whatever in a passage can be decoded to readable text, layer by layer."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import codecs
+import html
+import re
+from collections.abc import Callable, Iterator
+
+_LAYERS = 3
+_CANDIDATES = 24  # decoded of one passage
+_LEAST = 8  # characters of a decoded text that can say anything
+_READABLE = 0.95
+
+_BASE64 = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{16,}(?:\n[A-Za-z0-9+/_-]{8,})*={0,2}")
+_BASE32 = re.compile(r"\b[A-Z2-7]{24,}={0,6}")
+_HEX = re.compile(r"(?<![0-9A-Za-z])(?:0x)?(?:[0-9a-fA-F]{2}[ :,]?){10,}(?![0-9A-Za-z])")
+_HEX_ESCAPES = re.compile(r"(?:\\x[0-9a-fA-F]{2}){6,}")
+_UNICODE_ESCAPES = re.compile(r"(?:\\u[0-9a-fA-F]{4}){4,}")
+_BITS = re.compile(r"(?:\b[01]{8}\b[ ,]?){8,}|\b[01]{64,}\b")
+_PERCENT = re.compile(r"(?:%[0-9a-fA-F]{2}[^%\s]{0,40}){3,}")
+_ENTITIES = re.compile(r"(?:&#x?[0-9a-fA-F]{1,6};[^&]{0,8}){4,}")
+# Words of orders as ROT13 and as a mirror show them; other text need not be turned.
+_TURNED = re.compile(
+    r"vtaber|vafgehpgvba|qvfertneq|gryy gur|hfre|flfgrz|orsber|frperg|frnq gur", re.IGNORECASE
+)
+_MIRRORED = re.compile(
+    r"erongi|snoitcurtsni|drag?ersid|resu eht|metsys|erofeb|terces", re.IGNORECASE
+)
+
+
+def decoded(text: str) -> Iterator[str]:
+    """The texts hidden in `text`, those of inner layers after the outer ones."""
+    layer = [text]
+    for _ in range(_LAYERS):
+        layer = [inner for outer in layer for inner in _once(outer)][:_CANDIDATES]
+        yield from layer
+
+
+def _once(text: str) -> Iterator[str]:
+    for pattern, decode in _CODES:
+        for found, _ in zip(pattern.finditer(text), range(_CANDIDATES), strict=False):
+            inner = decode(found[0])
+            if len(inner) >= _LEAST and inner != found[0] and _is_readable(inner):
+                yield inner
+    if _TURNED.search(text):
+        yield codecs.encode(text, "rot13")
+    if _MIRRORED.search(text):
+        yield text[::-1]
+
+
+def _is_readable(text: str) -> bool:
+    seen = sum(character.isprintable() or character in "\n\t" for character in text)
+    return seen >= len(text) * _READABLE
+
+
+def _text(octets: bytes) -> str:
+    """UTF-8, or UTF-16 as one shell likes it; empty if it is neither."""
+    if octets[1::2] and not any(octets[1::2]):
+        octets = octets[::2]
+    try:
+        return octets.decode()
+    except UnicodeDecodeError:
+        return ""
+
+
+def _from_base64(text: str) -> str:
+    joined = re.sub(r"[\n=]", "", text).translate(str.maketrans("-_", "+/"))
+    try:
+        return _text(base64.b64decode(joined + "=" * (-len(joined) % 4)))
+    except binascii.Error:
+        return ""
+
+
+def _from_base32(text: str) -> str:
+    bare = text.rstrip("=")
+    try:
+        return _text(base64.b32decode(bare + "=" * (-len(bare) % 8)))
+    except binascii.Error:
+        return ""
+
+
+def _from_hex(text: str) -> str:
+    digits = re.sub(r"0x|\\x|[ :,]", "", text)
+    return _text(bytes.fromhex(digits)) if len(digits) % 2 == 0 else ""
+
+
+def _from_unicode(text: str) -> str:
+    return "".join(chr(int(digits, 16)) for digits in text.split("\\u")[1:])
+
+
+def _from_bits(text: str) -> str:
+    bits = re.sub(r"[ ,]", "", text)
+    return _text(bytes(int(bits[at : at + 8], 2) for at in range(0, len(bits) - 7, 8)))
+
+
+def _from_percent(text: str) -> str:
+    octets = re.sub(
+        rb"%([0-9a-fA-F]{2})", lambda found: bytes.fromhex(found[1].decode()), text.encode()
+    )
+    return _text(octets)
+
+
+_CODES: tuple[tuple[re.Pattern[str], Callable[[str], str]], ...] = (
+    (_BASE64, _from_base64),
+    (_BASE32, _from_base32),
+    (_HEX, _from_hex),
+    (_HEX_ESCAPES, _from_hex),
+    (_UNICODE_ESCAPES, _from_unicode),
+    (_BITS, _from_bits),
+    (_PERCENT, _from_percent),
+    (_ENTITIES, html.unescape),
+)

@@ -1,0 +1,113 @@
+"""The scanner's gate: a labelled corpus, measured on the half that tuning did not look at."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import discovery_engine.scanner
+from discovery_engine.scanner import Finding, FindingKind, Neighbours, Severity, scan, scan_catalog
+from discovery_engine.tools import ServerName, Tool
+
+CORPUS = Path(__file__).with_name("scanner_corpus")
+ROOM = Path(discovery_engine.scanner.__file__).parent
+HARMLESS = {
+    "__future__", "base64", "binascii", "codecs", "collections", "collections.abc", "dataclasses",
+    "discovery_engine.text", "discovery_engine.tools", "enum", "functools", "html", "itertools",
+    "re", "unicodedata",
+}  # fmt: skip
+
+
+def corpus(name: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (CORPUS / f"{name}.jsonl").read_text().splitlines()]
+
+
+def is_held_out(example: dict[str, Any]) -> bool:
+    return hashlib.sha256(example["id"].encode()).digest()[0] % 2 == 1
+
+
+def alarms(example: dict[str, Any]) -> list[Finding]:
+    """What is found in an example's tool beside its neighbours, but for notices."""
+    tool = Tool.from_mcp(ServerName("subject"), example["tool"])
+    others = []
+    for key in example.get("neighbours", ()):
+        server, _, name = key.partition(":")
+        others.append(Tool.from_mcp(ServerName(server), {"name": name}))
+    found = scan(tool, Neighbours.of([tool, *others]))
+    return [finding for finding in found if finding.severity is not Severity.NOTICE]
+
+
+def share_with_alarm(examples: list[dict[str, Any]]) -> float:
+    return sum(bool(alarms(example)) for example in examples) / len(examples)
+
+
+@pytest.mark.requirement("SCN-3")
+def test_corpus_is_large_and_balanced() -> None:
+    poisoned, innocent = corpus("poisoned"), corpus("innocent")
+    examples = [*poisoned, *innocent]
+
+    assert len(examples) >= 500
+    assert 0.9 <= len(innocent) / len(poisoned) <= 1.1
+    assert len({example["id"] for example in examples}) == len(examples)
+    assert len({json.dumps(example["tool"]) for example in examples}) == len(examples)
+
+
+@pytest.mark.requirement("SCN-3")
+def test_recall_on_the_held_out_half() -> None:
+    assert share_with_alarm([*filter(is_held_out, corpus("poisoned"))]) >= 0.95
+
+
+@pytest.mark.requirement("SCN-3")
+def test_false_alarms_on_the_held_out_half() -> None:
+    assert share_with_alarm([*filter(is_held_out, corpus("innocent"))]) <= 0.02
+
+
+def test_innocent_sentences_written_after_the_detectors_raise_no_alarm() -> None:
+    unseen = [example for example in corpus("unseen") if not example["poisoned"]]
+
+    assert share_with_alarm(unseen) == 0
+
+
+def test_every_kind_of_finding_is_made_by_the_corpus() -> None:
+    found = {finding.kind for example in corpus("poisoned") for finding in alarms(example)}
+
+    assert found == set(FindingKind)
+
+
+@pytest.mark.requirement("SCN-2")
+def test_order_of_tools_changes_nothing() -> None:
+    tools = [
+        Tool.from_mcp(ServerName(f"server-{at % 7}"), {**example["tool"], "name": f"tool_{at}"})
+        for at, example in enumerate(corpus("poisoned")[::4])
+    ]
+
+    assert scan_catalog(tools) == scan_catalog(tools[::-1])
+
+
+def imported() -> Iterator[str]:
+    for file in ROOM.glob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            match node:
+                case ast.Import(names=names):
+                    yield from (alias.name for alias in names)
+                case ast.ImportFrom(module=str() as module):
+                    yield module
+
+
+@pytest.mark.requirement("SCN-1")
+def test_the_scanner_can_reach_nothing() -> None:
+    foreign = {name for name in imported() if not name.startswith("discovery_engine.scanner")}
+
+    assert foreign - HARMLESS == set()
+
+
+def test_no_excerpt_carries_what_nobody_sees() -> None:
+    excerpts = [finding.excerpt for example in corpus("poisoned") for finding in alarms(example)]
+
+    assert [text for text in excerpts if not text.replace("\u200d", "").isprintable()] == []
