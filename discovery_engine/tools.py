@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NewType, TypeAlias
 
 from discovery_engine.schemas import without_parameters
@@ -22,6 +22,7 @@ ServerName = NewType("ServerName", str)
 ToolName = NewType("ToolName", str)
 
 _UNION_DEPTH = 3  # unions in unions that are told apart; a stranger may nest them without end
+_PARSED = 1000  # definitions
 _SUMMARY_LENGTH = 120  # characters; about 30 tokens, so that ten hits stay under 400
 
 
@@ -90,11 +91,10 @@ class Tool:
     def key(self) -> ToolKey:
         return ToolKey(self.server, self.name)
 
-    @cached_property
+    @property
     def definition(self) -> JSONObject:
         """The definition as the upstream gave it; treat it as read-only."""
-        definition: JSONObject = json.loads(self.source)
-        return definition
+        return _parsed(self.source)
 
     @property
     def description(self) -> str:
@@ -117,7 +117,7 @@ class Tool:
         schema = self.definition.get("inputSchema")
         return schema if isinstance(schema, dict) else {"type": "object"}
 
-    @cached_property
+    @property
     def input_schema(self) -> JSONObject:
         """Of the arguments that a caller gives: the upstream's, less those that are pinned."""
         pinned = self.overridden.pinned
@@ -133,7 +133,7 @@ class Tool:
             return text
         return text[:_SUMMARY_LENGTH].rsplit(" ", 1)[0].rstrip(",;:") + "…"
 
-    @cached_property
+    @property
     def parameters(self) -> tuple[Parameter, ...]:
         """Required ones first, then by name."""
         properties = self.input_schema.get("properties")
@@ -146,6 +146,13 @@ class Tool:
             _parameter(name, schema, required=name in needed) for name, schema in properties.items()
         ]
         return tuple(sorted(found, key=lambda p: (not p.required, p.name)))
+
+
+# Parsed, a definition takes six times the room of its text: only those in use are held so.
+@lru_cache(maxsize=_PARSED)
+def _parsed(source: str) -> JSONObject:
+    definition: JSONObject = json.loads(source)
+    return definition
 
 
 def canonical_json(value: JSONValue) -> str:
