@@ -21,8 +21,9 @@ class Match:
 # Words that talk about such orders instead of giving them.
 _TALK = re.compile(
     r"\b(?:detects?|classif(?:y|ies)|scans?|blocks?|flags?|reviews?|explains?|reports how"
-    r"|labelled|lists the|such as|for instance|for example|e\.g\.|(?<![.@/-])examples?(?!\.)|phrases?"
-    r"|payloads?|attempts?|attackers?|attacks?|samples?|red-team|warning sign|indicators|research)\b"
+    r"|labelled|lists the|such as|for instance|for example|e\.g\."
+    r"|(?<![.@/-])examples?(?!\.)|phrases?|payloads?|attempts?|attackers?|attacks?|samples?"
+    r"|red-team|warning sign|indicators|research)\b"
 )
 _SENTENCE_END = re.compile(r"(?<!e\.g)[.!?] |\n")
 
