@@ -1,4 +1,4 @@
-"""The scanner's gate: a labelled corpus, measured on the half that tuning did not look at."""
+"""The scanner's gate: a labelled corpus, measured on the half whose misses tuning did not see."""
 
 from __future__ import annotations
 

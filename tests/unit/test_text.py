@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
+from collections.abc import Callable
 from itertools import chain
 
 import pytest
@@ -75,7 +76,7 @@ def test_there_are_511_hidden_characters() -> None:
 
 @pytest.mark.requirement("TXT-1")
 @pytest.mark.parametrize("make", [clean, visible, escaped])
-def test_no_hidden_character_stays(make) -> None:
+def test_no_hidden_character_stays(make: Callable[[str], str]) -> None:
     left = [c for c in HIDDEN if c in make(f"some{c}text")]
 
     assert left == []
