@@ -89,13 +89,13 @@ class Fleet:
 def definition(words: Words, number: int) -> JSONObject:
     some = words.some
     properties = {
-        "_".join(some(1, 2)): {"type": "string", "description": " ".join(some(5, 15))}
+        "_".join(some(1, 2)): {"type": "string", "description": " ".join(some(3, 11))}
         for _ in range(4)
     }
     verb, noun = VERBS[number % len(VERBS)], NOUNS[number // len(VERBS) % len(NOUNS)]
     return {
         "name": "_".join([verb, noun, *some(1, 1), str(number)]),
-        "description": " ".join(some(10, 40)),
+        "description": " ".join(some(8, 32)),
         "inputSchema": {
             "type": "object",
             "properties": properties,
@@ -150,7 +150,7 @@ def measure_registry(fleet: Fleet, catalog: Catalog, folder: Path, floor: float)
     loading, world = timed(lambda: remembered(folder))
     row("registry: open and load", loading, floor)
     indexing, _ = timed(lambda: build_searcher(world.catalog, world.settings.search))
-    row("index of what was loaded, definitions parsed", indexing, floor)
+    row("index of what was loaded", indexing, floor)
 
 
 async def sorted_out(page: Sequence[JSONObject]) -> Listing:
