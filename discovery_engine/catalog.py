@@ -64,8 +64,16 @@ class ServerPart:
     """Set when the newest attempt failed: the entries are then the last known ones."""
     dropped: tuple[DroppedTool, ...] = ()
     instructions: str = ""
+    """What it says of itself, as far as that was accepted."""
+    new_instructions: str | None = None
+    """What it says instead, if that waits for review; never to be shown to an agent."""
     connection: str = ""
     """Fingerprint of how the server was reached; another one makes the listing out of date."""
+
+    @property
+    def said(self) -> str:
+        """What it says of itself now, accepted or not."""
+        return self.instructions if self.new_instructions is None else self.new_instructions
 
     @property
     def is_stale(self) -> bool:

@@ -7,7 +7,9 @@ searcher, one assignment, then the registry.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Sequence
+import os
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -16,13 +18,14 @@ import anyio
 import anyio.to_thread
 
 from discovery_engine.catalog import Catalog, ServerPart
-from discovery_engine.config.location import scope_of
+from discovery_engine.config.location import world_of
 from discovery_engine.config.settings import ServerSettings, Settings
-from discovery_engine.errors import Problem, RegistryError
+from discovery_engine.errors import Problem, RegistryError, UpstreamError
 from discovery_engine.events import CatalogChanged, EventBus
 from discovery_engine.refresh import Judge, Told, carried_over, told_part
 from discovery_engine.registry.store import World
 from discovery_engine.search.searcher import build_searcher
+from discovery_engine.trustee import Trustee
 from discovery_engine.view import View
 
 if TYPE_CHECKING:
@@ -33,19 +36,27 @@ logger = logging.getLogger(__name__)
 
 
 class CurrentView:
-    def __init__(self, store: Store, events: EventBus) -> None:
+    def __init__(
+        self,
+        store: Store,
+        events: EventBus,
+        *,
+        environ: Mapping[str, str] = os.environ,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         self._store = store
         self._events = events
         self._swap = anyio.Lock()
         self._arrived: dict[ServerName, Told] = {}
         settings = Settings()
         self.view = View(settings, Catalog(), build_searcher(Catalog(), settings.search))
+        self.trustee = Trustee(store, environ=environ, clock=clock)
         self._judge = Judge(settings)
         self._told: set[Problem] = set()
 
     async def recall(self, settings: Settings) -> None:
         """Start from `settings` and what the last run knew under them."""
-        load = partial(self._store.load, scope_of(settings.path))
+        load = partial(self._store.load, _world_of(settings))
         try:
             world = await anyio.to_thread.run_sync(load)
         except RegistryError as error:
@@ -66,6 +77,7 @@ class CurrentView:
         self._arrived[told.server.name] = told
         async with self._swap:
             arrived, self._arrived = self._arrived, {}
+            await self._meet(arrived.values())
             parts = [part for one in arrived.values() if (part := self._part(one))]
             if parts:
                 await self._swap_in(self.view.catalog.with_parts(parts))
@@ -85,9 +97,34 @@ class CurrentView:
             await self._remember(partial(self._save_forgetting, names))
         return known - len(self.view.catalog)
 
+    async def reconsider(self) -> bool:
+        """Heed what was approved or accepted meanwhile, here or by another process.
+
+        Returns False, with nothing done, if there is nothing new.
+        """
+        settings = self.view.settings
+        trust = await anyio.to_thread.run_sync(self.trustee.read, settings)
+        if trust.decisions == self.trustee.trust.decisions:
+            return False
+        await self.adopt(settings)
+        return True
+
     @property
-    def _scope(self) -> str:
-        return scope_of(self.view.settings.path)
+    def _world(self) -> str:
+        return _world_of(self.view.settings)
+
+    async def _meet(self, arrived: Iterable[Told]) -> None:
+        """Have the trustee see what was listed, before anybody else does; the lock is held."""
+        listings = [
+            (server, one.outcome)
+            for one in arrived
+            if not isinstance(one.outcome, UpstreamError) and (server := self._as_reached_now(one))
+        ]
+        settings = self.view.settings
+        trust = await anyio.to_thread.run_sync(self.trustee.meet, settings, listings)
+        if trust is not self.trustee.trust:
+            self.trustee.trust = trust
+            self._judge = replace(self._judge, trust=trust)
 
     def _part(self, told: Told) -> ServerPart | None:
         server = self._as_reached_now(told)
@@ -104,11 +141,13 @@ class CurrentView:
 
     async def _adopt(self, settings: Settings, known: World) -> None:
         async with self._swap:
-            self._judge = Judge(settings)
+            trust = await anyio.to_thread.run_sync(self.trustee.read, settings)
+            self.trustee.trust = trust
+            self._judge = Judge(settings, trust)
             parts = carried_over(known.catalog, known.settings, self._judge)
             catalog = Catalog.of(parts, revision=known.catalog.revision + 1)
             await self._swap_in(catalog, settings)
-            is_elsewhere = scope_of(known.settings.path) != self._scope
+            is_elsewhere = _world_of(known.settings) != self._world
             saved = {} if is_elsewhere else known.catalog.parts
             changed = [part for part in parts if part is not saved.get(part.server)]
             await self._remember(partial(self._save_all, settings, changed))
@@ -149,12 +188,16 @@ class CurrentView:
             logger.warning("The catalog could not be remembered: %s", error)
 
     def _save_all(self, settings: Settings, parts: Sequence[ServerPart]) -> None:
-        self._store.save_settings(self._scope, settings)
+        self._store.save_settings(self._world, settings)
         self._save_parts(parts)
 
     def _save_forgetting(self, names: Collection[ServerName] | None) -> None:
-        self._store.forget(self._scope, names)
+        self._store.forget(self._world, names)
         self._save_parts(())
 
     def _save_parts(self, parts: Iterable[ServerPart]) -> None:
-        self._store.save_parts(self._scope, parts, revision=self.view.catalog.revision)
+        self._store.save_parts(self._world, parts, revision=self.view.catalog.revision)
+
+
+def _world_of(settings: Settings) -> str:
+    return world_of(settings.path, is_found=settings.is_found, frozen=settings.frozen)

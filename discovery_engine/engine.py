@@ -29,7 +29,7 @@ from anyio.abc import TaskGroup, TaskStatus
 from discovery_engine.arguments import Checker
 from discovery_engine.cache import Caches, CacheStats
 from discovery_engine.catalog import Entry, ServerPart
-from discovery_engine.config.loader import load_settings
+from discovery_engine.config.loader import load_settings, pinned_only
 from discovery_engine.config.settings import ServerSettings, Settings
 from discovery_engine.current import CurrentView
 from discovery_engine.errors import (
@@ -71,6 +71,7 @@ _STATUS_OF_PHASE = {
     Phase.CONNECTING: ServerStatus.STARTING,
     Phase.READY: ServerStatus.READY,
 }
+_DECISION_PAUSE = 10.0  # seconds between two looks at what the owner decided elsewhere
 _CHANGE_PAUSE = 0.5  # seconds in which further notices of a change are taken as the same one
 
 
@@ -81,6 +82,7 @@ async def open_engine(
     environ: Mapping[str, str] = os.environ,
     data_dir: str | Path | None = None,
     clock: Callable[[], float] = time.time,
+    frozen: bool = False,
 ) -> AsyncIterator[Engine]:
     """Yield an engine that can answer at once; on exit every session is closed.
 
@@ -89,11 +91,12 @@ async def open_engine(
         environ: What `${references}` are resolved from, and what programs are started with.
         data_dir: Where to remember; `$DISCOVERY_DATA_DIR` or the user's data folder if None.
         clock: Unix time in seconds.
+        frozen: Use only what the lock file beside the configuration pins.
 
     Raises:
-        ConfigurationError: If the configuration cannot be used.
+        ConfigurationError: If the configuration, or a lock file that is needed, cannot be used.
     """
-    load = partial(_load, config, environ)
+    load = partial(_load, config, environ, frozen=frozen)
     settings = await anyio.to_thread.run_sync(load)
     with open_registry(settings, data_dir=data_dir, environ=environ) as store:
         async with open_task_group() as tasks:
@@ -104,10 +107,14 @@ async def open_engine(
             tasks.cancel_scope.cancel()
 
 
-def _load(config: str | Path | Settings | None, environ: Mapping[str, str]) -> Settings:
-    if isinstance(config, Settings):
-        return config
-    return load_settings(os.fspath(config) if config is not None else None, environ=environ)
+def _load(
+    config: str | Path | Settings | None, environ: Mapping[str, str], *, frozen: bool
+) -> Settings:
+    settings = config
+    if not isinstance(settings, Settings):
+        path = os.fspath(settings) if settings is not None else None
+        settings = load_settings(path, environ=environ)
+    return pinned_only(settings) if frozen else settings
 
 
 class Engine:
@@ -129,7 +136,7 @@ class Engine:
         self._environ = environ
         self._clock = clock
         self._events = EventBus()
-        self.current = CurrentView(store, self._events)
+        self.current = CurrentView(store, self._events, environ=environ, clock=clock)
         self._caches = caches
         self._asking: dict[ServerName, anyio.Event] = {}
         self._errors: dict[ServerName, UpstreamError] = {}
@@ -261,8 +268,8 @@ class Engine:
             only_due: Leave out those whose last listing is still fresh.
 
         Raises:
-            ServerNotFoundError, ServerDisabledError, ConfigurationError: If a named server
-                cannot be asked.
+            ServerNotFoundError, ServerDisabledError, UntrustedServerError, ConfigurationError:
+                If a named server cannot be asked.
         """
         named = self._enabled() if servers is None else [self._enabled_one(s) for s in servers]
         chosen = list({server.name: server for server in named}.values())
@@ -273,7 +280,9 @@ class Engine:
         for asked in [self._ask_soon(server.name) for server in chosen]:
             await asked.wait()
         parts = [self._part(server.name) for server in chosen]
-        return report(parts, before.diff(self.view.catalog))
+        refused = self.view.refusals() if servers is None else ()
+        diff = before.diff(self.view.catalog)
+        return report(parts, diff, refused=refused, now=self._clock())
 
     async def known(self, *, timeout: float) -> None:  # noqa: ASYNC109 - an answer, not an error
         """Wait until every enabled server was listed or has failed once, or `timeout` seconds."""
@@ -291,11 +300,15 @@ class Engine:
         before = self._enabled()
         await self.current.adopt(settings)
         self._caches = Caches(settings.cache)
-        for server in before:
-            now = self._connectable(server.name)
-            if self._upstreams and (now is None or now.transport != server.transport):
-                await self._upstreams.close(server.name)
+        await self._close_unlike(before)
         self._events.publish(ConfigurationReloaded(len(settings.servers)))
+
+    async def reconsider(self) -> None:
+        """Heed what was approved, revoked or accepted meanwhile; no-op if nothing was."""
+        before = self._enabled()
+        if await self.current.reconsider():
+            await self._close_unlike(before)
+            self._events.publish(ConfigurationReloaded(len(self.settings.servers)))
 
     async def forget(self, servers: Iterable[str] | None = None) -> int:
         """Forget what servers (all if None) listed; returns how many tools were known.
@@ -312,6 +325,7 @@ class Engine:
         """What a long-running host runs in a task: asks what is due, follows what changes."""
         async with open_task_group() as tasks:
             tasks.start_soon(self._follow_changes)
+            tasks.start_soon(self._follow_decisions)
             while True:
                 await self.refresh(only_due=True)
                 await anyio.sleep(self._nap())
@@ -372,6 +386,7 @@ class Engine:
             events=self._events,
             eras=self._store,
             environ=self._environ,
+            admit=self.current.trustee.admit,
         ) as upstreams:
             task_status.started(upstreams)
             await anyio.sleep_forever()
@@ -384,6 +399,18 @@ class Engine:
                         self._tasks.start_soon(self._ask_after_pause, server)
                     case ConfigurationReloaded():
                         self._tasks.start_soon(partial(self.refresh, only_due=True))
+
+    async def _follow_decisions(self) -> NoReturn:
+        while True:
+            await anyio.sleep(_DECISION_PAUSE)
+            await self.reconsider()
+
+    async def _close_unlike(self, before: Iterable[ServerSettings]) -> None:
+        """End the sessions of servers that must not be used as they were `before`."""
+        for server in before:
+            now = self._connectable(server.name)
+            if self._upstreams and (now is None or now.transport != server.transport):
+                await self._upstreams.close(server.name)
 
     async def _ask_after_pause(self, name: ServerName) -> None:
         await anyio.sleep(_CHANGE_PAUSE)
@@ -413,6 +440,7 @@ class Engine:
         if server.problem:
             raise ConfigurationError([server.problem])
         if server not in self._enabled():
+            self.view.require_enabled(server.name)
             summary = next(s for s in self.view.servers() if s.name == server.name)
             raise ServerDisabledError(server.name, summary.reason or "the engine is disabled")
         return server

@@ -9,11 +9,13 @@
     ├── DisabledError
     │   ├── ServerDisabledError     switched off in the configuration or by a rule
     │   └── ToolDisabledError       switched off by a rule, which is named
+    │       └── ToolWithheldError   its owner has not accepted what it says of itself now
     ├── InvalidArgumentsError       the arguments do not fit the tool's schema
     ├── UpstreamError               a server did not do its part
     │   ├── UnavailableError        it cannot be reached; says which kind of failure and why
     │   │   ├── NeedsConfigError    a `${reference}` of its entry has no value
-    │   │   └── NeedsAuthError      it wants a login or refuses the one it got
+    │   │   ├── NeedsAuthError      it wants a login or refuses the one it got
+    │   │   └── UntrustedServerError    its owner has not approved what would be started
     │   ├── UpstreamTimeoutError    it did not answer in time
     │   ├── OutcomeUnknownError     it went away during a call: the work may or may not be done
     │   └── UpstreamProtocolError   it answered with a protocol error
@@ -138,6 +140,14 @@ class ToolDisabledError(DisabledError):
         )
 
 
+class ToolWithheldError(ToolDisabledError):
+    code = "TOOL_WITHHELD"
+
+    def __init__(self, server: str, tool: str, reason: str) -> None:
+        super().__init__(server, tool, reason)
+        self.hint = f"only its owner can accept it, with `discovery review {server}`"
+
+
 class InvalidArgumentsError(DiscoveryError):
     code = "INVALID_ARGUMENTS"
 
@@ -175,6 +185,7 @@ class FailureKind(StrEnum):
     NEEDS_CONFIG = "needs_config"
     LOST = "lost"
     BUSY = "busy"
+    UNTRUSTED = "untrusted"
     OTHER = "other"
 
 
@@ -218,6 +229,27 @@ class NeedsAuthError(UnavailableError):
 
 class UpstreamTimeoutError(UpstreamError):
     code = "TOOL_EXECUTION_TIMEOUT"
+_REFUSALS = {
+    "untrusted": ("nobody has approved it, and {file} was found, not named", "trust"),
+    "altered": ("what {file} says of it now is not what was approved", "trust"),
+    "unpinned": ("the lock file does not pin it as {file} has it now", "lock --check"),
+}
+
+
+class UntrustedServerError(UnavailableError):
+    code = "SERVER_UNTRUSTED"
+
+    def __init__(self, server: str, refusal: str, file: str) -> None:
+        self.refusal = refusal
+        sentence, command = _REFUSALS[refusal]
+        super().__init__(
+            server,
+            FailureKind.UNTRUSTED,
+            sentence.format(file=file or "its entry"),
+            hint=f"its owner can look at it with `discovery {command}`",
+        )
+
+
 
     def __init__(self, server: str, what: str, seconds: float) -> None:
         self.seconds = seconds

@@ -23,6 +23,8 @@ class NoticeKind(StrEnum):
     """A server's tools are not known yet."""
     HIDDEN = "hidden"
     """Tools that match are disabled."""
+    REVIEW = "review"
+    """Tools are held back until their owner has looked at what they say."""
     NO_MATCH = "no_match"
     EMPTY = "empty"
     """There is nothing to answer from: no server, or none with an enabled tool."""
@@ -54,6 +56,13 @@ def hidden(reasons: Iterable[str]) -> Notice:
     why = "; ".join(f"{count} by {reason}" for reason, count in counts.most_common(_REASONS))
     noun = "tool that matches is" if counts.total() == 1 else "tools that match are"
     return Notice(NoticeKind.HIDDEN, f"{counts.total()} {noun} disabled: {why}")
+
+
+def review(server: ServerName, count: int) -> Notice:
+    """How many tools wait; never what they say."""
+    wait = "1 tool waits" if count == 1 else f"{count} tools wait"
+    message = f"{server}: {wait} for review by the owner (`discovery review {server}`)"
+    return Notice(NoticeKind.REVIEW, message, server)
 
 
 def no_server() -> Notice:

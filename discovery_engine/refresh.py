@@ -6,22 +6,24 @@ Everything here is a plain function over frozen values; the engine does the wait
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from discovery_engine.catalog import Catalog, CatalogDiff, Entry, Failure, ServerPart
-from discovery_engine.errors import UpstreamError
+from discovery_engine.errors import UntrustedServerError, UpstreamError
 from discovery_engine.events import ServerConnected, ServerFailed
 from discovery_engine.overrides.applying import Overrides
 from discovery_engine.rules import ServerRules, ToolRules
+from discovery_engine.rules.rule import WITHHELD, Verdict
 from discovery_engine.tools import Overridden, ServerName, Tool, ToolName
+from discovery_engine.trust.standing import Trust
 from discovery_engine.upstream.connection import connection_fingerprint
 
 if TYPE_CHECKING:
     from discovery_engine.config.settings import CacheSettings, ServerSettings, Settings
     from discovery_engine.errors import Problem
-    from discovery_engine.rules.rule import Verdict
+    from discovery_engine.rules.rule import Withheld
     from discovery_engine.upstream.listing import Listing
 
 _RETRY_AFTER = 60.0  # seconds until a server that failed is asked again unbidden
@@ -56,9 +58,10 @@ class Told:
 
 @dataclass(frozen=True)
 class Judge:
-    """The rules of one configuration, compiled when they are first needed."""
+    """The rules of one configuration, compiled when they are first needed, and its trust."""
 
     settings: Settings
+    trust: Trust = field(default_factory=Trust)
 
     @cached_property
     def _tool_rules(self) -> ToolRules:
@@ -79,7 +82,34 @@ class Judge:
         return rules + self._overrides.problems
 
     def server(self, server: ServerSettings) -> Verdict:
-        return self._server_rules.verdict(server.name, server.tags, server.enabled)
+        verdict = self._server_rules.verdict(server.name, server.tags, server.enabled)
+        if verdict.enabled and (reason := self.trust.refusal(server)):
+            return Verdict(enabled=False, tags=verdict.tags, reason=reason)
+        return verdict
+
+    def part(self, server: ServerSettings, part: ServerPart, tools: Sequence[Tool]) -> ServerPart:
+        """`part` with these tools and the verdicts of this moment."""
+        verdict, said = self.server(server), part.said
+        entries = self.entries(tools, verdict)
+        held = self.trust.withheld(server, [entry.tool for entry in entries], said)
+        is_held = self.trust.holds_back(server, said) is not None
+        return replace(
+            part,
+            entries=tuple(map(_held_back, entries, held)),
+            verdict=verdict,
+            instructions="" if is_held else said,
+            new_instructions=said if is_held else None,
+        )
+
+    def holds_back_the_same(self, server: ServerSettings, part: ServerPart) -> bool:
+        """Whether what a part holds back is what is to be held back now."""
+        held = self.trust.withheld(server, [entry.tool for entry in part.entries], part.said)
+        is_held = self.trust.holds_back(server, part.said) is not None
+        same = (
+            _held_back(entry, reason) is entry
+            for entry, reason in zip(part.entries, held, strict=True)
+        )
+        return is_held == (part.new_instructions is not None) and all(same)
 
     def entries(self, tools: Sequence[Tool], server: Verdict) -> tuple[Entry, ...]:
         known = self._overrides.applied(tools)
@@ -94,6 +124,16 @@ def _entry(tool: Tool, verdict: Verdict) -> Entry:
     return Entry(tool, verdict if tags == verdict.tags else replace(verdict, tags=tags))
 
 
+def _held_back(entry: Entry, reason: Withheld | None) -> Entry:
+    """An entry that may be used, unless there is a reason against it."""
+    verdict = entry.verdict
+    if reason == (verdict.reason if verdict.reason in WITHHELD else None):
+        return entry
+    if not (verdict.enabled or verdict.reason in WITHHELD):
+        return entry
+    return replace(entry, verdict=Verdict(reason is None, verdict.tags, reason or "default"))
+
+
 def told_part(server: ServerSettings, known: ServerPart, told: Told, judge: Judge) -> ServerPart:
     """The part of a server that was asked, of which `known` was known before."""
     if isinstance(told.outcome, UpstreamError):
@@ -103,18 +143,16 @@ def told_part(server: ServerSettings, known: ServerPart, told: Told, judge: Judg
 
 def listed(server: ServerSettings, listing: Listing, judge: Judge, now: float) -> ServerPart:
     """The part of a server that has just listed its tools."""
-    verdict = judge.server(server)
     tools = [Tool.from_mcp(server.name, d, prefix=server.prefix) for d in listing.tools]
-    return ServerPart(
+    part = ServerPart(
         server.name,
-        judge.entries(tools, verdict),
-        verdict=verdict,
         listed_at=now,
         ttl=listing.ttl,
         dropped=listing.dropped,
         instructions=listing.instructions,
         connection=listing.connection,
     )
+    return judge.part(server, part, tools)
 
 
 def failed(part: ServerPart, error: UpstreamError, now: float) -> ServerPart:
@@ -145,9 +183,10 @@ def _carried_over(
     if part is None or part.connection != connection_fingerprint(server):
         return ServerPart(server.name, verdict=verdict, connection=connection_fingerprint(server))
     tools = [_named(entry.tool, server.prefix) for entry in part.entries]
-    if same_rules and verdict == part.verdict and _are_named(part, server.prefix):
+    is_same = same_rules and verdict == part.verdict and _are_named(part, server.prefix)
+    if is_same and judge.holds_back_the_same(server, part):
         return part
-    return replace(part, entries=judge.entries(tools, verdict), verdict=verdict)
+    return judge.part(server, part, tools)
 
 
 def _same_overrides(one: Settings, other: Settings) -> bool:
@@ -182,6 +221,20 @@ def due_at(part: ServerPart, cache: CacheSettings) -> float:
     return part.listed_at + ttl
 
 
-def report(parts: Iterable[ServerPart], diff: CatalogDiff) -> RefreshReport:
-    ordered = sorted(parts, key=lambda part: part.server)
-    return RefreshReport(tuple((part.server, part.failure) for part in ordered), diff)
+def report(
+    parts: Iterable[ServerPart],
+    diff: CatalogDiff,
+    *,
+    refused: Iterable[UntrustedServerError] = (),
+    now: float = 0.0,
+) -> RefreshReport:
+    """What came of the servers that were asked, and of those that must not be.
+
+    `now` is Unix time in seconds.
+    """
+    asked = [(part.server, part.failure) for part in parts]
+    asked += [
+        (ServerName(error.server), Failure(error.code, error.message, error.hint, now))
+        for error in refused
+    ]
+    return RefreshReport(tuple(sorted(asked, key=lambda one: one[0])), diff)

@@ -22,10 +22,13 @@ from discovery_engine.errors import (
     ToolAmbiguousError,
     ToolDisabledError,
     ToolNotFoundError,
+    ToolWithheldError,
+    UntrustedServerError,
 )
 from discovery_engine.nearest import nearest
 from discovery_engine.notices import Notice
 from discovery_engine.rules import describe
+from discovery_engine.rules.rule import REFUSALS, WITHHELD
 from discovery_engine.tools import ServerName, ToolName
 
 if TYPE_CHECKING:
@@ -44,17 +47,25 @@ class ServerStatus(StrEnum):
     FAILING = "failing"
     NEEDS_CONFIG = "needs_config"
     NEEDS_AUTH = "needs_auth"
+    UNTRUSTED = "untrusted"
+    """Its owner has not approved that it is started."""
     DISABLED = "disabled"
 
 
 _STATUS_OF_FAILURE = {
     "SERVER_NEEDS_CONFIG": ServerStatus.NEEDS_CONFIG,
     "SERVER_NEEDS_AUTH": ServerStatus.NEEDS_AUTH,
+    "SERVER_UNTRUSTED": ServerStatus.UNTRUSTED,
 }
 
 
 _UNASKED = (ServerStatus.PENDING, ServerStatus.STARTING)
-_UNREACHABLE = (ServerStatus.FAILING, ServerStatus.NEEDS_CONFIG, ServerStatus.NEEDS_AUTH)
+_UNREACHABLE = (
+    ServerStatus.FAILING,
+    ServerStatus.NEEDS_CONFIG,
+    ServerStatus.NEEDS_AUTH,
+    ServerStatus.UNTRUSTED,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +83,8 @@ class ServerSummary:
     """Unix time in seconds at which its tools were last listed; None for never."""
     is_stale: bool
     """The newest attempt to list failed: the tools are the last known ones."""
+    withheld_count: int = 0
+    """Tools that are held back until their owner has accepted what they say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +104,11 @@ class ToolList:
 def is_visible(entry: Entry) -> bool:
     """Whether an agent may find, inspect and execute a tool. Nothing else decides this."""
     return entry.verdict.enabled
+
+
+def is_withheld(entry: Entry) -> bool:
+    """Whether a tool's own words must reach no agent, not even in a list of what is disabled."""
+    return entry.verdict.reason in WITHHELD
 
 
 @dataclass(frozen=True)
@@ -138,7 +156,7 @@ class View:
             server: Only this server's tools.
             tags: Only tools that carry all of these.
             limit: The most hits; the configured `search.limit` if None.
-            include_disabled: Also tools that a rule disables; never for agents.
+            include_disabled: Also tools that a rule disables; never those that are held back.
 
         Raises:
             ServerNotFoundError: If `server` is not configured.
@@ -150,14 +168,14 @@ class View:
             return (only is None or entry.tool.server == only) and wanted <= set(entry.verdict.tags)
 
         def accepts(entry: Entry) -> bool:
-            return in_scope(entry) and (include_disabled or is_visible(entry))
+            return in_scope(entry) and _may_be_listed(entry, include_disabled=include_disabled)
 
         def is_hidden(entry: Entry) -> bool:
             return in_scope(entry) and not accepts(entry)
 
         limit = limit if limit is not None else self.settings.search.limit
         hits = self.searcher.search(query, limit=limit, accepts=accepts)
-        told = self._outages(only)
+        told = [*self._outages(only), *self._reviews(only)]
         if not hits:
             hidden = self.searcher.search(query, limit=len(self.catalog), accepts=is_hidden)
             told = [self._reason_for_nothing(only, wanted, hidden), *told]
@@ -169,13 +187,16 @@ class View:
         Raises:
             ServerNotFoundError: If the server is not configured.
             ServerDisabledError: If it is switched off, unless `include_disabled`.
+            UntrustedServerError: If it must not be started, unless `include_disabled`.
         """
         name = self.server(server).name
         part = self._part(name)
         if not include_disabled:
-            self._require_enabled(name)
-        entries = tuple(e for e in part.entries if include_disabled or is_visible(e))
-        told = self._outages(name)
+            self.require_enabled(name)
+        entries = tuple(
+            e for e in part.entries if _may_be_listed(e, include_disabled=include_disabled)
+        )
+        told = [*self._outages(name), *self._reviews(name)]
         if not entries and part.entries:
             told.append(notices.hidden(map(self.reason, part.entries)))
         return ToolList(name, entries, tuple(told))
@@ -207,16 +228,29 @@ class View:
             NotFoundError: As `find`.
             ToolDisabledError: If a rule disables it; the rule is named.
             ServerDisabledError: If its server is switched off.
+            UntrustedServerError: If its server must not be started.
         """
         entry = self.find(server, tool)
         if is_visible(entry):
             return entry
-        self._require_enabled(entry.tool.server)
-        raise ToolDisabledError(entry.tool.server, entry.tool.name, self.reason(entry))
+        self.require_enabled(entry.tool.server)
+        kind = ToolWithheldError if is_withheld(entry) else ToolDisabledError
+        raise kind(entry.tool.server, entry.tool.name, self.reason(entry))
 
     def reason(self, entry: Entry) -> str:
         """Why a tool has its verdict, in a few words."""
         return describe(entry.verdict, self.settings.tool_rules)
+
+    def refusal(self, server: ServerSettings) -> UntrustedServerError | None:
+        """Why a server must not be started; None if that is not what keeps it off."""
+        verdict = self._part(server.name).verdict
+        if verdict.reason not in REFUSALS or server.problem or not server.enabled:
+            return None
+        return UntrustedServerError(server.name, verdict.reason, server.origin.file)
+
+    def refusals(self) -> list[UntrustedServerError]:
+        """The servers that must not be started, in the order of the settings."""
+        return [error for server in self.settings.servers if (error := self.refusal(server))]
 
     def is_known(self, name: ServerName) -> bool:
         """Whether a server's tools have ever been listed, as it is reached now."""
@@ -229,17 +263,20 @@ class View:
     def _summary(self, server: ServerSettings) -> ServerSummary:
         part = self._part(server.name)
         status, reason, hint = self._standing(server)
+        is_trusted = status is not ServerStatus.UNTRUSTED
+        description = server.description or _first_line(part.instructions)
         return ServerSummary(
             name=server.name,
-            description=server.description or _first_line(part.instructions),
+            description=description if is_trusted else "",
             status=status,
             reason=reason,
             hint=hint,
             tool_count=len(part.entries),
             enabled_count=sum(map(is_visible, part.entries)),
-            tags=part.verdict.tags or server.tags,
+            tags=(part.verdict.tags or server.tags) if is_trusted else (),
             listed_at=part.listed_at,
             is_stale=part.is_stale,
+            withheld_count=sum(map(is_withheld, part.entries)),
         )
 
     def _standing(self, server: ServerSettings) -> tuple[ServerStatus, str, str]:
@@ -247,11 +284,10 @@ class View:
         part = self._part(server.name)
         if server.problem:
             return ServerStatus.NEEDS_CONFIG, server.problem.message, server.problem.hint
-        if not server.enabled:
-            return ServerStatus.DISABLED, "enabled: false", ""
-        if not part.verdict.enabled:
-            rules = self.settings.server_rules
-            return ServerStatus.DISABLED, describe(part.verdict, rules, subject="server"), ""
+        if refused := self.refusal(server):
+            return ServerStatus.UNTRUSTED, refused.reason, refused.hint
+        if reason := self._switch(server, part):
+            return ServerStatus.DISABLED, reason, ""
         if live := self.statuses.get(server.name):
             return live, "", ""
         if failure := part.failure:
@@ -259,8 +295,25 @@ class View:
             return status, failure.message, failure.hint
         return (ServerStatus.IDLE if part.listed_at else ServerStatus.PENDING), "", ""
 
-    def _require_enabled(self, name: ServerName) -> None:
-        status, reason, _ = self._standing(self.server(name))
+    def _switch(self, server: ServerSettings, part: ServerPart) -> str:
+        """What switches a server off; empty if nothing does."""
+        if not server.enabled:
+            return "enabled: false"
+        if part.verdict.enabled:
+            return ""
+        return describe(part.verdict, self.settings.server_rules, subject="server")
+
+    def require_enabled(self, name: ServerName) -> None:
+        """Check that a server may be used.
+
+        Raises:
+            ServerDisabledError: If it is switched off.
+            UntrustedServerError: If it must not be started.
+        """
+        server = self.server(name)
+        status, reason, _ = self._standing(server)
+        if refused := self.refusal(server):
+            raise refused
         if status is ServerStatus.DISABLED:
             raise ServerDisabledError(name, reason)
 
@@ -307,6 +360,12 @@ class View:
         found = (self._outage(server) for server in sorted(asked, key=lambda s: s.name))
         return [notice for notice in found if notice]
 
+    def _reviews(self, only: ServerName | None) -> list[Notice]:
+        """The servers in question of which something waits for review."""
+        parts = (part for name, part in self.catalog.parts.items() if only in (None, name))
+        counts = {part.server: sum(map(is_withheld, part.entries)) for part in parts}
+        return [notices.review(server, count) for server, count in counts.items() if count]
+
     def _outage(self, server: ServerSettings) -> Notice | None:
         status, reason, hint = self._standing(server)
         if status in _UNASKED:
@@ -327,6 +386,10 @@ class View:
         if not any(map(is_visible, asked)):
             return notices.no_enabled_tool(only)
         return notices.no_match(tags)
+
+
+def _may_be_listed(entry: Entry, *, include_disabled: bool) -> bool:
+    return is_visible(entry) or (include_disabled and not is_withheld(entry))
 
 
 def _first_line(text: str) -> str:

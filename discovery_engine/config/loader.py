@@ -9,8 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from discovery_engine.config.documents import SIZE_LIMIT
+from discovery_engine.config.found import is_nobodys_word, tightened
 from discovery_engine.config.inputs import observe, read_input
-from discovery_engine.config.location import Location, locate
+from discovery_engine.config.location import Location, locate, lock_of
 from discovery_engine.config.merging import merge
 from discovery_engine.config.parsing import parse_settings
 from discovery_engine.config.settings import InputFile, Settings
@@ -28,7 +29,8 @@ def load_settings(
     """The settings of the configuration at `path`, or of the one that is found.
 
     Nothing is started, and no reference is resolved into them. A server whose entry is broken,
-    and a source that cannot be read, are among the `warnings`.
+    and a source that cannot be read, are among the `warnings`. What a file that nobody named
+    says is taken as `config.found` has it.
 
     Raises:
         ConfigurationError: If a file that was named is not there, or one cannot be used; it
@@ -41,7 +43,14 @@ def load_settings(
     content, file = _read(place, place.path)
     settings = parse_settings(content, file=place.path)
     settings = replace(settings, inputs=(*absent, file))
-    return _with_sources(settings, Path(place.path).parent, environ, cwd, home)
+    settings = _with_sources(settings, Path(place.path).parent, environ, cwd, home)
+    return tightened(settings) if is_nobodys_word(place) else settings
+
+
+def pinned_only(settings: Settings) -> Settings:
+    """The settings with the lock file in force; it is one more file that they depend on."""
+    files = () if settings.path is None else (observe(lock_of(settings.path)),)
+    return replace(settings, frozen=True, inputs=(*settings.inputs, *files))
 
 
 def _read(place: Location, path: str) -> tuple[bytes, InputFile]:

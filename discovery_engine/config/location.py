@@ -6,7 +6,8 @@
     ./discovery.yaml
     <user's configuration folder>/discovery/discovery.yaml
 
-None of them is needed: without a file the built-in defaults are used.
+None of them is needed: without a file the built-in defaults are used. The third and the fourth
+are *found*, not named: whoever wrote them may be a stranger.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from platformdirs import user_config_path
 
 VARIABLE = "DISCOVERY_CONFIG"
 FILE_NAME = "discovery.yaml"
+LOCK_SUFFIX = ".lock"
 
 _DEFAULTS = "defaults"
 
@@ -30,6 +32,8 @@ class Location:
     """Absolute; None where the built-in defaults are used."""
     named_by: str = ""
     """Who named the file, in words; empty if it was found by searching."""
+    is_found: bool = False
+    """It lies in the working directory, and nobody named it."""
     absent: tuple[str, ...] = ()
     """The places before it that hold no file, in the order of the search."""
 
@@ -57,7 +61,8 @@ def locate(
     found = next((i for i, place in enumerate(places) if os.path.exists(place)), None)  # noqa: PTH110 - says no where Path.exists raises
     if found is None:
         return Location(None, absent=tuple(places))
-    return Location(places[found], absent=tuple(places[:found]))
+    *_, own = places
+    return Location(places[found], is_found=places[found] != own, absent=tuple(places[:found]))
 
 
 def find_config(
@@ -74,6 +79,19 @@ def find_config(
 def scope_of(path: str | os.PathLike[str] | None) -> str:
     """The name under which what was learnt with this configuration is remembered."""
     return _DEFAULTS if path is None else os.path.realpath(path)
+
+
+def world_of(path: str | os.PathLike[str] | None, *, is_found: bool, frozen: bool) -> str:
+    """The name under which the catalog is remembered: one file is several worlds.
+
+    What may be used of it depends on whether it was named, and on whether the lock file counts.
+    """
+    return scope_of(path) + "\n(found)" * is_found + "\n(frozen)" * frozen
+
+
+def lock_of(path: str | os.PathLike[str]) -> str:
+    """Where the lock file of a configuration is: `discovery.lock` beside `discovery.yaml`."""
+    return str(Path(path).with_suffix(LOCK_SUFFIX))
 
 
 def _absolute(path: str | os.PathLike[str], here: Path) -> str:

@@ -32,6 +32,7 @@ from discovery_engine.config.settings import (
     SearchSettings,
     ServeSettings,
     Source,
+    TrustPolicy,
     Weights,
 )
 from discovery_engine.config.sources import SOURCE_TYPES
@@ -117,10 +118,16 @@ class SearchSection(Section):
         description="How much each part of a match counts.",
         examples=[{"exact": 1.0, "partial": 0.6, "tag": 0.2}],
     )
+    max_tokens: Annotated[Count, Field(ge=50, le=100_000)] = Field(
+        default=180,
+        description="The most that an agent is answered to one query, in estimated tokens, "
+        "if it does not ask for more.",
+        examples=[400],
+    )
 
     def to_settings(self) -> SearchSettings:
         weights = Weights(self.weights.exact, self.weights.partial, self.weights.tag)
-        return SearchSettings(self.limit, weights)
+        return SearchSettings(self.limit, weights, self.max_tokens)
 
 
 class ServeSection(Section):
@@ -141,9 +148,27 @@ class ServeSection(Section):
         description="The most that the instructions for the agent may take, in estimated tokens.",
         examples=[200],
     )
+    list_tokens: Annotated[Count, Field(ge=50, le=100_000)] = Field(
+        default=1200,
+        description="The most that a list of tools or servers may take, in estimated tokens, "
+        "if the agent does not ask for more.",
+        examples=[600],
+    )
+    details_tokens: Annotated[Count, Field(ge=50, le=100_000)] = Field(
+        default=1000,
+        description="The most that the details of a tool may take, in estimated tokens, "
+        "if the agent does not ask for more.",
+        examples=[500],
+    )
 
     def to_settings(self) -> ServeSettings:
-        return ServeSettings(self.max_connecting, self.idle_timeout, self.instructions_tokens)
+        return ServeSettings(
+            self.max_connecting,
+            self.idle_timeout,
+            self.instructions_tokens,
+            self.list_tokens,
+            self.details_tokens,
+        )
 
 
 class LogSection(Section):
@@ -222,4 +247,10 @@ class Configuration(Section):
         default=LogSection(),
         description="What is logged, and where to.",
         examples=[{"level": "debug"}],
+    )
+    trust: Annotated[TrustPolicy, choice] = Field(
+        default="on_first_use",
+        description="Tools that are new are used (`on_first_use`) or wait for review "
+        "(`quarantine`); either way a change waits for review, unless with `open`.",
+        examples=["quarantine"],
     )

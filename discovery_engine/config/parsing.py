@@ -198,6 +198,7 @@ class _Parsing:
             search=written.search.to_settings(),
             server=written.server.to_settings(),
             log=written.log.to_settings(),
+            trust=written.trust,
         )
 
     def _rules(

@@ -26,6 +26,7 @@ from discovery_engine.config.settings import (
     ServerSettings,
     StdioTransport,
     Timeouts,
+    TrustPolicy,
 )
 from discovery_engine.errors import Origin
 from discovery_engine.tools import JSONValue, ServerName
@@ -192,6 +193,11 @@ class ServerEntry(Section):
         description="`shared` holds one connection for all clients, `per_client` one for each.",
         examples=["per_client"],
     )
+    trust: Annotated[TrustPolicy | None, choice] = Field(
+        default=None,
+        description="As `trust` of the whole file, for this server's tools alone.",
+        examples=["quarantine"],
+    )
 
     @model_validator(mode="after")
     def _is_started_or_reached(self) -> ServerEntry:
@@ -223,6 +229,7 @@ class ServerEntry(Section):
             tags=tuple(dict.fromkeys(self.tags)),
             timeouts=Timeouts(self.timeouts.connect, self.timeouts.list, self.timeouts.call),
             session=self.session,
+            trust=self.trust,
             origin=origin,
         )
 

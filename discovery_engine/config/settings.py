@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from discovery_engine.errors import Origin, Problem
 from discovery_engine.overrides.override import Override
 from discovery_engine.rules.rule import Rule
 from discovery_engine.tools import ServerName
+
+TrustPolicy: TypeAlias = Literal["open", "on_first_use", "quarantine"]
+"""What becomes of a tool that nobody has accepted: used unwatched, used from now on, held back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,10 @@ class ServerSettings:
     tags: tuple[str, ...] = ()
     timeouts: Timeouts = Timeouts()
     session: Literal["shared", "per_client"] = "shared"
+    trust: TrustPolicy | None = None
+    """None follows the settings' own."""
+    is_found: bool = False
+    """It stands in a file that nobody named: nothing is started before its owner approved it."""
     origin: Origin = Origin("")
     source: str = "discovery.yaml"
     """The id of the source that it came from, for instance `cursor`."""
@@ -90,6 +97,8 @@ class Weights:
 class SearchSettings:
     limit: int = 10
     weights: Weights = Weights()
+    max_tokens: int = 180
+    """The most that the answer to one query may take, in estimated tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +110,10 @@ class ServeSettings:
     """Seconds without a call after which an upstream's session is closed."""
     instructions_tokens: int = 300
     """The most that the instructions for the agent may take, in estimated tokens."""
+    list_tokens: int = 1200
+    """The same for a list of tools or of servers."""
+    details_tokens: int = 1000
+    """The same for the details of a tool."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +143,13 @@ class Settings:
     search: SearchSettings = SearchSettings()
     server: ServeSettings = ServeSettings()
     log: LogSettings = LogSettings()
+    trust: TrustPolicy = "on_first_use"
     path: str | None = None
     """The `discovery.yaml` in use; None with built-in defaults."""
+    is_found: bool = False
+    """That file was found in the working directory: nobody named it."""
+    frozen: bool = False
+    """Only what the lock file pins may be used."""
     inputs: tuple[InputFile, ...] = ()
     warnings: tuple[Problem, ...] = ()
     """What the owner should know, though it stops nothing (a source that is not there, say)."""

@@ -61,15 +61,19 @@ def dump(settings: Settings) -> JSONObject:
                 "partial": weights.partial,
                 "tag": weights.tag,
             },
+            "maxTokens": settings.search.max_tokens,
         },
         "server": {
             "maxConnecting": settings.server.max_connecting,
             "idleTimeout": settings.server.idle_timeout,
             "instructionsTokens": settings.server.instructions_tokens,
+            "listTokens": settings.server.list_tokens,
+            "detailsTokens": settings.server.details_tokens,
         },
         "log": _without_nothing(
             level=settings.log.level, file=settings.log.file, stderr=settings.log.stderr
         ),
+        "trust": settings.trust,
     }
 
 
@@ -84,6 +88,7 @@ def dump_server(server: ServerSettings) -> JSONObject:
             tags=list(server.tags),
             timeouts=_dump_timeouts(server.timeouts),
             session=None if server.session == "shared" else server.session,
+            trust=server.trust,
         ),
     }
 

@@ -10,12 +10,15 @@ from discovery_engine.config.settings import Settings
 from discovery_engine.registry.codec import without_secrets
 from discovery_engine.registry.store import World
 from discovery_engine.tools import JSONObject, ServerName
+from discovery_engine.trust.decisions import Acceptance, Approval, Decisions, with_accepted
 
 
 class MemoryStore:
     def __init__(self) -> None:
         self._worlds: dict[str, World] = {}
         self._eras: dict[str, JSONObject] = {}
+        self._approvals: dict[str, frozenset[Approval]] = {}
+        self._accepted: dict[str, tuple[Acceptance, ...]] = {}
         self._turn = threading.Lock()
 
     def load(self, scope: str) -> World | None:
@@ -60,9 +63,49 @@ class MemoryStore:
         else:
             self._eras[connection] = era
 
+    def decisions(self, scope: str) -> Decisions:
+        with self._turn:
+            approvals: dict[str, frozenset[str]] = {}
+            for one in self._approvals.get(scope, ()):
+                approvals[one.server] = approvals.get(one.server, frozenset()) | {one.identity}
+            return with_accepted(Decisions(approvals), self._accepted.get(scope, ()))
+
+    def approve(self, scope: str, approvals: Iterable[Approval], *, at: float) -> None:  # noqa: ARG002 - nothing here lasts long enough to have an age
+        with self._turn:
+            self._approvals[scope] = self._approvals.get(scope, frozenset()).union(approvals)
+
+    def revoke(self, scope: str, servers: Iterable[str]) -> int:
+        names = set(servers)
+        with self._turn:
+            known = self._approvals.get(scope, frozenset())
+            self._approvals[scope] = frozenset(one for one in known if one.server not in names)
+            return len(known) - len(self._approvals[scope])
+
+    def accept(
+        self,
+        scope: str,
+        found: Iterable[Acceptance],
+        *,
+        at: float,  # noqa: ARG002 - as above
+        if_new: bool = False,
+    ) -> None:
+        with self._turn:
+            known = self._accepted.get(scope, ())
+            taken = {(one.server, one.tool) for one in known} if if_new else set()
+            new = {_key(one): one for one in found if (one.server, one.tool) not in taken}
+            kept = (one for one in known if _key(one) not in new)
+            self._accepted[scope] = (*kept, *new.values())
+
+    def history(self, scope: str, server: str) -> tuple[Acceptance, ...]:
+        return tuple(one for one in self._accepted.get(scope, ()) if one.server == server)
+
     def close(self) -> None:
         """Nothing is held open."""
 
     def _catalog(self, scope: str) -> Catalog:
         world = self._worlds.get(scope)
         return world.catalog if world else Catalog()
+
+
+def _key(one: Acceptance) -> tuple[str, str, str]:
+    return one.server, one.tool, one.meaning

@@ -18,11 +18,14 @@ from typing import Any
 
 from discovery_engine.catalog import Catalog, Entry, ServerPart
 from discovery_engine.config.settings import Settings
+from discovery_engine.registry import decided
 from discovery_engine.registry.codec import from_text, part_from_text, to_text
 from discovery_engine.registry.database import Database
 from discovery_engine.registry.store import World
+from discovery_engine.registry.text import as_text, from_column
 from discovery_engine.rules.rule import Verdict
 from discovery_engine.tools import JSONObject, Overridden, ServerName, Tool, ToolName, fingerprint
+from discovery_engine.trust.decisions import Acceptance, Approval, Decisions
 
 logger = logging.getLogger(__name__)
 
@@ -87,6 +90,26 @@ class SqliteStore(AbstractContextManager["SqliteStore"]):
         text = None if era is None else json.dumps(era)
         self._database.write(lambda db: _remember_era(db, connection, text))
 
+    def decisions(self, scope: str) -> Decisions:
+        return self._database.read(lambda db: decided.decisions(db, scope))
+
+    def approve(self, scope: str, approvals: Iterable[Approval], *, at: float) -> None:
+        kept = tuple(approvals)
+        self._database.write(lambda db: decided.approve(db, scope, kept, at))
+
+    def revoke(self, scope: str, servers: Iterable[str]) -> int:
+        names = tuple(servers)
+        return self._database.write(lambda db: decided.revoke(db, scope, names))
+
+    def accept(
+        self, scope: str, found: Iterable[Acceptance], *, at: float, if_new: bool = False
+    ) -> None:
+        if kept := tuple(found):
+            self._database.write(lambda db: decided.accept(db, scope, kept, at, if_new=if_new))
+
+    def history(self, scope: str, server: str) -> tuple[Acceptance, ...]:
+        return self._database.read(lambda db: decided.history(db, scope, server))
+
     def close(self) -> None:
         self._database.close()
 
@@ -118,7 +141,7 @@ class _WorldRows:
     ) -> defaultdict[int, list[Entry]]:
         entries: defaultdict[int, list[Entry]] = defaultdict(list)
         for key, raw_name, raw_upstream_name, source, verdict in self.tools:
-            name, upstream_name = ToolName(_str(raw_name)), _str(raw_upstream_name)
+            name, upstream_name = ToolName(from_column(raw_name)), from_column(raw_upstream_name)
             part, overridden = listed[key]
             said = overridden.get(upstream_name, _AS_LISTED)
             tool = Tool(part.server, name, upstream_name, source, fingerprint(source), said)
@@ -128,7 +151,7 @@ class _WorldRows:
 
 def _world_rows(connection: sqlite3.Connection, scope: str) -> _WorldRows | None:
     query = "SELECT id, settings, revision FROM scopes WHERE name = ?"
-    row = connection.execute(query, (_text(scope),)).fetchone()
+    row = connection.execute(query, (as_text(scope),)).fetchone()
     if row is None:
         return None
     key, settings, revision = row
@@ -156,7 +179,7 @@ def _save_settings(
         ON CONFLICT (name) DO UPDATE SET settings = excluded.settings, saved = excluded.saved
         WHERE settings <> excluded.settings
         """,
-        (_text(scope), settings),
+        (as_text(scope), settings),
     )
     connection.execute(
         """
@@ -168,7 +191,7 @@ def _save_settings(
     key = _scope_key(connection, scope)
     known = {name: server for server, name in _servers(connection, scope)}
     gone = [(known[name],) for name in known.keys() - set(servers)]
-    new = [(key, _text(name)) for name in dict.fromkeys(servers) if name not in known]
+    new = [(key, as_text(name)) for name in dict.fromkeys(servers) if name not in known]
     connection.executemany("DELETE FROM servers WHERE id = ?", gone)
     connection.executemany("INSERT INTO servers (scope, name) VALUES (?, ?)", new)
 
@@ -185,7 +208,7 @@ def _save_parts(
         UPDATE scopes SET revision = max(revision, ?), saved = (SELECT max(saved) + 1 FROM scopes)
         WHERE name = ?
         """,
-        (revision, _text(scope)),
+        (revision, as_text(scope)),
     )
 
 
@@ -200,7 +223,7 @@ def _save_part(connection: sqlite3.Connection, key: int, part: ServerPart) -> No
 
 def _tool_row(key: int, entry: Entry) -> tuple[Any, ...]:
     tool = entry.tool
-    names = (_text(tool.given_name), _text(tool.upstream_name))
+    names = (as_text(tool.given_name), as_text(tool.upstream_name))
     return (key, *names, tool.source, _verdict_text(entry.verdict))
 
 
@@ -228,7 +251,7 @@ def _remember_era(connection: sqlite3.Connection, reached: str, era: str | None)
 
 
 def _scope_key(connection: sqlite3.Connection, scope: str) -> int:
-    [key] = connection.execute("SELECT id FROM scopes WHERE name = ?", (_text(scope),)).fetchone()
+    [key] = connection.execute("SELECT id FROM scopes WHERE name = ?", (as_text(scope),)).fetchone()
     return int(key)
 
 
@@ -237,8 +260,8 @@ def _servers(connection: sqlite3.Connection, scope: str) -> list[tuple[int, Serv
         SELECT servers.id, servers.name FROM servers JOIN scopes ON scopes.id = servers.scope
         WHERE scopes.name = ?
         """
-    rows: Iterator[tuple[int, str | bytes]] = connection.execute(query, (_text(scope),))
-    return [(key, ServerName(_str(name))) for key, name in rows]
+    rows: Iterator[tuple[int, str | bytes]] = connection.execute(query, (as_text(scope),))
+    return [(key, ServerName(from_column(name))) for key, name in rows]
 
 
 def _era(text: str) -> JSONObject | None:
@@ -258,18 +281,3 @@ def _verdict(text: str) -> Verdict:
 @lru_cache(maxsize=1000)
 def _verdict_text(verdict: Verdict) -> str:
     return to_text(verdict)
-
-
-def _text(value: str) -> str | bytes:
-    """What SQLite can hold: a path or a stranger's name may have a lone surrogate, not UTF-8."""
-    if value.isascii():
-        return value
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return value.encode("utf-8", "surrogatepass")
-    return value
-
-
-def _str(value: str | bytes) -> str:
-    return value if isinstance(value, str) else value.decode("utf-8", "surrogatepass")

@@ -14,6 +14,7 @@ from typing import Protocol
 from discovery_engine.catalog import Catalog, ServerPart
 from discovery_engine.config.settings import Settings
 from discovery_engine.tools import JSONObject, ServerName
+from discovery_engine.trust.decisions import Acceptance, Approval, Decisions
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,5 +54,26 @@ class Store(Protocol):
 
     def remember_era(self, connection: str, era: JSONObject | None) -> None:
         """None forgets."""
+
+    def decisions(self, scope: str) -> Decisions:
+        """All that was approved and accepted in a scope, whether or not its world is kept."""
+
+    def approve(self, scope: str, approvals: Iterable[Approval], *, at: float) -> None:
+        """Add approvals; `at` is Unix time in seconds. One that is kept already is kept once."""
+
+    def revoke(self, scope: str, servers: Iterable[str]) -> int:
+        """Drop all approvals of servers; returns how many there were."""
+
+    def accept(
+        self, scope: str, found: Iterable[Acceptance], *, at: float, if_new: bool = False
+    ) -> None:
+        """Add acceptances, which nothing ever drops.
+
+        With `if_new` only those of tools of which nothing was accepted before: of two processes
+        that see a tool for the first time, one decides.
+        """
+
+    def history(self, scope: str, server: str) -> tuple[Acceptance, ...]:
+        """All acceptances of a server's tools; what was accepted last comes last."""
 
     def close(self) -> None: ...

@@ -5,13 +5,21 @@ Like `rule`, it loads no pattern library, so that a remembered verdict is explai
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from discovery_engine.rules.rule import Rule, Verdict
+from discovery_engine.rules.rule import Reason, Rule, Verdict
 
 Subject = Literal["tool", "server"]
+
+_HELD_BACK: Mapping[Reason, str] = {
+    "changed": "a change that waits for review",
+    "pending": "quarantine until it is reviewed",
+    "unpinned": "the lock file, which does not pin it as it is now",
+    "untrusted": "the lack of an approval",
+    "altered": "the lack of an approval for what it has become",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +61,8 @@ def describe(verdict: Verdict, rules: Sequence[Rule], *, subject: Subject = "too
         return f"{rule_name(verdict.rule, rules)} {verb} {_scope(rules[verdict.rule], subject)}"
     if verdict.reason == "server":
         return "its server is disabled" if subject == "tool" else "its entry says enabled: false"
+    if verdict.reason in _HELD_BACK:
+        return _HELD_BACK[verdict.reason]
     if verdict.reason == "whitelist":
         enabling = next(index for index, rule in enumerate(rules) if rule.enabled)
         return f"no rule enables it, and {rule_name(enabling, rules)} makes them a whitelist"

@@ -8,9 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypeAlias, get_args
 
 from discovery_engine.errors import Origin
+
+Withheld: TypeAlias = Literal["changed", "pending", "unpinned"]
+"""Why a tool is held back: what it says is new since it was accepted, was never accepted, or is
+not what the lock file pins."""
+Refusal: TypeAlias = Literal["untrusted", "altered", "unpinned"]
+"""Why a server is not started: nobody approved it, something else was approved, or the lock file
+does not pin it."""
+Reason: TypeAlias = Literal["default", "rule", "whitelist", "server"] | Withheld | Refusal
+"""`whitelist`: no rule decided while another rule enables; `server`: its server is disabled."""
+
+WITHHELD: frozenset[str] = frozenset(get_args(Withheld))
+REFUSALS: frozenset[str] = frozenset(get_args(Refusal))
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +47,6 @@ class Verdict:
 
     enabled: bool = True
     tags: tuple[str, ...] = ()
-    reason: Literal["default", "rule", "whitelist", "server"] = "default"
-    """`whitelist`: no rule decided while another rule enables; `server`: its server is disabled."""
+    reason: Reason = "default"
     rule: int | None = None
     """The index of the rule that decided; set with reason `rule`."""

@@ -21,6 +21,7 @@ _HOPELESS = {
     FailureKind.TLS,
     FailureKind.REFUSED,
     FailureKind.TIMEOUT,
+    FailureKind.UNTRUSTED,
 }
 
 

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeAlias
 
 import anyio
 from anyio import to_thread
@@ -53,6 +54,10 @@ _NOT_THE_ERA = {
 logger = logging.getLogger(__name__)
 
 
+Admit: TypeAlias = Callable[[ServerSettings, StdioTransport | RemoteTransport], None]
+"""Raises UntrustedServerError unless a server may be started or reached in just this way."""
+
+
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """What all sessions share."""
@@ -63,6 +68,7 @@ class Surroundings:
     starts: Starts
     reaper: Reaper
     idle_timeout: float
+    admit: Admit
 
 
 class Session:
@@ -165,6 +171,7 @@ class Session:
     async def _live(self, connected: Callable[[], None]) -> None:
         self._around.events.publish(ServerConnecting(self.server.name))
         transport = resolved_transport(self.server, self._around.environ)
+        self._around.admit(self.server, transport)
         deadline = anyio.current_time() + self.server.timeouts.connect
         attempt: Attempt | None = first_attempt(self.server, await self._recall())
         while attempt is not None:

@@ -32,7 +32,7 @@ from discovery_engine.upstream.connection import EraMemory
 from discovery_engine.upstream.failures import NotTakenUp, failed_call, failed_listing
 from discovery_engine.upstream.listing import Listing, Pages, depth_of, read_pages, sort_out
 from discovery_engine.upstream.reaper import open_reaper
-from discovery_engine.upstream.session import Session, Surroundings
+from discovery_engine.upstream.session import Admit, Session, Surroundings
 from discovery_engine.upstream.starts import Starts
 from discovery_engine.upstream.state import SessionState
 
@@ -54,6 +54,7 @@ async def open_upstreams(
     events: EventBus,
     eras: EraMemory,
     environ: Mapping[str, str],
+    admit: Admit,
 ) -> AsyncIterator[Upstreams]:
     """Yield the upstreams; on exit every session is closed and every program ended.
 
@@ -63,9 +64,12 @@ async def open_upstreams(
         events: Where connects, listings and changes of tools are told.
         eras: Where it is remembered what each server speaks.
         environ: Where references are looked up; programs inherit a harmless part of it.
+        admit: The gate: asked before anything is started or reached, each time.
     """
     async with open_reaper() as reaper, open_task_group() as tasks:
-        around = Surroundings(events, eras, environ, Starts(max_connecting), reaper, idle_timeout)
+        around = Surroundings(
+            events, eras, environ, Starts(max_connecting), reaper, idle_timeout, admit
+        )
         yield Upstreams(around, tasks)
         tasks.cancel_scope.cancel()
 

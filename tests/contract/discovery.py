@@ -82,6 +82,7 @@ class Discovery:
         kept = {k: v for k, v in os.environ.items() if k in ("PATH", "LANG") or "COV" in k}
         return kept | {
             "HOME": str(self.home),
+            "DISCOVERY_CONFIG": str(self.home / "discovery.yaml"),
             "DISCOVERY_DATA_DIR": str(self.home / "data"),
             "STARTS": str(self.home / "starts"),
             "PYTHONPATH": str(Path(__file__).parents[2]),

@@ -31,6 +31,7 @@ TEXTS = st.lists(TEXT, max_size=3).map(tuple)
 MAPPING = st.dictionaries(TEXT, TEXT, max_size=2)
 
 ORIGINS = st.builds(Origin, TEXT, st.integers(0, 99), st.integers(0, 99))
+POLICIES = st.sampled_from(["open", "on_first_use", "quarantine"])
 PROBLEMS = st.builds(Problem, ORIGINS, TEXT, TEXT, TEXT, TEXT)
 RULES = st.builds(
     Rule,
@@ -46,7 +47,7 @@ VERDICTS = st.builds(
     Verdict,
     st.booleans(),
     TEXTS,
-    st.sampled_from(["default", "rule", "whitelist", "server"]),
+    st.sampled_from(["default", "rule", "whitelist", "server", "changed", "altered"]),
     st.none() | st.integers(0, 9),
 )
 TRANSPORTS = (
@@ -67,6 +68,8 @@ def servers(name: str) -> st.SearchStrategy[ServerSettings]:
         tags=TEXTS,
         timeouts=st.builds(Timeouts, SECONDS, SECONDS, SECONDS),
         session=st.sampled_from(["shared", "per_client"]),
+        trust=st.none() | POLICIES,
+        is_found=st.booleans(),
         origin=ORIGINS,
         source=TEXT,
         problem=st.none() | PROBLEMS,
@@ -116,7 +119,10 @@ def worlds(draw: st.DrawFn) -> World:
         log=st.builds(
             LogSettings, st.sampled_from(["debug", "error"]), st.none() | TEXT, st.booleans()
         ),
+        trust=POLICIES,
         path=st.none() | TEXT,
+        is_found=st.booleans(),
+        frozen=st.booleans(),
         inputs=st.lists(st.builds(InputFile, TEXT, st.none() | TEXT), max_size=2).map(tuple),
         warnings=st.lists(PROBLEMS, max_size=2).map(tuple),
     )

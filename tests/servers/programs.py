@@ -86,6 +86,7 @@ def upstreams(
         events=events or EventBus(),
         eras=Eras() if eras is None else eras,
         environ=environ,
+        admit=lambda server, transport: None,
     )
 
 

@@ -24,7 +24,9 @@ from discovery_engine.errors import (
     ToolAmbiguousError,
     ToolDisabledError,
     ToolNotFoundError,
+    ToolWithheldError,
     UnavailableError,
+    UntrustedServerError,
     UpstreamError,
     UpstreamProtocolError,
     UpstreamTimeoutError,
@@ -84,6 +86,26 @@ ERRORS = [
         NeedsAuthError("github", "it answered 401"),
         "server 'github' is unavailable: it answered 401",
         "check the credentials in headers of server 'github'",
+    ),
+    (
+        ToolWithheldError("github", "x", "a change that waits for review"),
+        "tool 'github:x' is disabled: a change that waits for review",
+        "only its owner can accept it, with `discovery review github`",
+    ),
+    (
+        UntrustedServerError("github", "untrusted", "/d.yaml"),
+        "server 'github' is unavailable: nobody has approved it, and /d.yaml was found, not named",
+        "its owner can look at it with `discovery trust`",
+    ),
+    (
+        UntrustedServerError("github", "altered", "/d.yaml"),
+        "server 'github' is unavailable: what /d.yaml says of it now is not what was approved",
+        "its owner can look at it with `discovery trust`",
+    ),
+    (
+        UntrustedServerError("github", "unpinned", ""),
+        "server 'github' is unavailable: the lock file does not pin it as its entry has it now",
+        "its owner can look at it with `discovery lock --check`",
     ),
     (
         UpstreamTimeoutError("github", "'x'", 2.50),

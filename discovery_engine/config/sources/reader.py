@@ -145,11 +145,17 @@ class Reading:
         except NotForUsError as reason:
             self.skip(name, str(reason))
             return
-        self.servers[name] = _Found(read.server, place.scope)
+        server = replace(read.server, is_found=self._is_found(place))
+        self.servers[name] = _Found(server, place.scope)
         self.rules += read.rules
         renamed = () if usable == name else (f"it is called {usable!r} here",)
         for note in (*renamed, *read.notes):
             self.warn(reader.origin, f"{reader.path}.{name}".lstrip("."), note)
+
+    def _is_found(self, place: Place) -> bool:
+        """Whether a file is a project's, and not the user's own seen from the home folder."""
+        own = (one.path for one in self.places.of(self.client) if one.scope != "project")
+        return place.scope == "project" and place.path not in own
 
     def skip(self, name: JSONValue, why: str) -> None:
         self.skipped.append((str(name)[:_LONGEST_NAME], why))

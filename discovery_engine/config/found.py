@@ -1,0 +1,72 @@
+"""A configuration that was found rather than named: it may tighten, and loosen nothing.
+
+Whoever wrote a file in the working directory may be a stranger, so what it says about guarding
+against strangers counts only where it guards more. A file that anybody may write to is nobody's
+word either, however it was reached.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+from discovery_engine.config.location import VARIABLE, Location
+from discovery_engine.config.settings import CacheSettings, ServerSettings, Settings
+from discovery_engine.errors import Origin, Problem
+
+_HINT = f"it counts in a file that is named, with --config or ${VARIABLE}"
+
+
+def is_nobodys_word(place: Location) -> bool:
+    """Whether the file at `place` says nothing for its owner: it was found, or all may write it."""
+    return place.is_found or (place.path is not None and _is_open_to_all(place.path))
+
+
+def tightened(settings: Settings) -> Settings:
+    """The settings of such a file: every server waits for approval, and nothing is loosened."""
+    return replace(
+        settings,
+        is_found=True,
+        servers=tuple(map(_tightened, settings.servers)),
+        trust=_at_least_watched(settings.trust),
+        cache=CacheSettings(enabled=True, ttl=settings.cache.ttl),
+        log=replace(settings.log, file=None),
+        warnings=(*settings.warnings, *_warnings(settings)),
+    )
+
+
+def _is_open_to_all(path: str) -> bool:
+    try:
+        return os.name == "posix" and bool(Path(path).stat().st_mode & stat.S_IWOTH)
+    except OSError:
+        return True
+
+
+def _tightened(server: ServerSettings) -> ServerSettings:
+    trust = None if server.trust is None else _at_least_watched(server.trust)
+    return replace(server, is_found=True, trust=trust)
+
+
+def _at_least_watched(policy: str) -> Literal["on_first_use", "quarantine"]:
+    return "quarantine" if policy == "quarantine" else "on_first_use"
+
+
+def _warnings(settings: Settings) -> Iterator[Problem]:
+    origin = Origin(settings.path or "")
+    if settings.trust == "open":
+        yield Problem(origin, "trust", "'open' is not taken from a file that was found", _HINT)
+    for server in settings.servers:
+        if server.trust == "open":
+            path = f"servers.{server.name}.trust"
+            message = "'open' is not taken from a file that was found"
+            yield Problem(server.origin, path, message, _HINT)
+    if not settings.cache.enabled:
+        message = "what is remembered guards against changes; a file that was found keeps it on"
+        yield Problem(origin, "cache.enabled", message, _HINT)
+    if settings.log.file:
+        message = "a file that was found does not choose where to write"
+        yield Problem(origin, "log.file", message, _HINT)

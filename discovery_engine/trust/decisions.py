@@ -1,0 +1,61 @@
+"""What the owner decided, as plain values: which servers may be started, which tools were accepted.
+
+They are only ever added to, or revoked by the owner. A server or a tool that goes away and comes
+back finds its history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import TypeAlias
+
+INSTRUCTIONS = ""
+"""In place of a tool's name: a server's instructions. No tool can be called that."""
+
+AcceptedTools: TypeAlias = Mapping[str, frozenset[str]]
+"""By a tool's own name: the fingerprints and the meanings that were accepted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """The owner's word that a server may be started or reached."""
+
+    server: str
+    """What it is known as (`admission.known_as`)."""
+    identity: str
+    """Of what was shown to the owner (`admission.identity`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Acceptance:
+    """A tool, or a server's instructions, as they were accepted."""
+
+    server: str
+    """What it is known as."""
+    tool: str
+    """The upstream's own name of it; `INSTRUCTIONS` for those."""
+    meaning: str
+    fingerprint: str
+    definition: str
+    """Canonical JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decisions:
+    """All of one configuration."""
+
+    approvals: Mapping[str, frozenset[str]] = field(default_factory=lambda: MappingProxyType({}))
+    """By what servers are known as: the identities that were approved."""
+    accepted: Mapping[str, AcceptedTools] = field(default_factory=lambda: MappingProxyType({}))
+    """By what servers are known as."""
+
+
+def with_accepted(decisions: Decisions, found: Iterable[Acceptance]) -> Decisions:
+    """The decisions, with what was accepted meanwhile."""
+    accepted = {server: dict(tools) for server, tools in decisions.accepted.items()}
+    for one in found:
+        tools = accepted.setdefault(one.server, {})
+        tools[one.tool] = tools.get(one.tool, frozenset()) | {one.meaning, one.fingerprint}
+    return replace(decisions, accepted=accepted)

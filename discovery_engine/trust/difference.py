@@ -1,0 +1,192 @@
+"""What is different between two definitions of a tool, in the words of those who use it.
+
+Three weights: *breaking* (a call that was right may now be wrong, or the tool claims less
+restraint), *compatible* (calls go on as before), *text* (only what a reader is told). All three
+can be an attack: the weight says whom a change breaks, not whether it is harmless.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+from discovery_engine.tools import JSONObject, JSONValue
+
+Weight: TypeAlias = Literal["breaking", "compatible", "text"]
+
+WEIGHTS: tuple[Weight, ...] = ("breaking", "compatible", "text")
+"""The heaviest first."""
+
+_TEXTS = frozenset({"title", "description", "examples", "$comment", "icons", "deprecated"})
+_UPPER = frozenset({"maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"})
+_LOWER = frozenset({"minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"})
+_HARMLESS = frozenset({"default", "format", "contentEncoding", "contentMediaType"})
+_MISSING = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    weight: Weight
+    path: str
+    """Where, for instance `inputSchema.properties.title.type`."""
+    before: JSONValue
+    """None if there was nothing."""
+    after: JSONValue
+    """None if there is nothing any more."""
+
+
+def difference(before: JSONObject, after: JSONObject) -> tuple[Change, ...]:
+    """All that changed from one definition to the other, the heaviest first.
+
+    Lists in which order means nothing are compared as sets. Equal meanings have no difference.
+    """
+    found = list(_of_definitions(before, after))
+    return tuple(sorted(found, key=lambda one: (WEIGHTS.index(one.weight), one.path)))
+
+
+def heaviest(changes: Sequence[Change]) -> Weight | None:
+    return min((one.weight for one in changes), key=WEIGHTS.index, default=None)
+
+
+def _of_definitions(before: JSONObject, after: JSONObject) -> Iterator[Change]:
+    for key, old, new in _members(before, after):
+        match key:
+            case "inputSchema":
+                yield from _of_schemas(key, old, new)
+            case "outputSchema":
+                yield from _of_outputs(key, old, new)
+            case "annotations":
+                yield from _of_annotations(key, old, new)
+            case _:
+                yield _change("text" if key in _TEXTS else "compatible", key, old, new)
+
+
+def _of_annotations(path: str, old: JSONValue, new: JSONValue) -> Iterator[Change]:
+    for key, was, now in _members(_map(old), _map(new)):
+        yield _change("text" if key == "title" else "breaking", f"{path}.{key}", was, now)
+
+
+def _of_outputs(path: str, old: JSONValue, new: JSONValue) -> Iterator[Change]:
+    """A promise about results: more of it breaks nobody, another one or none does."""
+    for one in _of_schemas(path, old, new):
+        is_more = one.before is None and one.path != path
+        weight: Weight = "compatible" if is_more else "breaking"
+        yield one if one.weight == "text" else replace(one, weight=weight)
+
+
+def _of_schemas(path: str, old: JSONValue, new: JSONValue) -> Iterator[Change]:
+    if not (isinstance(old, dict) and isinstance(new, dict)):
+        if _differ(old, new):
+            yield _change("breaking", path, old, new)
+        return
+    for key, was, now in _members(old, new):
+        yield from _of_keyword(f"{path}.{key}", key, was, now, old, new)
+
+
+def _of_keyword(
+    path: str, key: str, was: JSONValue, now: JSONValue, old: JSONObject, new: JSONObject, /
+) -> Iterator[Change]:
+    match key:
+        case "properties":
+            yield from _of_properties(path, _map(was), _map(now), _names(new.get("required")))
+        case "patternProperties" | "$defs" | "definitions":
+            for name, one, other in _members(_map(was), _map(now)):
+                yield from _of_schemas(f"{path}.{name}", one, other)
+        case "items" | "not" | "additionalProperties" if _are_schemas(was, now):
+            yield from _of_schemas(path, was, now)
+        case "required" if _same_names(old, new, _names(was) ^ _names(now)):
+            return  # told with the property that came or went
+        case _ if _differ(was, now, unordered=True):
+            yield _change(_weight(key, was, now), path, was, now)
+
+
+def _of_properties(
+    path: str, old: JSONObject, new: JSONObject, required: frozenset[str]
+) -> Iterator[Change]:
+    for name, was, now in _members(old, new):
+        if name in old and name in new:
+            yield from _of_schemas(f"{path}.{name}", was, now)
+        else:
+            is_harmless = name in new and name not in required
+            weight: Weight = "compatible" if is_harmless else "breaking"
+            yield _change(weight, f"{path}.{name}", was, now)
+
+
+def _weight(key: str, was: JSONValue, now: JSONValue) -> Weight:
+    """How much a changed keyword weighs for those who make arguments."""
+    if key in _TEXTS:
+        return "text"
+    return "compatible" if _allows_as_much(key, was, now) else "breaking"
+
+
+def _allows_as_much(key: str, was: JSONValue, now: JSONValue) -> bool:
+    if key in _HARMLESS or key.startswith("x-") or now is _MISSING:
+        return True
+    if key == "additionalProperties":
+        return now is True
+    return was is not _MISSING and _is_wider(key, was, now)
+
+
+def _is_wider(key: str, was: JSONValue, now: JSONValue) -> bool:
+    match key:
+        case "type":
+            return _types(was) <= _types(now)
+        case "enum":
+            return _all_in(was, now)
+        case "required":
+            return _names(now) <= _names(was)
+    if not (isinstance(was, int | float) and isinstance(now, int | float)):
+        return False
+    return (key in _UPPER and now >= was) or (key in _LOWER and now <= was)
+
+
+def _all_in(was: JSONValue, now: JSONValue) -> bool:
+    return isinstance(was, list) and isinstance(now, list) and all(one in now for one in was)
+
+
+def _types(value: JSONValue) -> frozenset[str]:
+    names = _names([value] if isinstance(value, str) else value)
+    return names | {"integer"} if "number" in names else names
+
+
+def _same_names(old: JSONObject, new: JSONObject, names: frozenset[str]) -> bool:
+    """Whether each of the names is a property of one of the two only."""
+    before, after = _map(old.get("properties")), _map(new.get("properties"))
+    return all((name in before) != (name in after) for name in names)
+
+
+def _members(old: JSONObject, new: JSONObject) -> Iterator[tuple[str, JSONValue, JSONValue]]:
+    """The members that are not plainly equal, by name."""
+    for key in sorted({*old, *new}):
+        was, now = old.get(key, _MISSING), new.get(key, _MISSING)
+        if was is _MISSING or now is _MISSING or _differ(was, now):
+            yield key, was, now
+
+
+def _differ(was: JSONValue, now: JSONValue, *, unordered: bool = False) -> bool:
+    if unordered and isinstance(was, list) and isinstance(now, list):
+        return len(was) != len(now) or not _all_in(was, now)
+    if isinstance(was, bool) or isinstance(now, bool):  # in Python True equals 1
+        return was is not now
+    return bool(was != now)
+
+
+def _are_schemas(was: JSONValue, now: JSONValue) -> bool:
+    return isinstance(was, dict) and isinstance(now, dict)
+
+
+def _names(value: JSONValue) -> frozenset[str]:
+    return (
+        frozenset(n for n in value if isinstance(n, str))
+        if isinstance(value, list)
+        else frozenset()
+    )
+
+
+def _map(value: JSONValue) -> JSONObject:
+    return value if isinstance(value, dict) else {}
+
+
+def _change(weight: Weight, path: str, was: JSONValue, now: JSONValue) -> Change:
+    return Change(weight, path, None if was is _MISSING else was, None if now is _MISSING else now)

@@ -1,0 +1,126 @@
+"""Whether a tool still says what was accepted of it.
+
+What counts is everything that a server says about a tool, in whatever order it says it: keys,
+`required`, `enum` and other lists in which order means nothing may move about freely. Tools are
+held back one by one; a change of the server's instructions is a change of every tool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from discovery_engine.tools import JSONObject, JSONValue, Tool, canonical_json, fingerprint
+from discovery_engine.trust.decisions import INSTRUCTIONS, Acceptance, AcceptedTools
+
+if TYPE_CHECKING:
+    from discovery_engine.config.settings import TrustPolicy
+    from discovery_engine.rules.rule import Withheld
+
+_MOST_NAMES = 20_001
+"""Names that one server may have had: a listing's most, and the instructions. Who invents new ones
+without end has the rest held back."""
+_UNORDERED = frozenset({"required", "enum", "type", "anyOf", "oneOf", "allOf", "examples"})
+_NAMED_SCHEMAS = frozenset(
+    {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"}
+)
+_DATA = frozenset({"default", "const", "enum", "examples"})
+_SCHEMAS = frozenset({"inputSchema", "outputSchema"})
+
+
+def withheld(tool: Tool, policy: TrustPolicy, accepted: AcceptedTools) -> Withheld | None:
+    """Why a tool is held back; None if it may be used.
+
+    `accepted` is what was accepted of its server. A tool of which nothing was accepted yet
+    follows the policy.
+    """
+    known = accepted.get(tool.upstream_name)
+    if policy == "open" or (known and tool.fingerprint in known):
+        return None
+    if not known:
+        return "pending" if policy == "quarantine" or len(accepted) >= _MOST_NAMES else None
+    return None if meaning(tool.definition) in known else "changed"
+
+
+def are_held_back(
+    instructions: str, policy: TrustPolicy, accepted: AcceptedTools
+) -> Withheld | None:
+    """Why a server's instructions are held back; None if they may be shown."""
+    known = accepted.get(INSTRUCTIONS)
+    if policy == "open" or (known and _text_meaning(instructions) in known):
+        return None
+    if known:
+        return "changed"
+    return "pending" if policy == "quarantine" else None
+
+
+def first_seen(
+    server: str,
+    tools: Iterable[Tool],
+    instructions: str,
+    policy: TrustPolicy,
+    accepted: AcceptedTools,
+) -> Iterator[Acceptance]:
+    """What a listing shows for the first time, and the policy accepts."""
+    if policy != "on_first_use":
+        return
+    if INSTRUCTIONS not in accepted:
+        yield accept_instructions(server, instructions)
+    room = _MOST_NAMES - len(accepted)
+    for tool in tools:
+        if tool.upstream_name not in accepted and room > 0:
+            room -= 1
+            yield accept(server, tool)
+
+
+def accept(server: str, tool: Tool) -> Acceptance:
+    """A tool as it is now; `server` is what its server is known as."""
+    return Acceptance(
+        server, tool.upstream_name, meaning(tool.definition), tool.fingerprint, tool.source
+    )
+
+
+def accept_instructions(server: str, text: str) -> Acceptance:
+    digest = _text_meaning(text)
+    return Acceptance(server, INSTRUCTIONS, digest, digest, canonical_json(text))
+
+
+def meaning(definition: JSONObject) -> str:
+    """The digest of a definition, equal for equal meanings: the order of things aside."""
+    plain = {
+        key: _plain_schema(value) if key in _SCHEMAS else _plain(value)
+        for key, value in definition.items()
+    }
+    return fingerprint(canonical_json(plain))
+
+
+def _text_meaning(text: str) -> str:
+    return fingerprint(canonical_json(text))
+
+
+def _plain_schema(schema: JSONValue) -> JSONValue:
+    if isinstance(schema, list):
+        return [_plain_schema(one) for one in schema]
+    if not isinstance(schema, dict):
+        return _plain(schema)
+    return {key: _plain_member(key, value) for key, value in schema.items()}
+
+
+def _plain_member(key: str, value: JSONValue) -> JSONValue:
+    if key in _NAMED_SCHEMAS and isinstance(value, dict):
+        return {name: _plain_schema(schema) for name, schema in value.items()}
+    plain = _plain(value) if key in _DATA else _plain_schema(value)
+    if key in _UNORDERED and isinstance(plain, list):
+        return sorted(plain, key=canonical_json)
+    return plain
+
+
+def _plain(value: JSONValue) -> JSONValue:
+    """A value in which 1.0 is 1, as JSON has it."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    if isinstance(value, dict):
+        return {key: _plain(one) for key, one in value.items()}
+    return value

@@ -1,0 +1,213 @@
+"""The lock file: a whole catalog, pinned. It is made to be kept in version control and read.
+
+    {
+      "lockVersion": 1,
+      "servers": {
+        "time": {
+          "identity": "5f0c…",             what is run or reached, alike on every machine
+          "reached": "uvx mcp-server-time",  for readers; nothing is started from it
+          "instructions": "",
+          "tools": {"convert_time": {"fingerprint": "b01d…", "definition": {…}}}
+        }
+      }
+    }
+
+The one rule: equal catalogs give equal bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, TypeAlias
+
+from discovery_engine.catalog import Catalog, ServerPart
+from discovery_engine.config.masks import mask_transport
+from discovery_engine.config.settings import ServerSettings, StdioTransport
+from discovery_engine.tools import (
+    JSONObject,
+    JSONValue,
+    ServerName,
+    Tool,
+    canonical_json,
+    fingerprint,
+)
+from discovery_engine.trust.admission import written_identity
+from discovery_engine.trust.difference import Change, Weight, difference, heaviest
+from discovery_engine.trust.integrity import meaning
+
+LOCK_VERSION = 1
+
+What: TypeAlias = Literal["added", "removed", "changed"]
+
+
+@dataclass(frozen=True)
+class PinnedServer:
+    identity: str
+    reached: str
+    instructions: str
+    tools: Mapping[str, JSONObject]
+    """Definitions by the tools' own names."""
+    meanings: Mapping[str, str]
+
+    @cached_property
+    def fingerprints(self) -> Mapping[str, str]:
+        return {name: fingerprint(canonical_json(one)) for name, one in self.tools.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    servers: Mapping[ServerName, PinnedServer]
+
+    def pins_server(self, name: ServerName, identity: str) -> bool:
+        """Whether a server of that name is pinned as one with this `written_identity`."""
+        pinned = self.servers.get(name)
+        return pinned is not None and pinned.identity == identity
+
+    def pins_tool(self, tool: Tool) -> bool:
+        pinned = self.servers.get(tool.server)
+        if pinned is None or tool.upstream_name not in pinned.tools:
+            return False
+        if tool.fingerprint == pinned.fingerprints[tool.upstream_name]:
+            return True
+        return meaning(tool.definition) == pinned.meanings[tool.upstream_name]
+
+    def pins_instructions(self, name: ServerName, text: str) -> bool:
+        pinned = self.servers.get(name)
+        return pinned is not None and pinned.instructions == text
+
+
+@dataclass(frozen=True, slots=True)
+class Deviation:
+    """One server or tool that is not as it is pinned."""
+
+    what: What
+    server: ServerName
+    tool: str
+    """Empty if it is about the server itself."""
+    weight: Weight
+    changes: tuple[Change, ...] = ()
+
+
+def lock_of_parts(servers: Iterable[ServerSettings], catalog: Catalog) -> Lock:
+    """The lock of what these servers list now."""
+    pairs = ((server, catalog.parts.get(server.name)) for server in servers)
+    return Lock({server.name: _pinned(server, part) for server, part in pairs if part})
+
+
+def to_text(lock: Lock) -> str:
+    """The content of the file."""
+    servers = {name: _server_form(pinned) for name, pinned in lock.servers.items()}
+    form = {"lockVersion": LOCK_VERSION, "servers": servers}
+    # Escaped, so that a reviewer sees what an editor would hide.
+    return json.dumps(form, indent=2, sort_keys=True) + "\n"
+
+
+def from_text(text: str | bytes) -> Lock:
+    """What `to_text` wrote.
+
+    Raises:
+        ValueError: If it is not that, or was edited so that a fingerprint does not hold.
+    """
+    form = json.loads(text)
+    match form:
+        case {"lockVersion": int() as version, "servers": dict() as servers}:
+            if version != LOCK_VERSION:
+                raise ValueError(f"it has version {version}; this program reads {LOCK_VERSION}")
+        case _:
+            raise ValueError("it has no 'lockVersion' and 'servers'")
+    return Lock({ServerName(name): _read_server(name, one) for name, one in servers.items()})
+
+
+def deviations(lock: Lock, now: Lock) -> tuple[Deviation, ...]:
+    """What is not as `lock` has it, by server and tool."""
+    found: list[Deviation] = []
+    for name in sorted({*lock.servers, *now.servers}):
+        found += _of_server(name, lock.servers.get(name), now.servers.get(name))
+    return tuple(found)
+
+
+def _pinned(server: ServerSettings, part: ServerPart) -> PinnedServer:
+    tools = {entry.tool.upstream_name: entry.tool.definition for entry in part.entries}
+    meanings = {name: meaning(definition) for name, definition in tools.items()}
+    return PinnedServer(written_identity(server), _reached(server), part.said, tools, meanings)
+
+
+def _reached(server: ServerSettings) -> str:
+    if server.transport is None:
+        return ""
+    shown = mask_transport(server.transport)
+    if isinstance(shown, StdioTransport):
+        return shlex.join([shown.command, *shown.args])
+    return shown.url
+
+
+def _server_form(pinned: PinnedServer) -> JSONObject:
+    return {
+        "identity": pinned.identity,
+        "reached": pinned.reached,
+        "instructions": pinned.instructions,
+        "tools": {
+            name: {"fingerprint": pinned.meanings[name], "definition": definition}
+            for name, definition in pinned.tools.items()
+        },
+    }
+
+
+def _read_server(name: str, form: JSONValue) -> PinnedServer:
+    match form:
+        case {
+            "identity": str() as identity,
+            "reached": str() as reached,
+            "instructions": str() as instructions,
+            "tools": dict() as tools,
+        }:
+            definitions = {tool: _read_tool(f"{name}:{tool}", one) for tool, one in tools.items()}
+            meanings = {tool: tools[tool]["fingerprint"] for tool in tools}
+            return PinnedServer(identity, reached, instructions, definitions, meanings)
+        case _:
+            raise ValueError(f"server {name!r} is not whole")
+
+
+def _read_tool(name: str, form: JSONValue) -> JSONObject:
+    match form:
+        case {"fingerprint": str() as pinned, "definition": dict() as definition}:
+            if meaning(definition) != pinned:
+                raise ValueError(f"the fingerprint of {name!r} is not that of its definition")
+            return definition
+        case _:
+            raise ValueError(f"tool {name!r} is not whole")
+
+
+def _of_server(
+    name: ServerName, pinned: PinnedServer | None, now: PinnedServer | None
+) -> Iterator[Deviation]:
+    if now is None:
+        yield Deviation("removed", name, "", "breaking")
+        return
+    if pinned is None:
+        yield Deviation("added", name, "", "compatible")
+        return
+    if pinned.identity != now.identity:
+        change = Change("breaking", "reached", pinned.reached, now.reached)
+        yield Deviation("changed", name, "", "breaking", (change,))
+    if pinned.instructions != now.instructions:
+        change = Change("text", "instructions", pinned.instructions, now.instructions)
+        yield Deviation("changed", name, "", "text", (change,))
+    for tool in sorted({*pinned.tools, *now.tools}):
+        yield from _of_tool(name, tool, pinned, now)
+
+
+def _of_tool(
+    server: ServerName, tool: str, pinned: PinnedServer, now: PinnedServer
+) -> Iterator[Deviation]:
+    if tool not in now.tools:
+        yield Deviation("removed", server, tool, "breaking")
+    elif tool not in pinned.tools:
+        yield Deviation("added", server, tool, "compatible")
+    elif pinned.meanings[tool] != now.meanings[tool]:
+        changes = difference(pinned.tools[tool], now.tools[tool])
+        yield Deviation("changed", server, tool, heaviest(changes) or "text", changes)

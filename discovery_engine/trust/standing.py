@@ -1,0 +1,100 @@
+"""What a configuration's servers and tools may do, all decisions taken together.
+
+Both judges of it, the gate before a connection and the verdicts of the catalog, ask the same
+value, so that what is not started is not found either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from discovery_engine.trust.admission import known_as, refusal
+from discovery_engine.trust.decisions import Acceptance, AcceptedTools, Decisions, with_accepted
+from discovery_engine.trust.integrity import are_held_back, first_seen, withheld
+
+if TYPE_CHECKING:
+    from discovery_engine.config.settings import ServerSettings, Settings, TrustPolicy
+    from discovery_engine.rules.rule import Refusal, Withheld
+    from discovery_engine.tools import Tool
+    from discovery_engine.trust.lockfile import Lock
+
+_NOTHING: AcceptedTools = MappingProxyType({})
+
+
+def _unknown(_: ServerSettings) -> str:
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    decisions: Decisions = field(default_factory=Decisions)
+    lock: Lock | None = None
+    """What is pinned; None if anything may be used."""
+    path: str | None = None
+    """The configuration in use."""
+    policy: TrustPolicy = "on_first_use"
+    identify: Callable[[ServerSettings], str] = _unknown
+    """The identity of a server as it is configured; empty if it cannot be told."""
+
+    @classmethod
+    def under(
+        cls,
+        settings: Settings,
+        decisions: Decisions,
+        *,
+        lock: Lock | None,
+        identify: Callable[[ServerSettings], str],
+    ) -> Trust:
+        return cls(decisions, lock, settings.path, settings.trust, identify)
+
+    def refusal(self, server: ServerSettings) -> Refusal | None:
+        """Why a server may not be started; None if it may."""
+        return refusal(
+            server, lambda: self.identify(server), self.decisions, path=self.path, lock=self.lock
+        )
+
+    def withheld(
+        self, server: ServerSettings, tools: Sequence[Tool], instructions: str
+    ) -> list[Withheld | None]:
+        """Why each of a server's tools is held back; None for those that may be used."""
+        of_all = self.holds_back(server, instructions)
+        policy, accepted = self.policy_of(server), self.accepted(server)
+        return [
+            self._unpinned(tool) or of_all or withheld(tool, policy, accepted) for tool in tools
+        ]
+
+    def holds_back(self, server: ServerSettings, instructions: str) -> Withheld | None:
+        """Why a server's instructions, and with them all its tools, are held back."""
+        if self.lock and not self.lock.pins_instructions(server.name, instructions):
+            return "unpinned"
+        return are_held_back(instructions, self.policy_of(server), self.accepted(server))
+
+    def first_seen(
+        self, server: ServerSettings, tools: Iterable[Tool], instructions: str
+    ) -> Iterator[Acceptance]:
+        """What a listing shows for the first time, and is accepted by that.
+
+        With a lock file in force, what it does not pin is not accepted by being seen.
+        """
+        if self.lock:
+            if not self.lock.pins_instructions(server.name, instructions):
+                return iter(())
+            tools = filter(self.lock.pins_tool, tools)
+        name, policy = known_as(server, self.path), self.policy_of(server)
+        return first_seen(name, tools, instructions, policy, self.accepted(server))
+
+    def policy_of(self, server: ServerSettings) -> TrustPolicy:
+        return server.trust or self.policy
+
+    def accepted(self, server: ServerSettings) -> AcceptedTools:
+        return self.decisions.accepted.get(known_as(server, self.path), _NOTHING)
+
+    def with_accepted(self, found: Iterable[Acceptance]) -> Trust:
+        """The same, with what was accepted meanwhile."""
+        return replace(self, decisions=with_accepted(self.decisions, found))
+
+    def _unpinned(self, tool: Tool) -> Withheld | None:
+        return "unpinned" if self.lock and not self.lock.pins_tool(tool) else None
