@@ -1,6 +1,6 @@
 """The engine in a program of one's own: find a tool, look at it, execute it.
 
-    python examples/embed.py [discovery.yaml] [question]
+python examples/embed.py [discovery.yaml] [question]
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import sys
 import anyio
 
 from discovery_engine import DiscoveryError, open_engine
+from discovery_engine.signature import signature
 
 CONFIG = "examples/quickstart/discovery.yaml"
 
@@ -25,7 +26,7 @@ async def main(config: str = CONFIG, question: str = "current time in a timezone
             print(f"{hit.relevance:.2f}  {hit.entry.key}  {hit.entry.tool.summary}")
 
         tool = answer.hits[0].entry.tool
-        print(tool.signature)
+        print(signature(tool))
         try:
             result = await engine.execute(tool.server, tool.name, {"timezone": "Asia/Tokyo"})
         except DiscoveryError as error:

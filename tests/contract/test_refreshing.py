@@ -215,12 +215,8 @@ class TestEvents:
                 while not isinstance((told or [None])[-1], ServerConnected):
                     told.append(await anext(events))
 
-        assert [type(event) for event in told] == [
-            ServerConnecting,
-            ServerDiscovering,
-            CatalogChanged,
-            ServerConnected,
-        ]
+        steps = [ServerConnecting, ServerDiscovering, CatalogChanged, ServerConnected]
+        assert [type(event) for event in told if type(event) in steps] == steps
         assert told[-1] == ServerConnected(ServerName("good"), 3)
 
     @pytest.mark.requirement("LIB-41")
