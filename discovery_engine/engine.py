@@ -276,6 +276,9 @@ class Engine:
         if only_due:
             now, cache = self._clock(), self.settings.cache
             chosen = [s for s in chosen if due_at(self._part(s.name), cache) <= now]
+        if not only_due and self._upstreams:
+            for server in chosen:
+                self._upstreams.insist(server.name)
         before = self.view.catalog
         for asked in [self._ask_soon(server.name) for server in chosen]:
             await asked.wait()

@@ -199,6 +199,8 @@ class UnavailableError(UpstreamError):
         self.reason = reason
         self.stderr = stderr
         """The last lines that the program wrote before it failed."""
+        self.retry_after: float | None = None
+        """Seconds after which another try may succeed; None if nothing is known of that."""
         super().__init__(server, f"server {server!r} is unavailable: {reason}", hint=hint)
 
 

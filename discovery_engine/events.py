@@ -47,6 +47,17 @@ class ServerFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class ServerStateChanged:
+    """A server fares better or worse than before."""
+
+    server: ServerName
+    state: str
+    """One of `upstream.state.State`."""
+    reason: str
+    """Why, where that is not plain; may be empty."""
+
+
+@dataclass(frozen=True, slots=True)
 class ToolsChanged:
     """An upstream says that its tools are not what they were."""
 
@@ -80,6 +91,7 @@ Event: TypeAlias = (
     | ServerDiscovering
     | ServerConnected
     | ServerFailed
+    | ServerStateChanged
     | ToolsChanged
     | CatalogChanged
     | ConfigurationReloaded

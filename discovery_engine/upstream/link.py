@@ -35,6 +35,10 @@ class Link(ABC):
     async def failure(self, error: Exception) -> UnavailableError:
         """What kept the server from being connected, told from what was caught."""
 
+    async def end(self) -> str:
+        """How the server went away, in words."""
+        return "it closed the connection"
+
     @abstractmethod
     async def loss(self, error: MCPError) -> str | None:
         """Why the fate of a request that ended in `error` is unknown; None if it is known."""

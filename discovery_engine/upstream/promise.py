@@ -17,6 +17,10 @@ class Promise(Generic[T]):
         self._error: Exception | None = None
         self._settled = anyio.Event()
 
+    @property
+    def is_settled(self) -> bool:
+        return self._settled.is_set()
+
     def set(self, value: T) -> None:
         if not self._settled.is_set():
             self.value = value

@@ -37,6 +37,7 @@ from discovery_engine.upstream.handshake import CLIENT_INFO, Greeting, adopt, gr
 from discovery_engine.upstream.link import Link, timed_out
 from discovery_engine.upstream.promise import Promise
 from discovery_engine.upstream.reaper import Reaper
+from discovery_engine.upstream.record import Record
 from discovery_engine.upstream.remote import open_http_link, open_sse_link
 from discovery_engine.upstream.starts import Starts
 from discovery_engine.upstream.state import Phase, SessionState
@@ -74,8 +75,9 @@ class Surroundings:
 class Session:
     """One connection to one server, shared by its callers."""
 
-    def __init__(self, server: ServerSettings, around: Surroundings) -> None:
+    def __init__(self, server: ServerSettings, around: Surroundings, record: Record) -> None:
         self.server = server
+        self.record = record
         self.connection = connection_fingerprint(server)
         self._around = around
         self._channel: Promise[Channel] = Promise()
@@ -113,6 +115,14 @@ class Session:
     def retire(self) -> None:
         """End it once its present callers are served."""
         self._over.set()
+
+    def _lose(self) -> None:
+        """The server went away by itself, or was sent away for what it did."""
+        was_wanted = self._users > 0 and not self.is_over
+        self.retire()
+        if was_wanted and self._channel.value is not None:
+            gone = UnavailableError(self.server.name, FailureKind.LOST, "it went away")
+            self.record.failed(gone, exited=True)
 
     @asynccontextmanager
     async def in_use(self) -> AsyncIterator[Channel]:
@@ -156,17 +166,24 @@ class Session:
 
     async def run(self) -> None:
         """The owner's task; whatever the server does, it ends without an error."""
+        self.record.connecting()
         try:
             async with self._around.starts.turn() as connected:
                 await self._live(connected)
         except UnavailableError as error:
-            self._channel.fail(error)
+            self._fail(error)
         except Exception as error:  # a stranger's server must not take its neighbours along
             logger.debug("Session of %r broke", self.server.name, exc_info=True)
-            self._channel.fail(_broken(self.server.name, error))
+            self._fail(_broken(self.server.name, error))
         finally:
             self._over.set()
             self._channel.fail(_closed(self.server.name))
+            self.record.over(was_ready=self._channel.value is not None)
+
+    def _fail(self, error: UnavailableError) -> None:
+        if not self._channel.is_settled:
+            self.record.failed(error)
+            self._channel.fail(error)
 
     async def _live(self, connected: Callable[[], None]) -> None:
         self._around.events.publish(ServerConnecting(self.server.name))
@@ -207,7 +224,11 @@ class Session:
                 link, dispatcher, greeting, is_remembered=attempt.is_adopted, on_proven=connected
             )
             self._channel.set(channel)
+            self.record.ready()
             await self._serve(session, greeting)
+            if link.is_lost:
+                self.record.stderr = link.stderr
+                self.record.explain(await link.end())
         return None
 
     async def _greeting(
@@ -234,7 +255,7 @@ class Session:
         if failed.is_remembered and (following or failure.kind is FailureKind.TIMEOUT):
             await self._remember(None)
         if following is None:  # told before the slow goodbye to a stubborn program
-            self._channel.fail(failed.first_failure or failure)
+            self._fail(failed.first_failure or failure)
             self.retire()
         return following
 
@@ -282,10 +303,10 @@ class Session:
             case StdioTransport():
                 around = self._around
                 return open_stdio_link(
-                    name, transport, around.environ, around.reaper, on_lost=self.retire
+                    name, transport, around.environ, around.reaper, on_lost=self._lose
                 )
             case RemoteTransport() if attempt.carrier == "sse":
-                return open_sse_link(name, transport, timeouts, on_lost=self.retire)
+                return open_sse_link(name, transport, timeouts, on_lost=self._lose)
             case RemoteTransport():
                 return open_http_link(name, transport, timeouts)
 

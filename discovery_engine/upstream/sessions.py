@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import TypeAlias, TypeVar
 
 import anyio
@@ -23,7 +24,14 @@ from mcp_types import (
 )
 
 from discovery_engine.config.settings import ServerSettings
-from discovery_engine.errors import UpstreamError, UpstreamProtocolError, UpstreamTimeoutError
+from discovery_engine.errors import (
+    FailureKind,
+    OutcomeUnknownError,
+    UnavailableError,
+    UpstreamError,
+    UpstreamProtocolError,
+    UpstreamTimeoutError,
+)
 from discovery_engine.events import EventBus, ServerDiscovering
 from discovery_engine.tasks import open_task_group
 from discovery_engine.tools import JSONObject, ServerName
@@ -31,10 +39,13 @@ from discovery_engine.upstream.channel import Channel, OnProgress
 from discovery_engine.upstream.connection import EraMemory
 from discovery_engine.upstream.failures import NotTakenUp, failed_call, failed_listing
 from discovery_engine.upstream.listing import Listing, Pages, depth_of, read_pages, sort_out
+from discovery_engine.upstream.patience import Patience
 from discovery_engine.upstream.reaper import open_reaper
+from discovery_engine.upstream.record import Policy, Record
 from discovery_engine.upstream.session import Admit, Session, Surroundings
+from discovery_engine.upstream.slots import Full, Limits
 from discovery_engine.upstream.starts import Starts
-from discovery_engine.upstream.state import SessionState
+from discovery_engine.upstream.state import Condition, SessionState
 
 __all__ = ["OnProgress", "Upstreams", "open_upstreams"]
 
@@ -55,6 +66,7 @@ async def open_upstreams(
     eras: EraMemory,
     environ: Mapping[str, str],
     admit: Admit,
+    policy: Policy = Policy(),  # noqa: B008 - frozen
 ) -> AsyncIterator[Upstreams]:
     """Yield the upstreams; on exit every session is closed and every program ended.
 
@@ -65,21 +77,25 @@ async def open_upstreams(
         eras: Where it is remembered what each server speaks.
         environ: Where references are looked up; programs inherit a harmless part of it.
         admit: The gate: asked before anything is started or reached, each time.
+        policy: How many calls may be under way, and the clock that retries go by.
     """
     async with open_reaper() as reaper, open_task_group() as tasks:
         around = Surroundings(
             events, eras, environ, Starts(max_connecting), reaper, idle_timeout, admit
         )
-        yield Upstreams(around, tasks)
+        yield Upstreams(around, tasks, policy)
         tasks.cancel_scope.cancel()
 
 
 class Upstreams:
     """Made by `open_upstreams`, which owns the tasks that the sessions live in."""
 
-    def __init__(self, around: Surroundings, tasks: TaskGroup) -> None:
+    def __init__(self, around: Surroundings, tasks: TaskGroup, policy: Policy) -> None:
         self._around = around
         self._tasks = tasks
+        self._policy = policy
+        self._records: dict[ServerName, Record] = {}
+        self._everywhere = anyio.Semaphore(policy.limits.everywhere, fast_acquire=True)
         self._sessions: dict[SessionKey, Session] = {}
         self._headers: dict[str, Mapping[str, HeaderMap]] = {}
 
@@ -87,6 +103,19 @@ class Upstreams:
         """The servers with a live session; where each client has its own, the newest one."""
         live = {name: s for (name, _), s in self._sessions.items() if not s.is_over}
         return {name: session.state for name, session in live.items()}
+
+    def conditions(self) -> Mapping[ServerName, Condition]:
+        """How every server fares that was ever asked for anything."""
+        live = self.states()
+        return {
+            name: _with_session(record.condition(), live.get(name))
+            for name, record in self._records.items()
+        }
+
+    def insist(self, server: ServerName) -> None:
+        """Let the next request to a server through, although it failed only just before."""
+        if record := self._records.get(server):
+            record.insist()
 
     async def close(self, server: ServerName) -> None:
         """End a server's sessions after their present calls; no-op if there is none."""
@@ -102,7 +131,8 @@ class Upstreams:
             UpstreamTimeoutError: If it does not list in time.
             UpstreamProtocolError: If it refuses to, or answers something else.
         """
-        return await _at_most_twice(lambda: self._list(server))
+        with self._record(server).attempt():
+            return await _at_most_twice(lambda: self._list(server))
 
     async def call(
         self,
@@ -123,14 +153,25 @@ class Upstreams:
             on_progress: Told what the tool says of its progress.
 
         Raises:
-            UnavailableError: If the server cannot be connected or reached.
+            UnavailableError: If the server cannot be connected or reached, is not to be tried
+                yet, or is busy with too many calls; `retry_after` then says when to try again.
             OutcomeUnknownError: If it goes away during the call.
             UpstreamTimeoutError: If it does not answer in time; it is told to stop.
             UpstreamProtocolError: If it refuses the call, or its answer cannot be read.
         """
-        return await _at_most_twice(
-            lambda: self._call(server, tool, arguments, client=client, on_progress=on_progress)
-        )
+        record = self._record(server)
+        record.counters.calls += 1
+        try:
+            with record.attempt():
+                async with record.slots.one(patience=server.timeouts.call):
+                    return await _at_most_twice(
+                        lambda: self._call(
+                            server, tool, arguments, client=client, on_progress=on_progress
+                        )
+                    )
+        except Full:
+            record.counters.refused += 1
+            raise _busy(server.name, self._policy.limits) from None
 
     async def _list(self, server: ServerSettings) -> Listing:
         session = self._session(server, None)
@@ -138,6 +179,7 @@ class Upstreams:
             self._around.events.publish(ServerDiscovering(server.name))
             session.expect_changes()
             pages = await self._pages(server, session, channel)
+            session.record.answered()
             greeting = await session.renewed_greeting(channel)
         find_fault = find_invalid_header if greeting.is_modern else _no_fault
         tools, dropped = await sort_out(pages.definitions, find_fault=find_fault)
@@ -157,8 +199,10 @@ class Upstreams:
             if channel.link.wants_new_session(error):
                 session.retire()
                 raise NotTakenUp(told) from error
+            await _note_failure(session.record, channel, told, error)
         except TimeoutError:
             told = UpstreamTimeoutError(server.name, "tools/list", seconds)
+            session.record.timed_out("tools/list", seconds)
         except ValueError as error:
             told = UpstreamProtocolError(server.name, str(error), PARSE_ERROR)
         raise NotTakenUp(told) if await session.doubt(channel, told) else told
@@ -175,13 +219,16 @@ class Upstreams:
         session = self._session(server, client)
         async with session.in_use() as channel:
             headers = self._parameter_headers(session, tool, arguments)
+            patience = Patience(server.timeouts.call, on_progress)
             try:
-                with anyio.fail_after(server.timeouts.call):
-                    result = await channel.call(
-                        tool, arguments, headers=headers, on_progress=on_progress
-                    )
+                async with self._everywhere:
+                    with patience:
+                        result = await channel.call(
+                            tool, arguments, headers=headers, on_progress=patience.on_progress
+                        )
             except TimeoutError:
-                told = UpstreamTimeoutError(server.name, repr(tool), server.timeouts.call)
+                told = UpstreamTimeoutError(server.name, repr(tool), patience.seconds)
+                session.record.timed_out(repr(tool), patience.seconds)
                 await session.doubt(channel, told)
                 raise told from None
             except MCPError as error:
@@ -191,6 +238,7 @@ class Upstreams:
         if depth_of(result, limit=_MAX_RESULT_DEPTH) > _MAX_RESULT_DEPTH:
             reason = f"its answer nests more than {_MAX_RESULT_DEPTH} levels deep"
             raise UpstreamProtocolError(server.name, reason, PARSE_ERROR)
+        session.record.answered()
         return result
 
     async def _why(
@@ -206,7 +254,15 @@ class Upstreams:
             return NotTakenUp(told)
         if await session.doubt(channel, told) and error.code in _NEVER_EXECUTED:
             return NotTakenUp(told)
+        await _note_failure(session.record, channel, told, error)
         return told
+
+    def _record(self, server: ServerSettings) -> Record:
+        if (record := self._records.get(server.name)) is None:
+            record = Record(server, self._around.events, self._policy)
+            self._records[server.name] = record
+        record.reached_by(server.transport)
+        return record
 
     def _parameter_headers(
         self, session: Session, tool: str, arguments: JSONObject
@@ -222,7 +278,7 @@ class Upstreams:
             if session.server.transport == server.transport:
                 return session
             session.retire()
-        session = self._sessions[key] = Session(server, self._around)
+        session = self._sessions[key] = Session(server, self._around, self._record(server))
         self._tasks.start_soon(self._own, key, session)
         return session
 
@@ -232,6 +288,40 @@ class Upstreams:
         finally:
             if self._sessions.get(key) is session:
                 del self._sessions[key]
+
+
+async def _note_failure(
+    record: Record, channel: Channel, told: UpstreamError, error: MCPError
+) -> None:
+    """Tell the record of a failed request; the loss of a whole session it is told by that."""
+    link = channel.link
+    if isinstance(told, UnavailableError) and not link.is_lost:
+        record.failed(told)
+    elif isinstance(told, OutcomeUnknownError):
+        if not link.is_lost and (reason := await link.loss(error)):
+            record.failed(UnavailableError(record.server, FailureKind.LOST, f"it failed: {reason}"))
+    elif not link.is_lost:
+        record.answered()
+
+
+def _with_session(condition: Condition, session: SessionState | None) -> Condition:
+    if session is None:
+        return condition
+    return replace(
+        condition,
+        samples=session.samples,
+        stderr=session.stderr or condition.stderr,
+        users=session.users,
+        pid=session.pid,
+        protocol_version=session.protocol_version,
+    )
+
+
+def _busy(server: ServerName, limits: Limits) -> UnavailableError:
+    reason = f"it is busy with {limits.per_server} calls, and {limits.queue} more wait"
+    error = UnavailableError(server, FailureKind.BUSY, reason, hint="try again in a moment")
+    error.retry_after = 1.0
+    return error
 
 
 async def _at_most_twice(ask: Callable[[], Awaitable[T]]) -> T:

@@ -167,10 +167,11 @@ class StdioLink(Link):
         reason = f"it {await self.child.exit_reason()} before the handshake was done"
         return UnavailableError(self.server, FailureKind.EXITED, reason, stderr=self.stderr)
 
+    async def end(self) -> str:
+        return f"it {await self.child.exit_reason()}"
+
     async def loss(self, error: MCPError) -> str | None:
-        if self.is_lost and error.code == CONNECTION_CLOSED:
-            return f"it {await self.child.exit_reason()}"
-        return None
+        return await self.end() if self.is_lost and error.code == CONNECTION_CLOSED else None
 
     def refusal(self, error: MCPError) -> None:  # noqa: ARG002 - a pipe has nobody who refuses
         return None

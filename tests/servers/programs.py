@@ -16,6 +16,7 @@ import anyio
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
 from discovery_engine.events import EventBus
 from discovery_engine.tools import JSONObject, ServerName
+from discovery_engine.upstream.record import Policy
 from discovery_engine.upstream.sessions import Upstreams, open_upstreams
 
 HERE = Path(__file__).parent
@@ -79,6 +80,7 @@ def upstreams(
     environ: Mapping[str, str] = os.environ,
     idle_timeout: float = 300.0,
     max_connecting: int = 8,
+    policy: Policy | None = None,
 ) -> AbstractAsyncContextManager[Upstreams]:
     return open_upstreams(
         max_connecting=max_connecting,
@@ -86,6 +88,7 @@ def upstreams(
         events=events or EventBus(),
         eras=Eras() if eras is None else eras,
         environ=environ,
+        policy=policy or Policy(),
         admit=lambda server, transport: None,
     )
 

@@ -1,0 +1,181 @@
+"""How one server has behaved so far, and what follows from it.
+
+A record outlives the sessions with its server. Everything that happens is told to it once, by
+whoever saw it; it decides whether the server may be tried, and tells of every change of state.
+"""
+
+from __future__ import annotations
+
+import random as chance
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
+from discovery_engine.errors import FailureKind, NeedsAuthError, UnavailableError
+from discovery_engine.events import EventBus, ServerStateChanged
+from discovery_engine.upstream.breaker import Breaker, NotNow
+from discovery_engine.upstream.slots import Limits, Slots
+from discovery_engine.upstream.state import Condition, Counters, State
+
+_NOTHING_WAS_TRIED = (FailureKind.NEEDS_CONFIG, FailureKind.UNTRUSTED, FailureKind.BUSY)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What all records go by."""
+
+    limits: Limits = field(default_factory=Limits)
+    clock: Callable[[], float] = time.monotonic
+    """Seconds that never go back, for when a server that failed is tried again."""
+    random: Callable[[], float] = chance.random
+    """A number in [0, 1), so that servers that failed together are not tried together."""
+
+
+class Record:
+    def __init__(self, server: ServerSettings, events: EventBus, policy: Policy) -> None:
+        self.server = server.name
+        self._transport = server.transport
+        self._events = events
+        self._policy = policy
+        self._breaker = Breaker(clock=policy.clock, random=policy.random)
+        self.slots = Slots(policy.limits)
+        self.counters = Counters()
+        self._connecting = 0
+        self._ready = 0
+        self._starts = 0
+        self._unanswered = ""
+        self._fault = ""
+        self._last: UnavailableError | None = None
+        self._state = State.IDLE
+        self._since = policy.clock()
+        self.stderr = ""
+        """The last words of a program that is gone."""
+
+    @contextmanager
+    def attempt(self) -> Iterator[None]:
+        """The time of one request.
+
+        Raises:
+            UnavailableError: If the server is not to be tried now; says when it is.
+        """
+        try:
+            with self._breaker.attempt():
+                yield
+        except NotNow as refusal:
+            raise self._not_now(refusal.seconds) from self._last
+
+    def insist(self) -> None:
+        """Let the next request through, however the server failed."""
+        self._breaker.insist()
+
+    def reached_by(self, transport: StdioTransport | RemoteTransport | None) -> None:
+        """If it is reached in another way now, nothing that was is held against it."""
+        if transport == self._transport:
+            return
+        self._transport = transport
+        self._breaker = Breaker(clock=self._policy.clock, random=self._policy.random)
+        self._unanswered = self._fault = self.stderr = ""
+        self._last = None
+        self._note()
+
+    def connecting(self) -> None:
+        self._connecting += 1
+        self._starts += 1
+        self.counters.restarts = self._starts - 1
+        self._note()
+
+    def ready(self) -> None:
+        """A session that was connecting is open now."""
+        self._connecting -= 1
+        self._ready += 1
+        self._note()
+
+    def over(self, *, was_ready: bool) -> None:
+        if was_ready:
+            self._ready -= 1
+        else:
+            self._connecting -= 1
+        if not self._ready:
+            self._unanswered = self._fault = ""
+        self._note()
+
+    def answered(self) -> None:
+        if self._breaker.failures or self._breaker.is_crash_looping or self._unanswered:
+            self._breaker.answered()
+            self._unanswered = ""
+            self._note()
+
+    def timed_out(self, what: str, seconds: float) -> None:
+        """A request was given up: the session goes on, and others may fare better."""
+        self.counters.failures += 1
+        self._unanswered = f"{what} was not answered within {seconds:g} s"
+        self._note()
+
+    def strayed(self, fault: str) -> None:
+        """It says what nobody can have asked."""
+        self._fault = fault
+        self._note()
+
+    def failed(self, error: UnavailableError, *, exited: bool = False) -> None:
+        """It could not be connected, or a connection broke during a request."""
+        if error.kind in _NOTHING_WAS_TRIED:
+            return
+        self.counters.failures += 1
+        self._last = error
+        self.stderr = error.stderr or self.stderr
+        self._breaker.failed(exited=exited or error.kind is FailureKind.EXITED)
+        self._note()
+
+    def explain(self, reason: str) -> None:
+        """The reason of the last failure, as it turned out."""
+        if self._last:
+            self._last = UnavailableError(self.server, self._last.kind, reason, stderr=self.stderr)
+
+    def condition(self) -> Condition:
+        """What there is to say now, but for what only the session knows."""
+        wait = self._breaker.wait
+        return Condition(
+            self._state,
+            self._policy.clock() - self._since,
+            self._reason(),
+            self.counters.copy(),
+            stderr=self.stderr,
+            next_try=wait if self._state in {State.FAILING, State.CRASH_LOOPING} else None,
+            queued=self.slots.waiting,
+        )
+
+    def _not_now(self, seconds: float) -> UnavailableError:
+        last = self._last
+        when = f"next try in {seconds:.0f} s" if seconds >= 1 else "it is just being tried again"
+        reason = f"{last.reason if last else 'it failed'}; {when}"
+        if isinstance(last, NeedsAuthError):
+            error: UnavailableError = NeedsAuthError(self.server, reason)
+        else:
+            kind = last.kind if last else FailureKind.LOST
+            hint = last.hint if last else ""
+            error = UnavailableError(self.server, kind, reason, hint=hint, stderr=self.stderr)
+        error.retry_after = max(1.0, seconds)
+        return error
+
+    def _note(self) -> None:
+        if (now := self._derived()) is not self._state:
+            self._state = now
+            self._since = self._policy.clock()
+            self._events.publish(ServerStateChanged(self.server, now, self._reason()))
+
+    def _derived(self) -> State:
+        if self._breaker.is_crash_looping:
+            return State.CRASH_LOOPING
+        if self._breaker.failures and (self._breaker.is_open or not self._ready):
+            return State.FAILING
+        if self._ready:
+            is_faulty = self._breaker.failures or self._unanswered or self._fault
+            return State.DEGRADED if is_faulty else State.READY
+        return State.STARTING if self._connecting else State.IDLE
+
+    def _reason(self) -> str:
+        if self._breaker.failures or self._breaker.is_crash_looping:
+            return self._last.reason if self._last else ""
+        return self._unanswered or self._fault

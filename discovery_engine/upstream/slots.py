@@ -1,0 +1,64 @@
+"""How many calls may be under way: at one server, and at all of them together.
+
+A server that is slow fills its own slots and its own queue, and nobody else's. Who finds the
+queue full is told at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import anyio
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    per_server: int = 16
+    """Calls under way at one server."""
+    queue: int = 64
+    """Calls that wait for one of these."""
+    everywhere: int = 256
+    """Calls under way at all servers; who still waits for a server does not count."""
+
+
+class Full(Exception):  # noqa: N818 - a signal inside this room, never an error outside
+    """There is no slot, and no place to wait for one."""
+
+
+class Slots:
+    """The slots of one server."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._free = anyio.Semaphore(limits.per_server, fast_acquire=True)
+        self.waiting = 0
+
+    @asynccontextmanager
+    async def one(self, *, patience: float) -> AsyncIterator[None]:
+        """Hold a slot, first come, first served.
+
+        Raises:
+            Full: If too many wait, or none is free within `patience` seconds.
+        """
+        try:
+            self._free.acquire_nowait()
+        except anyio.WouldBlock:
+            await self._wait(patience)
+        try:
+            yield
+        finally:
+            self._free.release()
+
+    async def _wait(self, patience: float) -> None:
+        if self.waiting >= self._limits.queue:
+            raise Full
+        self.waiting += 1
+        try:
+            with anyio.fail_after(patience):
+                await self._free.acquire()
+        except TimeoutError:
+            raise Full from None
+        finally:
+            self.waiting -= 1

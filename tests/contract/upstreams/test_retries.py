@@ -1,0 +1,237 @@
+"""Servers that fail again and again, and servers that are asked too much at once."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import anyio
+import pytest
+
+from discovery_engine.config.settings import ServerSettings, Timeouts
+from discovery_engine.errors import (
+    FailureKind,
+    NeedsAuthError,
+    OutcomeUnknownError,
+    UnavailableError,
+    UpstreamError,
+    UpstreamProtocolError,
+    UpstreamTimeoutError,
+)
+from discovery_engine.events import EventBus, ServerConnecting, ServerStateChanged
+from discovery_engine.upstream.record import Policy
+from discovery_engine.upstream.sessions import Upstreams
+from discovery_engine.upstream.slots import Limits
+from discovery_engine.upstream.state import State
+from tests.servers.programs import (
+    call,
+    eventually,
+    fault_server,
+    http_server,
+    remote_server,
+    upstreams,
+)
+
+pytestmark = pytest.mark.anyio
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def policy(clock: Clock, **limits: int) -> Policy:
+    return Policy(Limits(**limits), clock, lambda: 0.0)
+
+
+async def failure_of(
+    opened: Upstreams, server: ServerSettings, tool: str = "echo"
+) -> UpstreamError:
+    with pytest.raises(UpstreamError) as caught:
+        await call(opened, server, tool)
+    return caught.value
+
+
+def heard(subscription) -> list[object]:
+    return list(subscription._events)
+
+
+@pytest.mark.requirement("UPS-60")
+async def test_a_server_that_failed_twice_is_not_tried_at_once_and_the_caller_is_told_when() -> (
+    None
+):
+    clock, events, server = Clock(), EventBus(), fault_server("crash_start")
+
+    with events.subscribe() as told:
+        async with upstreams(policy=policy(clock), events=events) as opened:
+            for _ in range(2):
+                await failure_of(opened, server)
+            refused = await failure_of(opened, server)
+            clock.now = 1.0
+            tried = await failure_of(opened, server)
+        starts = heard(told).count(ServerConnecting(server.name))
+
+    assert isinstance(refused, UnavailableError)
+    assert refused.kind is FailureKind.EXITED
+    assert "exited with status 3" in refused.reason
+    assert "next try in 1 s" in refused.reason
+    assert refused.retry_after == 1.0
+    assert "next try" not in tried.message
+    assert starts == 3
+
+
+@pytest.mark.requirement("UPS-60")
+async def test_a_refusal_to_try_keeps_what_the_owner_has_to_do() -> None:
+    with http_server("status_401") as url:
+        async with upstreams(policy=policy(Clock())) as opened:
+            told = [await failure_of(opened, remote_server(url)) for _ in range(3)]
+
+    assert all(isinstance(error, NeedsAuthError) for error in told)
+    assert "next try" in told[-1].message
+
+
+@pytest.mark.requirement("UPS-61")
+async def test_a_program_that_dies_five_times_in_two_minutes_is_crash_looping() -> None:
+    clock, events, server = Clock(), EventBus(), fault_server("crash_call")
+
+    with events.subscribe() as told:
+        async with upstreams(policy=policy(clock), events=events) as opened:
+            for _ in range(5):
+                await opened.list_tools(server)
+                assert isinstance(await failure_of(opened, server), OutcomeUnknownError)
+            await eventually(lambda: "status 7" in opened.conditions()[server.name].reason)
+            condition = opened.conditions()[server.name]
+            refused = await failure_of(opened, server)
+        states = [e.state for e in heard(told) if isinstance(e, ServerStateChanged)]
+
+    assert condition.state is State.CRASH_LOOPING
+    assert condition.next_try == 120.0
+    assert condition.stderr == "about to crash"
+    assert (condition.counters.failures, condition.counters.restarts) == (5, 4)
+    assert "next try in 120 s" in refused.message
+    assert State.CRASH_LOOPING in states
+
+
+@pytest.mark.requirement("UPS-62")
+async def test_somebody_who_insists_is_heard_once() -> None:
+    server = fault_server("crash_start")
+
+    async with upstreams(policy=policy(Clock())) as opened:
+        for _ in range(3):
+            await failure_of(opened, server)
+        opened.insist(server.name)
+        insisting = await failure_of(opened, server)
+        again = await failure_of(opened, server)
+
+    assert "next try" not in insisting.message
+    assert "next try" in again.message
+
+
+@pytest.mark.requirement("UPS-62")
+async def test_a_server_that_is_reached_in_another_way_now_starts_anew() -> None:
+    async with upstreams(policy=policy(Clock())) as opened:
+        for _ in range(3):
+            await failure_of(opened, fault_server("crash_start"))
+        mended = await call(opened, fault_server("ok"), text="hi")
+
+    assert mended == '{"text": "hi"}'
+
+
+@pytest.mark.parametrize("mode", ["tool_error", "refuses_call"])
+@pytest.mark.requirement("UPS-63")
+async def test_a_tool_that_fails_is_never_held_against_its_server(mode: str) -> None:
+    server = fault_server(mode)
+
+    async with upstreams(policy=policy(Clock())) as opened:
+        for _ in range(8):
+            with suppress(UpstreamProtocolError):
+                await opened.call(server, "echo", {})
+        condition = opened.conditions()[server.name]
+
+    assert (condition.state, condition.counters.failures) == (State.READY, 0)
+
+
+@pytest.mark.requirement("UPS-64")
+async def test_only_one_caller_tries_a_server_that_failed_five_times() -> None:
+    clock = Clock()
+    outcomes: list[UpstreamError] = []
+
+    with http_server("fail_call") as url:
+        server = remote_server(url)
+
+        async def ask(opened: Upstreams) -> None:
+            outcomes.append(await failure_of(opened, server))
+
+        async with upstreams(policy=policy(clock)) as opened:
+            for _ in range(5):
+                clock.now += 60
+                await failure_of(opened, server)
+            clock.now += 60
+            failing = opened.conditions()[server.name].state
+            async with anyio.create_task_group() as tasks:
+                for _ in range(5):
+                    tasks.start_soon(ask, opened)
+
+    tried = [error for error in outcomes if isinstance(error, OutcomeUnknownError)]
+    assert failing is State.FAILING
+    assert (len(tried), len(outcomes)) == (1, 5)
+    assert all("just being tried" in e.message for e in outcomes if e not in tried)
+
+
+@pytest.mark.requirement("UPS-65")
+async def test_beyond_its_slots_and_its_queue_a_server_is_busy_and_its_neighbours_are_not() -> None:
+    busy, neighbour = fault_server("hang_call", name="busy"), fault_server(name="neighbour")
+
+    async with upstreams(policy=policy(Clock(), per_server=2, queue=3)) as opened:
+        async with anyio.create_task_group() as tasks:
+            await opened.list_tools(busy)
+            for _ in range(5):
+                tasks.start_soon(opened.call, busy, "hang", {})
+            await eventually(lambda: opened.states()[busy.name].users == 2)
+            refused = await failure_of(opened, busy)
+            answer = await call(opened, neighbour, text="hi")
+            condition = opened.conditions()[busy.name]
+            tasks.cancel_scope.cancel()
+        freed = await call(opened, busy, "other")
+
+    assert isinstance(refused, UnavailableError)
+    assert (refused.kind, refused.retry_after) == (FailureKind.BUSY, 1.0)
+    assert (condition.users, condition.queued, condition.counters.refused) == (2, 3, 1)
+    assert (answer, freed) == ('{"text": "hi"}', "other")
+
+
+@pytest.mark.requirement("UPS-65")
+async def test_who_waits_for_a_server_takes_no_slot_from_the_others() -> None:
+    starting, neighbour = fault_server("hang_start", name="starting"), fault_server()
+    limited = policy(Clock(), per_server=2, everywhere=2)
+
+    async with upstreams(policy=limited) as opened, anyio.create_task_group() as tasks:
+        for _ in range(5):
+            tasks.start_soon(opened.call, starting, "echo", {})
+        await anyio.wait_all_tasks_blocked()
+        answer = await call(opened, neighbour, text="hi")
+        tasks.cancel_scope.cancel()
+
+    assert answer == '{"text": "hi"}'
+
+
+@pytest.mark.requirement("UPS-15")
+async def test_a_call_that_tells_of_its_progress_gets_more_time() -> None:
+    silent = fault_server("slow_progress", name="silent", timeouts=Timeouts(call=0.5))
+    telling = fault_server("slow_progress", name="telling", timeouts=Timeouts(call=0.5))
+
+    async def ignore(progress: float, total: float | None, message: str | None) -> None:
+        pass
+
+    async with upstreams() as opened:
+        with pytest.raises(UpstreamTimeoutError):
+            await opened.call(silent, "echo", {})
+        result = await opened.call(telling, "echo", {}, on_progress=ignore)
+        conditions = opened.conditions()
+
+    assert result["content"][0]["text"] == "done"
+    assert conditions[telling.name].state is State.READY
+    assert conditions[silent.name].state is State.DEGRADED
+    assert "within 0.5 s" in conditions[silent.name].reason

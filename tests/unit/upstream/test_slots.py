@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from discovery_engine.upstream.slots import Full, Limits, Slots
+
+pytestmark = pytest.mark.anyio
+
+LIMITS = Limits(per_server=2, queue=3)
+
+
+async def hold(slots: Slots, held: list[str], name: str) -> None:
+    async with slots.one(patience=60):
+        held.append(name)
+        await anyio.sleep_forever()
+
+
+async def test_beyond_the_slots_and_the_queue_nobody_waits() -> None:
+    slots, held = Slots(LIMITS), []
+
+    async with anyio.create_task_group() as tasks:
+        for name in "abcde":
+            tasks.start_soon(hold, slots, held, name)
+        await anyio.wait_all_tasks_blocked()
+        waiting = slots.waiting
+        with pytest.raises(Full):
+            async with slots.one(patience=60):
+                pass
+        tasks.cancel_scope.cancel()
+
+    assert (held, waiting, slots.waiting) == (["a", "b"], 3, 0)
+
+
+async def test_who_came_first_is_served_first() -> None:
+    slots, held = Slots(Limits(per_server=1)), []
+
+    async def use(name: str) -> None:
+        async with slots.one(patience=60):
+            held.append(name)
+
+    async with anyio.create_task_group() as tasks, slots.one(patience=60):
+        for name in "abc":
+            tasks.start_soon(use, name)
+            await anyio.wait_all_tasks_blocked()
+
+    assert held == ["a", "b", "c"]
+
+
+async def test_a_slot_is_not_waited_for_without_end() -> None:
+    slots = Slots(Limits(per_server=1))
+
+    async with slots.one(patience=60):
+        with anyio.fail_after(5), pytest.raises(Full):
+            async with slots.one(patience=0.01):
+                pass
+
+    assert slots.waiting == 0
+
+
+async def test_who_is_cancelled_frees_the_slot() -> None:
+    slots, held = Slots(Limits(per_server=1)), []
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(hold, slots, held, "a")
+        tasks.start_soon(hold, slots, held, "b")
+        await anyio.wait_all_tasks_blocked()
+        tasks.cancel_scope.cancel()
+
+    with anyio.fail_after(5):
+        async with slots.one(patience=60):
+            pass
+
+
+async def test_a_slot_that_is_free_is_taken_without_a_pause() -> None:
+    held: list[str] = []
+    slots = Slots(LIMITS)
+
+    async def other() -> None:
+        held.append("other")
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(other)
+        async with slots.one(patience=60):
+            held.append("mine")
+
+    assert held == ["mine", "other"]
