@@ -1,4 +1,5 @@
-"""How many tokens an agent pays for the gateway, and for its servers without it.
+"""How many tokens an agent pays for the gateway, and for its servers without it; and how far the
+estimate that budgets are kept by is from what real tokenizers count.
 
     python benchmarks/tokens.py [discovery.yaml]
 
@@ -22,7 +23,11 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from discovery_engine import open_engine  # noqa: E402
+from discovery_engine.budget import Budget  # noqa: E402
 from discovery_engine.engine import Engine  # noqa: E402
+from discovery_engine.outline import Detail  # noqa: E402
+from discovery_engine.signature import signature  # noqa: E402
+from discovery_engine.token_count import TokenCount, estimated_tokens  # noqa: E402
 from discovery_engine.view import View  # noqa: E402
 from discovery_server import guide, rendering  # noqa: E402
 from discovery_server.meta_tools import META_TOOLS  # noqa: E402
@@ -37,6 +42,20 @@ QUERIES = (
     "search files by name",
     "add numbers",
 )
+INTENTS = ("what time is it in tokyo", "read a file", "show the history of a repository")
+SENTENCES = {
+    "Chinese": (
+        "查询指定城市的实时天气信息包括温度、湿度和风速。",
+        "在代码仓库中创建一个新的问题。",
+    ),
+    "Japanese": ("指定した都市の現在の天気を取得します。", "カレンダーの予定を一覧表示します。"),
+    "Korean": ("지정한 도시의 현재 날씨 정보를 조회합니다.", "저장소에 새 이슈를 만듭니다."),
+    "Russian": ("Возвращает текущую погоду для города.", "Создаёт новую задачу в репозитории."),
+    "German": ("Liefert die Wetterdaten einer Stadt.", "Durchsucht den Inhalt von Dateien."),
+    "French": ("Renvoie la météo actuelle d'une ville.", "Crée un ticket dans le dépôt."),
+    "Spanish": ("Devuelve el tiempo de una ciudad.", "Crea una incidencia en el repositorio."),
+    "Arabic": ("يعرض حالة الطقس الحالية للمدينة.", "ينشئ مشكلة جديدة في المستودع."),
+}
 _COUNTER = """
 import { readFileSync } from 'node:fs';
 const texts = JSON.parse(readFileSync(0, 'utf8'));
@@ -72,22 +91,33 @@ def texts_of(view: View) -> dict[str, str]:
     """Everything an agent may be told, by what it is."""
     definitions = [tool.definition for tool in META_TOOLS.values()]
     enabled = [e for e in view.catalog if e.verdict.enabled]
+    lists = Budget(view.settings.server.list_tokens)
+    details = Budget(view.settings.server.details_tokens)
+    usual = view.settings.search.max_tokens
     texts = {
         "five definitions": compact(definitions),
         "instructions": guide.instructions(view),
-        "list_mcp_servers": told(rendering.servers_result(view.servers())),
+        "list_mcp_servers": told(rendering.servers_result(view.servers(), lists)),
         f"all {len(enabled)} definitions": compact([e.tool.definition for e in enabled]),
     }
     for query in QUERIES:
         answer = view.search(query)
         label = f"search {query!r}: {len(answer.hits)} hits"
-        texts[label] = told(rendering.search_result(answer))
+        result = rendering.search_result(answer, Budget(usual), Detail.SIGNATURE)
+        texts[label] = told(result)
+    for tokens in (100, 200, 400, 800):
+        answer = view.search(QUERIES[1])
+        result = rendering.search_result(answer, Budget(tokens), Detail.SCHEMA)
+        texts[f"search with maxTokens {tokens}"] = told(result)
+    answers = [view.search(query) for query in INTENTS]
+    result = rendering.searches_result(answers, Budget(2 * usual), Detail.SIGNATURE)
+    texts[f"search with {len(answers)} queries"] = told(result)
     for server in view.servers():
         listed = view.list_tools(server.name)
         label = f"list_tools {server.name}: {len(listed.entries)} tools"
-        texts[label] = told(rendering.tools_result(listed, view))
+        texts[label] = told(rendering.tools_result(listed, view, lists, Detail.SIGNATURE))
     for entry in enabled:
-        texts[f"details {entry.key}"] = told(rendering.details_result(entry))
+        texts[f"details {entry.key}"] = told(rendering.details_result(entry, details))
     return texts
 
 
@@ -107,12 +137,43 @@ def table(texts: Mapping[str, str]) -> None:
         row(f"{label} ({name} of {len(details)})", counts[label], texts[label])
     under = sum(tokens < 100 for tokens, _ in details)
     print(f"\ndetails below 100 tokens: {under} of {len(details)} tools")
-    ratios = [len(texts[label]) / tokens[0] for label, tokens in counts.items()]
-    print(f"characters in a token: {min(ratios):.2f} to {max(ratios):.2f}")
+
+
+def errors(view: View, texts: Mapping[str, str]) -> None:
+    """The estimate against each tokenizer, by what is estimated."""
+    enabled = [e for e in view.catalog if e.verdict.enabled]
+    kinds = {
+        "answers": [text for label, text in texts.items() if "details" not in label],
+        "details": [text for label, text in texts.items() if "details" in label],
+        "signatures": [signature(e.tool) for e in enabled],
+        "definitions": [compact(e.tool.definition) for e in enabled],
+        "names": [str(e.key) for e in enabled],
+        **SENTENCES,
+    }
+    print(f"\n| estimate of | texts | {' | '.join(TOKENIZERS)} | quarter of characters |")
+    print("|---|--:|--:|--:|--:|")
+    for kind, samples in kinds.items():
+        counts = counted(samples)
+        cells = [deviation(samples, counts, at, estimated_tokens) for at in range(len(TOKENIZERS))]
+        cells.append(deviation(samples, counts, 0, lambda text: len(text) // 4))
+        print(f"| {kind} | {len(samples)} | {' | '.join(cells)} |")
+
+
+def deviation(
+    samples: Sequence[str],
+    counts: Sequence[tuple[int, ...]],
+    tokenizer: int,
+    estimate: TokenCount,
+) -> str:
+    """The mean error of one text, and the error of all of them together."""
+    real = [count[tokenizer] for count in counts]
+    told = [estimate(sample) for sample in samples]
+    mean = sum(abs(t - r) / r for t, r in zip(told, real, strict=True)) / len(real)
+    return f"{mean:.0%} ({sum(told) / sum(real) - 1:+.0%})"
 
 
 def row(label: str, tokens: Sequence[int], text: str) -> None:
-    cells = [*map(str, tokens), str(rendering.estimated_tokens(text))]
+    cells = [*map(str, tokens), str(estimated_tokens(text))]
     print(f"| {label:60} | {' | '.join(cells)} |")
 
 
@@ -136,7 +197,9 @@ def main() -> None:
     parser.add_argument("config", nargs="?", type=Path, default=default)
     view = anyio.run(known_view, parser.parse_args().config)
     try:
-        table(texts_of(view))
+        texts = texts_of(view)
+        table(texts)
+        errors(view, texts)
     except NodeToolsMissingError as missing:
         sys.exit(f"no tokenizer: {missing}")
 

@@ -33,11 +33,14 @@ def typed(parameter: Parameter, tool: Tool) -> str:
     return f"{parameter.name}{mark}: {type_text(parameter.schema, tool.input_schema)}"
 
 
-def parameter_line(parameter: Parameter, tool: Tool) -> str:
-    """For instance `state?: "open"|"closed" = "open" - Which issues to list`."""
-    default = _default(parameter.schema)
-    about = " ".join(parameter.description.split())
-    return f"{typed(parameter, tool)}{default}" + (f" - {about}" if about else "")
+def parameter_line(parameter: Parameter, tool: Tool, about: str | None = None) -> str:
+    """For instance `state?: "open"|"closed" = "open" - Which issues to list`.
+
+    What comes after the dash is `about`, or the parameter's whole description.
+    """
+    text = " ".join((parameter.description if about is None else about).split())
+    head = f"{typed(parameter, tool)}{_default(parameter.schema)}"
+    return f"{head} - {text}" if text else head
 
 
 def type_text(schema: JSONValue, root: JSONObject) -> str:

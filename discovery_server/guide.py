@@ -11,19 +11,13 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+from discovery_engine.budget import Budget, first_fitting
 from discovery_engine.errors import NotFoundError
+from discovery_engine.outline import cut
 from discovery_engine.text import clean, escaped
 from discovery_engine.view import ServerStatus, ServerSummary, is_visible
-from discovery_server.rendering import (
-    ANSWER,
-    counted,
-    cut,
-    details_result,
-    fit,
-    notice_fields,
-    servers_result,
-    tools_result,
-)
+from discovery_server.fields import details_fields, list_fields, notice_fields, server_fields
+from discovery_server.rendering import counted
 
 if TYPE_CHECKING:
     from discovery_engine.tools import JSONObject
@@ -37,10 +31,14 @@ USAGE_GUIDE = """\
 Many tools of many MCP servers are reached through five. Work in three steps:
 
 1. Find: `search_tools` with what you want to do in a few words ("create an issue"). Each line of
-   the answer is `server:tool(arguments) - summary`; a `?` marks an argument that may be left out.
+   the answer is `server:tool(arguments) - summary`; a `?` marks an argument that may be left out,
+   and `…` what is not told. Several needs fit into one call as `queries`.
 2. Look: `get_tool_details` with `server:tool` gives each argument with its type. Skip this when
    the line of the search said enough.
 3. Call: `execute_tool` with `tool` as `server:tool` and `arguments` as an object.
+
+Answers are short. With `maxTokens` you say how long one may be: a search then also describes the
+arguments of what it found, so that step 2 can often be skipped.
 
 `list_mcp_servers` shows which servers there are, `list_tools` what one of them offers: useful
 when you know the server and not the words.
@@ -55,9 +53,9 @@ QUICK_REFERENCE = """\
 | call | gives |
 |---|---|
 | `list_mcp_servers {}` | the servers, how many tools each has, what is wrong with it if anything |
-| `search_tools {query, server?, limit?, tags?}` | tools that fit, the best first |
-| `list_tools {server, includeDisabled?}` | the tools of one server |
-| `get_tool_details {tool, server?}` | a tool's description and arguments |
+| `search_tools {query or queries, server?, limit?, tags?, maxTokens?}` | tools that fit |
+| `list_tools {server, includeDisabled?, maxTokens?}` | the tools of one server |
+| `get_tool_details {tool, server?, maxTokens?}` | a tool's description and arguments |
 | `execute_tool {tool, server?, arguments?}` | the tool's own result |
 
 A tool is named `server:tool`, or by `server` and `tool` apart, or by `tool` alone where only one
@@ -120,7 +118,7 @@ def instructions(view: View) -> str:
     """What an agent is told when it connects, in at most `server.instructions_tokens`."""
     cap = view.settings.server.instructions_tokens
     servers = [s for s in view.servers() if s.status is not ServerStatus.DISABLED]
-    return clean(fit(_instructions(view, servers), cap))
+    return clean(first_fitting(_instructions(view, servers), Budget(cap)))
 
 
 def read(view: View, uri: str) -> tuple[str, str]:
@@ -140,9 +138,9 @@ def _about_servers(view: View, uri: str) -> JSONObject:
         case [name, "info"] if uri.startswith(_SERVERS):
             return _info(view, name)
         case [name, "tools"] if uri.startswith(_SERVERS):
-            return _fields(tools_result(view.list_tools(name), view))
+            return list_fields(view.list_tools(name))
         case [name, "tools", tool] if uri.startswith(_SERVERS):
-            return _fields(details_result(view.details(name, tool)))
+            return details_fields(view.details(name, tool))
         case _:
             raise ResourceNotFoundError(uri)
 
@@ -150,21 +148,15 @@ def _about_servers(view: View, uri: str) -> JSONObject:
 def _info(view: View, name: str) -> JSONObject:
     server = view.server(name).name
     [summary] = [s for s in view.servers() if s.name == server]
-    [fields] = _fields(servers_result([summary]))["servers"]
     part = view.catalog.parts.get(server)
     listed = view.list_tools(server, include_disabled=True)
     return {
-        **fields,
+        **server_fields(summary),
         "hint": clean(summary.hint),
         "isStale": summary.is_stale,
         "instructions": clean(part.instructions) if part else "",
         "notices": notice_fields(listed.notices),
     }
-
-
-def _fields(result: JSONObject) -> JSONObject:
-    fields: JSONObject = result["_meta"][ANSWER]
-    return fields
 
 
 def _instructions(view: View, servers: Sequence[ServerSummary]) -> Iterator[str]:

@@ -1,8 +1,8 @@
 """The arguments of a meta-tool, as a model gave them.
 
 Forgiving where the meaning is plain (`"5"` for 5, one tag for a list of one, an object as JSON
-text); otherwise it says what the tool takes. A word too many is a mistake, not a detail: it is
-most often an argument of the tool behind, put one level too high.
+text, `max_tokens` for `maxTokens`); otherwise it says what the tool takes. A word too many is a
+mistake, not a detail: it is most often an argument of the tool behind, put one level too high.
 """
 
 from __future__ import annotations
@@ -27,19 +27,21 @@ class MetaArgumentsError(DiscoveryError):
 class MetaArguments:
     def __init__(self, given: JSONObject, schema: JSONObject, tool: str) -> None:
         """Raises `MetaArgumentsError` if something is given that `schema` does not name."""
-        self._given = given
         self._properties: Mapping[str, JSONValue] = schema["properties"]
         self._required = schema.get("required", [])
         self._tool = tool
-        for name in given:
-            if name not in self._properties:
-                raise self._error(self._stranger(name))
+        self._given: JSONObject = {}
+        for name, value in given.items():
+            known = self._known(name)
+            if known in self._given:
+                raise self._error(f"{known} is given twice")
+            self._given[known] = value
 
     def text(self, name: str) -> str:
         """A required text."""
         value = self.optional_text(name)
         if value is None:
-            raise self._error(f"{name} is required")
+            raise self.missing(name)
         return value
 
     def optional_text(self, name: str) -> str | None:
@@ -52,16 +54,16 @@ class MetaArguments:
         return value.strip() or None
 
     def optional_count(self, name: str) -> int | None:
-        """A positive whole number."""
-        value = self._given.get(name)
+        """A whole number from the schema's `minimum`, or from 1."""
+        value, least = self._given.get(name), self._properties[name].get("minimum", 1)
         if value is None:
             return None
         if isinstance(value, str) and value.strip().isdecimal():
             value = int(value)
         if isinstance(value, float) and value.is_integer():
             value = int(value)
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise self._error(f"{name} must be a whole number from 1")
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise self._error(f"{name} must be a whole number from {least}")
         return value
 
     def flag(self, name: str) -> bool:
@@ -81,6 +83,9 @@ class MetaArguments:
         values = [value] if isinstance(value, str) else value
         if not isinstance(values, list) or not all(isinstance(v, str) for v in values):
             raise self._error(f"{name} must be a list of strings")
+        most = self._properties[name].get("maxItems", len(values))
+        if len(values) > most:
+            raise self._error(f"{name} takes at most {most}, not {len(values)}")
         return tuple(values)
 
     def mapping(self, name: str) -> JSONObject:
@@ -94,6 +99,19 @@ class MetaArguments:
             raise self._error(f"{name} must be an object")
         return value
 
+    def missing(self, *names: str) -> MetaArgumentsError:
+        """The error that one of `names` is required."""
+        return self._error(f"{' or '.join(names)} is required")
+
+    def _known(self, name: str) -> str:
+        """The argument that is meant, in whatever spelling."""
+        if name in self._properties:
+            return name
+        meant = [known for known in self._properties if _folded(known) == _folded(name)]
+        if not meant:
+            raise self._error(self._stranger(name))
+        return meant[0]
+
     def _stranger(self, name: str) -> str:
         if "arguments" in self._properties:
             return f"{name!r} is not an argument of {self._tool}; put it into `arguments`"
@@ -104,6 +122,10 @@ class MetaArguments:
     def _error(self, mistake: str) -> MetaArgumentsError:
         names = [f"{n}{'' if n in self._required else '?'}" for n in self._properties]
         return MetaArgumentsError(mistake, f"{self._tool}({', '.join(names)})")
+
+
+def _folded(name: str) -> str:
+    return name.replace("_", "").replace("-", "").casefold()
 
 
 def _parsed(text: str) -> JSONValue:

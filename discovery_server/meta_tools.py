@@ -14,15 +14,19 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from discovery_engine.budget import Budget
 from discovery_engine.errors import DiscoveryError, ServerDisabledError, ToolNotFoundError
 from discovery_engine.notices import Notice, NoticeKind
+from discovery_engine.outline import Detail
 from discovery_engine.tools import JSONObject
 from discovery_engine.view import ServerStatus
 from discovery_server.meta_arguments import MetaArguments
 from discovery_server.rendering import (
+    LEAST_TOKENS,
     details_result,
     error_result,
     search_result,
+    searches_result,
     servers_result,
     tools_result,
 )
@@ -102,19 +106,25 @@ async def call(engine: Engine, tool: MetaTool, arguments: JSONObject, caller: Ca
 
 
 async def _list_mcp_servers(engine: Engine, _: MetaArguments, __: Caller) -> JSONObject:
-    return servers_result(engine.view.servers())
+    view = engine.view
+    return servers_result(view.servers(), Budget(view.settings.server.list_tokens))
 
 
 async def _search_tools(engine: Engine, arguments: MetaArguments, _: Caller) -> JSONObject:
-    query = arguments.text("query")
+    queries = _queries(arguments)
     server = arguments.optional_text("server")
     limit = arguments.optional_count("limit")
     tags = arguments.texts("tags")
     await _first_paint(engine, server)
-    answer = engine.view.search(
-        query, server=server, tags=tags, limit=None if limit is None else min(limit, _MOST_HITS)
-    )
-    return search_result(answer)
+    view = engine.view
+    most = None if limit is None else min(limit, _MOST_HITS)
+    answers = [view.search(query, server=server, tags=tags, limit=most) for query in queries]
+    # A further query adds half of an answer: its best matches, rather than ten of them.
+    usual = view.settings.search.max_tokens * (len(queries) + 1) // 2
+    allowed = _allowed(arguments, usual)
+    if len(answers) == 1:
+        return search_result(answers[0], *allowed)
+    return searches_result(answers, *allowed)
 
 
 async def _list_tools(engine: Engine, arguments: MetaArguments, _: Caller) -> JSONObject:
@@ -122,13 +132,15 @@ async def _list_tools(engine: Engine, arguments: MetaArguments, _: Caller) -> JS
     include_disabled = arguments.flag("includeDisabled")
     await _first_paint(engine, server)
     view = engine.view
-    return tools_result(view.list_tools(server, include_disabled=include_disabled), view)
+    listed = view.list_tools(server, include_disabled=include_disabled)
+    return tools_result(listed, view, *_allowed(arguments, view.settings.server.list_tokens))
 
 
 async def _get_tool_details(engine: Engine, arguments: MetaArguments, _: Caller) -> JSONObject:
     server, tool = arguments.optional_text("server"), arguments.text("tool")
+    budget, _richest = _allowed(arguments, engine.settings.server.details_tokens)
     await _first_paint(engine, server)
-    return details_result(await engine.details(server, tool))
+    return details_result(await engine.details(server, tool), budget)
 
 
 async def _execute_tool(engine: Engine, arguments: MetaArguments, caller: Caller) -> JSONObject:
@@ -141,6 +153,28 @@ async def _execute_tool(engine: Engine, arguments: MetaArguments, caller: Caller
     if result.get("resultType") == "input_required":
         raise InputRequiredError(tool)
     return result
+
+
+def _queries(arguments: MetaArguments) -> list[str]:
+    """`query` and `queries` in the order given, each once, with its blanks put in order."""
+    given = [arguments.optional_text("query") or "", *arguments.texts("queries")]
+    queries = dict.fromkeys(" ".join(query.split()) for query in given)
+    queries.pop("", None)
+    if not queries:
+        raise arguments.missing("query", "queries")
+    return list(queries)
+
+
+def _allowed(arguments: MetaArguments, usual: int) -> tuple[Budget, Detail]:
+    """The budget of an answer, and the most detail it may give.
+
+    Whoever asks for tokens is given them; the usual budget is a ceiling, and whole schemas are
+    not what an unasked answer is filled up with.
+    """
+    asked = arguments.optional_count("maxTokens")
+    if asked is None:
+        return Budget(max(usual, LEAST_TOKENS)), Detail.SIGNATURE
+    return Budget(asked), Detail.SCHEMA
 
 
 async def _first_paint(engine: Engine, server: str | None) -> None:
@@ -168,6 +202,7 @@ def _unspoken_for(view: View, server: str | None) -> list[Notice]:
 
 
 _TEXT: JSONObject = {"type": "string"}
+_MAX_TOKENS: JSONObject = {"type": "integer", "minimum": LEAST_TOKENS}
 _READS: JSONObject = {"readOnlyHint": True, "openWorldHint": False}
 _TOOL: JSONObject = {"type": "string", "description": "Name, or server:name"}
 
@@ -189,18 +224,29 @@ META_TOOLS: Mapping[str, MetaTool] = MappingProxyType(
                 "Use it before you conclude that something cannot be done.",
                 {
                     "query": {"type": "string", "description": "What to do, in a few words"},
+                    "queries": {
+                        "type": "array",
+                        "items": _TEXT,
+                        "maxItems": 10,
+                        "description": "Several at once, each answered apart",
+                    },
                     "server": {"type": "string", "description": "Only this server"},
                     "limit": {"type": "integer", "minimum": 1},
                     "tags": {"type": "array", "items": _TEXT, "description": "Only with all these"},
+                    "maxTokens": {**_MAX_TOKENS, "description": "More tokens, more detail"},
                 },
-                ("query",),
+                (),
                 _READS,
                 _search_tools,
             ),
             MetaTool(
                 "list_tools",
                 "List the tools of one server.",
-                {"server": _TEXT, "includeDisabled": {"type": "boolean"}},
+                {
+                    "server": _TEXT,
+                    "includeDisabled": {"type": "boolean"},
+                    "maxTokens": _MAX_TOKENS,
+                },
                 ("server",),
                 _READS,
                 _list_tools,
@@ -208,7 +254,7 @@ META_TOOLS: Mapping[str, MetaTool] = MappingProxyType(
             MetaTool(
                 "get_tool_details",
                 "Describe a tool and its arguments. Read this before its first execute_tool.",
-                {"server": _TEXT, "tool": _TOOL},
+                {"server": _TEXT, "tool": _TOOL, "maxTokens": _MAX_TOKENS},
                 ("tool",),
                 _READS,
                 _get_tool_details,

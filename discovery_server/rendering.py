@@ -1,18 +1,30 @@
 """The answers of the meta-tools: few words for the model, all fields for programs.
 
-The text is what a model reads, so it is short: one line for a hit, and as much of each line as
-the budget of the whole allows. The fields go into `_meta`, which hosts keep from the model. Equal
-questions on an equal catalog give equal bytes: nothing in the text ticks.
+The text is what a model reads, so it fits a budget of tokens, notices and all, whatever the
+catalog holds. The fields go into `_meta`, which hosts keep from the model. Equal questions on an
+equal catalog give equal bytes: nothing in the text ticks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
+from discovery_engine.budget import (
+    Budget,
+    Form,
+    Item,
+    Plan,
+    first_fitting,
+    plan_noting,
+    shares,
+)
 from discovery_engine.catalog import Entry
 from discovery_engine.errors import DiscoveryError, NotFoundError
-from discovery_engine.notices import Notice, NoticeKind
-from discovery_engine.signature import parameter_line
+from discovery_engine.notices import Notice
+from discovery_engine.outline import Detail, argument_line, cut, hit_items, tool_items
+from discovery_engine.signature import parameter_line, typed
 from discovery_engine.text import clean
 from discovery_engine.tools import JSONObject, Parameter, Tool
 from discovery_engine.view import (
@@ -23,106 +35,98 @@ from discovery_engine.view import (
     View,
     is_visible,
 )
+from discovery_server.fields import details_fields, list_fields, search_fields, server_fields
+from discovery_server.notes import noted
 
 ANSWER = "discovery/answer"
 """The member of `_meta` with the answer's fields."""
 ERROR = "discovery/error"
 """The member of `_meta` with an error's fields."""
 
-_SEARCH_TOKENS = 170
-_LIST_TOKENS = 1200
-_CHARACTERS = 3.6  # in a token of such lines: names and signatures take more tokens than prose
+LEAST_TOKENS = 50
+"""The smallest budget: room for what is left out, what cannot be spoken for, and a name."""
 
-# What a line tells: optional arguments, characters of the summary. The poorest first.
-_DETAIL = ((0, 0), (0, 40), (2, 60), (4, 80), (99, 120))
-
-_NOTICES = 2  # of one kind, told apart; the rest are named together
-_NOTICE_LENGTH = 200  # characters
+_NOTES_SHARE = 3  # a third of an answer is the most that notices take from what was asked for
+_LEAST_NOTES = 24  # tokens that notices may always take: their counts
+_LEAST_BLOCK = 25  # tokens of one query's answer; with less it could say nothing
+_ERROR_TOKENS = 1000
+_ERROR_CUTS = (1500, 700, 300)  # characters of a message, and of a hint
+_ABOUT = 120  # characters of what a server is for, or of an argument's description
+_DESCRIPTION = ((120, 0.6), (500, 0.8))  # characters of a description, and how far that gets one
+_OPTIONAL = 0.3  # how often an optional argument is needed, beside a required one
+_QUERY = (60, 20)  # characters of a query that is repeated above its answer
 
 _UNREMARKABLE = frozenset({ServerStatus.READY, ServerStatus.IDLE})
 """Both mean that a call works; telling them apart would change an answer for no reader."""
 
 
-def estimated_tokens(text: str) -> int:
-    return round(len(text) / _CHARACTERS)
+def search_result(answer: SearchAnswer, budget: Budget, richest: Detail) -> JSONObject:
+    """The hits of one query; none is told in more detail than `richest`."""
+    text = _told(hit_items(answer.hits, richest), answer.notices, budget)
+    return _result(text, budget, search_fields(answer))
 
 
-def search_result(answer: SearchAnswer) -> JSONObject:
-    entries = [hit.entry for hit in answer.hits]
-    rounds = [[_tool_line(str(e.key), e, *detail) for e in entries] for detail in _DETAIL]
-    results = [
-        {
-            "server": hit.entry.tool.server,
-            "tool": hit.entry.tool.name,
-            "summary": clean(hit.entry.tool.summary),
-            "relevance": round(hit.relevance, 4),
-            "tags": list(hit.entry.verdict.tags),
-        }
-        for hit in answer.hits
+def searches_result(answers: Sequence[SearchAnswer], budget: Budget, richest: Detail) -> JSONObject:
+    """The hits of several queries, each below its query; what several notices say is said once."""
+    common = list(dict.fromkeys(n for answer in answers for n in answer.notices if n.server))
+    notes = noted(common, _notes_budget(budget))
+    rest = budget.less(*notes)
+    left = [f"{len(answers)} more queries: raise maxTokens"]
+    if len(answers) * _LEAST_BLOCK <= rest.tokens:
+        kept, left = len(answers), []
+    else:
+        kept = max(1, rest.less(*left).tokens // _LEAST_BLOCK)
+        left = [f"{len(answers) - kept} more queries: raise maxTokens"]
+    blocks = _blocks(answers[:kept], rest.less(*left), richest)
+    fields = [{"query": clean(answer.query), **search_fields(answer)} for answer in answers]
+    return _result("\n".join([*blocks, *left, *notes]), budget, {"answers": fields})
+
+
+def servers_result(servers: Sequence[ServerSummary], budget: Budget) -> JSONObject:
+    fields = {"servers": [server_fields(server) for server in servers]}
+    if not servers:
+        return _result("No MCP server is configured.", budget, fields)
+    items = [_server_item(server) for server in servers]
+    lines = plan_noting(items, budget, _and_more("search_tools finds their tools"))
+    return _result("\n".join(lines), budget, fields)
+
+
+def tools_result(listed: ToolList, view: View, budget: Budget, richest: Detail) -> JSONObject:
+    """A server's tools; none is told in more detail than `richest`."""
+    notes = [
+        "" if is_visible(entry) else f"(disabled: {view.reason(entry)})" for entry in listed.entries
     ]
-    lines = [*_best_first(rounds, _SEARCH_TOKENS), *_notice_lines(answer.notices)]
-    return _result(lines, results=results, notices=answer.notices)
+    counts = counted(len(listed.entries), "tool")
+    head = first_fitting((clean(f"{listed.server}: {counts}", newlines=False), counts), budget)
+    items = tool_items(listed.entries, notes, richest)
+    how = "raise maxTokens, or search_tools"
+    text = _told(items, listed.notices, budget.less(head), how)
+    return _result(f"{head}\n{text}", budget, list_fields(listed))
 
 
-def servers_result(servers: Sequence[ServerSummary]) -> JSONObject:
-    lines = [_server_line(server) for server in servers] or ["No MCP server is configured."]
-    fields = [
-        {
-            "name": server.name,
-            "description": clean(server.description),
-            "toolCount": server.tool_count,
-            "enabledCount": server.enabled_count,
-            "status": server.status.value,
-            "reason": clean(server.reason),
-            "tags": list(server.tags),
-        }
-        for server in servers
-    ]
-    return _result(lines, servers=fields)
-
-
-def tools_result(listed: ToolList, view: View) -> JSONObject:
-    def line(entry: Entry, optional: int, length: int) -> str:
-        told = _tool_line(entry.tool.name, entry, optional, length)
-        return told if is_visible(entry) else f"{told} (disabled: {view.reason(entry)})"
-
-    count = f"{listed.server}: {counted(len(listed.entries), 'tool')}"
-    texts = ("\n".join(line(e, *detail) for e in listed.entries) for detail in reversed(_DETAIL))
-    lines = [count, fit(texts, _LIST_TOKENS), *_notice_lines(listed.notices)]
-    tools = [
-        {
-            "name": entry.tool.name,
-            "summary": clean(entry.tool.summary),
-            "enabled": is_visible(entry),
-            "tags": list(entry.verdict.tags),
-        }
-        for entry in listed.entries
-    ]
-    return _result(lines, tools=tools, notices=listed.notices)
-
-
-def details_result(entry: Entry) -> JSONObject:
+def details_result(entry: Entry, budget: Budget) -> JSONObject:
     tool = entry.tool
     marks = [*_effects(tool), *entry.verdict.tags]
-    head = str(tool.key) + (f" [{', '.join(marks)}]" if marks else "")
-    lines = [clean(head, newlines=False), tool.description.strip()]
-    lines += [clean(parameter_line(p, tool), newlines=False) for p in tool.parameters]
-    return _result(
-        lines if tool.parameters else [*lines, "It takes no arguments."],
-        server=tool.server,
-        tool=tool.name,
-        description=clean(tool.description),
-        parameters=[_parameter_fields(p) for p in tool.parameters],
-        examples=_examples(tool),
-        inputSchema=tool.input_schema,
-        annotations=tool.annotations,
-        tags=list(entry.verdict.tags),
-    )
+    key = str(tool.key)
+    heads = (f"{key} [{', '.join(marks)}]", key) if marks else (key,)
+    arguments = [_argument_item(parameter, tool) for parameter in tool.parameters]
+    items = [
+        Item(len(tool.parameters) + 2, tuple(_form(head, 1.0) for head in reversed(heads))),
+        *_description_items(tool.description.strip()),
+        *(arguments or [Item(1.0, (Form("It takes no arguments.", 1.0),))]),
+    ]
+    lines = plan_noting(items, budget, _cut_to_fit)
+    return _result("\n".join(lines), budget, details_fields(entry))
 
 
 def error_result(error: DiscoveryError, notices: Sequence[Notice] = ()) -> JSONObject:
     """An error as a result that the model reads: a stable code, what happened, what to do."""
-    lines = [f"{error.code}: {error.message}", error.hint, *_notice_lines(notices)]
+    budget = Budget(_ERROR_TOKENS)
+    notes = noted(notices, _notes_budget(budget))
+    texts = (
+        clean("\n".join(filter(None, (f"{error.code}: {message}", hint))))
+        for message, hint in _tellings(error)
+    )
     fields: JSONObject = {
         "code": error.code,
         "message": clean(error.message),
@@ -133,67 +137,95 @@ def error_result(error: DiscoveryError, notices: Sequence[Notice] = ()) -> JSONO
             fields[name] = value
     if isinstance(error, NotFoundError):
         fields["nearest"] = list(error.nearest)
-    return {"content": [_text(lines)], "isError": True, "_meta": {ERROR: fields}}
+    text = "\n".join([first_fitting(texts, budget.less(*notes)), *notes])
+    return {"content": [_text(text)], "isError": True, "_meta": {ERROR: fields}}
 
 
-def notice_fields(notices: Iterable[Notice]) -> list[JSONObject]:
+def counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def _told(
+    items: Sequence[Item], notices: Sequence[Notice], budget: Budget, how: str = "raise maxTokens"
+) -> str:
+    """Items, what is left out of them and how to get it, and what cannot be spoken for."""
+    notes = noted(notices, _notes_budget(budget) if items else budget)
+    lines = plan_noting(items, budget.less(*notes), _and_more(how))
+    return "\n".join([*lines, *notes])
+
+
+def _notes_budget(budget: Budget) -> Budget:
+    tokens = max(budget.tokens // _NOTES_SHARE, _LEAST_NOTES)
+    return replace(budget, tokens=min(tokens, budget.tokens))
+
+
+def _blocks(answers: Sequence[SearchAnswer], budget: Budget, richest: Detail) -> list[str]:
+    """One text for each answer; what one of them does not need is for the others."""
+    endless = replace(budget, tokens=sys.maxsize)
+    whole = [_block(answer, endless, richest).split("\n") for answer in answers]
+    needs = [sum(map(budget.price, lines)) for lines in whole]
+    parts = shares(budget.tokens, needs)
     return [
-        {
-            "kind": n.kind.value,
-            "message": clean(n.message),
-            **({"server": n.server} if n.server else {}),
-        }
-        for n in notices
+        _block(answer, replace(budget, tokens=part), richest)
+        for answer, part in zip(answers, parts, strict=True)
     ]
 
 
-def fit(texts: Iterable[str], tokens: float) -> str:
-    """The first of `texts`, given the richest first, that takes at most so many; else the last."""
-    text = ""
-    for text in texts:
-        if estimated_tokens(text) <= tokens:
-            break
-    return text
+def _block(answer: SearchAnswer, budget: Budget, richest: Detail) -> str:
+    heads = (f"{cut(answer.query, length)}:" for length in _QUERY)
+    half = replace(budget, tokens=budget.tokens // 2)
+    head = first_fitting((*(clean(head, newlines=False) for head in heads), "…:"), half)
+    own = [notice for notice in answer.notices if not notice.server]
+    text = _told(hit_items(answer.hits, richest), own, budget.less(head))
+    return f"{head}\n{text}" if text else head
 
 
-def _best_first(rounds: Sequence[list[str]], tokens: float) -> list[str]:
-    """The poorest lines, made richer round by round from the top, until the budget is spent."""
-    lines = list(rounds[0])
-    spare = tokens * _CHARACTERS - len("\n".join(lines))
-    for richer in rounds[1:]:
-        for place, line in enumerate(richer):
-            spare -= len(line) - len(lines[place])
-            if spare < 0:
-                return lines
-            lines[place] = line
-    return lines
+def _and_more(how: str) -> Callable[[Plan], str]:
+    return lambda made: f"{made.left_out} more: {how}" if made.left_out else ""
 
 
-def _tool_line(name: str, entry: Entry, optional: int, length: int) -> str:
-    summary = cut(entry.tool.summary, length)
-    told = f" - {summary}" if summary else ""
-    tags = f" [{', '.join(entry.verdict.tags)}]" if entry.verdict.tags else ""
-    return clean(f"{name}({_argument_names(entry.tool, optional)}){told}{tags}", newlines=False)
+def _cut_to_fit(made: Plan) -> str:
+    left = f" ({made.left_out} left out)" if made.left_out else ""
+    return "" if made.is_whole else f"Cut to fit{left}: raise maxTokens"
 
 
-def _argument_names(tool: Tool, optional: int) -> str:
-    """All that are required, then some that are not."""
-    required = [p.name for p in tool.parameters if p.required]
-    others = [f"{p.name}?" for p in tool.parameters if not p.required]
-    left = ["…"] if len(others) > optional else []
-    return ", ".join([*required, *others[:optional], *left])
-
-
-def _server_line(server: ServerSummary) -> str:
+def _server_item(server: ServerSummary) -> Item:
     off = server.tool_count - server.enabled_count
     count = counted(server.enabled_count, "tool") + (f", {off} disabled" if off else "")
-    told = f"{server.name} ({count})"
-    if server.status not in _UNREMARKABLE:
-        told += f" {server.status.value}" + (f": {server.reason}" if server.reason else "")
-        told += f" ({server.hint})" if server.hint else ""
+    state = reason = ""
+    if is_remarkable := server.status not in _UNREMARKABLE:
+        state = f" {server.status.value}"
+        reason = f": {server.reason}" if server.reason else ""
+        reason += f" ({server.hint})" if server.hint else ""
     tags = f" [{', '.join(server.tags)}]" if server.tags else ""
-    about = f" - {cut(server.description, _DETAIL[-1][1])}" if server.description else ""
-    return clean(told + about + tags, newlines=False)
+    about = f" - {cut(server.description, _ABOUT)}" if server.description else ""
+    forms = (
+        _form(f"{server.name}{state}", 0.5),
+        _form(f"{server.name} ({count}){state}", 0.7),
+        _form(f"{server.name} ({count}){state}{cut(reason, _ABOUT)}", 0.9),
+        _form(f"{server.name} ({count}){state}{reason}{about}{tags}", 1.0),
+    )
+    return Item(2.0 if is_remarkable else 1.0, forms)
+
+
+def _description_items(description: str) -> list[Item]:
+    if not description:
+        return []
+    cuts = ((cut(description, length), value) for length, value in _DESCRIPTION)
+    return [
+        Item(1.0, tuple(Form(clean(text), value) for text, value in (*cuts, (description, 1.0))))
+    ]
+
+
+def _argument_item(parameter: Parameter, tool: Tool) -> Item:
+    mark = "" if parameter.required else "?"
+    forms = (
+        _form(f"{parameter.name}{mark}", 0.4),
+        _form(typed(parameter, tool), 0.7),
+        Form(argument_line(parameter, tool, _ABOUT), 0.9),
+        _form(parameter_line(parameter, tool), 1.0),
+    )
+    return Item(1.0 if parameter.required else _OPTIONAL, forms)
 
 
 def _effects(tool: Tool) -> list[str]:
@@ -202,51 +234,22 @@ def _effects(tool: Tool) -> list[str]:
     return [word for hint, word in claims if tool.annotations.get(hint) is True]
 
 
-def _parameter_fields(parameter: Parameter) -> JSONObject:
-    return {
-        "name": parameter.name,
-        "type": parameter.type,
-        "description": clean(parameter.description),
-        "required": parameter.required,
-    }
+def _tellings(error: DiscoveryError) -> Iterator[tuple[str, str]]:
+    """Message and hint, the whole first, then cut; an upstream may have had its word in them."""
+    yield error.message, error.hint
+    for length in _ERROR_CUTS:
+        yield cut(error.message, length), cut(error.hint, length)
 
 
-def _examples(tool: Tool) -> list[JSONObject]:
-    examples = tool.input_schema.get("examples")
-    return [e for e in examples if isinstance(e, dict)] if isinstance(examples, list) else []
+def _form(text: str, value: float) -> Form:
+    return Form(clean(text, newlines=False), value)
 
 
-def _notice_lines(notices: Iterable[Notice]) -> list[str]:
-    """A line for each notice; many of one kind share a line, as ten outages have one next step."""
-    by_kind: dict[NoticeKind, list[Notice]] = {}
-    for notice in notices:
-        by_kind.setdefault(notice.kind, []).append(notice)
-    lines: list[str] = []
-    for kind, alike in by_kind.items():
-        lines += [cut(notice.message, _NOTICE_LENGTH) for notice in alike[:_NOTICES]]
-        if left := alike[_NOTICES:]:
-            names = cut(", ".join(n.server or "" for n in left), _NOTICE_LENGTH)
-            lines.append(f"{len(left)} more {kind.value}: {names}; list_mcp_servers tells why")
-    return [clean(f"Note: {line}", newlines=False) for line in lines]
+def _result(text: str, budget: Budget, fields: JSONObject) -> JSONObject:
+    told = _text(text)
+    fields = {**fields, "tokens": budget.count(told["text"])}
+    return {"content": [told], "isError": False, "_meta": {ANSWER: fields}}
 
 
-def _result(lines: Iterable[str], **fields: object) -> JSONObject:
-    if "notices" in fields:
-        fields["notices"] = notice_fields(fields["notices"])  # type: ignore[arg-type]
-    return {"content": [_text(lines)], "isError": False, "_meta": {ANSWER: fields}}
-
-
-def _text(lines: Iterable[str]) -> JSONObject:
-    return {"type": "text", "text": clean("\n".join(filter(None, lines)))}
-
-
-def cut(text: str, length: int) -> str:
-    """At most `length` characters, cut at a word, with a mark where something is missing."""
-    text = " ".join(text.split())
-    if len(text) <= length:
-        return text
-    return f"{text[:length].rsplit(' ', 1)[0].rstrip('.,;:')}…" if length else ""
-
-
-def counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+def _text(text: str) -> JSONObject:
+    return {"type": "text", "text": clean(text).strip("\n")}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -126,13 +126,22 @@ def _run(invocation: Invocation, queries: BinaryIO, *, allow_missing: bool) -> R
     content = queries.read()
     view = invocation.view()
     asked = read_queries(content, file=queries.name, view=view, allow_missing=allow_missing)
-    return run(asked, view, cost=_cost)
+    return run(asked, view, cost=_cost(view.settings.search.max_tokens))
 
 
-def _cost(answer: SearchAnswer) -> int:
-    from discovery_server.rendering import estimated_tokens, search_result
+def _cost(max_tokens: int) -> Callable[[SearchAnswer], int]:
+    """Counts what an agent is told if it does not ask for more."""
+    from discovery_engine.budget import Budget
+    from discovery_engine.outline import Detail
+    from discovery_server.rendering import search_result
 
-    return estimated_tokens(search_result(answer)["content"][0]["text"])
+    budget = Budget(max_tokens)
+
+    def cost(answer: SearchAnswer) -> int:
+        told = search_result(answer, budget, Detail.SIGNATURE)
+        return budget.count(told["content"][0]["text"])
+
+    return cost
 
 
 def _gates(texts: Iterable[str], *, more_is_better: bool) -> list[Gate]:

@@ -9,6 +9,10 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from discovery_engine.budget import Budget
+from discovery_engine.config.settings import SearchSettings, ServeSettings
+from discovery_engine.outline import Detail
+from discovery_engine.token_count import estimated_tokens
 from discovery_engine.tools import JSONObject
 from discovery_server.gateway import make_server
 from discovery_server.meta_tools import META_TOOLS
@@ -20,12 +24,6 @@ from tests.unit.server.wire import INITIALIZE, INITIALIZED, Wire, call, served
 pytestmark = pytest.mark.anyio
 
 ERAS = pytest.mark.parametrize("era", ["legacy", "modern"])
-
-_CHARACTERS = 3.3  # in a token, at the least, of what we show; benchmarks/tokens.py counts exactly
-
-
-def most_tokens(text: str) -> float:
-    return len(text) / _CHARACTERS
 
 
 async def open_era(wire: Wire, era: str) -> None:
@@ -54,6 +52,12 @@ def test_definitions_are_these() -> None:
                 "type": "object",
                 "properties": {
                     "query": {"type": "string", "description": "What to do, in a few words"},
+                    "queries": {
+                        "type": "array",
+                        "items": {"type": "string"},
+                        "maxItems": 10,
+                        "description": "Several at once, each answered apart",
+                    },
                     "server": {"type": "string", "description": "Only this server"},
                     "limit": {"type": "integer", "minimum": 1},
                     "tags": {
@@ -61,8 +65,8 @@ def test_definitions_are_these() -> None:
                         "items": {"type": "string"},
                         "description": "Only with all these",
                     },
+                    "maxTokens": {**TOKENS, "description": "More tokens, more detail"},
                 },
-                "required": ["query"],
             },
             READS,
         ),
@@ -72,6 +76,7 @@ def test_definitions_are_these() -> None:
                 "properties": {
                     "server": {"type": "string"},
                     "includeDisabled": {"type": "boolean"},
+                    "maxTokens": TOKENS,
                 },
                 "required": ["server"],
             },
@@ -80,7 +85,7 @@ def test_definitions_are_these() -> None:
         "get_tool_details": (
             {
                 "type": "object",
-                "properties": {"server": {"type": "string"}, "tool": TOOL},
+                "properties": {"server": {"type": "string"}, "tool": TOOL, "maxTokens": TOKENS},
                 "required": ["tool"],
             },
             READS,
@@ -102,13 +107,14 @@ def test_definitions_are_these() -> None:
 
 READS = {"readOnlyHint": True, "openWorldHint": False}
 TOOL = {"type": "string", "description": "Name, or server:name"}
+TOKENS = {"type": "integer", "minimum": 50}
 
 
 @pytest.mark.requirement("MET-3")
 def test_definitions_take_less_than_600_tokens() -> None:
     definitions = [tool.definition for tool in META_TOOLS.values()]
 
-    assert most_tokens(json.dumps(definitions, separators=(",", ":"))) < 600
+    assert estimated_tokens(json.dumps(definitions, separators=(",", ":"))) < 600
 
 
 ORDINARY = object_schema(
@@ -133,17 +139,21 @@ def ordinary_part(count: int) -> Any:
 def test_search_answer_of_ten_hits_takes_less_than_200_tokens() -> None:
     answer = make_view(ordinary_part(12)).search("list issues")
 
-    [block] = search_result(answer)["content"]
+    usual = Budget(SearchSettings().max_tokens)
+    [block] = search_result(answer, usual, Detail.SIGNATURE)["content"]
 
-    assert len(answer.hits) == 10
-    assert most_tokens(block["text"]) < 200
+    lines = block["text"].splitlines()
+    assert estimated_tokens(block["text"]) < 200
+    assert len(lines) == len(answer.hits) == 10
+    assert lines[0].startswith("github:list_repository_issues_0(owner: string, repo: string, ")
 
 
 @pytest.mark.requirement("MET-7")
 def test_details_of_an_ordinary_tool_take_less_than_100_tokens() -> None:
-    [block] = details_result(ordinary_part(1).entries[0])["content"]
+    usual = Budget(ServeSettings().details_tokens)
+    [block] = details_result(ordinary_part(1).entries[0], usual)["content"]
 
-    assert most_tokens(block["text"]) < 100
+    assert estimated_tokens(block["text"]) < 100
 
 
 @pytest.mark.requirement("MET-9")

@@ -126,8 +126,8 @@ async def test_tool_is_found_however_it_is_named(mode: str, named: dict[str, str
         pytest.param(
             "search_tools",
             {},
-            "VALIDATION_ERROR: query is required\n"
-            "it takes search_tools(query, server?, limit?, tags?)",
+            "VALIDATION_ERROR: query or queries is required\n"
+            "it takes search_tools(query?, queries?, server?, limit?, tags?, maxTokens?)",
             id="missing argument of a meta-tool",
         ),
     ],

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from discovery_engine.config.settings import ServeSettings
 from discovery_engine.errors import DiscoveryError
+from discovery_engine.token_count import estimated_tokens
 from discovery_server import guide
-from discovery_server.rendering import estimated_tokens
 from tests.factories import make_entry, make_part, make_server
 from tests.unit.server.fakes import CLOCK, ISSUES, make_view
 

@@ -27,6 +27,7 @@ def arguments(_tool: str = "search_tools", /, **given: Any) -> MetaArguments:
         pytest.param("texts", {"tags": ["a", "b"]}, ("a", "b"), id="list"),
         pytest.param("texts", {"tags": "a"}, ("a",), id="one text is a list of one"),
         pytest.param("texts", {}, (), id="missing list is empty"),
+        pytest.param("tokens", {"max_tokens": "90"}, 90, id="another spelling"),
         pytest.param("flag", {"includeDisabled": True}, True, id="flag"),
         pytest.param("flag", {"includeDisabled": "false"}, False, id="flag as text"),
         pytest.param("flag", {}, False, id="missing flag is false"),
@@ -38,6 +39,7 @@ def arguments(_tool: str = "search_tools", /, **given: Any) -> MetaArguments:
 )
 def test_plain_meaning_is_taken(read: str, given: dict[str, Any], value: object) -> None:
     tool, name = {
+        "tokens": ("search_tools", "maxTokens"),
         "text": ("search_tools", "query"),
         "optional_text": ("search_tools", "query"),
         "optional_count": ("search_tools", "limit"),
@@ -46,6 +48,7 @@ def test_plain_meaning_is_taken(read: str, given: dict[str, Any], value: object)
         "mapping": ("execute_tool", "arguments"),
     }[read]
 
+    read = "optional_count" if read == "tokens" else read
     assert getattr(arguments(tool, **given), read)(name) == value
 
 
@@ -69,7 +72,21 @@ def test_plain_meaning_is_taken(read: str, given: dict[str, Any], value: object)
             "limit must be a whole number from 1",
             id="boolean",
         ),
+        pytest.param(
+            "optional_count",
+            "maxTokens",
+            {"maxTokens": "49"},
+            "maxTokens must be a whole number from 50",
+            id="too few tokens",
+        ),
         pytest.param("texts", "tags", {"tags": [1]}, "tags must be a list of strings", id="tags"),
+        pytest.param(
+            "texts",
+            "queries",
+            {"queries": ["x"] * 11},
+            "queries takes at most 10, not 11",
+            id="too many queries",
+        ),
     ],
 )
 def test_mistake_is_named_with_what_the_tool_takes(
@@ -79,7 +96,9 @@ def test_mistake_is_named_with_what_the_tool_takes(
         getattr(arguments(**given), read)(name)
 
     assert caught.value.message == mistake
-    assert caught.value.hint == "it takes search_tools(query, server?, limit?, tags?)"
+    assert caught.value.hint == (
+        "it takes search_tools(query?, queries?, server?, limit?, tags?, maxTokens?)"
+    )
 
 
 def test_flag_that_is_no_flag_is_refused() -> None:
@@ -100,6 +119,11 @@ def test_misspelt_argument_is_refused_with_the_nearest() -> None:
     assert caught.value.message == (
         "'tag' is not an argument of search_tools; did you mean 'tags'?"
     )
+
+
+def test_argument_that_is_given_in_two_spellings_is_refused() -> None:
+    with pytest.raises(MetaArgumentsError, match="maxTokens is given twice"):
+        arguments(maxTokens=50, max_tokens=60)
 
 
 def test_stranger_without_a_likeness_is_refused() -> None:

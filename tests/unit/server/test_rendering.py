@@ -1,16 +1,27 @@
 from __future__ import annotations
 
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from dataclasses import replace
 
-from discovery_engine.errors import FailureKind, ServerNotFoundError, UnavailableError
+import pytest
+
+from discovery_engine.budget import Budget
+from discovery_engine.catalog import ServerPart
+from discovery_engine.errors import (
+    FailureKind,
+    InvalidArgumentsError,
+    ServerNotFoundError,
+    UnavailableError,
+)
 from discovery_engine.notices import Notice, NoticeKind
-from discovery_engine.tools import JSONObject
+from discovery_engine.outline import Detail
+from discovery_engine.token_count import estimated_tokens
+from discovery_engine.tools import JSONObject, ServerName
 from discovery_engine.view import SearchAnswer, ServerStatus, ToolList
 from discovery_server import rendering
 from tests.factories import make_entry, make_part
 from tests.unit.server.fakes import CLOCK, ISSUES, make_view, object_schema
+
+WIDELY = Budget(10_000)
 
 
 def text_of(result: JSONObject) -> str:
@@ -19,16 +30,23 @@ def text_of(result: JSONObject) -> str:
     return block["text"]
 
 
+def search_text(answer: SearchAnswer, budget: Budget, richest: Detail = Detail.SIGNATURE) -> str:
+    return text_of(rendering.search_result(answer, budget, richest))
+
+
 def fields_of(result: JSONObject) -> JSONObject:
     return result["_meta"]["discovery/answer"]
 
 
 @pytest.mark.requirement("MET-5", "MET-8")
 def test_hit_is_one_line_and_its_fields_are_beside_it() -> None:
-    result = rendering.search_result(make_view(ISSUES).search("create an issue", limit=1))
+    result = rendering.search_result(
+        make_view(ISSUES).search("create an issue", limit=1), WIDELY, Detail.SIGNATURE
+    )
 
     assert text_of(result) == (
-        "github:create_issue(title, labels?, state?) - Create a new issue in a repository. [write]"
+        "github:create_issue(title: string, labels?, state?) - "
+        "Create a new issue in a repository. [write]"
     )
     [hit] = fields_of(result)["results"]
     assert 0 < hit.pop("relevance") <= 1
@@ -43,19 +61,61 @@ def test_hit_is_one_line_and_its_fields_are_beside_it() -> None:
 
 
 @pytest.mark.requirement("MET-6")
-@given(st.integers(min_value=1, max_value=40), st.integers(min_value=0, max_value=500))
-def test_lines_tell_less_the_more_there_are(hits: int, length: int) -> None:
-    entries = [
-        make_entry(f"tool_{i:02}", "s", description="word " * length, inputSchema=WIDE)
-        for i in range(hits)
+def test_best_hit_is_told_with_the_types_of_its_required_arguments() -> None:
+    text = search_text(make_view(many(10)).search("tool word"), Budget(180))
+
+    lines = text.splitlines()
+
+    assert lines[0].startswith("s:tool_00(id: string, option_0?, option_1?")
+    assert lines[-1] == "s:tool_09(id, …)"
+    assert len(lines) == 10
+
+
+@pytest.mark.requirement("BUD-3")
+def test_what_is_left_out_is_counted_with_how_to_get_it() -> None:
+    text = search_text(make_view(many(30)).search("tool word", limit=30), Budget(100))
+
+    assert text.splitlines()[-1] == "18 more: raise maxTokens"
+
+
+@pytest.mark.requirement("BUD-4")
+def test_whole_schema_is_told_where_it_may_and_there_is_room() -> None:
+    answer = make_view(ISSUES).search("create an issue", limit=1)
+
+    assert search_text(answer, Budget(200), Detail.SCHEMA).splitlines() == [
+        "github:create_issue(…) - Create a new issue in a repository. [write]",
+        "  title: string - Its title",
+        "  labels?: string[]",
+        '  state?: "open"|"closed" = "open"',
     ]
-    answer = make_view(make_part("s", *entries)).search("tool word", limit=hits)
 
-    text = text_of(rendering.search_result(answer))
 
-    least = "\n".join(f"s:{hit.entry.tool.name}(id, …)" for hit in answer.hits)
-    assert rendering.estimated_tokens(text) <= 170 or text == least
-    assert len(text.splitlines()) == len(answer.hits)
+@pytest.mark.requirement("BUD-5")
+def test_several_queries_are_answered_apart_and_outages_told_once() -> None:
+    down = Notice(NoticeKind.UNAVAILABLE, "files: down", ServerName("files"))
+    answers = [
+        replace(answer, notices=(*answer.notices, down))
+        for answer in map(make_view(ISSUES, CLOCK).search, ("time", "moon"))
+    ]
+
+    result = rendering.searches_result(answers, Budget(200), Detail.SIGNATURE)
+
+    assert text_of(result).splitlines() == [
+        "time:",
+        "time:get_current_time() - Tell the time.",
+        "moon:",
+        "Note: no tool matches; try other words, or list_tools of a likely server",
+        "Note: files: down",
+    ]
+    assert [a["query"] for a in fields_of(result)["answers"]] == ["time", "moon"]
+
+
+def many(count: int) -> ServerPart:
+    about = "word " * 40
+    names = [f"tool_{i:02}" for i in range(count)]
+    return make_part(
+        "s", *(make_entry(name, "s", description=about, inputSchema=WIDE) for name in names)
+    )
 
 
 WIDE = object_schema(
@@ -63,23 +123,9 @@ WIDE = object_schema(
 )
 
 
-@pytest.mark.requirement("MET-6")
-def test_what_is_left_out_is_marked() -> None:
-    entries = [
-        make_entry(f"tool_{i:02}", "s", description="word " * 60, inputSchema=WIDE)
-        for i in range(9)
-    ]
-    answer = make_view(make_part("s", *entries)).search("tool word")
-
-    lines = text_of(rendering.search_result(answer)).splitlines()
-
-    assert lines[0] == f"s:tool_00(id, option_0?, option_1?, …) - {' '.join(['word'] * 12)}…"
-    assert lines[-1] == f"s:tool_08(id, …) - {' '.join(['word'] * 8)}…"
-
-
 @pytest.mark.requirement("MET-11")
 def test_no_hit_is_explained() -> None:
-    result = rendering.search_result(make_view(ISSUES).search("delete"))
+    result = rendering.search_result(make_view(ISSUES).search("delete"), WIDELY, Detail.SIGNATURE)
 
     assert "github:delete_repository" not in text_of(result)
     assert "disabled: 1 by rule 1 (discovery.yaml:7:5)" in text_of(result)
@@ -91,7 +137,7 @@ def test_many_notices_of_a_kind_share_a_line() -> None:
     servers = ["a", "b", "c", "d"]
     notices = tuple(Notice(NoticeKind.UNAVAILABLE, f"{s}: down", s) for s in servers)
 
-    text = text_of(rendering.search_result(SearchAnswer("x", (), notices)))
+    text = search_text(SearchAnswer("x", (), notices), WIDELY)
 
     assert text.splitlines() == [
         "Note: a: down",
@@ -103,7 +149,7 @@ def test_many_notices_of_a_kind_share_a_line() -> None:
 def test_servers_are_told_with_what_is_wrong_with_them() -> None:
     view = make_view(ISSUES, CLOCK, statuses={"time": ServerStatus.STARTING})
 
-    result = rendering.servers_result(view.servers())
+    result = rendering.servers_result(view.servers(), WIDELY)
 
     assert text_of(result).splitlines() == [
         "github (2 tools, 1 disabled)",
@@ -125,23 +171,26 @@ def test_an_open_session_does_not_change_an_answer() -> None:
     asleep = make_view(ISSUES)
     awake = make_view(ISSUES, statuses={"github": ServerStatus.READY})
 
-    texts = {text_of(rendering.servers_result(view.servers())) for view in (asleep, awake)}
+    texts = {text_of(rendering.servers_result(view.servers(), WIDELY)) for view in (asleep, awake)}
 
     assert len(texts) == 1
 
 
 def test_no_server_at_all_is_said() -> None:
-    assert text_of(rendering.servers_result([])) == "No MCP server is configured."
+    assert text_of(rendering.servers_result([], WIDELY)) == "No MCP server is configured."
 
 
 def test_disabled_tool_is_listed_with_its_reason() -> None:
     view = make_view(ISSUES)
 
-    result = rendering.tools_result(view.list_tools("github", include_disabled=True), view)
+    result = rendering.tools_result(
+        view.list_tools("github", include_disabled=True), view, WIDELY, Detail.SIGNATURE
+    )
 
     assert text_of(result) == (
         "github: 3 tools\n"
-        "create_issue(title, labels?, state?) - Create a new issue in a repository. [write]\n"
+        "create_issue(title: string, labels?, state?) - "
+        "Create a new issue in a repository. [write]\n"
         "delete_repository() - Delete a repository. "
         "(disabled: rule 1 (discovery.yaml:7:5) disables tools matching 'delete_*')\n"
         "list_issues() - List the issues of a repository."
@@ -152,7 +201,9 @@ def test_disabled_tool_is_listed_with_its_reason() -> None:
 def test_list_of_no_tools_tells_why() -> None:
     notice = Notice(NoticeKind.LOADING, "time: not yet", "time")
 
-    result = rendering.tools_result(ToolList("time", (), (notice,)), make_view(CLOCK))
+    result = rendering.tools_result(
+        ToolList("time", (), (notice,)), make_view(CLOCK), WIDELY, Detail.SIGNATURE
+    )
 
     assert text_of(result) == "time: 0 tools\nNote: time: not yet"
 
@@ -161,7 +212,7 @@ def test_list_of_no_tools_tells_why() -> None:
 def test_details_give_each_argument_a_line() -> None:
     [create, *_] = ISSUES.entries
 
-    result = rendering.details_result(create)
+    result = rendering.details_result(create, WIDELY)
 
     assert text_of(result).splitlines() == [
         "github:create_issue [write]",
@@ -184,7 +235,7 @@ def test_details_tell_effects_and_examples() -> None:
     schema = object_schema() | {"examples": [{"a": 1}, "no object"]}
     entry = make_entry("wipe", annotations={"destructiveHint": True}, inputSchema=schema)
 
-    result = rendering.details_result(entry)
+    result = rendering.details_result(entry, WIDELY)
 
     assert text_of(result) == "github:wipe [destructive]\nIt takes no arguments."
     assert fields_of(result)["examples"] == [{"a": 1}]
@@ -196,13 +247,13 @@ def test_name_cannot_fake_a_line() -> None:
     view = make_view(make_part("github", entry))
 
     for result in (
-        rendering.tools_result(view.list_tools("github"), view),
-        rendering.search_result(view.search("well")),
+        rendering.tools_result(view.list_tools("github"), view, WIDELY, Detail.SIGNATURE),
+        rendering.search_result(view.search("well"), WIDELY, Detail.SCHEMA),
     ):
         lines = text_of(result).splitlines()
         assert not any(line.startswith("Note: all") for line in lines)
         assert "\x1b" not in text_of(result)
-    assert text_of(rendering.details_result(entry)).count("\n") == 2
+    assert text_of(rendering.details_result(entry, WIDELY)).count("\n") == 2
 
 
 @pytest.mark.requirement("MET-15")
@@ -231,6 +282,11 @@ def test_error_without_a_hint_is_one_line() -> None:
     )
 
 
-def test_fit_gives_the_last_if_none_fits() -> None:
-    assert rendering.fit(["long" * 99, "longer" * 9], 1) == "longer" * 9
-    assert rendering.fit([], 1) == ""
+def test_error_is_short_however_much_a_stranger_says() -> None:
+    error = InvalidArgumentsError("x", ["no " * 9000], f"x({'argument, ' * 9000})")
+
+    text = text_of(rendering.error_result(error))
+
+    assert estimated_tokens(text) <= 1000
+    assert text.startswith("INVALID_ARGUMENTS: ")
+    assert "\nit takes x(argument, " in text

@@ -1,0 +1,89 @@
+"""The answers of the meta-tools for programs: every field, whole, whatever the text leaves out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from discovery_engine.catalog import Entry
+from discovery_engine.notices import Notice
+from discovery_engine.text import clean
+from discovery_engine.tools import JSONObject, Parameter, Tool
+from discovery_engine.view import SearchAnswer, ServerSummary, ToolList, is_visible
+
+
+def search_fields(answer: SearchAnswer) -> JSONObject:
+    results = [
+        {
+            "server": hit.entry.tool.server,
+            "tool": hit.entry.tool.name,
+            "summary": clean(hit.entry.tool.summary),
+            "relevance": round(hit.relevance, 4),
+            "tags": list(hit.entry.verdict.tags),
+        }
+        for hit in answer.hits
+    ]
+    return {"results": results, "notices": notice_fields(answer.notices)}
+
+
+def server_fields(server: ServerSummary) -> JSONObject:
+    return {
+        "name": server.name,
+        "description": clean(server.description),
+        "toolCount": server.tool_count,
+        "enabledCount": server.enabled_count,
+        "status": server.status.value,
+        "reason": clean(server.reason),
+        "tags": list(server.tags),
+    }
+
+
+def list_fields(listed: ToolList) -> JSONObject:
+    tools = [
+        {
+            "name": entry.tool.name,
+            "summary": clean(entry.tool.summary),
+            "enabled": is_visible(entry),
+            "tags": list(entry.verdict.tags),
+        }
+        for entry in listed.entries
+    ]
+    return {"tools": tools, "notices": notice_fields(listed.notices)}
+
+
+def details_fields(entry: Entry) -> JSONObject:
+    tool = entry.tool
+    return {
+        "server": tool.server,
+        "tool": tool.name,
+        "description": clean(tool.description),
+        "parameters": [_parameter_fields(parameter) for parameter in tool.parameters],
+        "examples": _examples(tool),
+        "inputSchema": tool.input_schema,
+        "annotations": tool.annotations,
+        "tags": list(entry.verdict.tags),
+    }
+
+
+def notice_fields(notices: Iterable[Notice]) -> list[JSONObject]:
+    return [
+        {
+            "kind": n.kind.value,
+            "message": clean(n.message),
+            **({"server": n.server} if n.server else {}),
+        }
+        for n in notices
+    ]
+
+
+def _parameter_fields(parameter: Parameter) -> JSONObject:
+    return {
+        "name": parameter.name,
+        "type": parameter.type,
+        "description": clean(parameter.description),
+        "required": parameter.required,
+    }
+
+
+def _examples(tool: Tool) -> list[JSONObject]:
+    examples = tool.input_schema.get("examples")
+    return [e for e in examples if isinstance(e, dict)] if isinstance(examples, list) else []
