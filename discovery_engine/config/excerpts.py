@@ -19,7 +19,7 @@ _WIDTH = 100  # columns
 _WORD = re.compile(r"[^\s:,\[\]{}\"'#-]+")
 _COMMENT = re.compile(r"(^|\s)#.*")
 _MAY_HOLD_SECRETS = frozenset(
-    {"command", "args", "env", "cwd", "url", "headers", "annotations", "arguments"}
+    {"command", "args", "env", "cwd", "url", "headers", "annotations", "arguments", "apiKey"}
 )
 
 

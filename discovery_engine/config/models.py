@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
+from discovery_engine.config.embeddings_entries import EmbeddingsSection
 from discovery_engine.config.override_entries import OverrideEntry
 from discovery_engine.config.rule_entries import ServerRuleEntry, ToolRuleEntry
 from discovery_engine.config.scalars import (
@@ -124,10 +125,15 @@ class SearchSection(Section):
         "if it does not ask for more.",
         examples=[400],
     )
+    embeddings: Annotated[EmbeddingsSection, mapping_or_nothing] = Field(
+        default=EmbeddingsSection(),
+        description="A model that finds tools by meaning, beside the search by words.",
+        examples=[{"provider": "onnx", "path": "models/all-MiniLM-L6-v2"}],
+    )
 
     def to_settings(self) -> SearchSettings:
         weights = Weights(self.weights.exact, self.weights.partial, self.weights.tag)
-        return SearchSettings(self.limit, weights, self.max_tokens)
+        return SearchSettings(self.limit, weights, self.max_tokens, self.embeddings.to_settings())
 
 
 class ServeSection(Section):

@@ -94,11 +94,32 @@ class Weights:
 
 
 @dataclass(frozen=True, slots=True)
+class EmbeddingsSettings:
+    """Who makes vectors of texts; `url` and `api_key` may hold `${references}`."""
+
+    provider: Literal["none", "onnx", "openai", "http", "hash"] = "none"
+    model: str = ""
+    path: str = ""
+    url: str = ""
+    api_key: str = ""
+    dimensions: int = 0
+    """How long vectors are asked for; 0 leaves it to the model."""
+    batch: int = 32
+    timeout: float = 0.3
+    """Seconds that a search waits for the vector of its query."""
+
+    @property
+    def is_on(self) -> bool:
+        return self.provider != "none"
+
+
+@dataclass(frozen=True, slots=True)
 class SearchSettings:
     limit: int = 10
     weights: Weights = Weights()
     max_tokens: int = 180
     """The most that the answer to one query may take, in estimated tokens."""
+    embeddings: EmbeddingsSettings = EmbeddingsSettings()
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from discovery_engine.config.masks import mask_transport
+from discovery_engine.config.masks import mask_transport, mask_url
 from discovery_engine.config.settings import (
+    EmbeddingsSettings,
     RemoteTransport,
     ServerSettings,
     Settings,
@@ -27,7 +28,7 @@ def show(settings: Settings) -> JSONObject:
     A server that came from a source names it, and one with a broken entry says what is wrong;
     those two keys are for the reader, and cannot be written.
     """
-    shown = dump(settings)
+    shown = dump(_without_key(settings))
     shown["overrides"] = [_dump_override(_masked(override)) for override in settings.overrides]
     for server in settings.servers:
         shown["servers"][server.name] = show_server(server)
@@ -41,6 +42,16 @@ def show_server(server: ServerSettings) -> JSONObject:
         replace(server, transport=mask_transport(server.transport) if server.transport else None)
     )
     return shown if server.source == OWN_SOURCE else {**shown, "source": server.source}
+
+
+def _without_key(settings: Settings) -> Settings:
+    embeddings = settings.search.embeddings
+    hidden = replace(
+        embeddings,
+        url=mask_url(embeddings.url) if embeddings.url else "",
+        api_key=mask(embeddings.api_key),
+    )
+    return replace(settings, search=replace(settings.search, embeddings=hidden))
 
 
 def dump(settings: Settings) -> JSONObject:
@@ -62,6 +73,7 @@ def dump(settings: Settings) -> JSONObject:
                 "tag": weights.tag,
             },
             "maxTokens": settings.search.max_tokens,
+            "embeddings": _dump_embeddings(settings.search.embeddings),
         },
         "server": {
             "maxConnecting": settings.server.max_connecting,
@@ -75,6 +87,19 @@ def dump(settings: Settings) -> JSONObject:
         ),
         "trust": settings.trust,
     }
+
+
+def _dump_embeddings(embeddings: EmbeddingsSettings) -> JSONObject:
+    return _without_nothing(
+        provider=embeddings.provider,
+        model=embeddings.model,
+        path=embeddings.path,
+        url=embeddings.url,
+        apiKey=embeddings.api_key,
+        dimensions=embeddings.dimensions or None,
+        batch=embeddings.batch,
+        timeout=embeddings.timeout,
+    )
 
 
 def dump_server(server: ServerSettings) -> JSONObject:

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias, TypeVar
 from discovery_engine.catalog import DroppedTool, Failure, ServerPart
 from discovery_engine.config.settings import (
     CacheSettings,
+    EmbeddingsSettings,
     InputFile,
     LogSettings,
     SearchSettings,
@@ -38,9 +39,11 @@ _Reader: TypeAlias = Callable[[JSONValue], Any]
 
 
 def without_secrets(settings: Settings) -> Settings:
-    """What may be remembered: no transport, no pinned value, and no excerpt of a file."""
+    """What may be remembered: no transport, no pinned value, no key, and no excerpt of a file."""
+    embeddings = replace(settings.search.embeddings, url="", api_key="")
     return replace(
         settings,
+        search=replace(settings.search, embeddings=embeddings),
         servers=tuple(_server_without_secrets(server) for server in settings.servers),
         overrides=tuple(override.without_values() for override in settings.overrides),
         warnings=tuple(replace(problem, excerpt="") for problem in settings.warnings),
@@ -147,7 +150,7 @@ _READERS: dict[type[Any], dict[str, _Reader]] = {
         "origin": _one(Origin),
         "problem": _one(Problem),
     },
-    SearchSettings: {"weights": _one(Weights)},
+    SearchSettings: {"weights": _one(Weights), "embeddings": _one(EmbeddingsSettings)},
     Override: {"patterns": tuple, "servers": tuple, "tags": tuple, "origin": _one(Origin)},
     Overridden: {"tags": tuple, "by": tuple, "problems": tuple},
     Problem: {"origin": _one(Origin)},
