@@ -49,7 +49,7 @@ class CurrentView:
         self._swap = anyio.Lock()
         self._arrived: dict[ServerName, Told] = {}
         settings = Settings()
-        self.view = View(settings, Catalog(), build_searcher(Catalog(), settings.search))
+        self.view = View(settings, Catalog(), partial(build_searcher, Catalog(), settings.search))
         self.trustee = Trustee(store, environ=environ, clock=clock)
         self._judge = Judge(settings)
         self._told: set[Problem] = set()
@@ -82,6 +82,8 @@ class CurrentView:
             if parts:
                 await self._swap_in(self.view.catalog.with_parts(parts))
                 await self._remember(partial(self._save_parts, parts))
+                if not self._arrived:  # the next swap would make this one's index old
+                    await self._remember(self._save_index)
             return self._as_reached_now(told) is not None
 
     async def forget(self, names: Collection[ServerName] | None) -> int:
@@ -168,7 +170,7 @@ class CurrentView:
         )
         searcher = await anyio.to_thread.run_sync(build)
         diff = before.catalog.diff(catalog)
-        self.view = replace(view, catalog=catalog, searcher=searcher)
+        self.view = replace(view, catalog=catalog, open_searcher=lambda: searcher)
         self._tell_of_slow_rules()
         if diff:
             counts = len(diff.added), len(diff.removed), len(diff.changed)
@@ -194,6 +196,9 @@ class CurrentView:
     def _save_forgetting(self, names: Collection[ServerName] | None) -> None:
         self._store.forget(self._world, names)
         self._save_parts(())
+
+    def _save_index(self) -> None:
+        self._store.save_index(self._world, self.view.searcher.dump())
 
     def _save_parts(self, parts: Iterable[ServerPart]) -> None:
         self._store.save_parts(self._world, parts, revision=self.view.catalog.revision)

@@ -10,20 +10,22 @@ import logging
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from discovery_engine.config.found import is_nobodys_word
 from discovery_engine.config.inputs import is_current
-from discovery_engine.config.location import find_config, scope_of
+from discovery_engine.config.location import locate, world_of
 from discovery_engine.errors import RegistryError
 from discovery_engine.registry.memory import MemoryStore
 from discovery_engine.registry.sqlite import open_store
-from discovery_engine.search.searcher import build_searcher
 from discovery_engine.view import View
 
 if TYPE_CHECKING:
     from discovery_engine.config.settings import Settings
-    from discovery_engine.registry.store import Store
+    from discovery_engine.registry.store import Store, World
+    from discovery_engine.search.searcher import Searcher
 
 logger = logging.getLogger(__name__)
 
@@ -35,27 +37,38 @@ def remembered_view(
     *,
     environ: Mapping[str, str] = os.environ,
     data_dir: str | Path | None = None,
+    frozen: bool = False,
 ) -> View | None:
     """The view of the last run; None if there was none or its configuration has changed."""
     path = registry_path(data_dir, environ)
     if not path.exists():
         return None
-    found = find_config(os.fspath(config) if config is not None else None, environ=environ)
+    place = locate(os.fspath(config) if config is not None else None, environ=environ)
+    name = world_of(place.path, is_found=is_nobodys_word(place), frozen=frozen)
     try:
         with open_store(path) as store:
-            world = store.load(scope_of(found))
+            world, index = store.load(name), store.load_index(name)
     except RegistryError as error:
         logger.warning("Nothing could be recalled: %s", error)
         return None
     if world is None or not is_current(world.settings.inputs):
         return None
+    return View(world.settings, world.catalog, partial(_searcher, world, index))
+
+
+def _searcher(world: World, index: bytes | None) -> Searcher:
+    """The searcher from its remembered index; built anew if that is of another world."""
+    # Most reads search for nothing, and the room of search takes a tenth of their time to load.
+    from discovery_engine.search.searcher import build_searcher, load_searcher  # noqa: PLC0415
+
     settings = world.settings
-    searcher = build_searcher(
-        world.catalog,
-        settings.search,
-        descriptions={server.name: server.description for server in settings.servers},
+    described = {server.name: server.description for server in settings.servers}
+    known = (
+        load_searcher(index, world.catalog, settings.search, descriptions=described)
+        if index
+        else None
     )
-    return View(settings, world.catalog, searcher)
+    return known or build_searcher(world.catalog, settings.search, descriptions=described)
 
 
 @contextmanager

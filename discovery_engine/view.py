@@ -7,9 +7,10 @@ line is answered by the view of the moment. What an agent may see is decided in 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -115,11 +116,16 @@ def is_withheld(entry: Entry) -> bool:
 class View:
     settings: Settings
     catalog: Catalog
-    searcher: Searcher
+    open_searcher: Callable[[], Searcher]
+    """Gives the searcher over `catalog`; asked for it at the first search."""
     statuses: Mapping[ServerName, ServerStatus] = field(
         default_factory=lambda: MappingProxyType({})
     )
     """Live statuses (`starting`, `ready`) where there is one; the rest follows from the catalog."""
+
+    @cached_property
+    def searcher(self) -> Searcher:
+        return self.open_searcher()
 
     def servers(self) -> tuple[ServerSummary, ...]:
         """Every configured server, in the order of names."""
@@ -175,7 +181,7 @@ class View:
 
         limit = limit if limit is not None else self.settings.search.limit
         hits = self.searcher.search(query, limit=limit, accepts=accepts)
-        told = [*self._outages(only), *self._reviews(only)]
+        told = [*self._outages(only), *self._held_back(only)]
         if not hits:
             hidden = self.searcher.search(query, limit=len(self.catalog), accepts=is_hidden)
             told = [self._reason_for_nothing(only, wanted, hidden), *told]
@@ -196,7 +202,7 @@ class View:
         entries = tuple(
             e for e in part.entries if _may_be_listed(e, include_disabled=include_disabled)
         )
-        told = [*self._outages(name), *self._reviews(name)]
+        told = [*self._outages(name), *self._held_back(name)]
         if not entries and part.entries:
             told.append(notices.hidden(map(self.reason, part.entries)))
         return ToolList(name, entries, tuple(told))
@@ -234,8 +240,12 @@ class View:
         if is_visible(entry):
             return entry
         self.require_enabled(entry.tool.server)
-        kind = ToolWithheldError if is_withheld(entry) else ToolDisabledError
-        raise kind(entry.tool.server, entry.tool.name, self.reason(entry))
+        names = entry.tool.server, entry.tool.name, self.reason(entry)
+        if not is_withheld(entry):
+            raise ToolDisabledError(*names)
+        is_unpinned = entry.verdict.reason == "unpinned"
+        command = "lock --check" if is_unpinned else f"review {entry.tool.server}"
+        raise ToolWithheldError(*names, command=f"discovery {command}")
 
     def reason(self, entry: Entry) -> str:
         """Why a tool has its verdict, in a few words."""
@@ -360,11 +370,17 @@ class View:
         found = (self._outage(server) for server in sorted(asked, key=lambda s: s.name))
         return [notice for notice in found if notice]
 
-    def _reviews(self, only: ServerName | None) -> list[Notice]:
-        """The servers in question of which something waits for review."""
-        parts = (part for name, part in self.catalog.parts.items() if only in (None, name))
-        counts = {part.server: sum(map(is_withheld, part.entries)) for part in parts}
-        return [notices.review(server, count) for server, count in counts.items() if count]
+    def _held_back(self, only: ServerName | None) -> list[Notice]:
+        """The servers in question of which something is held back."""
+        parts = [part for name, part in self.catalog.parts.items() if only in (None, name)]
+        counts = {part.server: Counter(e.verdict.reason for e in part.entries) for part in parts}
+        told = []
+        for server, reasons in counts.items():
+            if waiting := reasons["changed"] + reasons["pending"]:
+                told.append(notices.review(server, waiting))
+            if unpinned := reasons["unpinned"]:
+                told.append(notices.unpinned(server, unpinned))
+        return told
 
     def _outage(self, server: ServerSettings) -> Notice | None:
         status, reason, hint = self._standing(server)

@@ -16,6 +16,7 @@ from discovery_engine.trust.decisions import Acceptance, Approval, Decisions, wi
 class MemoryStore:
     def __init__(self) -> None:
         self._worlds: dict[str, World] = {}
+        self._indexes: dict[str, bytes] = {}
         self._eras: dict[str, JSONObject] = {}
         self._approvals: dict[str, frozenset[Approval]] = {}
         self._accepted: dict[str, tuple[Acceptance, ...]] = {}
@@ -53,6 +54,13 @@ class MemoryStore:
             catalog = Catalog.of(kept, revision=known.revision)
             self._worlds[scope] = World(world.settings, catalog)
             return len(known) - len(catalog)
+
+    def load_index(self, scope: str) -> bytes | None:
+        return self._indexes.get(scope)
+
+    def save_index(self, scope: str, data: bytes) -> None:
+        if scope in self._worlds:
+            self._indexes[scope] = data
 
     def recall_era(self, connection: str) -> JSONObject | None:
         return self._eras.get(connection)

@@ -81,6 +81,20 @@ class SqliteStore(AbstractContextManager["SqliteStore"]):
         names = None if servers is None else frozenset(servers)
         return self._database.write(lambda connection: _forget(connection, scope, names))
 
+    def load_index(self, scope: str) -> bytes | None:
+        query = """
+            SELECT data FROM indexes JOIN scopes ON scopes.id = indexes.scope WHERE name = ?
+            """
+        row = self._database.read(lambda db: db.execute(query, (as_text(scope),)).fetchone())
+        return row[0] if row else None
+
+    def save_index(self, scope: str, data: bytes) -> None:
+        query = """
+            INSERT INTO indexes (scope, data) SELECT id, ? FROM scopes WHERE name = ?
+            ON CONFLICT (scope) DO UPDATE SET data = excluded.data
+            """
+        self._database.write(lambda db: db.execute(query, (data, as_text(scope))))
+
     def recall_era(self, connection: str) -> JSONObject | None:
         query = "SELECT era FROM eras WHERE connection = ?"
         row = self._database.read(lambda db: db.execute(query, (connection,)).fetchone())

@@ -49,6 +49,12 @@ class Store(Protocol):
     def forget(self, scope: str, servers: Iterable[ServerName] | None = None) -> int:
         """Drop what servers told (all of the scope with None); returns how many tools went."""
 
+    def load_index(self, scope: str) -> bytes | None:
+        """The search index that was last saved; it may be of an older world."""
+
+    def save_index(self, scope: str, data: bytes) -> None:
+        """Keep the search index of a scope's world; no-op without a world."""
+
     def recall_era(self, connection: str) -> JSONObject | None:
         """How a server last introduced itself, by the fingerprint of how it is reached."""
 

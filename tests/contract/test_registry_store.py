@@ -254,3 +254,20 @@ def test_names_that_are_not_utf_8_are_kept_like_any_other(store: Store) -> None:
     world = store.load("/home/\udcff.yaml")
     assert world
     assert world.catalog == make_catalog(part, revision=1)
+
+
+@pytest.mark.requirement("REG-15")
+def test_the_index_of_a_world_comes_back_as_it_was_last_saved(store: Store) -> None:
+    store.save_settings(SCOPE, make_settings("github"))
+    store.save_index(SCOPE, b"old")
+    store.save_index(SCOPE, b"new\x00")
+
+    assert store.load_index(SCOPE) == b"new\x00"
+    assert store.load_index("elsewhere") is None
+
+
+@pytest.mark.requirement("REG-15")
+def test_an_index_without_a_world_is_not_kept(store: Store) -> None:
+    store.save_index(SCOPE, b"data")
+
+    assert store.load_index(SCOPE) is None

@@ -9,9 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from discovery_engine.catalog import Catalog
+from discovery_engine.config.location import scope_of
 from discovery_engine.config.settings import Settings
 from discovery_engine.registry.memory import MemoryStore
+from discovery_engine.registry.sqlite import open_store
 from discovery_engine.remembered import open_registry, registry_path, remembered_view
+from discovery_engine.search.searcher import build_searcher
 from tests.engines import Folder, good, program, python
 from tests.servers.programs import fault_server
 
@@ -145,3 +149,32 @@ def test_a_run_without_a_cache_has_a_registry_in_memory(tmp_path: Path) -> None:
         assert isinstance(store, MemoryStore)
 
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.requirement("REG-15")
+@pytest.mark.parametrize("damage", ["none", "of another world", "damaged", "gone"])
+async def test_a_remembered_view_searches_with_whatever_index_there_is(
+    folder: Folder, damage: str
+) -> None:
+    folder.write(good())
+    async with folder.open() as engine:
+        await engine.refresh()
+        expected = engine.view.search("echo").hits
+        other = engine.view.searcher.dump()
+    with open_store(folder.data / "registry.db") as store:
+        scope = scope_of(folder.config)
+        kept = store.load_index(scope)
+        assert kept == other
+        index = {
+            "none": kept,
+            "of another world": build_searcher(Catalog(), Settings().search).dump(),
+            "damaged": kept[:-1] + bytes([kept[-1] ^ 1]),
+            "gone": b"",
+        }
+        store.save_index(scope, index[damage])
+
+    view = remembered_view(folder.config, data_dir=folder.data)
+
+    assert view is not None
+    assert view.search("echo").hits == expected
+    assert expected

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -41,7 +42,7 @@ def make_view(*parts: ServerPart, settings: Settings | None = None, **fields: An
     names = [part.server for part in parts]
     settings = settings or make_settings(*names, tool_rules=(RULE,))
     catalog = make_catalog(*parts)
-    return View(settings, catalog, build_searcher(catalog, settings.search), **fields)
+    return View(settings, catalog, partial(build_searcher, catalog, settings.search), **fields)
 
 
 def kinds(notices: Any) -> list[NoticeKind]:

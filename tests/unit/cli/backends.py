@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from click.testing import CliRunner, Result
@@ -36,7 +37,7 @@ ISSUE_SCHEMA = {
 
 def view_of(settings: Settings, *parts: ServerPart) -> View:
     catalog = make_catalog(*parts)
-    return View(settings, catalog, build_searcher(catalog, settings.search))
+    return View(settings, catalog, partial(build_searcher, catalog, settings.search))
 
 
 def usual_view() -> View:
@@ -124,13 +125,15 @@ class FakeBackend:
     failing: Exception | None = None
     """What recalling raises."""
 
-    def recall(self, config: str | None, data_dir: str | None) -> View | None:
+    def recall(self, config: str | None, data_dir: str | None, *, frozen: bool) -> View | None:
         if self.failing:
             raise self.failing
         return self.recalled
 
     @asynccontextmanager
-    async def open(self, config: str | None, data_dir: str | None) -> AsyncIterator[Any]:
+    async def open(
+        self, config: str | None, data_dir: str | None, *, frozen: bool
+    ) -> AsyncIterator[Any]:
         if self.engine is None:
             raise AssertionError("no server should have been asked")
         yield self.engine
@@ -151,7 +154,5 @@ def run(
 
 def nothing_known(view: View) -> View:
     """The same servers, none of which was ever asked."""
-    parts = [ServerPart(name) for name in view.catalog.parts]
-    return View(
-        view.settings, Catalog.of(parts), build_searcher(Catalog.of(parts), view.settings.search)
-    )
+    catalog = Catalog.of(ServerPart(name) for name in view.catalog.parts)
+    return View(view.settings, catalog, partial(build_searcher, catalog, view.settings.search))

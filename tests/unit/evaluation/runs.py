@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 from hypothesis import strategies as st
 
@@ -46,7 +47,7 @@ def run_of(*rows: Row) -> Baseline:
 def view_of(*parts: ServerPart, settings: Settings | None = None) -> View:
     catalog = make_catalog(*parts)
     settings = settings or make_settings(*catalog.parts)
-    return View(settings, catalog, build_searcher(catalog, settings.search))
+    return View(settings, catalog, partial(build_searcher, catalog, settings.search))
 
 
 def usual_view() -> View:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from discovery_engine.arguments import Checker
@@ -104,7 +105,7 @@ def make_view(
     rules = settings.pop("tool_rules", (DENIES,))
     made = make_settings(*servers, tool_rules=rules, **settings)
     catalog = make_catalog(*parts) if parts else Catalog()
-    return View(made, catalog, WordSearcher(catalog), statuses or {})
+    return View(made, catalog, partial(WordSearcher, catalog), statuses or {})
 
 
 def object_schema(required: tuple[str, ...] = (), **properties: Any) -> JSONObject:
