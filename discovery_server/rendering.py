@@ -54,6 +54,7 @@ _ERROR_CUTS = (1500, 700, 300)  # characters of a message, and of a hint
 _ABOUT = 120  # characters of what a server is for, or of an argument's description
 _DESCRIPTION = ((120, 0.6), (500, 0.8))  # characters of a description, and how far that gets one
 _OPTIONAL = 0.3  # how often an optional argument is needed, beside a required one
+_RAISE = "raise maxTokens"
 _QUERY = (60, 20)  # characters of a query that is repeated above its answer
 
 _UNREMARKABLE = frozenset({ServerStatus.READY, ServerStatus.IDLE})
@@ -62,7 +63,8 @@ _UNREMARKABLE = frozenset({ServerStatus.READY, ServerStatus.IDLE})
 
 def search_result(answer: SearchAnswer, budget: Budget, richest: Detail) -> JSONObject:
     """The hits of one query; none is told in more detail than `richest`."""
-    text = _told(hit_items(answer.hits, richest), answer.notices, budget)
+    items = hit_items(answer.hits, richest)
+    text = _told(items, answer.notices, budget, _and_more(_RAISE))
     return _result(text, budget, search_fields(answer))
 
 
@@ -93,14 +95,14 @@ def servers_result(servers: Sequence[ServerSummary], budget: Budget) -> JSONObje
 
 def tools_result(listed: ToolList, view: View, budget: Budget, richest: Detail) -> JSONObject:
     """A server's tools; none is told in more detail than `richest`."""
-    notes = [
-        "" if is_visible(entry) else f"(disabled: {view.reason(entry)})" for entry in listed.entries
-    ]
+    # A line takes two tokens at the least, so none is made for a tool that could not be told.
+    entries = listed.entries[: budget.tokens // 2]
+    states = ["" if is_visible(e) else f"(disabled: {view.reason(e)})" for e in entries]
     counts = counted(len(listed.entries), "tool")
     head = first_fitting((clean(f"{listed.server}: {counts}", newlines=False), counts), budget)
-    items = tool_items(listed.entries, notes, richest)
-    how = "raise maxTokens, or search_tools"
-    text = _told(items, listed.notices, budget.less(head), how)
+    items = tool_items(entries, states, richest)
+    note = _and_more("raise maxTokens, or search_tools", beyond=len(listed.entries) - len(entries))
+    text = _told(items, listed.notices, budget.less(head), note)
     return _result(f"{head}\n{text}", budget, list_fields(listed))
 
 
@@ -146,11 +148,11 @@ def counted(count: int, noun: str) -> str:
 
 
 def _told(
-    items: Sequence[Item], notices: Sequence[Notice], budget: Budget, how: str = "raise maxTokens"
+    items: Sequence[Item], notices: Sequence[Notice], budget: Budget, note: Callable[[Plan], str]
 ) -> str:
     """Items, what is left out of them and how to get it, and what cannot be spoken for."""
     notes = noted(notices, _notes_budget(budget) if items else budget)
-    lines = plan_noting(items, budget.less(*notes), _and_more(how))
+    lines = plan_noting(items, budget.less(*notes), note)
     return "\n".join([*lines, *notes])
 
 
@@ -176,12 +178,19 @@ def _block(answer: SearchAnswer, budget: Budget, richest: Detail) -> str:
     half = replace(budget, tokens=budget.tokens // 2)
     head = first_fitting((*(clean(head, newlines=False) for head in heads), "…:"), half)
     own = [notice for notice in answer.notices if not notice.server]
-    text = _told(hit_items(answer.hits, richest), own, budget.less(head))
+    items = hit_items(answer.hits, richest)
+    text = _told(items, own, budget.less(head), _and_more(_RAISE))
     return f"{head}\n{text}" if text else head
 
 
-def _and_more(how: str) -> Callable[[Plan], str]:
-    return lambda made: f"{made.left_out} more: {how}" if made.left_out else ""
+def _and_more(how: str, *, beyond: int = 0) -> Callable[[Plan], str]:
+    """Says how many items are left out, and `beyond` that were not planned for; and what to do."""
+
+    def note(made: Plan) -> str:
+        left = made.left_out + beyond
+        return f"{left} more: {how}" if left else ""
+
+    return note
 
 
 def _cut_to_fit(made: Plan) -> str:

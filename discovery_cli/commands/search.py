@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from discovery_cli.answers import max_tokens_option, tell
 from discovery_cli.failures import ExitCode
 from discovery_cli.forms import hit_form, notice_forms
 from discovery_cli.invocation import Invocation
@@ -26,6 +27,7 @@ from discovery_cli.targets import one_server
 )
 @click.option("--limit", type=click.IntRange(min=1), help="The most results.  [default: 10]")
 @click.option("--all", "include_disabled", is_flag=True, help="Also tools that a rule disables.")
+@max_tokens_option
 @pass_invocation
 def command(
     invocation: Invocation,
@@ -35,6 +37,7 @@ def command(
     tags: tuple[str, ...],
     limit: int | None,
     include_disabled: bool,
+    max_tokens: int | None,
 ) -> ExitCode:
     """Find tools by words or by name.
 
@@ -45,10 +48,20 @@ def command(
     answer = view.search(
         " ".join(words), server=server, tags=tags, limit=limit, include_disabled=include_disabled
     )
-    if output.as_json:
-        results = [hit_form(hit, view) for hit in answer.hits]
-        notices = notice_forms(answer.notices)
-        output.answer({"query": answer.query, "results": results, "notices": notices})
+    results = [hit_form(hit, view) for hit in answer.hits] if output.as_json else []
+    form = {
+        "query": answer.query,
+        "results": results,
+        "notices": notice_forms(answer.notices),
+    }
+    if max_tokens:
+        from discovery_engine.budget import Budget
+        from discovery_engine.outline import Detail
+        from discovery_server.rendering import search_result
+
+        tell(output, search_result(answer, Budget(max_tokens), Detail.SCHEMA), form)
+    elif output.as_json:
+        output.answer(form)
     else:
         output.table([hit_row(output, hit) for hit in answer.hits])
         say_notices(output, answer.notices)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from discovery_cli.answers import max_tokens_option, tell
 from discovery_cli.failures import ExitCode, exit_code_of_failure
 from discovery_cli.forms import notice_forms, tool_form
 from discovery_cli.invocation import Invocation
@@ -18,9 +19,15 @@ from discovery_engine.view import ToolList, View
 @click.argument("server", shell_complete=complete_server)
 @click.option("--all", "include_disabled", is_flag=True, help="Also tools that are disabled.")
 @click.option("--tags", "with_tags", is_flag=True, help="Also show the tags.")
+@max_tokens_option
 @pass_invocation
 def command(
-    invocation: Invocation, server: str, *, include_disabled: bool, with_tags: bool
+    invocation: Invocation,
+    server: str,
+    *,
+    include_disabled: bool,
+    with_tags: bool,
+    max_tokens: int | None,
 ) -> ExitCode:
     """Show the tools of a server.
 
@@ -29,10 +36,20 @@ def command(
     output = invocation.output
     view = invocation.view(one_server(server))
     listed = view.list_tools(server, include_disabled=include_disabled)
-    if output.as_json:
-        tools = [tool_form(entry, view) for entry in listed.entries]
-        notices = notice_forms(listed.notices)
-        output.answer({"server": listed.server, "tools": tools, "notices": notices})
+    tools = [tool_form(entry, view) for entry in listed.entries] if output.as_json else []
+    form = {
+        "server": listed.server,
+        "tools": tools,
+        "notices": notice_forms(listed.notices),
+    }
+    if max_tokens:
+        from discovery_engine.budget import Budget
+        from discovery_engine.outline import Detail
+        from discovery_server.rendering import tools_result
+
+        tell(output, tools_result(listed, view, Budget(max_tokens), Detail.SCHEMA), form)
+    elif output.as_json:
+        output.answer(form)
     else:
         output.table([tool_row(output, e, view, with_tags=with_tags) for e in listed.entries])
         say_notices(output, listed.notices)

@@ -1,0 +1,27 @@
+"""What an agent is answered, for people who want to see it and for agents that use this command."""
+
+from __future__ import annotations
+
+import click
+
+from discovery_cli.output import Output
+from discovery_engine.tools import JSONObject
+
+LEAST_TOKENS = 50
+
+max_tokens_option = click.option(
+    "--max-tokens",
+    metavar="N",
+    type=click.IntRange(min=LEAST_TOKENS),
+    help="Answer as agents are answered, in at most N tokens (estimated).",
+)
+
+
+def tell(output: Output, result: JSONObject, form: JSONObject) -> None:
+    """Write the text of a meta-tool's result; in JSON beside `form`."""
+    text: str = result["content"][0]["text"]
+    if output.as_json:
+        tokens = result["_meta"]["discovery/answer"]["tokens"]
+        output.answer({**form, "text": text, "tokens": tokens})
+    else:
+        output.line(text)

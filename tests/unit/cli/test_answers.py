@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from discovery_engine.token_count import estimated_tokens
+from tests.unit.cli.backends import run, usual_view
+
+pytestmark = pytest.mark.requirement("BUD-10")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param(["search", "create", "issue"], id="search"),
+        pytest.param(["tools", "github", "--all"], id="tools"),
+    ],
+)
+def test_answer_is_an_agents_within_the_tokens_given(words: list[str]) -> None:
+    done = run(*words, "--max-tokens", "50", recalled=usual_view())
+
+    assert "create_issue(" in done.stdout
+    assert estimated_tokens(done.stdout) <= 51  # with the line end
+
+
+def test_answer_stands_beside_the_results_in_json() -> None:
+    words = ("search", "create", "issue", "--json")
+
+    usual = json.loads(run(*words, recalled=usual_view()).stdout)
+    asked = json.loads(run(*words, "--max-tokens", "60", recalled=usual_view()).stdout)
+
+    assert asked.pop("text").startswith("github:create_issue(")
+    assert asked.pop("tokens") <= 60
+    assert asked == usual
+
+
+def test_too_few_tokens_are_refused() -> None:
+    assert run("tools", "github", "--max-tokens", "9", recalled=usual_view()).exit_code == 2
