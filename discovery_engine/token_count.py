@@ -3,7 +3,7 @@
 A text is cut into the pieces that tokenizers cut at (words of an identifier, groups of digits,
 runs of marks, single wide characters), and each kind has a price. The prices were fitted to what
 two public tokenizers count for definitions, signatures and sentences in a dozen languages;
-`benchmarks/tokens.py` publishes the error. They rather say too much than too little.
+`benchmarks/tokens.py` shows the error.
 """
 
 from __future__ import annotations
