@@ -6,6 +6,7 @@ a block of its own, and joins that with blocks that are no larger, as a log-stru
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from discovery_engine.catalog import Catalog, Entry, ServerPart
     from discovery_engine.search.documents import Document
     from discovery_engine.search.lexicon import Lexicon
-    from discovery_engine.tools import ServerName
+    from discovery_engine.tools import ServerName, Tool
 
 _STRUCK = 8  # a block is written anew when more than one in so many of its tools is struck out
 
@@ -83,6 +84,16 @@ class Index:
         """Where a server's tools stand, in the order of their names."""
         number, segment = self._find(server)
         return (Place(number, doc) for doc in range(segment.start, segment.stop))
+
+    def place(self, tool: Tool) -> Place | None:
+        """Where a tool stands; None if there is none that says what it says."""
+        source = self.sources.get(tool.server)
+        entries = source.part.entries if source else ()
+        at = bisect_left(entries, tool.name, key=lambda entry: entry.tool.name)
+        if at == len(entries) or entries[at].tool != tool:
+            return None
+        number, segment = self._find(tool.server)
+        return Place(number, segment.start + at)
 
     def updated(
         self, catalog: Catalog, descriptions: Mapping[ServerName, str], lexicon: Lexicon

@@ -54,6 +54,12 @@ class Question:
     """Of every word, also those that say nothing."""
 
 
+def clauses_of(query: str) -> tuple[str, ...]:
+    """The clauses of a long request, each of which may ask for another tool."""
+    found = [clause for clause in map(str.strip, _CUT.split(query)) if len(words(clause)) > 1]
+    return tuple(found[:_MOST_CLAUSES]) if len(found) > 1 else ()
+
+
 class Reader:
     """Reads queries against a catalog, of which it knows how many tools hold each term."""
 

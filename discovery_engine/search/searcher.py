@@ -13,6 +13,7 @@ from operator import itemgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from discovery_engine.search.fusion import Contributions, Fusion
 from discovery_engine.search.index import Index, Place, sources_of
 from discovery_engine.search.lexicon import Lexicon, default_lexicon
 from discovery_engine.search.named import Naming, Nearness, named
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 
     from discovery_engine.catalog import Catalog, Entry
     from discovery_engine.config.settings import SearchSettings, Weights
-    from discovery_engine.tools import ServerName
+    from discovery_engine.search.vectors import Likeness
+    from discovery_engine.tools import ServerName, Tool
 
 _NOTHING: Mapping[ServerName, str] = MappingProxyType({})
 _POOL = 60  # tools that are scored in full
@@ -36,11 +38,13 @@ _NOT_NAMED = Naming(Nearness.NOT, 0.0)
 
 @dataclass(frozen=True, slots=True)
 class ScoreParts:
-    """What each part adds to the relevance; the three add up to it."""
+    """What each part adds to the relevance; the first three add up to it."""
 
     exact: float
     partial: float
     tag: float
+    meaning: float = 0.0
+    """What of `partial` comes from vectors; the rest comes from words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +73,17 @@ class Searcher:
         return dumped(self._index, self._lexicon)
 
     def search(
-        self, query: str, *, limit: int, accepts: Callable[[Entry], bool]
+        self,
+        query: str,
+        *,
+        limit: int,
+        accepts: Callable[[Entry], bool],
+        likeness: Likeness | None = None,
     ) -> tuple[Hit, ...]:
-        """The accepted tools that fit `query`, the best first, at most `limit`."""
+        """The accepted tools that fit `query`, the best first, at most `limit`.
+
+        With a `likeness` to the query's vector, tools are found by meaning, too.
+        """
         if limit < 1 or not query.strip():
             return ()
         index = self._index
@@ -86,19 +98,44 @@ class Searcher:
         places = set(candidates(index, question, least=pool, allowed=allowed))
         places.update(filter(allowed, names))
         places.update(self._best_tagged(question, tagged, pool, allowed))
+        if likeness:
+            places.update(self._likest(likeness, pool, allowed))
+        fused = self._fusion(question, likeness) if likeness else _words_alone
         ranked = []
-        for place, partial in self._partial(places, question):
+        for place, words in self._partial(places, question):
             entry = index.entry(place)
-            nearness, likeness = names.get(place, _NOT_NAMED)
+            nearness, sameness = names.get(place, _NOT_NAMED)
+            by_words, by_meaning = fused(max(words, sameness), entry.tool)
+            partial = by_words + by_meaning
             parts = self._parts(
                 exact=float(nearness >= Nearness.SPELLED),
-                partial=max(partial, likeness),
+                partial=partial,
                 tag=tagged.get(entry.verdict.tags, 0.0),
             )
             order = (-nearness, -sum(parts), entry.tool.server, entry.tool.name)
-            ranked.append((order, entry, parts))
+            of_meaning = parts[1] * by_meaning / partial if partial else 0.0
+            ranked.append((order, entry, ScoreParts(*parts, of_meaning), sum(parts)))
         best = heapq.nsmallest(limit, ranked, key=itemgetter(0))
-        return tuple(Hit(entry, sum(parts), ScoreParts(*parts)) for _, entry, parts in best)
+        return tuple(Hit(entry, relevance, parts) for _, entry, parts, relevance in best)
+
+    def _fusion(
+        self, question: Question, likeness: Likeness
+    ) -> Callable[[float, Tool], Contributions]:
+        """Joins words and meaning as befits the question, whatever is filtered out."""
+        places = candidates(self._index, question, least=_POOL, allowed=lambda _: True)
+        best = max((words for _, words in self._partial(places, question)), default=0.0)
+        fusion = Fusion(best, likeness.best, likeness.mean)
+        return lambda words, tool: fusion(words, likeness.of(tool))
+
+    def _likest(
+        self, likeness: Likeness, most: int, allowed: Callable[[Place], bool]
+    ) -> Iterable[Place]:
+        def is_allowed(tool: Tool) -> bool:
+            place = self._index.place(tool)
+            return place is not None and allowed(place)
+
+        likest = likeness.nearest(most, is_allowed)
+        return (place for tool in likest if (place := self._index.place(tool)))
 
     def _best_tagged(
         self,
@@ -159,6 +196,10 @@ def load_searcher(
     if index is None:
         return None
     return Searcher(index, settings.weights, TagTable(index.sources, lexicon), lexicon)
+
+
+def _words_alone(words: float, _: Tool) -> Contributions:
+    return Contributions(words, 0.0)
 
 
 def build_searcher(

@@ -1,0 +1,119 @@
+"""A sentence model in a folder: `model.onnx` and the `tokenizer.json` that belongs to it.
+
+The model is loaded in a thread when the first text comes, and runs on one core: a search must
+not take the machine from the tools it is for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+
+from discovery_engine.search.embedders.embedder import EmbeddingError, Vector
+from discovery_engine.search.embedders.extras import missing_extra
+
+_MODEL, _TOKENIZER = "model.onnx", "tokenizer.json"
+_PLACES = ("", "onnx")  # below the folder; exporters disagree
+_LONGEST = 256  # tokens of a text that are read, where the tokenizer sets no bound itself
+
+
+class OnnxEmbedder:
+    """Mean of the token vectors, or what the model itself gives as one vector a text.
+
+    Raises:
+        EmbeddingError: If the extra is not installed, or the folder holds no model.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._model_file = _found(folder, _MODEL)
+        self._tokenizer_file = _found(folder, _TOKENIZER)
+        self.model = f"onnx:{_digest(self._model_file, self._tokenizer_file)}"
+        self.dimensions: int | None = None
+        self._loaded: _Model | None = None
+        self._turn = anyio.Lock()
+
+    async def embed(self, texts: Sequence[str]) -> list[Vector]:
+        async with self._turn:
+            return await anyio.to_thread.run_sync(partial(self._embed, list(texts)))
+
+    def _embed(self, texts: list[str]) -> list[Vector]:
+        try:
+            if self._loaded is None:
+                self._loaded = _Model(self._model_file, self._tokenizer_file)
+            vectors = self._loaded.vectors(texts)
+        except EmbeddingError:
+            raise
+        except Exception as exc:  # whatever a foreign file or runtime does
+            raise EmbeddingError(f"the model {str(self._model_file)!r} failed: {exc}") from exc
+        self.dimensions = len(vectors[0]) if vectors else self.dimensions
+        return vectors
+
+
+class _Model:
+    def __init__(self, model: Path, tokenizer: Path) -> None:
+        try:
+            import numpy as np  # noqa: PLC0415 - an extra, and slow to load
+            import onnxruntime  # noqa: PLC0415 - as above
+            from tokenizers import Tokenizer  # noqa: PLC0415 - as above
+        except ImportError as exc:
+            raise missing_extra("onnx", exc.name) from exc
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        self._np = np
+        self._session = onnxruntime.InferenceSession(
+            str(model), options, providers=["CPUExecutionProvider"]
+        )
+        self._inputs = {one.name for one in self._session.get_inputs()}
+        self._tokenizer = Tokenizer.from_file(str(tokenizer))
+        self._tokenizer.no_padding()
+        if self._tokenizer.truncation is None:
+            self._tokenizer.enable_truncation(_LONGEST)
+
+    def vectors(self, texts: list[str]) -> list[Vector]:
+        ids, mask = self._padded([found.ids for found in self._tokenizer.encode_batch(texts)])
+        given = {
+            "input_ids": ids,
+            "attention_mask": mask,
+            "token_type_ids": self._np.zeros_like(ids),
+        }
+        output = self._session.run(None, {k: v for k, v in given.items() if k in self._inputs})[0]
+        return list(self._pooled(output, mask))
+
+    def _padded(self, rows: Sequence[Sequence[int]]) -> tuple[Any, Any]:
+        shape = len(rows), max(map(len, rows), default=0)
+        ids = self._np.zeros(shape, dtype=self._np.int64)
+        mask = self._np.zeros(shape, dtype=self._np.int64)
+        for number, row in enumerate(rows):
+            ids[number, : len(row)] = row
+            mask[number, : len(row)] = 1
+        return ids, mask
+
+    def _pooled(self, output: Any, mask: Any) -> Any:
+        if output.ndim == 2:  # noqa: PLR2004 - one vector a text: the model pools itself
+            return output
+        counted = mask[..., None].astype(self._np.float32)
+        return (output * counted).sum(axis=1) / counted.sum(axis=1)
+
+
+def _found(folder: Path, name: str) -> Path:
+    for place in _PLACES:
+        if (file := folder / place / name).is_file():
+            return file
+    raise EmbeddingError(
+        f"the folder {str(folder)!r} holds no {name}",
+        hint="let `search.embeddings.path` name the folder of a model exported to ONNX",
+    )
+
+
+def _digest(*files: Path) -> str:
+    digest = hashlib.sha256()
+    for file in files:
+        with file.open("rb") as content:
+            digest.update(hashlib.file_digest(content, "sha256").digest())
+    return digest.hexdigest()

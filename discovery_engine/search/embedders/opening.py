@@ -1,0 +1,76 @@
+"""The embedder that the settings ask for, opened and closed again."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio.to_thread
+
+from discovery_engine.config.settings import EmbeddingsSettings
+from discovery_engine.search.embedders.checked import CheckedEmbedder
+from discovery_engine.search.embedders.embedder import Embedder, EmbeddingError
+from discovery_engine.secrets import MalformedReferenceError, UnsetReference, resolve
+
+_OPENAI = "https://api.openai.com/v1"
+_OPENAI_MODEL = "text-embedding-3-small"
+_BATCH_TIMEOUT = 60.0  # seconds for a whole batch; a query has its own, shorter limit
+
+
+@asynccontextmanager
+async def open_embedder(
+    settings: EmbeddingsSettings, *, environ: Mapping[str, str], base_dir: Path
+) -> AsyncIterator[Embedder]:
+    """Yield the embedder; relative paths start at `base_dir`.
+
+    Raises:
+        EmbeddingError: If it cannot be had: a library, a file or a secret is missing.
+        ValueError: If the provider is `none`.
+    """
+    match settings.provider:
+        case "hash":
+            from discovery_engine.search.embedders.hash import HashEmbedder  # noqa: PLC0415
+
+            yield CheckedEmbedder(HashEmbedder(settings.dimensions))
+        case "onnx":
+            from discovery_engine.search.embedders.onnx import OnnxEmbedder  # noqa: PLC0415
+
+            # Its files are read in full, to tell one model from another.
+            made = await anyio.to_thread.run_sync(OnnxEmbedder, _folder(settings.path, base_dir))
+            yield CheckedEmbedder(made)
+        case "openai" | "http":
+            async with _http(settings, environ, base_dir) as embedder:
+                yield CheckedEmbedder(embedder)
+        case "none":
+            raise ValueError("there is no embedder to open")
+
+
+@asynccontextmanager
+async def _http(
+    settings: EmbeddingsSettings, environ: Mapping[str, str], base_dir: Path
+) -> AsyncIterator[Embedder]:
+    # The client is slow to load, and most embedders do without.
+    import httpx2  # noqa: PLC0415
+
+    from discovery_engine.search.embedders.http import HttpEmbedder  # noqa: PLC0415
+
+    is_openai = settings.provider == "openai"
+    url = _resolved(settings.url, "url", environ, base_dir) or _OPENAI
+    key = _resolved(settings.api_key, "apiKey", environ, base_dir)
+    model = settings.model or (_OPENAI_MODEL if is_openai else "")
+    async with httpx2.AsyncClient(timeout=_BATCH_TIMEOUT) as client:
+        yield HttpEmbedder(client, url, model=model, key=key, dimensions=settings.dimensions)
+
+
+def _folder(path: str, base_dir: Path) -> Path:
+    return base_dir / Path(path).expanduser()
+
+
+def _resolved(text: str, key: str, environ: Mapping[str, str], base_dir: Path) -> str:
+    try:
+        return resolve(text, environ, base_dir=str(base_dir))
+    except (UnsetReference, MalformedReferenceError) as error:
+        raise EmbeddingError(
+            f"search.embeddings.{key}: {error}", hint="give it a value, then reload"
+        ) from error
