@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from discovery_engine.catalog import Catalog, ServerPart
 from discovery_engine.config.settings import Settings
@@ -20,6 +20,8 @@ class MemoryStore:
         self._eras: dict[str, JSONObject] = {}
         self._approvals: dict[str, frozenset[Approval]] = {}
         self._accepted: dict[str, tuple[Acceptance, ...]] = {}
+        self._vectors: dict[tuple[str, bytes], bytes] = {}
+        self._uses: dict[str, frozenset[tuple[str, bytes]]] = {}
         self._turn = threading.Lock()
 
     def load(self, scope: str) -> World | None:
@@ -106,6 +108,27 @@ class MemoryStore:
 
     def history(self, scope: str, server: str) -> tuple[Acceptance, ...]:
         return tuple(one for one in self._accepted.get(scope, ()) if one.server == server)
+
+    def vectors(self, model: str, digests: Collection[bytes]) -> Mapping[bytes, bytes]:
+        with self._turn:
+            kept = self._vectors.items()
+            wanted = frozenset(digests)
+            return {digest: data for (of, digest), data in kept if of == model and digest in wanted}
+
+    def save_vectors(self, scope: str, model: str, vectors: Mapping[bytes, bytes]) -> None:
+        with self._turn:
+            new = {(model, digest): data for digest, data in vectors.items()}
+            self._vectors = new | self._vectors
+            self._uses[scope] = self._uses.get(scope, frozenset()) | new.keys()
+
+    def keep_vectors(self, scope: str, model: str, digests: Collection[bytes]) -> int:
+        with self._turn:
+            self._uses[scope] = frozenset((model, digest) for digest in digests)
+            used = frozenset().union(*self._uses.values())
+            kept = {key: data for key, data in self._vectors.items() if key in used}
+            dropped = len(self._vectors) - len(kept)
+            self._vectors = kept
+            return dropped
 
     def close(self) -> None:
         """Nothing is held open."""

@@ -9,7 +9,7 @@ import json
 import logging
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -18,7 +18,7 @@ from typing import Any
 
 from discovery_engine.catalog import Catalog, Entry, ServerPart
 from discovery_engine.config.settings import Settings
-from discovery_engine.registry import decided
+from discovery_engine.registry import decided, embedded
 from discovery_engine.registry.codec import from_text, part_from_text, to_text
 from discovery_engine.registry.database import Database
 from discovery_engine.registry.store import World
@@ -123,6 +123,15 @@ class SqliteStore(AbstractContextManager["SqliteStore"]):
 
     def history(self, scope: str, server: str) -> tuple[Acceptance, ...]:
         return self._database.read(lambda db: decided.history(db, scope, server))
+
+    def vectors(self, model: str, digests: Collection[bytes]) -> Mapping[bytes, bytes]:
+        return self._database.read(lambda db: embedded.vectors(db, model, digests))
+
+    def save_vectors(self, scope: str, model: str, vectors: Mapping[bytes, bytes]) -> None:
+        self._database.write(lambda db: embedded.save(db, scope, model, vectors))
+
+    def keep_vectors(self, scope: str, model: str, digests: Collection[bytes]) -> int:
+        return self._database.write(lambda db: embedded.keep(db, scope, model, digests))
 
     def close(self) -> None:
         self._database.close()

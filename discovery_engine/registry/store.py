@@ -7,7 +7,7 @@ an event loop makes them in a thread.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -81,5 +81,20 @@ class Store(Protocol):
 
     def history(self, scope: str, server: str) -> tuple[Acceptance, ...]:
         """All acceptances of a server's tools; what was accepted last comes last."""
+
+    def vectors(self, model: str, digests: Collection[bytes]) -> Mapping[bytes, bytes]:
+        """The vectors that a model gave to texts, by the digests of these; some may be missing."""
+
+    def save_vectors(self, scope: str, model: str, vectors: Mapping[bytes, bytes]) -> None:
+        """Add vectors, by the digests of their texts, for a scope's use.
+
+        A model gives a text one vector: one that is kept already stays.
+        """
+
+    def keep_vectors(self, scope: str, model: str, digests: Collection[bytes]) -> int:
+        """Let a scope use these and no others, of this model or another.
+
+        What no scope uses is dropped; returns how many vectors that were.
+        """
 
     def close(self) -> None: ...

@@ -271,3 +271,38 @@ def test_an_index_without_a_world_is_not_kept(store: Store) -> None:
     store.save_index(SCOPE, b"data")
 
     assert store.load_index(SCOPE) is None
+
+
+@pytest.mark.requirement("REG-16")
+def test_vectors_are_kept_by_model_and_text(store: Store) -> None:
+    store.save_settings(SCOPE, make_settings("a"))
+
+    store.save_vectors(SCOPE, "m", {b"1": b"one", b"2": b"two"})
+    store.save_vectors(SCOPE, "n", {b"1": b"uno"})
+
+    assert store.vectors("m", [b"1", b"2", b"3"]) == {b"1": b"one", b"2": b"two"}
+    assert store.vectors("n", [b"1", b"2"]) == {b"1": b"uno"}
+    assert store.vectors("m", [b"2"]) == {b"2": b"two"}
+
+
+@pytest.mark.requirement("REG-16")
+def test_a_text_has_one_vector_under_a_model(store: Store) -> None:
+    store.save_settings(SCOPE, make_settings("a"))
+    store.save_vectors(SCOPE, "m", {b"1": b"first"})
+
+    store.save_vectors(SCOPE, "m", {b"1": b"second"})
+
+    assert store.vectors("m", [b"1"]) == {b"1": b"first"}
+
+
+@pytest.mark.requirement("REG-16")
+def test_a_vector_goes_when_the_last_scope_that_used_it_lets_it_go(store: Store) -> None:
+    for scope in ("one", "two"):
+        store.save_settings(scope, make_settings("a"))
+    store.save_vectors("one", "m", {b"1": b"one", b"2": b"two"})
+
+    assert store.keep_vectors("two", "m", [b"1"]) == 0
+    assert store.keep_vectors("one", "n", []) == 1
+    assert store.vectors("m", [b"1", b"2"]) == {b"1": b"one"}
+    assert store.keep_vectors("two", "m", []) == 1
+    assert store.vectors("m", [b"1"]) == {}
