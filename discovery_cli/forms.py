@@ -65,6 +65,22 @@ def details_form(entry: Entry, view: View) -> JSONObject:
         "output_schema": tool.definition.get("outputSchema"),
         "examples": [{"arguments": arguments(entry), "command": command_line(entry)}],
         "fingerprint": tool.fingerprint,
+        "overridden": overridden_form(entry, view),
+    }
+
+
+def overridden_form(entry: Entry, view: View) -> JSONObject:
+    """What the owner says of a tool; of pinned arguments only the names."""
+    tool = entry.tool
+    by = [(index, view.settings.overrides[index]) for index in tool.overridden.by]
+    return {
+        "given_name": tool.given_name,
+        "overrides": [
+            {"index": index, "origin": str(override.origin), "gives": override.gives()}
+            for index, override in by
+        ],
+        "pinned": list(tool.overridden.pinned),
+        "problems": list(tool.overridden.problems),
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -56,7 +56,7 @@ class Portrait:
         self.output.table([[mark, Cell(str(entry.key), "strong"), state]])
         for line in clean(entry.tool.description).strip().splitlines():
             self.output.line(f"  {line}".rstrip())
-        self.output.table(_tool_facts(entry), indent=_INDENT)
+        self.output.table(_tool_facts(entry, view), indent=_INDENT)
         self._arguments(entry, _INDENT)
         self.output.line(f"  example: {command_line(entry)}")
 
@@ -99,8 +99,20 @@ def _facts(summary: ServerSummary, view: View, now: float) -> list[list[Cell | s
     return [[Cell(name, "faint"), text] for name, text in facts.items() if text]
 
 
-def _tool_facts(entry: Entry) -> list[list[Cell | str]]:
+def _tool_facts(entry: Entry, view: View) -> list[list[Cell | str]]:
     annotations = entry.tool.annotations
     claims = [f"{k}: {str(value).lower()}" for k, value in annotations.items() if k != "title"]
-    facts = {"tags": ", ".join(entry.verdict.tags), "claims": ", ".join(claims)}
+    facts = {
+        "tags": ", ".join(entry.verdict.tags),
+        "claims": ", ".join(claims),
+        "overridden": "; ".join(_overrides(entry, view)),
+    }
     return [[Cell(name, "faint"), text] for name, text in facts.items() if text]
+
+
+def _overrides(entry: Entry, view: View) -> Iterator[str]:
+    """What the owner says of a tool, and where; what came of it is shown as the tool itself."""
+    for index in entry.tool.overridden.by:
+        override = view.settings.overrides[index]
+        yield f"{override.gives()} ({override.origin})"
+    yield from entry.tool.overridden.problems

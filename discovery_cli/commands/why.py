@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
+from discovery_cli.forms import overridden_form
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import complete_target, pass_invocation
 from discovery_cli.output import Cell, Output
 from discovery_cli.targets import servers_of, tool_named
+from discovery_engine.view import is_withheld
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import Entry
@@ -24,9 +27,10 @@ if TYPE_CHECKING:
 )
 @pass_invocation
 def command(invocation: Invocation, words: tuple[str, ...]) -> None:
-    """Explain why a tool is enabled or disabled.
+    """Explain why a tool is enabled or disabled, and what its owner says of it.
 
     Every rule is shown with what it did; the first that matches and says `enabled` decides.
+    Then come the `overrides` that match; of several that give the same, the last one counts.
     """
     output = invocation.output
     view = invocation.view(servers_of(words, None))
@@ -35,16 +39,20 @@ def command(invocation: Invocation, words: tuple[str, ...]) -> None:
         raise click.UsageError(f"one tool at a time; {extra[0]!r} is one word too many")
     explanation = _explain(entry, view)
     if output.as_json:
-        output.answer(_form(entry, explanation))
+        output.answer(_form(entry, explanation, view))
     else:
         _show(output, entry, explanation)
+        _show_overrides(output, entry, view)
 
 
 def _explain(entry: Entry, view: View) -> Explanation:
     from discovery_engine.rules.ruleset import ToolRules
 
     server = view.catalog.parts[entry.tool.server].verdict
-    return ToolRules(view.settings.tool_rules).explain(entry.tool, server)
+    explanation = ToolRules(view.settings.tool_rules).explain(entry.tool, server)
+    if not is_withheld(entry):
+        return explanation
+    return replace(explanation, verdict=entry.verdict, sentence=view.reason(entry))
 
 
 def _show(output: Output, entry: Entry, explanation: Explanation) -> None:
@@ -52,9 +60,25 @@ def _show(output: Output, entry: Entry, explanation: Explanation) -> None:
     state = "enabled" if verdict.enabled else "disabled"
     mark = output.mark(good=verdict.enabled)
     output.table([[mark, Cell(str(entry.key), "strong"), f"{state}: {explanation.sentence}"]])
-    if verdict.tags:
-        output.line(f"   tags: {', '.join(verdict.tags)}")
+    if entry.verdict.tags:
+        output.line(f"   tags: {', '.join(entry.verdict.tags)}")
     output.table([_row(step) for step in explanation.steps], indent=3)
+
+
+def _show_overrides(output: Output, entry: Entry, view: View) -> None:
+    overridden = entry.tool.overridden
+    if entry.tool.name != entry.tool.given_name:
+        output.line(f"   its server calls it {entry.tool.given_name}")
+    found = [(index, view.settings.overrides[index]) for index in overridden.by]
+    output.table(
+        [
+            [f"override {index + 1}", one.gives(), Cell(str(one.origin), "faint")]
+            for index, one in found
+        ],
+        indent=3,
+    )
+    for problem in overridden.problems:
+        output.line(f"   note: {problem}")
 
 
 def _row(step: Step) -> list[Cell | str]:
@@ -77,16 +101,17 @@ def _part(step: Step) -> str:
     return "matches, comes too late" if step.rule.enabled is not None else "matches"
 
 
-def _form(entry: Entry, explanation: Explanation) -> JSONObject:
+def _form(entry: Entry, explanation: Explanation, view: View) -> JSONObject:
     deciding = explanation.deciding
     return {
         "server": entry.tool.server,
         "tool": entry.tool.name,
         "enabled": explanation.verdict.enabled,
         "reason": explanation.sentence,
-        "tags": list(explanation.verdict.tags),
+        "tags": list(entry.verdict.tags),
         "deciding_rule": deciding.index if deciding else None,
         "rules": [_step_form(step) for step in explanation.steps],
+        "overridden": overridden_form(entry, view),
     }
 
 

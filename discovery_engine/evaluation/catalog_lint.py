@@ -17,7 +17,8 @@ from discovery_engine.evaluation.confusable import Group, confusable, tell
 from discovery_engine.evaluation.metrics import DEPTH
 from discovery_engine.evaluation.vocabulary import name_stems, stems
 from discovery_engine.search.tokens import fold, words
-from discovery_engine.tools import JSONObject, JSONValue, Parameter, ToolKey, canonical_json
+from discovery_engine.text import clean
+from discovery_engine.tools import JSONObject, JSONValue, Parameter, Tool, ToolKey, canonical_json
 from discovery_engine.view import View, is_visible
 
 Kind: TypeAlias = Literal[
@@ -29,7 +30,9 @@ SEARCHES = 500
 
 _LARGEST_SCHEMA = 8000  # characters of JSON; about 2,000 tokens whenever the tool is looked at
 _GLOB_SYNTAX = re.compile(r"^[!/]|[*?\[\]{}\\]")
-_NOT_IN_NAMES = re.compile(r"\W+")
+_NOT_IN_NAMES = re.compile(r"[^\w./-]+")
+_LONGEST_NAME = 128  # characters
+_PLAIN_NAME = re.compile(r"[\w.$-]{1,200}")  # as a key of a configuration, without question
 _EMPTY_VALUES: JSONObject = {
     "string": "",
     "integer": 0,
@@ -91,13 +94,17 @@ def lint_catalog(view: View, *, searches: int = SEARCHES) -> CatalogLint:
     return CatalogLint(tuple(found), len(sought), len(alone))
 
 
-def pattern_of(key: ToolKey) -> str:
+def pattern_of(tool: Tool) -> str:
     """A pattern that matches one tool, whatever characters its name has."""
-    return _GLOB_SYNTAX.sub(r"\\\g<0>", str(key))
+    return _GLOB_SYNTAX.sub(r"\\\g<0>", f"{tool.server}:{tool.given_name}")
 
 
 def _override(entry: Entry, **fields: JSONValue) -> JSONObject:
-    return {"pattern": pattern_of(entry.key), **fields}
+    return {"pattern": pattern_of(entry.tool), **fields}
+
+
+def _redescribed(entry: Entry, description: str) -> JSONObject:
+    return _override(entry, description=clean(description))
 
 
 def _confusable(group: Group, view: View) -> CatalogFinding:
@@ -107,7 +114,7 @@ def _confusable(group: Group, view: View) -> CatalogFinding:
         server = entry.tool.server
         place = f"{server} ({about[server].rstrip('.')})" if about.get(server) else server
         description = f"In {place}: {entry.tool.description or _spelled(entry)}"
-        overrides.append(_override(entry, description=description))
+        overrides.append(_redescribed(entry, description))
     return CatalogFinding(
         "confusable",
         tuple(entry.key for entry in group),
@@ -124,14 +131,17 @@ def _crowded(entries: Iterable[Entry]) -> Iterator[CatalogFinding]:
         by_name[fold(entry.tool.name)].append(entry)
     for namesakes in by_name.values():
         if len(namesakes) > DEPTH:
-            names = ((_NOT_IN_NAMES.sub("_", e.tool.server), e) for e in namesakes)
+            names = ((f"{entry.tool.server}_{entry.tool.name}", entry) for entry in namesakes)
             yield CatalogFinding(
                 "crowded name",
                 tuple(entry.key for entry in namesakes),
                 f"{len(namesakes)} tools are called {namesakes[0].tool.name!r}; "
                 f"who asks for it by name sees {DEPTH} of them",
                 "give them names of their own",
-                tuple(_override(e, name=f"{server}_{e.tool.name}") for server, e in names),
+                tuple(
+                    _override(entry, name=_NOT_IN_NAMES.sub("_", name)[:_LONGEST_NAME])
+                    for name, entry in names
+                ),
             )
 
 
@@ -150,7 +160,7 @@ def _undescribed(entry: Entry) -> CatalogFinding:
         (entry.key,),
         f"the description of {entry.key} {said}",
         "say what it does, in the words of whoever needs it",
-        (_override(entry, description=description),),
+        (_redescribed(entry, description),),
     )
 
 
@@ -166,7 +176,7 @@ def _unfound(entry: Entry) -> CatalogFinding:
         (entry.key,),
         f"its own summary does not bring {entry.key} among the first {DEPTH}",
         "begin its description with what it alone does",
-        (_override(entry, description=description),),
+        (_redescribed(entry, description),),
     )
 
 
@@ -182,7 +192,7 @@ def _undocumented(entry: Entry) -> CatalogFinding | None:
         (entry.key,),
         f"{entry.key} does not describe its required {noun} {', '.join(p.name for p in bare)}",
         "say what it expects, with an example",
-        (_override(entry, description=f"{about} Arguments: {said}."),),
+        (_redescribed(entry, f"{about} Arguments: {said}."),),
     )
 
 
@@ -192,7 +202,7 @@ def _oversized(entry: Entry) -> CatalogFinding | None:
         return None
     optional = [p for p in entry.tool.parameters if not p.required]
     largest = max(optional, key=lambda p: (_size(p), p.name), default=None)
-    pinned = {largest.name: _likely_value(largest)} if largest else {}
+    pinned = _pin(largest) if largest else {}
     message = f"the schema of {entry.key} takes {size:,} characters"
     if largest:
         message += f", {_size(largest):,} of them for {largest.name}"
@@ -203,6 +213,13 @@ def _oversized(entry: Entry) -> CatalogFinding | None:
         "pin what never changes, and it need not be described",
         (_override(entry, arguments=pinned),) if pinned else (),
     )
+
+
+def _pin(parameter: Parameter) -> JSONObject:
+    """The parameter with a likely value, if it can be written into a configuration as it is."""
+    value = _likely_value(parameter)
+    is_plain = value is not None and "${" not in canonical_json(value)
+    return {parameter.name: value} if is_plain and _PLAIN_NAME.fullmatch(parameter.name) else {}
 
 
 def _size(parameter: Parameter) -> int:

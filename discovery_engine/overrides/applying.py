@@ -94,13 +94,13 @@ class Overrides:
         problems = []
         if has_taken_name:
             problems.append(
-                f"it cannot be called {said.name!r}, as another tool of {tool.server} is"
+                f"it cannot be called {said.name!r}, which another tool of {tool.server} is"
             )
             index = max(index for index in said.by if self._entries[index].name)
             self._note(index, "name", f"{tool.given_name!r}: {problems[-1]}")
         for name, index in said.pinned.items():
             if not may_take(tool.upstream_schema, name):
-                problems.append(f"{name!r} is pinned, but it takes no such argument")
+                problems.append(f"it does not take {name!r}, which is pinned")
                 self._note(index, f"arguments.{name}", f"{tool.given_name!r}: {problems[-1]}")
         if not problems:
             return said

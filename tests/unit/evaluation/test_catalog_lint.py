@@ -9,7 +9,6 @@ from discovery_engine.evaluation.catalog_lint import CatalogFinding, lint_catalo
 from discovery_engine.rules import Rule
 from discovery_engine.rules.rule import Verdict
 from discovery_engine.rules.ruleset import ToolRules
-from discovery_engine.tools import ServerName, ToolKey, ToolName
 from tests.factories import make_entry, make_part, make_server, make_settings, make_tool
 from tests.unit.evaluation.runs import view_of
 
@@ -68,7 +67,7 @@ def test_a_name_that_an_answer_cannot_hold_is_crowded() -> None:
     [finding] = [f for f in lint(*entries) if f.kind == "crowded name"]
 
     assert len(finding.tools) == 11
-    assert finding.overrides[0] == {"pattern": "server-00:find", "name": "server_00_find"}
+    assert finding.overrides[0] == {"pattern": "server-00:find", "name": "server-00_find"}
 
 
 @pytest.mark.requirement("EVA-40")
@@ -118,7 +117,8 @@ def test_a_required_argument_wants_a_description() -> None:
         pytest.param({"enum": ["x" * 9000]}, ({"mode": "x" * 9000},), id="its first choice"),
         pytest.param({"default": 3, "title": "x" * 9000}, ({"mode": 3},), id="its default"),
         pytest.param({"type": "array", "title": "x" * 9000}, ({"mode": []},), id="nothing of it"),
-        pytest.param({"title": "x" * 9000}, ({"mode": None},), id="of any type"),
+        pytest.param({"title": "x" * 9000}, (), id="of any type"),
+        pytest.param({"default": "${x", "title": "x" * 9000}, (), id="what would be a reference"),
     ],
 )
 def test_a_large_schema_is_mended_by_pinning_its_largest_optional_argument(
@@ -165,7 +165,7 @@ def test_of_a_large_catalog_some_tools_are_searched_for_and_it_says_so() -> None
     st.text(st.sampled_from("ab*?[]{}\\!/@+(),-.|^$"), min_size=1, max_size=6),
 )
 def test_the_pattern_of_an_override_matches_the_tool(server: str, name: str) -> None:
-    pattern = pattern_of(ToolKey(ServerName(server), ToolName(name)))
+    pattern = pattern_of(make_tool(name, server))
 
     found = ToolRules([Rule((pattern,), tags=("found",))]).verdicts(
         [make_tool(name, server), make_tool(f"{name}x", server)], Verdict()
