@@ -76,8 +76,13 @@ class Breaker:
         self.is_crash_looping = False
         self._next_try = self._clock()
 
-    def failed(self, *, exited: bool) -> None:
-        """A request got no answer; `exited` if the program died of it, or before it."""
+    def failed(self, *, exited: bool, at_least: float = 0.0) -> None:
+        """A request got no answer.
+
+        Args:
+            exited: Whether the program died of it, or before it.
+            at_least: Seconds that the server asks to be left alone; cut to a minute.
+        """
         now = self._clock()
         self.failures += 1
         pause = 0.0
@@ -88,6 +93,7 @@ class Breaker:
             self.is_crash_looping |= self._is_dying_often(now)
         if self.is_crash_looping:
             pause = _LOOP_SPAN
+        pause = max(pause, min(at_least, _LONGEST_PAUSE))
         self._next_try = now + pause * (1 + _JITTER * self._random())
 
     def insist(self) -> None:

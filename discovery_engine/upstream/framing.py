@@ -7,15 +7,17 @@ and the stream goes on behind it; what is not JSON costs that line alone.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NoReturn
 
-from discovery_engine.tools import JSONValue
+from discovery_engine.tools import JSONObject, JSONValue
 
 LINE_LIMIT = 8 * 1024 * 1024  # bytes; a tool result of this size is already unusable to an agent
 
+_SMALL = 64 * 1024  # bytes that are parsed at a stroke
 _EDGE = 512  # bytes kept of a dropped line, to read the id of its request from
 _SAMPLES = 3
 _SAMPLE_LENGTH = 200  # characters
@@ -62,6 +64,11 @@ class Framer:
         self._size = 0
         self._tail: bytes | None = None  # set while the rest of an overlong line is dropped
 
+    @property
+    def is_dropping(self) -> bool:
+        """Whether the line that has begun is too long to keep."""
+        return self._tail is not None
+
     def feed(self, chunk: bytes) -> Iterator[bytes | Overlong]:
         """The lines that end in `chunk`, and word of a line that has become too long."""
         *ends, rest = chunk.split(b"\n")
@@ -99,18 +106,17 @@ class Framer:
 
 
 def decode(line: bytes) -> JSONValue:
-    """The JSON of a line; invalid UTF-8 and lone surrogates become U+FFFD.
+    """The JSON of a line; invalid UTF-8, lone surrogates and NUL become U+FFFD.
 
     Raises:
         ValueError: If it is not JSON, nests too deeply, or holds a number beyond all bounds.
     """
+    decoder = _DECODER if len(line) <= _SMALL else _YIELDING_DECODER
     try:
-        value = _DECODER.decode(line.decode("utf-8", "replace"))
-        if _may_hold_surrogates(line):
-            value = json.loads(_mended(json.dumps(value, ensure_ascii=False)))
+        value = decoder.decode(line.decode("utf-8", "replace"))
+        return _cleaned(value) if _may_be_unclean(line) else value
     except RecursionError:
         raise ValueError("it nests too deeply") from None
-    return value
 
 
 def encode(message: JSONValue) -> bytes:
@@ -129,13 +135,13 @@ def encode(message: JSONValue) -> bytes:
         return _mended(text).encode() + b"\n"
 
 
-def without_surrogates(body: bytes) -> bytes:
-    """The same JSON without lone surrogates, which strict readers refuse as a whole.
+def cleaned(body: bytes) -> bytes:
+    """The same JSON without lone surrogates, which strict readers refuse as a whole, and NUL.
 
     Raises:
         ValueError: As `decode`, if there is anything to mend.
     """
-    return encode(decode(body)) if _may_hold_surrogates(body) else body
+    return encode(decode(body)) if _may_be_unclean(body) else body
 
 
 def sniffed_id(head: bytes, tail: bytes) -> int | str | None:
@@ -151,8 +157,20 @@ def edges(line: bytes) -> tuple[bytes, bytes]:
     return line[:_EDGE], line[-_EDGE:]
 
 
-def _may_hold_surrogates(text: bytes) -> bool:
-    return b"\\ud" in text or b"\\uD" in text
+def _may_be_unclean(text: bytes) -> bool:
+    return b"\\ud" in text or b"\\uD" in text or b"\\u0000" in text
+
+
+def _cleaned(value: JSONValue) -> JSONValue:
+    match value:
+        case str():
+            return _UNCLEAN.sub("\ufffd", value)
+        case list():
+            return [_cleaned(item) for item in value]
+        case dict():
+            return {_UNCLEAN.sub("\ufffd", key): _cleaned(item) for key, item in value.items()}
+        case _:
+            return value
 
 
 def _mended(text: str) -> str:
@@ -163,4 +181,18 @@ def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not JSON")
 
 
-_DECODER = json.JSONDecoder(parse_constant=_refuse)
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError("it holds a number beyond all bounds")
+    return number
+
+
+def _same(value: JSONObject) -> JSONObject:
+    return value
+
+
+_UNCLEAN = re.compile("[\0\ud800-\udfff]")
+_DECODER = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite)
+# Code of Python's own is what lets other threads run in between; see `pace`.
+_YIELDING_DECODER = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite, object_hook=_same)

@@ -18,9 +18,10 @@ import httpx2
 from mcp_types import CONNECTION_CLOSED
 
 from discovery_engine.tools import JSONObject, JSONValue
-from discovery_engine.upstream.framing import decode, without_surrogates
+from discovery_engine.upstream.framing import LINE_LIMIT, cleaned, decode, edges, sniffed_id
+from discovery_engine.upstream.pace import Pace
 
-ANSWER_LIMIT = 64 * 1024 * 1024  # bytes of one JSON answer or one event
+ANSWER_LIMIT = LINE_LIMIT  # bytes of one JSON answer or one event
 
 _ERROR_LIMIT = 64 * 1024  # bytes read of the body of an HTTP error
 _REMEMBERED = 100  # failures that nobody has asked about
@@ -44,14 +45,17 @@ class HttpFailure:
     """False if the request provably never reached the server."""
     lost_session: bool = False
     """The server refused the request because it no longer knows the session."""
+    retry_after: float | None = None
+    """Seconds that the server asks to be left alone."""
 
 
 class GuardedClient(httpx2.AsyncClient):
     """A client that raises no transport error and returns no answer that the SDK chokes on."""
 
-    def __init__(self, *, expects_answers: bool, **options: Any) -> None:
+    def __init__(self, pace: Pace, *, expects_answers: bool, **options: Any) -> None:
         """With `expects_answers` a request is answered by the response to its own post."""
         super().__init__(**options)
+        self._pace = pace
         self._expects_answers = expects_answers
         self._failures: OrderedDict[str, HttpFailure] = OrderedDict()
 
@@ -90,6 +94,7 @@ class GuardedClient(httpx2.AsyncClient):
             f"HTTP {response.status_code} {response.reason_phrase}".strip(),
             status=response.status_code,
             lost_session=_forgot_session(request, response, error),
+            retry_after=_retry_after(response),
         )
         return self._refusal(request, failure, status=response.status_code)
 
@@ -100,8 +105,10 @@ class GuardedClient(httpx2.AsyncClient):
         if body is None:
             reason = f"its answer is longer than {ANSWER_LIMIT // (1024 * 1024)} MiB"
             return self._refusal(request, HttpFailure(reason), status=502)
+        if not _may_answer(request, body):
+            return self._refusal(request, HttpFailure("it answers another request"), status=502)
         try:
-            return _rebuilt(request, response, without_surrogates(body))
+            return _rebuilt(request, response, await self._pace.aside(cleaned, body))
         except ValueError as error:
             reason = f"its answer cannot be read: {error}"
             return self._refusal(request, HttpFailure(reason), status=502)
@@ -191,6 +198,17 @@ def _json_rpc_error(body: bytes | None) -> JSONObject | None:
     error = answer.get("error") if isinstance(answer, dict) else None
     is_error = isinstance(error, dict) and isinstance(error.get("code"), int)
     return error if is_error else None
+
+
+def _may_answer(request: httpx2.Request, body: bytes) -> bool:
+    """False if the answer shows at its edges that it is to another request."""
+    asked, answered = _request_id(request), sniffed_id(*edges(body))
+    return asked is None or answered is None or str(asked) == str(answered)
+
+
+def _retry_after(response: httpx2.Response) -> float | None:
+    seconds: str = response.headers.get("retry-after", "")
+    return float(seconds) if seconds.isascii() and seconds.isdigit() else None
 
 
 def media_type(response: httpx2.Response) -> str:

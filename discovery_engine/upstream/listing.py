@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import anyio
 from anyio.lowlevel import checkpoint
@@ -26,6 +26,7 @@ _MAX_TOOLS = 20_000
 _MAX_SECONDS = 60.0
 _MAX_SIZE = 64 * 1024  # characters of a definition as ASCII JSON; honest ones stay under a tenth
 _MAX_DEPTH = 32
+_NODES = 5000  # looked at in one turn of the event loop: some milliseconds
 _BATCH = 100  # tools looked at in one turn of the event loop: some 3 ms
 _NAME_SHOWN = 100  # characters
 
@@ -161,6 +162,25 @@ def depth_of(value: JSONValue, *, limit: int) -> int:
             child for node in level for child in (node.values() if isinstance(node, dict) else node)
         ]
     return depth
+
+
+async def is_deeper(value: JSONObject, *, limit: int) -> bool:
+    """Whether objects and arrays nest deeper than `limit`; other tasks run in between."""
+    level: list[Any] = [value]
+    seen = 0
+    for _ in range(limit):
+        inner = []
+        for node in level:
+            children = node.values() if isinstance(node, dict) else node
+            inner += [child for child in children if isinstance(child, dict | list)]
+            seen += len(children) + 1
+            if seen > _NODES:
+                seen = 0
+                await checkpoint()
+        if not inner:
+            return False
+        level = inner
+    return True
 
 
 def _fault_of_schema(schema: JSONValue) -> str | None:

@@ -17,9 +17,10 @@ from discovery_engine.errors import FailureKind, NeedsAuthError, UnavailableErro
 from discovery_engine.events import EventBus, ServerStateChanged
 from discovery_engine.upstream.breaker import Breaker, NotNow
 from discovery_engine.upstream.slots import Limits, Slots
-from discovery_engine.upstream.state import Condition, Counters, State
+from discovery_engine.upstream.state import Condition, Counters, Phase, SessionState, State
 
 _NOTHING_WAS_TRIED = (FailureKind.NEEDS_CONFIG, FailureKind.UNTRUSTED, FailureKind.BUSY)
+_HELD_BACK = (State.FAILING, State.CRASH_LOOPING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +49,16 @@ class Record:
         self._unanswered = ""
         self._fault = ""
         self._last: UnavailableError | None = None
+        self._samples: tuple[str, ...] = ()
         self._state = State.IDLE
         self._since = policy.clock()
         self.stderr = ""
         """The last words of a program that is gone."""
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """Whether an attempt may be refused; if not, none need be made of a request."""
+        return bool(self._breaker.failures or self._breaker.is_crash_looping)
 
     @contextmanager
     def attempt(self) -> Iterator[None]:
@@ -92,7 +99,10 @@ class Record:
         self._ready += 1
         self._note()
 
-    def over(self, *, was_ready: bool) -> None:
+    def over(self, session: SessionState, *, was_ready: bool) -> None:
+        """A session has ended; `session` is how it was last seen."""
+        self.counters = self.counters.with_session(session)
+        self._samples = session.samples or self._samples
         if was_ready:
             self._ready -= 1
         else:
@@ -102,7 +112,7 @@ class Record:
         self._note()
 
     def answered(self) -> None:
-        if self._breaker.failures or self._breaker.is_crash_looping or self._unanswered:
+        if self.is_in_doubt or self._unanswered:
             self._breaker.answered()
             self._unanswered = ""
             self._note()
@@ -125,7 +135,8 @@ class Record:
         self.counters.failures += 1
         self._last = error
         self.stderr = error.stderr or self.stderr
-        self._breaker.failed(exited=exited or error.kind is FailureKind.EXITED)
+        has_exited = exited or error.kind is FailureKind.EXITED
+        self._breaker.failed(exited=has_exited, at_least=error.retry_after or 0.0)
         self._note()
 
     def explain(self, reason: str) -> None:
@@ -133,17 +144,21 @@ class Record:
         if self._last:
             self._last = UnavailableError(self.server, self._last.kind, reason, stderr=self.stderr)
 
-    def condition(self) -> Condition:
-        """What there is to say now, but for what only the session knows."""
-        wait = self._breaker.wait
+    def condition(self, session: SessionState | None) -> Condition:
+        """How the server fares; `session` is the live one, if there is one."""
+        live = session or SessionState(Phase.CONNECTING)
         return Condition(
             self._state,
             self._policy.clock() - self._since,
             self._reason(),
-            self.counters.copy(),
-            stderr=self.stderr,
-            next_try=wait if self._state in {State.FAILING, State.CRASH_LOOPING} else None,
+            self.counters.with_session(live),
+            samples=live.samples or self._samples,
+            stderr=live.stderr or self.stderr,
+            next_try=self._breaker.wait if self._state in _HELD_BACK else None,
+            users=live.users,
             queued=self.slots.waiting,
+            pid=live.pid,
+            protocol_version=live.protocol_version,
         )
 
     def _not_now(self, seconds: float) -> UnavailableError:
@@ -176,6 +191,6 @@ class Record:
         return State.STARTING if self._connecting else State.IDLE
 
     def _reason(self) -> str:
-        if self._breaker.failures or self._breaker.is_crash_looping:
+        if self.is_in_doubt:
             return self._last.reason if self._last else ""
         return self._unanswered or self._fault

@@ -21,6 +21,7 @@ from discovery_engine.tools import ServerName
 from discovery_engine.upstream.connection import Carrier
 from discovery_engine.upstream.guard import ANSWER_LIMIT, GuardedClient, HttpFailure
 from discovery_engine.upstream.link import Link, strange_greeting, timed_out
+from discovery_engine.upstream.pace import Pace
 from discovery_engine.upstream.sse import open_sse_streams
 
 _CONNECT = 10.0  # seconds for DNS, TCP and TLS
@@ -75,11 +76,11 @@ class RemoteLink(Link):
 
 @asynccontextmanager
 async def open_http_link(
-    server: ServerName, remote: RemoteTransport, timeouts: Timeouts
+    server: ServerName, remote: RemoteTransport, timeouts: Timeouts, pace: Pace
 ) -> AsyncIterator[RemoteLink]:
     """A streamable HTTP link; nothing is sent yet. `remote` has its references resolved."""
     async with (
-        _client(remote, timeouts, expects_answers=True) as client,
+        _client(remote, timeouts, pace, expects_answers=True) as client,
         streamable_http_client(
             remote.url, http_client=client, max_sse_event_size=ANSWER_LIMIT
         ) as streams,
@@ -92,6 +93,7 @@ async def open_sse_link(
     server: ServerName,
     remote: RemoteTransport,
     timeouts: Timeouts,
+    pace: Pace,
     *,
     on_lost: Callable[[], None],
 ) -> AsyncIterator[RemoteLink]:
@@ -105,7 +107,7 @@ async def open_sse_link(
         link.is_lost = True
         on_lost()
 
-    async with _client(remote, timeouts, expects_answers=False) as client:
+    async with _client(remote, timeouts, pace, expects_answers=False) as client:
         opening = open_sse_streams(client, remote.url, on_end=lose, within=timeouts.connect)
         async with opening as streams:
             if streams is None:
@@ -121,12 +123,12 @@ def unavailable(server: ServerName, failure: HttpFailure) -> UnavailableError:
     if failure.status in _UNAUTHORIZED:
         return NeedsAuthError(server, f"it answers {failure.reason}")
     if failure.status is not None:
-        return UnavailableError(
-            server,
-            FailureKind.HTTP,
-            f"it answers {failure.reason}",
-            hint="check the url" if failure.status == _NOT_FOUND else "",
+        hint = "check the url" if failure.status == _NOT_FOUND else ""
+        error = UnavailableError(
+            server, FailureKind.HTTP, f"it answers {failure.reason}", hint=hint
         )
+        error.retry_after = failure.retry_after
+        return error
     if failure.error is None:
         return UnavailableError(
             server, FailureKind.NOT_MCP, failure.reason, hint="check that url is an MCP endpoint"
@@ -165,9 +167,11 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__ or error.__context__
 
 
-def _client(remote: RemoteTransport, timeouts: Timeouts, *, expects_answers: bool) -> GuardedClient:
+def _client(
+    remote: RemoteTransport, timeouts: Timeouts, pace: Pace, *, expects_answers: bool
+) -> GuardedClient:
     idle = max(timeouts.call, timeouts.list, timeouts.connect) + _READ_MARGIN
     timeout = httpx2.Timeout(30.0, connect=min(_CONNECT, timeouts.connect), read=idle, pool=None)
     return GuardedClient(
-        expects_answers=expects_answers, headers=dict(remote.headers), timeout=timeout
+        pace, expects_answers=expects_answers, headers=dict(remote.headers), timeout=timeout
     )

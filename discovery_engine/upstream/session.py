@@ -35,6 +35,7 @@ from discovery_engine.upstream.connection import (
 )
 from discovery_engine.upstream.handshake import CLIENT_INFO, Greeting, adopt, greet, initialize
 from discovery_engine.upstream.link import Link, timed_out
+from discovery_engine.upstream.pace import Pace
 from discovery_engine.upstream.promise import Promise
 from discovery_engine.upstream.reaper import Reaper
 from discovery_engine.upstream.record import Record
@@ -44,6 +45,7 @@ from discovery_engine.upstream.state import Phase, SessionState
 from discovery_engine.upstream.stdio import StdioLink, open_stdio_link
 
 _RENEWAL = 5.0  # seconds
+_TOO_MANY_FAULTS = 100
 _NOT_THE_ERA = {
     FailureKind.AUTH,
     FailureKind.DNS,
@@ -68,6 +70,7 @@ class Surroundings:
     environ: Mapping[str, str]
     starts: Starts
     reaper: Reaper
+    pace: Pace
     idle_timeout: float
     admit: Admit
 
@@ -101,7 +104,7 @@ class Session:
         link = channel.link
         if not isinstance(link, StdioLink):
             return SessionState(Phase.READY, version, self._users)
-        garbage = link.reader.garbage
+        garbage, ids = link.reader.garbage, link.ids
         return SessionState(
             Phase.READY,
             version,
@@ -109,6 +112,8 @@ class Session:
             link.child.pid,
             garbage.count,
             tuple(garbage.samples),
+            ids.strays,
+            ids.duplicates,
             link.child.errors.tail,
         )
 
@@ -123,6 +128,12 @@ class Session:
         if was_wanted and self._channel.value is not None:
             gone = UnavailableError(self.server.name, FailureKind.LOST, "it went away")
             self.record.failed(gone, exited=True)
+
+    def _suspect(self, fault: str, times: int) -> None:
+        """The server does what none should; one that goes on with it is started again."""
+        self.record.strayed(fault)
+        if times >= _TOO_MANY_FAULTS:
+            self.retire()
 
     @asynccontextmanager
     async def in_use(self) -> AsyncIterator[Channel]:
@@ -178,7 +189,7 @@ class Session:
         finally:
             self._over.set()
             self._channel.fail(_closed(self.server.name))
-            self.record.over(was_ready=self._channel.value is not None)
+            self.record.over(self.state, was_ready=self._channel.value is not None)
 
     def _fail(self, error: UnavailableError) -> None:
         if not self._channel.is_settled:
@@ -298,17 +309,22 @@ class Session:
     def _open_link(
         self, attempt: Attempt, transport: StdioTransport | RemoteTransport
     ) -> AbstractAsyncContextManager[Link]:
-        name, timeouts = self.server.name, self.server.timeouts
+        around, name, timeouts = self._around, self.server.name, self.server.timeouts
         match transport:
             case StdioTransport():
-                around = self._around
                 return open_stdio_link(
-                    name, transport, around.environ, around.reaper, on_lost=self._lose
+                    name,
+                    transport,
+                    around.environ,
+                    around.reaper,
+                    around.pace,
+                    on_lost=self._lose,
+                    on_fault=self._suspect,
                 )
             case RemoteTransport() if attempt.carrier == "sse":
-                return open_sse_link(name, transport, timeouts, on_lost=self._lose)
+                return open_sse_link(name, transport, timeouts, around.pace, on_lost=self._lose)
             case RemoteTransport():
-                return open_http_link(name, transport, timeouts)
+                return open_http_link(name, transport, timeouts, around.pace)
 
     async def _recall(self) -> Era | None:
         try:

@@ -7,8 +7,7 @@ once; only one that the server provably did not take up is sent a second time.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
-from dataclasses import replace
+from contextlib import asynccontextmanager, nullcontext
 from typing import TypeAlias, TypeVar
 
 import anyio
@@ -38,7 +37,8 @@ from discovery_engine.tools import JSONObject, ServerName
 from discovery_engine.upstream.channel import Channel, OnProgress
 from discovery_engine.upstream.connection import EraMemory
 from discovery_engine.upstream.failures import NotTakenUp, failed_call, failed_listing
-from discovery_engine.upstream.listing import Listing, Pages, depth_of, read_pages, sort_out
+from discovery_engine.upstream.listing import Listing, Pages, is_deeper, read_pages, sort_out
+from discovery_engine.upstream.pace import Pace
 from discovery_engine.upstream.patience import Patience
 from discovery_engine.upstream.reaper import open_reaper
 from discovery_engine.upstream.record import Policy, Record
@@ -81,7 +81,7 @@ async def open_upstreams(
     """
     async with open_reaper() as reaper, open_task_group() as tasks:
         around = Surroundings(
-            events, eras, environ, Starts(max_connecting), reaper, idle_timeout, admit
+            events, eras, environ, Starts(max_connecting), reaper, Pace(), idle_timeout, admit
         )
         yield Upstreams(around, tasks, policy)
         tasks.cancel_scope.cancel()
@@ -107,10 +107,7 @@ class Upstreams:
     def conditions(self) -> Mapping[ServerName, Condition]:
         """How every server fares that was ever asked for anything."""
         live = self.states()
-        return {
-            name: _with_session(record.condition(), live.get(name))
-            for name, record in self._records.items()
-        }
+        return {name: record.condition(live.get(name)) for name, record in self._records.items()}
 
     def insist(self, server: ServerName) -> None:
         """Let the next request to a server through, although it failed only just before."""
@@ -161,14 +158,20 @@ class Upstreams:
         """
         record = self._record(server)
         record.counters.calls += 1
-        try:
-            with record.attempt():
-                async with record.slots.one(patience=server.timeouts.call):
-                    return await _at_most_twice(
-                        lambda: self._call(
-                            server, tool, arguments, client=client, on_progress=on_progress
-                        )
+        with record.attempt() if record.is_in_doubt else nullcontext():
+            await self._slot(record, server)
+            try:
+                return await _at_most_twice(
+                    lambda: self._call(
+                        server, tool, arguments, client=client, on_progress=on_progress
                     )
+                )
+            finally:
+                record.slots.release()
+
+    async def _slot(self, record: Record, server: ServerSettings) -> None:
+        try:
+            await record.slots.acquire(patience=server.timeouts.call)
         except Full:
             record.counters.refused += 1
             raise _busy(server.name, self._policy.limits) from None
@@ -235,7 +238,7 @@ class Upstreams:
                 raise await self._why(session, channel, tool, error) from error
             except ValueError as error:
                 raise UpstreamProtocolError(server.name, str(error), INVALID_PARAMS) from error
-        if depth_of(result, limit=_MAX_RESULT_DEPTH) > _MAX_RESULT_DEPTH:
+        if await is_deeper(result, limit=_MAX_RESULT_DEPTH):
             reason = f"its answer nests more than {_MAX_RESULT_DEPTH} levels deep"
             raise UpstreamProtocolError(server.name, reason, PARSE_ERROR)
         session.record.answered()

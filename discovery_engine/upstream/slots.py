@@ -6,8 +6,6 @@ queue full is told at once.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import anyio
@@ -35,9 +33,8 @@ class Slots:
         self._free = anyio.Semaphore(limits.per_server, fast_acquire=True)
         self.waiting = 0
 
-    @asynccontextmanager
-    async def one(self, *, patience: float) -> AsyncIterator[None]:
-        """Hold a slot, first come, first served.
+    async def acquire(self, *, patience: float) -> None:
+        """Take a slot, first come, first served; give it back with `release`.
 
         Raises:
             Full: If too many wait, or none is free within `patience` seconds.
@@ -46,10 +43,9 @@ class Slots:
             self._free.acquire_nowait()
         except anyio.WouldBlock:
             await self._wait(patience)
-        try:
-            yield
-        finally:
-            self._free.release()
+
+    def release(self) -> None:
+        self._free.release()
 
     async def _wait(self, patience: float) -> None:
         if self.waiting >= self._limits.queue:

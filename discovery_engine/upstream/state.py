@@ -22,6 +22,10 @@ class SessionState:
     """Lines on a program's output that were not messages."""
     samples: tuple[str, ...] = ()
     """The first few of those lines."""
+    strays: int = 0
+    """Answers to what nobody had asked."""
+    duplicates: int = 0
+    """Second answers."""
     stderr: str = ""
     """The last lines a program wrote to its error output."""
 
@@ -58,8 +62,14 @@ class Counters:
     duplicates: int = 0
     """Second answers."""
 
-    def copy(self) -> Counters:
-        return replace(self)
+    def with_session(self, session: SessionState) -> Counters:
+        """These, and what only a session has counted."""
+        return replace(
+            self,
+            garbage=self.garbage + session.garbage,
+            strays=self.strays + session.strays,
+            duplicates=self.duplicates + session.duplicates,
+        )
 
 
 @dataclass(frozen=True, slots=True)

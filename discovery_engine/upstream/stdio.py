@@ -7,13 +7,11 @@ and dies of one invalid byte.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Self
 
 import anyio
-from anyio.abc import ByteReceiveStream, ByteSendStream
+from anyio.abc import ByteSendStream
 from mcp import MCPError
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.message import SessionMessage
@@ -21,6 +19,7 @@ from mcp_types import (
     CONNECTION_CLOSED,
     JSONRPCError,
     JSONRPCMessage,
+    JSONRPCNotification,
     JSONRPCRequest,
     JSONRPCResponse,
 )
@@ -28,113 +27,49 @@ from mcp_types import (
 from discovery_engine.config.settings import StdioTransport
 from discovery_engine.errors import FailureKind, UnavailableError
 from discovery_engine.tools import ServerName
-from discovery_engine.upstream.framing import (
-    LINE_LIMIT,
-    Framer,
-    Garbage,
-    Overlong,
-    decode,
-    edges,
-    encode,
-    sniffed_id,
-)
+from discovery_engine.upstream.framing import encode
+from discovery_engine.upstream.ids import IdTable
 from discovery_engine.upstream.link import Link, strange_greeting
-from discovery_engine.upstream.messages import as_json, as_message, unreadable
+from discovery_engine.upstream.messages import as_json
+from discovery_engine.upstream.pace import Pace
 from discovery_engine.upstream.process import Child, running, start_program
 from discovery_engine.upstream.program import child_environment, find_program
+from discovery_engine.upstream.reading import MessageReader, OnFault
 from discovery_engine.upstream.reaper import Reaper
 from discovery_engine.upstream.streams import Stream
-
-_CHUNK = 64 * 1024  # bytes; what asyncio buffers of a pipe
-_MAX_UNANSWERED = 64  # requests of a server that wait for our answer; more are dropped
-
-
-class MessageReader(Stream):
-    """The messages of a byte stream; what is not a message is counted and left out."""
-
-    def __init__(
-        self, source: ByteReceiveStream, *, on_end: Callable[[], None], limit: int = LINE_LIMIT
-    ) -> None:
-        self._source = source
-        self._on_end = on_end
-        self._limit = limit
-        self._framer = Framer(limit)
-        self._waiting: deque[SessionMessage | Exception] = deque()
-        self._ended = False
-        self.garbage = Garbage()
-        self.unanswered = 0
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> SessionMessage | Exception:
-        try:
-            return await self.receive()
-        except anyio.EndOfStream:
-            raise StopAsyncIteration from None
-
-    async def receive(self) -> SessionMessage | Exception:
-        while not self._waiting:
-            if self._ended:
-                self._on_end()
-                raise anyio.EndOfStream
-            await self._read()
-        return self._waiting.popleft()
-
-    async def _read(self) -> None:
-        try:
-            lines = self._framer.feed(await self._source.receive(_CHUNK))
-        except (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
-            self._ended = True
-            lines = self._framer.finish()
-        for line in lines:
-            message = self._overlong(line) if isinstance(line, Overlong) else self._message(line)
-            if message is not None:
-                self._waiting.append(SessionMessage(message))
-
-    def _overlong(self, line: Overlong) -> JSONRPCMessage | None:
-        if line.head:
-            self.garbage.add(line.head)
-        reason = f"its answer is longer than {self._limit // (1024 * 1024)} MiB"
-        return unreadable(line.request_id, reason)
-
-    def _message(self, line: bytes) -> JSONRPCMessage | None:
-        if not line.strip():
-            return None
-        try:
-            message = as_message(decode(line))
-        except ValueError as error:
-            self.garbage.add(line)
-            return unreadable(sniffed_id(*edges(line)), f"its answer cannot be read: {error}")
-        if message is None or self._is_too_much(message):
-            self.garbage.add(line)
-            return None
-        return message
-
-    def _is_too_much(self, message: JSONRPCMessage) -> bool:
-        if not isinstance(message, JSONRPCRequest):
-            return False
-        self.unanswered += 1
-        return self.unanswered > _MAX_UNANSWERED
 
 
 class MessageWriter(Stream):
     """Writes one message at a time, so that a server that does not read holds back its callers."""
 
     def __init__(
-        self, sink: ByteSendStream, *, on_answer: Callable[[], None], on_end: Callable[[], None]
+        self,
+        sink: ByteSendStream,
+        ids: IdTable,
+        *,
+        on_answer: Callable[[], None],
+        on_end: Callable[[], None],
     ) -> None:
         self._sink = sink
+        self._ids = ids
         self._on_answer = on_answer
         self._on_end = on_end
         self._turn = anyio.Lock()
 
     async def send(self, item: SessionMessage, /) -> None:
         line = encode(as_json(item.message))
+        self._book(item.message)
         async with self._turn:
             await self._write(line)
         if isinstance(item.message, JSONRPCResponse | JSONRPCError):
             self._on_answer()
+
+    def _book(self, message: JSONRPCMessage) -> None:
+        match message:
+            case JSONRPCRequest(id=id_):
+                self._ids.ask(id_)
+            case JSONRPCNotification(method="notifications/cancelled", params={"requestId": id_}):
+                self._ids.give_up(id_)
 
     async def _write(self, line: bytes) -> None:
         try:
@@ -147,14 +82,27 @@ class MessageWriter(Stream):
 class StdioLink(Link):
     carrier = "stdio"
 
-    def __init__(self, server: ServerName, child: Child, on_lost: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        server: ServerName,
+        child: Child,
+        pace: Pace,
+        *,
+        on_lost: Callable[[], None],
+        on_fault: OnFault,
+    ) -> None:
         super().__init__(server)
         self.child = child
+        self.ids = IdTable()
         self._on_lost = on_lost
-        self.reader = MessageReader(child.stdout, on_end=self._lose)
+        self.reader = MessageReader(
+            child.stdout, self.ids, pace, on_end=self._lose, on_fault=on_fault
+        )
 
     def dispatcher(self) -> JSONRPCDispatcher:
-        writer = MessageWriter(self.child.stdin, on_answer=self._count_answer, on_end=self._lose)
+        writer = MessageWriter(
+            self.child.stdin, self.ids, on_answer=self._count_answer, on_end=self._lose
+        )
         return JSONRPCDispatcher(self.reader, writer)
 
     @property
@@ -193,8 +141,10 @@ async def open_stdio_link(
     stdio: StdioTransport,
     environ: Mapping[str, str],
     reaper: Reaper,
+    pace: Pace,
     *,
     on_lost: Callable[[], None],
+    on_fault: OnFault,
 ) -> AsyncIterator[StdioLink]:
     """Start the program; `stdio` has its references resolved.
 
@@ -213,4 +163,4 @@ async def open_stdio_link(
         reason = f"{command[0]!r} cannot be started: {error}"
         raise UnavailableError(server, FailureKind.OTHER, reason) from error
     async with reaper.watching(process.pid), running(process) as child:
-        yield StdioLink(server, child, on_lost)
+        yield StdioLink(server, child, pace, on_lost=on_lost, on_fault=on_fault)

@@ -10,6 +10,7 @@ import pytest
 
 from discovery_engine.upstream import guard
 from discovery_engine.upstream.guard import GuardedClient, HttpFailure, failure_of
+from discovery_engine.upstream.pace import Pace
 
 pytestmark = pytest.mark.anyio
 
@@ -22,7 +23,7 @@ async def send(
     answer: Callable[[httpx2.Request], httpx2.Response], **request: Any
 ) -> tuple[httpx2.Response, HttpFailure | None]:
     transport = httpx2.MockTransport(answer)
-    async with GuardedClient(expects_answers=True, transport=transport) as client:
+    async with GuardedClient(Pace(), expects_answers=True, transport=transport) as client:
         response = await client.post("http://h/mcp", **({"json": ASK} | request))
         failure = failure_of(response)
         if failure is not None:
@@ -144,7 +145,7 @@ async def test_what_is_no_question_needs_no_answer() -> None:
 
 async def test_only_the_last_hundred_failures_are_remembered() -> None:
     transport = httpx2.MockTransport(lambda _: httpx2.Response(500))
-    async with GuardedClient(expects_answers=True, transport=transport) as client:
+    async with GuardedClient(Pace(), expects_answers=True, transport=transport) as client:
         for _ in range(150):
             await client.post("http://h/mcp", json=ASK)
 

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
 import anyio
 import pytest
 
@@ -10,8 +13,17 @@ pytestmark = pytest.mark.anyio
 LIMITS = Limits(per_server=2, queue=3)
 
 
+@asynccontextmanager
+async def one(slots: Slots, *, patience: float) -> AsyncIterator[None]:
+    await slots.acquire(patience=patience)
+    try:
+        yield
+    finally:
+        slots.release()
+
+
 async def hold(slots: Slots, held: list[str], name: str) -> None:
-    async with slots.one(patience=60):
+    async with one(slots, patience=60):
         held.append(name)
         await anyio.sleep_forever()
 
@@ -25,7 +37,7 @@ async def test_beyond_the_slots_and_the_queue_nobody_waits() -> None:
         await anyio.wait_all_tasks_blocked()
         waiting = slots.waiting
         with pytest.raises(Full):
-            async with slots.one(patience=60):
+            async with one(slots, patience=60):
                 pass
         tasks.cancel_scope.cancel()
 
@@ -36,10 +48,10 @@ async def test_who_came_first_is_served_first() -> None:
     slots, held = Slots(Limits(per_server=1)), []
 
     async def use(name: str) -> None:
-        async with slots.one(patience=60):
+        async with one(slots, patience=60):
             held.append(name)
 
-    async with anyio.create_task_group() as tasks, slots.one(patience=60):
+    async with anyio.create_task_group() as tasks, one(slots, patience=60):
         for name in "abc":
             tasks.start_soon(use, name)
             await anyio.wait_all_tasks_blocked()
@@ -50,9 +62,9 @@ async def test_who_came_first_is_served_first() -> None:
 async def test_a_slot_is_not_waited_for_without_end() -> None:
     slots = Slots(Limits(per_server=1))
 
-    async with slots.one(patience=60):
+    async with one(slots, patience=60):
         with anyio.fail_after(5), pytest.raises(Full):
-            async with slots.one(patience=0.01):
+            async with one(slots, patience=0.01):
                 pass
 
     assert slots.waiting == 0
@@ -68,7 +80,7 @@ async def test_who_is_cancelled_frees_the_slot() -> None:
         tasks.cancel_scope.cancel()
 
     with anyio.fail_after(5):
-        async with slots.one(patience=60):
+        async with one(slots, patience=60):
             pass
 
 
@@ -81,7 +93,7 @@ async def test_a_slot_that_is_free_is_taken_without_a_pause() -> None:
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(other)
-        async with slots.one(patience=60):
+        async with one(slots, patience=60):
             held.append("mine")
 
     assert held == ["mine", "other"]

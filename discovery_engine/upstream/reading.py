@@ -1,0 +1,176 @@
+"""The messages in what a program writes: one at a time, and only those that concern us.
+
+What is not a message, or answers what nobody asked, is counted and left out. A program that
+writes much of that is read slowly, so that its neighbours do not notice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Self, TypeAlias
+
+import anyio
+from anyio.abc import ByteReceiveStream
+from anyio.lowlevel import checkpoint
+from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCError, JSONRPCMessage, JSONRPCRequest, JSONRPCResponse, RequestId
+
+from discovery_engine.upstream.framing import (
+    LINE_LIMIT,
+    Framer,
+    Garbage,
+    Overlong,
+    decode,
+    edges,
+    sniffed_id,
+)
+from discovery_engine.upstream.ids import IdTable
+from discovery_engine.upstream.messages import as_message, unreadable
+from discovery_engine.upstream.pace import LARGE, Pace
+from discovery_engine.upstream.streams import Stream
+
+_CHUNK = 64 * 1024  # bytes read in one turn of the loop; what asyncio buffers of a pipe
+_MAX_UNANSWERED = 64  # requests of a server that wait for our answer; more are dropped
+
+# What a server may cost between two answers before it has to wait, in lines that are left out.
+_UNASKED = 64
+_LOOKED_INTO = 4  # a message that it sends of its own accord
+_DROPPED = 16  # a chunk of a line that is too long
+
+
+OnFault: TypeAlias = Callable[[str, int], None]
+"""Told what a server does wrong, in words, and how bad it is by now: 100 is too much."""
+
+
+class MessageReader(Stream):
+    """The messages of a byte stream."""
+
+    def __init__(
+        self,
+        source: ByteReceiveStream,
+        ids: IdTable,
+        pace: Pace,
+        *,
+        on_end: Callable[[], None],
+        on_fault: OnFault = lambda _reason, _times: None,
+        limit: int = LINE_LIMIT,
+    ) -> None:
+        self._source = source
+        self._ids = ids
+        self._pace = pace
+        self._on_end = on_end
+        self._on_fault = on_fault
+        self._limit = limit
+        self._framer = Framer(limit)
+        self._lines: Iterator[bytes | Overlong] = iter(())
+        self._ended = False
+        self._is_told = False  # whose answer the line is that is being dropped
+        self._unasked = 0
+        self.garbage = Garbage()
+        self._dropped = 0
+        self.unanswered = 0
+        """Requests of the server that wait for our answer."""
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def receive(self) -> SessionMessage | Exception:
+        while True:
+            for line in self._lines:
+                await self._rest_if_due()
+                message = await self._message(line)
+                if message is not None:
+                    return SessionMessage(message)
+            if self._ended:
+                self._on_end()
+                raise anyio.EndOfStream
+            if self._framer.is_dropping:
+                self._unasked += _DROPPED
+            await self._rest_if_due()
+            await self._read()
+
+    async def _read(self) -> None:
+        try:
+            chunk = await self._source.receive(_CHUNK)
+        except (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
+            self._ended = True
+            self._lines = self._framer.finish()
+            return
+        self._lines = self._framer.feed(chunk)
+        if len(chunk) == _CHUNK:  # there is more, and it would be read without a pause
+            await checkpoint()
+
+    async def _rest_if_due(self) -> None:
+        if self._unasked >= _UNASKED:
+            self._unasked = 0
+            await self._pace.rest()
+
+    async def _message(self, line: bytes | Overlong) -> JSONRPCMessage | None:
+        if isinstance(line, Overlong):
+            return self._overlong(line)
+        if not line.strip():
+            self._unasked += 1
+            return None
+        try:
+            is_small = len(line) <= LARGE
+            value = decode(line) if is_small else await self._pace.aside(decode, line)
+        except ValueError as error:
+            self._left_out(line)
+            return self._instead(sniffed_id(*edges(line)), f"its answer cannot be read: {error}")
+        message = as_message(value)
+        if message is None or not self._concerns_us(message):
+            self._left_out(line)
+            return None
+        return message
+
+    def _overlong(self, line: Overlong) -> JSONRPCMessage | None:
+        if line.head:
+            self.garbage.add(line.head)
+            self._is_told = line.request_id is not None
+        elif self._is_told:
+            return None
+        reason = f"its answer is longer than {self._limit // (1024 * 1024)} MiB"
+        return self._instead(line.request_id, reason)
+
+    def _left_out(self, line: bytes) -> None:
+        self.garbage.add(line)
+        self._unasked += 1
+
+    def _instead(self, request_id: RequestId | None, reason: str) -> JSONRPCMessage | None:
+        """An answer in place of one that cannot be read, if somebody waits for it."""
+        is_ours = request_id is not None and self._is_waited_for(request_id)
+        return unreadable(request_id, reason) if is_ours else None
+
+    def _concerns_us(self, message: JSONRPCMessage) -> bool:
+        match message:
+            case JSONRPCResponse(id=id_) | JSONRPCError(id=id_) if id_ is not None:
+                return self._is_waited_for(id_)
+            case JSONRPCRequest():
+                return self._is_answerable()
+        self._unasked += _LOOKED_INTO
+        return True
+
+    def _is_waited_for(self, request_id: RequestId) -> bool:
+        if self._ids.settle(request_id):
+            self._unasked = 0
+            return True
+        times = self._ids.strays + self._ids.duplicates
+        if times:
+            self._on_fault(f"it answered {times} times what nobody had asked", times)
+        return False
+
+    def _is_answerable(self) -> bool:
+        self._unasked += _LOOKED_INTO
+        if self.unanswered < _MAX_UNANSWERED:
+            self.unanswered += 1
+            return True
+        self._dropped += 1
+        reason = f"it asked {self._dropped} times more than it lets us answer"
+        self._on_fault(reason, self._dropped // _MAX_UNANSWERED)
+        return False

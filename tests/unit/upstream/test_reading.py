@@ -1,0 +1,189 @@
+from __future__ import annotations
+
+import json
+from collections import deque
+from typing import Any
+
+import anyio
+import pytest
+from anyio.abc import ByteReceiveStream
+from mcp_types import JSONRPCError, JSONRPCRequest, JSONRPCResponse
+
+from discovery_engine.upstream.ids import IdTable
+from discovery_engine.upstream.pace import Pace
+from discovery_engine.upstream.reading import MessageReader
+
+pytestmark = pytest.mark.anyio
+
+
+class Pieces(ByteReceiveStream):
+    """A stream of bytes that were all written long ago."""
+
+    def __init__(self, data: bytes, size: int = 64 * 1024) -> None:
+        self._pieces = deque(data[i : i + size] for i in range(0, len(data), size))
+
+    async def receive(self, max_bytes: int = 65536) -> bytes:
+        if not self._pieces:
+            raise anyio.EndOfStream
+        return self._pieces.popleft()
+
+    async def aclose(self) -> None:
+        pass
+
+
+class CountingPace(Pace):
+    def __init__(self) -> None:
+        super().__init__()
+        self.rests = 0
+        self.asides = 0
+
+    async def rest(self) -> None:
+        self.rests += 1
+
+    async def aside(self, parse: Any, data: bytes) -> Any:
+        self.asides += 1
+        return await super().aside(parse, data)
+
+
+def line(**members: Any) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", **members}).encode() + b"\n"
+
+
+def answer(number: int, **result: Any) -> bytes:
+    return line(id=number, result=result)
+
+
+def reader_of(data: bytes, *asked: int, **options: Any) -> tuple[MessageReader, CountingPace]:
+    ids, pace = IdTable(), CountingPace()
+    for request in asked:
+        ids.ask(request)
+    return MessageReader(Pieces(data), ids, pace, on_end=lambda: None, **options), pace
+
+
+async def messages(reader: MessageReader) -> list[Any]:
+    return [item.message async for item in reader if not isinstance(item, Exception)]
+
+
+@pytest.mark.requirement("UPS-33")
+async def test_only_answers_that_are_waited_for_arrive() -> None:
+    reader, _ = reader_of(answer(9) + answer(1) + answer(1) + answer(2), 1, 2)
+
+    found = await messages(reader)
+
+    assert [message.id for message in found] == [1, 2]
+    assert (reader._ids.strays, reader._ids.duplicates) == (1, 1)
+    assert reader.garbage.count == 2
+
+
+async def test_what_it_does_wrong_is_told_with_how_often() -> None:
+    told: list[tuple[str, int]] = []
+    data = answer(8) + answer(9) + answer(1)
+    reader, _ = reader_of(data, 1, on_fault=lambda reason, times: told.append((reason, times)))
+
+    await messages(reader)
+
+    assert [times for _, times in told] == [1, 2]
+    assert "2 times what nobody had asked" in told[-1][0]
+
+
+async def test_of_a_flood_of_requests_some_arrive_and_later_ones_when_these_are_answered() -> None:
+    told: list[int] = []
+    flood = b"".join(line(id=f"r{i}", method="ping") for i in range(1000))
+    later = line(id="later", method="ping")
+    source = flood + answer(1) + later
+    reader, _ = reader_of(source, 1, on_fault=lambda _, times: told.append(times))
+    found = []
+
+    async for item in reader:
+        found.append(item.message)
+        if isinstance(item.message, JSONRPCResponse):
+            reader.unanswered -= 64
+
+    assert sum(isinstance(message, JSONRPCRequest) for message in found) == 65
+    assert found[-1].id == "later"
+    assert told[-1] == (1000 - 64) // 64
+
+
+@pytest.mark.requirement("UPS-34")
+@pytest.mark.parametrize(
+    ("noise", "rests"),
+    [
+        pytest.param(b"garbage\n" * 1000, 15, id="garbage"),
+        pytest.param(b"\n" * 1000, 15, id="blank-lines"),
+        pytest.param(line(method="n") * 1000, 62, id="notifications"),
+        pytest.param(b"x" * 4_000_000 + b"\n", 11, id="too-long"),
+        pytest.param(b"garbage\n" * 60, 0, id="a-banner"),
+    ],
+)
+async def test_a_server_that_says_much_unasked_has_to_wait(noise: bytes, rests: int) -> None:
+    reader, pace = reader_of(noise + answer(1), 1, limit=1024 * 1024)
+
+    await messages(reader)
+
+    assert pace.rests == rests
+
+
+async def test_answers_never_have_to_wait() -> None:
+    asked = range(1, 2000)
+    reader, pace = reader_of(b"".join(map(answer, asked)), *asked)
+
+    found = await messages(reader)
+
+    assert (len(found), pace.rests) == (len(asked), 0)
+
+
+async def test_other_tasks_run_while_much_is_read() -> None:
+    asked = range(1, 5000)
+    reader, _ = reader_of(b"".join(map(answer, asked)), *asked)
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            await anyio.lowlevel.checkpoint()
+            turns += 1
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(count)
+        await messages(reader)
+        tasks.cancel_scope.cancel()
+
+    assert turns >= 2
+
+
+@pytest.mark.requirement("UPS-34")
+async def test_a_large_message_is_parsed_aside_and_keeps_its_place() -> None:
+    reader, pace = reader_of(answer(1, text="x" * 300_000) + answer(2), 1, 2)
+
+    found = await messages(reader)
+
+    assert [message.id for message in found] == [1, 2]
+    assert pace.asides == 1
+
+
+@pytest.mark.parametrize("is_last", [False, True])
+async def test_an_answer_that_is_too_long_fails_its_request_once(is_last: bool) -> None:
+    fields = {"result": {"text": "x" * 3000}, "jsonrpc": "2.0"}
+    long = fields | {"id": 1} if is_last else {"jsonrpc": "2.0", "id": 1} | fields
+    data = json.dumps(long).encode() + b"\n" + answer(2)
+    ids = IdTable()
+    ids.ask(1)
+    ids.ask(2)
+    reader = MessageReader(Pieces(data, 1000), ids, Pace(), on_end=lambda: None, limit=2048)
+
+    found = await messages(reader)
+
+    assert [(type(message), message.id) for message in found] == [
+        (JSONRPCError, 1),
+        (JSONRPCResponse, 2),
+    ]
+    assert (ids.strays, ids.duplicates) == (0, 0)
+
+
+async def test_nobody_is_told_of_an_unreadable_answer_that_nobody_waits_for() -> None:
+    reader, _ = reader_of(b'{"jsonrpc":"2.0","id":5,"result":{"x":NaN}}\n' + answer(1), 1)
+
+    found = await messages(reader)
+
+    assert [message.id for message in found] == [1]
+    assert reader._ids.strays == 1
