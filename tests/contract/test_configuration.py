@@ -78,6 +78,7 @@ def without_places(settings: Settings) -> Settings:
         servers=tuple(replace(server, origin=nowhere) for server in settings.servers),
         server_rules=tuple(replace(rule, origin=nowhere) for rule in settings.server_rules),
         tool_rules=tuple(replace(rule, origin=nowhere) for rule in settings.tool_rules),
+        overrides=tuple(replace(one, origin=nowhere) for one in settings.overrides),
     )
 
 

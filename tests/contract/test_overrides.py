@@ -49,7 +49,7 @@ PIN = {"pattern": "echo", "arguments": {"text": "${PARROT}"}}
 
 async def shown_to_agents(engine: Engine) -> str:
     """All that an agent can get to see of a tool, and what it is told when it gets it wrong."""
-    asked = {
+    asked: dict[str, dict[str, Any]] = {
         "search_tools": {"query": "echo text"},
         "list_tools": {"server": "good"},
         "get_tool_details": {"server": "good", "tool": "echo"},

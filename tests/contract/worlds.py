@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import strategies as st
 
 from discovery_engine.catalog import Catalog, DroppedTool, Entry, Failure, ServerPart
@@ -20,9 +22,10 @@ from discovery_engine.config.settings import (
     Weights,
 )
 from discovery_engine.errors import Origin, Problem
+from discovery_engine.overrides.override import Override
 from discovery_engine.registry.store import World
 from discovery_engine.rules.rule import Rule, Verdict
-from discovery_engine.tools import ServerName, Tool
+from discovery_engine.tools import Overridden, ServerName, Tool, ToolName
 
 TEXT = st.text(max_size=8)
 NAME = st.text(st.characters(), min_size=1, max_size=6)  # whatever a stranger calls it
@@ -42,6 +45,25 @@ RULES = st.builds(
     enabled=st.none() | st.booleans(),
     tags=TEXTS,
     origin=ORIGINS,
+)
+OVERRIDES = st.builds(
+    Override,
+    patterns=TEXTS,
+    servers=TEXTS,
+    description=st.none() | TEXT,
+    name=st.none() | NAME.map(ToolName),
+    tags=TEXTS,
+    arguments=st.dictionaries(TEXT, TEXT | st.integers(), max_size=2),
+    origin=ORIGINS,
+)
+OVERRIDDEN = st.builds(
+    Overridden,
+    name=st.none() | NAME.map(ToolName),
+    description=st.none() | TEXT,
+    tags=TEXTS,
+    pinned=st.dictionaries(TEXT, st.integers(0, 9), max_size=2),
+    by=st.lists(st.integers(0, 9), min_size=1, max_size=2).map(tuple),
+    problems=TEXTS,
 )
 VERDICTS = st.builds(
     Verdict,
@@ -97,7 +119,11 @@ def entries(server: str, names: list[str]) -> st.SearchStrategy[tuple[Entry, ...
 
 def entry(server: str, name: str) -> st.SearchStrategy[Entry]:
     definitions = st.fixed_dictionaries({"name": st.just(name), "description": NAME})
-    tools = st.builds(lambda d: Tool.from_mcp(ServerName(server), d), definitions)
+    tools = st.builds(
+        lambda d, overridden: replace(Tool.from_mcp(ServerName(server), d), overridden=overridden),
+        definitions,
+        st.just(Overridden()) | OVERRIDDEN,
+    )
     return st.builds(Entry, tools, VERDICTS)
 
 
@@ -110,6 +136,7 @@ def worlds(draw: st.DrawFn) -> World:
         servers=st.tuples(*map(servers, names)),
         server_rules=st.lists(RULES, max_size=2).map(tuple),
         tool_rules=st.lists(RULES, max_size=2).map(tuple),
+        overrides=st.lists(OVERRIDES, max_size=2).map(tuple),
         sources=st.lists(st.builds(Source, TEXT, st.none() | TEXT), max_size=2).map(tuple),
         cache=st.builds(CacheSettings, st.booleans(), SECONDS),
         search=st.builds(

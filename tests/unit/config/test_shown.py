@@ -25,8 +25,9 @@ from discovery_engine.config.settings import (
 )
 from discovery_engine.config.shown import dump, show
 from discovery_engine.errors import ConfigurationError, Origin, Problem
+from discovery_engine.overrides.override import Override
 from discovery_engine.rules.rule import Rule
-from discovery_engine.tools import ServerName
+from discovery_engine.tools import ServerName, ToolName
 
 LETTERS = "abcxyzNO0189.:-_é日🔧'\"#&*!|>{}[],%@` "
 TEXTS = st.text(LETTERS, max_size=12) | st.sampled_from(["no", "12:30", "0123", "null", "~", "1e3"])
@@ -60,6 +61,23 @@ SERVERS = st.builds(
     session=st.sampled_from(["shared", "per_client"]),
 )
 VERDICTS = st.none() | st.booleans()
+VALUES = st.recursive(
+    st.booleans() | st.integers(-9999, 9999) | st.floats(-99, 99) | TEMPLATES,
+    lambda inner: (
+        st.lists(inner | st.none(), max_size=2)
+        | st.dictionaries(TEXTS, inner | st.none(), max_size=2)
+    ),
+    max_leaves=4,
+)
+OVERRIDES = st.builds(
+    Override,
+    patterns=st.lists(PATTERNS, min_size=1, max_size=2).map(tuple),
+    servers=st.lists(PATTERNS, max_size=2).map(tuple),
+    description=st.none() | WORDS,
+    name=st.none() | st.sampled_from(["no", "find/it", "07", "größe"]).map(ToolName),
+    tags=TAGS,
+    arguments=st.dictionaries(st.sampled_from(["a", "no", "Due-date"]), VALUES, max_size=2),
+).filter(lambda override: bool(override.gives()))
 SETTINGS = st.builds(
     Settings,
     enabled=st.booleans(),
@@ -90,6 +108,7 @@ SETTINGS = st.builds(
     sources=st.lists(
         st.builds(Source, st.sampled_from(["cursor", "custom"]), st.none() | WORDS), max_size=2
     ).map(tuple),
+    overrides=st.lists(OVERRIDES, max_size=2).map(tuple),
     cache=st.builds(CacheSettings, st.booleans(), SECONDS),
     search=st.builds(
         SearchSettings,
@@ -116,6 +135,7 @@ def without_places(settings: Settings) -> Settings:
         servers=nowhere(settings.servers),
         server_rules=nowhere(settings.server_rules),
         tool_rules=nowhere(settings.tool_rules),
+        overrides=nowhere(settings.overrides),
     )
 
 
@@ -167,6 +187,8 @@ servers:
     headers: {{X-Key: "{SECRET}", Authorization: 'Bearer {SECRET}'}}
 toolRules:
   - {{pattern: 'a*', enabled: false}}
+overrides:
+  - {{pattern: a, arguments: {{key: {SECRET}, all: [{{of: "{SECRET}"}}], or: "${{A:-{SECRET}}}"}}}}
 """
 DAMAGE = st.sampled_from(["", "\t", "\n", "- ", "${", "&x ", *":'\"[]{}*x"])
 
@@ -185,7 +207,21 @@ def test_secrets_are_hidden_in_what_is_shown() -> None:
     place=st.integers(0, len(WITH_SECRETS)),
     cut=st.integers(0, 3),
     damage=DAMAGE,
-    key=st.sampled_from(["one", "env", "headers", "servers", "TOKEN", "url", "args", "command"]),
+    key=st.sampled_from(
+        [
+            "one",
+            "env",
+            "headers",
+            "servers",
+            "TOKEN",
+            "url",
+            "args",
+            "command",
+            "arguments",
+            "key",
+            "of",
+        ]
+    ),
     other=st.sampled_from(["enviroment", "server", "toolRules", "x", "discovery", "tags", "cache"]),
 )
 def test_secrets_are_hidden_however_a_file_is_broken(
