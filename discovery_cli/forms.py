@@ -31,6 +31,7 @@ def server_form(summary: ServerSummary) -> JSONObject:
         "tags": list(summary.tags),
         "listed_at": summary.listed_at,
         "is_stale": summary.is_stale,
+        "stderr": summary.stderr,
     }
 
 

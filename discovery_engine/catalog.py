@@ -45,6 +45,15 @@ class Failure:
     hint: str
     at: float
     """Unix time in seconds."""
+    began: float | None = None
+    """Unix time of the first failure in a row, if that was an earlier one."""
+    stderr: str = ""
+    """The last lines that its program wrote, cleaned, and without its secrets."""
+
+    @property
+    def since(self) -> float:
+        """Unix time in seconds from which on it has failed."""
+        return self.at if self.began is None else self.began
 
 
 @dataclass(frozen=True)

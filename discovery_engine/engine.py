@@ -29,6 +29,7 @@ from anyio.abc import TaskGroup, TaskStatus
 from discovery_engine.arguments import Checker
 from discovery_engine.cache import Caches, CacheStats
 from discovery_engine.catalog import Entry, ServerPart
+from discovery_engine.confidential import Confidential
 from discovery_engine.config.loader import load_settings, pinned_only
 from discovery_engine.config.settings import ServerSettings, Settings
 from discovery_engine.current import CurrentView
@@ -57,8 +58,15 @@ from discovery_engine.refresh import (
 from discovery_engine.remembered import open_registry
 from discovery_engine.tasks import open_task_group
 from discovery_engine.tools import JSONObject, ServerName, Tool
-from discovery_engine.upstream.state import Phase
-from discovery_engine.view import SearchAnswer, ServerStatus, ServerSummary, ToolList, View
+from discovery_engine.upstream.state import Condition, State
+from discovery_engine.view import (
+    Live,
+    SearchAnswer,
+    ServerStatus,
+    ServerSummary,
+    ToolList,
+    View,
+)
 
 if TYPE_CHECKING:
     from discovery_engine.registry.store import Store
@@ -67,10 +75,8 @@ if TYPE_CHECKING:
 
 _LONGEST_NAP = 60.0  # seconds between two looks at what is due
 _SHORTEST_NAP = 1.0
-_STATUS_OF_PHASE = {
-    Phase.CONNECTING: ServerStatus.STARTING,
-    Phase.READY: ServerStatus.READY,
-}
+_STARTING = Live(ServerStatus.STARTING)
+_NOTHING_KNOWN = None, Confidential(frozenset())
 _DECISION_PAUSE = 10.0  # seconds between two looks at what the owner decided elsewhere
 _CHANGE_PAUSE = 0.5  # seconds in which further notices of a change are taken as the same one
 
@@ -140,6 +146,7 @@ class Engine:
         self._caches = caches
         self._asking: dict[ServerName, anyio.Event] = {}
         self._errors: dict[ServerName, UpstreamError] = {}
+        self._confidential: dict[ServerName, tuple[object, Confidential]] = {}
         self._upstreams: Upstreams | None = None
         self._opening = anyio.Lock()
 
@@ -150,7 +157,7 @@ class Engine:
     @property
     def view(self) -> View:
         """The snapshot of the moment; hold it to answer several questions from one world."""
-        return replace(self.current.view, statuses=self._statuses())
+        return replace(self.current.view, live=self._live())
 
     def subscribe(self) -> AbstractContextManager[Subscription]:
         """`with engine.subscribe() as events: async for event in events: ...`."""
@@ -163,7 +170,7 @@ class Engine:
     async def list_servers(self) -> tuple[ServerSummary, ...]:
         """As `View.servers`."""
         view = self.view
-        key = (view.catalog.revision, *sorted(view.statuses.items()))
+        key = (view.catalog.revision, frozenset(view.live.items()))
         return self._caches.servers.get_or(key, view.servers)
 
     async def search(
@@ -185,7 +192,7 @@ class Engine:
         await self._get_to_know(server)
         view = self.view
         name = view.server(server).name
-        key = (name, view.catalog.revision, view.statuses.get(name), include_disabled)
+        key = (name, view.catalog.revision, view.live.get(name), include_disabled)
         make = partial(view.list_tools, name, include_disabled=include_disabled)
         return self._caches.summaries.get_or(key, make)
 
@@ -237,6 +244,7 @@ class Engine:
         pinned = pinned_values(entry.tool, view.settings.overrides, self._environ)
         self._checker(entry.tool).check(arguments, pinned)
         settings = view.server(entry.tool.server)
+        confidential = await self._confidential_of(settings)
         started = time.monotonic()
         outcome = "cancelled"
         try:
@@ -251,6 +259,8 @@ class Engine:
             outcome = "tool_error" if result.get("isError") else "ok"
         except DiscoveryError as error:
             outcome = error.code
+            if isinstance(error, UpstreamError):
+                confidential.censor(error)
             raise
         finally:
             seconds = time.monotonic() - started
@@ -360,12 +370,22 @@ class Engine:
 
     async def _told_by(self, server: ServerSettings) -> Told:
         self._errors.pop(server.name, None)
+        confidential = await self._confidential_of(server)
         outcome: Listing | UpstreamError
         try:
             outcome = await (await self._open_upstreams()).list_tools(server)
         except UpstreamError as error:
+            confidential.censor(error)
             outcome = self._errors[server.name] = error
         return Told(server, outcome, self._clock())
+
+    async def _confidential_of(self, server: ServerSettings) -> Confidential:
+        known = self._confidential.get(server.name)
+        if known and known[0] == server.transport:
+            return known[1]
+        found = await anyio.to_thread.run_sync(Confidential.of, server, self._environ)
+        self._confidential[server.name] = server.transport, found
+        return found
 
     async def _get_to_know(self, name: str) -> None:
         """Ask a server that has never been listed; no-op for others, and for a disabled one."""
@@ -452,7 +472,18 @@ class Engine:
         parts = ((server, self._part(server.name)) for server in self._enabled())
         return [server for server, part in parts if not (part.listed_at or part.failure)]
 
-    def _statuses(self) -> Mapping[ServerName, ServerStatus]:
-        sessions = self._upstreams.states() if self._upstreams else {}
-        live = {name: _STATUS_OF_PHASE[session.phase] for name, session in sessions.items()}
-        return MappingProxyType(live | dict.fromkeys(self._asking, ServerStatus.STARTING))
+    def _live(self) -> Mapping[ServerName, Live]:
+        conditions = self._upstreams.conditions() if self._upstreams else {}
+        live = {name: self._live_one(name, one) for name, one in conditions.items()}
+        return MappingProxyType(live | dict.fromkeys(self._asking, _STARTING))
+
+    def _live_one(self, name: ServerName, condition: Condition) -> Live:
+        if not condition.reason:
+            return Live(ServerStatus(condition.state))
+        _, confidential = self._confidential.get(name, _NOTHING_KNOWN)
+        is_down = condition.state in (State.FAILING, State.CRASH_LOOPING)
+        return Live(
+            ServerStatus(condition.state),
+            confidential.hide(condition.reason),
+            confidential.last_words(condition.stderr) if is_down else "",
+        )

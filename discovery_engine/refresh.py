@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from discovery_engine.catalog import Catalog, CatalogDiff, Entry, Failure, ServerPart
-from discovery_engine.errors import UntrustedServerError, UpstreamError
+from discovery_engine.errors import UnavailableError, UntrustedServerError, UpstreamError
 from discovery_engine.events import ServerConnected, ServerFailed
 from discovery_engine.overrides.applying import Overrides
 from discovery_engine.rules import ServerRules, ToolRules
@@ -157,7 +157,15 @@ def listed(server: ServerSettings, listing: Listing, judge: Judge, now: float) -
 
 def failed(part: ServerPart, error: UpstreamError, now: float) -> ServerPart:
     """The part of a server that could not be asked: its last known tools stay."""
-    return replace(part, failure=Failure(error.code, error.message, error.hint, now))
+    began = part.failure.since if part.failure else None
+    return replace(part, failure=_failure(error, now, began=began))
+
+
+def _failure(error: UpstreamError, now: float, *, began: float | None = None) -> Failure:
+    # A server that was not even tried is told with the error of the last try as the cause.
+    real = error.__cause__ if isinstance(error.__cause__, UpstreamError) else error
+    stderr = real.stderr if isinstance(real, UnavailableError) else ""
+    return Failure(real.code, real.message, real.hint, now, began, stderr)
 
 
 def carried_over(catalog: Catalog, remembered: Settings, judge: Judge) -> tuple[ServerPart, ...]:
@@ -233,8 +241,5 @@ def report(
     `now` is Unix time in seconds.
     """
     asked = [(part.server, part.failure) for part in parts]
-    asked += [
-        (ServerName(error.server), Failure(error.code, error.message, error.hint, now))
-        for error in refused
-    ]
+    asked += [(ServerName(error.server), _failure(error, now)) for error in refused]
     return RefreshReport(tuple(sorted(asked, key=lambda one: one[0])), diff)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from discovery_engine import notices
 from discovery_engine.addresses import readings
-from discovery_engine.catalog import Catalog, Entry, ServerPart
+from discovery_engine.catalog import Catalog, Entry, Failure, ServerPart
 from discovery_engine.errors import (
     ServerDisabledError,
     ServerNotFoundError,
@@ -45,7 +45,11 @@ class ServerStatus(StrEnum):
     """A session is open."""
     IDLE = "idle"
     """Its tools are known; the next call connects."""
+    DEGRADED = "degraded"
+    """A session is open, and not all is well with it."""
     FAILING = "failing"
+    CRASH_LOOPING = "crash-looping"
+    """Its program keeps ending by itself."""
     NEEDS_CONFIG = "needs_config"
     NEEDS_AUTH = "needs_auth"
     UNTRUSTED = "untrusted"
@@ -61,12 +65,24 @@ _STATUS_OF_FAILURE = {
 
 
 _UNASKED = (ServerStatus.PENDING, ServerStatus.STARTING)
+_OPEN = (ServerStatus.READY, ServerStatus.DEGRADED)
+_DOWN = (ServerStatus.FAILING, ServerStatus.CRASH_LOOPING)
 _UNREACHABLE = (
-    ServerStatus.FAILING,
+    *_DOWN,
     ServerStatus.NEEDS_CONFIG,
     ServerStatus.NEEDS_AUTH,
     ServerStatus.UNTRUSTED,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """How a server that was asked for something fares at the moment."""
+
+    status: ServerStatus
+    reason: str = ""
+    stderr: str = ""
+    """The last lines of a program that failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +102,8 @@ class ServerSummary:
     """The newest attempt to list failed: the tools are the last known ones."""
     withheld_count: int = 0
     """Tools that are held back until their owner has accepted what they say."""
+    stderr: str = ""
+    """The last lines that its program wrote before it failed; a stranger's words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,10 +136,8 @@ class View:
     catalog: Catalog
     open_searcher: Callable[[], Searcher]
     """Gives the searcher over `catalog`; asked for it at the first search."""
-    statuses: Mapping[ServerName, ServerStatus] = field(
-        default_factory=lambda: MappingProxyType({})
-    )
-    """Live statuses (`starting`, `ready`) where there is one; the rest follows from the catalog."""
+    live: Mapping[ServerName, Live] = field(default_factory=lambda: MappingProxyType({}))
+    """How the servers fare that were asked for something; the rest follows from the catalog."""
 
     @cached_property
     def searcher(self) -> Searcher:
@@ -274,6 +290,7 @@ class View:
         part = self._part(server.name)
         status, reason, hint = self._standing(server)
         is_trusted = status is not ServerStatus.UNTRUSTED
+        is_down = status in _UNREACHABLE and is_trusted
         description = server.description or _first_line(part.instructions)
         return ServerSummary(
             name=server.name,
@@ -287,6 +304,7 @@ class View:
             listed_at=part.listed_at,
             is_stale=part.is_stale,
             withheld_count=sum(map(is_withheld, part.entries)),
+            stderr=self._last_words(part) if is_down else "",
         )
 
     def _standing(self, server: ServerSettings) -> tuple[ServerStatus, str, str]:
@@ -298,12 +316,11 @@ class View:
             return ServerStatus.UNTRUSTED, refused.reason, refused.hint
         if reason := self._switch(server, part):
             return ServerStatus.DISABLED, reason, ""
-        if live := self.statuses.get(server.name):
-            return live, "", ""
-        if failure := part.failure:
-            status = _STATUS_OF_FAILURE.get(failure.code, ServerStatus.FAILING)
-            return status, failure.message, failure.hint
-        return (ServerStatus.IDLE if part.listed_at else ServerStatus.PENDING), "", ""
+        return _seen_and_known(self.live.get(server.name), part)
+
+    def _last_words(self, part: ServerPart) -> str:
+        live = self.live.get(part.server)
+        return (live.stderr if live else "") or (part.failure.stderr if part.failure else "")
 
     def _switch(self, server: ServerSettings, part: ServerPart) -> str:
         """What switches a server off; empty if nothing does."""
@@ -402,6 +419,27 @@ class View:
         if not any(map(is_visible, asked)):
             return notices.no_enabled_tool(only)
         return notices.no_match(tags)
+
+
+def _seen_and_known(live: Live | None, part: ServerPart) -> tuple[ServerStatus, str, str]:
+    """Status, reason and hint of a server that may be asked."""
+    if live and live.status is ServerStatus.STARTING:
+        return live.status, "", ""
+    if failure := part.failure:
+        return _after_failure(failure, live)
+    if live and live.status is not ServerStatus.IDLE:
+        return live.status, live.reason, ""
+    return (ServerStatus.IDLE if part.listed_at else ServerStatus.PENDING), "", ""
+
+
+def _after_failure(failure: Failure, live: Live | None) -> tuple[ServerStatus, str, str]:
+    """Status, reason and hint of a server whose tools could not be listed."""
+    if live and live.status in _OPEN:
+        return ServerStatus.DEGRADED, live.reason or failure.message, failure.hint
+    status = _STATUS_OF_FAILURE.get(failure.code, ServerStatus.FAILING)
+    if live and live.status in _DOWN and status is ServerStatus.FAILING:
+        return live.status, live.reason or failure.message, failure.hint
+    return status, failure.message, failure.hint
 
 
 def _may_be_listed(entry: Entry, *, include_disabled: bool) -> bool:

@@ -34,6 +34,7 @@ def server_fields(server: ServerSummary) -> JSONObject:
         "status": server.status.value,
         "reason": clean(server.reason),
         "tags": list(server.tags),
+        **({"stderr": clean(server.stderr)} if server.stderr else {}),
     }
 
 

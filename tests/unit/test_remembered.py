@@ -39,7 +39,7 @@ async def test_it_answers_as_the_engine_did(folder: Folder) -> None:
     )
     async with folder.open() as engine:
         await engine.refresh()
-        asleep = replace(engine.view, statuses={})
+        asleep = replace(engine.view, live={})
 
     view = remembered_view(folder.config, data_dir=folder.data)
 

@@ -25,7 +25,7 @@ from discovery_engine.notices import NoticeKind
 from discovery_engine.rules.rule import Rule, Verdict
 from discovery_engine.search.searcher import build_searcher
 from discovery_engine.tools import ServerName, ToolKey, ToolName
-from discovery_engine.view import ServerStatus, View, is_visible
+from discovery_engine.view import Live, ServerStatus, View, is_visible
 from tests.factories import make_catalog, make_entry, make_part, make_server, make_settings
 
 GITHUB = make_part(
@@ -249,11 +249,65 @@ class TestServers:
 
         assert view.servers()[0].status is status
 
-    def test_a_live_status_goes_before_an_old_failure(self) -> None:
-        part = make_part("github", failure=Failure("OTHER", "gone", "", 1.0))
-        view = make_view(part, statuses={ServerName("github"): ServerStatus.READY})
+    @pytest.mark.requirement("HEA-2")
+    @pytest.mark.parametrize(
+        ("code", "live", "status", "reason"),
+        [
+            pytest.param(None, Live(ServerStatus.READY), ServerStatus.READY, "", id="open"),
+            pytest.param(None, Live(ServerStatus.IDLE), ServerStatus.IDLE, "", id="closed"),
+            pytest.param(
+                None,
+                Live(ServerStatus.CRASH_LOOPING, "it died"),
+                ServerStatus.CRASH_LOOPING,
+                "it died",
+                id="listed, and dying since",
+            ),
+            pytest.param(
+                "OTHER", Live(ServerStatus.STARTING), ServerStatus.STARTING, "", id="tried again"
+            ),
+            pytest.param(
+                "OTHER",
+                Live(ServerStatus.READY),
+                ServerStatus.DEGRADED,
+                "gone",
+                id="open, but not listed",
+            ),
+            pytest.param(
+                "OTHER", Live(ServerStatus.IDLE), ServerStatus.FAILING, "gone", id="not tried since"
+            ),
+            pytest.param(
+                "OTHER",
+                Live(ServerStatus.FAILING, "it died"),
+                ServerStatus.FAILING,
+                "it died",
+                id="the newer reason",
+            ),
+            pytest.param(
+                "SERVER_NEEDS_AUTH",
+                Live(ServerStatus.FAILING, "401"),
+                ServerStatus.NEEDS_AUTH,
+                "gone",
+                id="the more exact word",
+            ),
+        ],
+    )
+    def test_what_is_known_and_what_is_seen_make_one_status(
+        self, code: str | None, live: Live, status: ServerStatus, reason: str
+    ) -> None:
+        failure = Failure(code, "gone", "", 1.0) if code else None
+        view = make_view(make_part("github", failure=failure), live={ServerName("github"): live})
 
-        assert view.servers()[0].status is ServerStatus.READY
+        [summary] = view.servers()
+
+        assert (summary.status, summary.reason) == (status, reason)
+
+    def test_the_last_words_of_a_server_that_fails_are_told(self) -> None:
+        failure = Failure("OTHER", "gone", "", 1.0, stderr="No license")
+        parts = make_part("github", failure=failure), make_part("clock")
+
+        told = [server.stderr for server in make_view(*parts).servers()]
+
+        assert told == ["", "No license"]
 
     def test_tools_are_counted_and_so_are_the_enabled_ones(self) -> None:
         [summary] = make_view(GITHUB).servers()

@@ -11,7 +11,7 @@ import pytest
 from discovery_engine.catalog import DroppedTool, Failure
 from discovery_engine.errors import ConfigurationError, Origin, Problem
 from discovery_engine.rules.rule import Rule, Verdict
-from discovery_engine.view import ServerStatus, View
+from discovery_engine.view import Live, ServerStatus, View
 from tests.factories import make_entry, make_part, make_server, make_settings
 from tests.unit.cli.backends import NOW, FakeEngine, nothing_known, run, usual_view, view_of
 
@@ -227,7 +227,7 @@ def test_inspect_without_a_target_connects_to_everything() -> None:
 
 
 def test_inspect_names_the_servers_that_it_did_not_wait_for() -> None:
-    view = replace(usual_view(), statuses={"time": ServerStatus.STARTING})
+    view = replace(usual_view(), live={"time": Live(ServerStatus.STARTING)})
 
     done = run("inspect", engine=FakeEngine(view))
 

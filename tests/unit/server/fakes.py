@@ -13,7 +13,7 @@ from discovery_engine.config.settings import Settings
 from discovery_engine.errors import Origin
 from discovery_engine.rules.rule import Rule
 from discovery_engine.tools import JSONObject
-from discovery_engine.view import ServerStatus, ToolList, View
+from discovery_engine.view import Live, ToolList, View
 from tests.factories import make_catalog, make_entry, make_part, make_server, make_settings
 
 OnProgress = Callable[[float, float | None, str | None], Awaitable[None]]
@@ -97,15 +97,13 @@ class FakeEngine:
 DENIES = Rule(patterns=("delete_*",), enabled=False, origin=Origin("discovery.yaml", 7, 5))
 
 
-def make_view(
-    *parts: ServerPart, statuses: Mapping[Any, ServerStatus] | None = None, **settings: Any
-) -> View:
+def make_view(*parts: ServerPart, live: Mapping[Any, Live] | None = None, **settings: Any) -> View:
     """A view of `parts`; each server is configured unless `servers` says which are."""
     servers = settings.pop("servers", None) or [make_server(part.server) for part in parts]
     rules = settings.pop("tool_rules", (DENIES,))
     made = make_settings(*servers, tool_rules=rules, **settings)
     catalog = make_catalog(*parts) if parts else Catalog()
-    return View(made, catalog, partial(WordSearcher, catalog), statuses or {})
+    return View(made, catalog, partial(WordSearcher, catalog), live or {})
 
 
 def object_schema(required: tuple[str, ...] = (), **properties: Any) -> JSONObject:

@@ -16,7 +16,7 @@ from discovery_engine.notices import Notice, NoticeKind
 from discovery_engine.outline import Detail
 from discovery_engine.token_count import estimated_tokens
 from discovery_engine.tools import JSONObject, ServerName
-from discovery_engine.view import SearchAnswer, ServerStatus, ToolList
+from discovery_engine.view import Live, SearchAnswer, ServerStatus, ToolList
 from discovery_server import rendering
 from tests.factories import make_entry, make_part
 from tests.unit.server.fakes import CLOCK, ISSUES, make_view, object_schema
@@ -147,7 +147,7 @@ def test_many_notices_of_a_kind_share_a_line() -> None:
 
 
 def test_servers_are_told_with_what_is_wrong_with_them() -> None:
-    view = make_view(ISSUES, CLOCK, statuses={"time": ServerStatus.STARTING})
+    view = make_view(ISSUES, CLOCK, live={"time": Live(ServerStatus.STARTING)})
 
     result = rendering.servers_result(view.servers(), WIDELY)
 
@@ -169,7 +169,7 @@ def test_servers_are_told_with_what_is_wrong_with_them() -> None:
 @pytest.mark.requirement("MET-9")
 def test_an_open_session_does_not_change_an_answer() -> None:
     asleep = make_view(ISSUES)
-    awake = make_view(ISSUES, statuses={"github": ServerStatus.READY})
+    awake = make_view(ISSUES, live={"github": Live(ServerStatus.READY)})
 
     texts = {text_of(rendering.servers_result(view.servers(), WIDELY)) for view in (asleep, awake)}
 

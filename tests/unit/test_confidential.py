@@ -1,0 +1,100 @@
+"""What a server was given in confidence does not come back in what is told of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from discovery_engine.confidential import Confidential
+from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
+from discovery_engine.errors import FailureKind, Origin, UnavailableError
+from discovery_engine.tools import ServerName
+
+ENVIRON = {"TOKEN": "s3cr3t-t0ken", "PIN": "12", "LONG": "first line\nsecondline9"}
+
+pytestmark = pytest.mark.requirement("HEA-6")
+
+
+def server(transport: StdioTransport | RemoteTransport | None, *, file: str = "") -> ServerSettings:
+    return ServerSettings(ServerName("github"), transport, origin=Origin(file))
+
+
+def stdio(*args: str, **env: str) -> ServerSettings:
+    return server(StdioTransport("run", args, env))
+
+
+@pytest.mark.parametrize(
+    ("settings", "text", "told"),
+    [
+        pytest.param(stdio(A="${TOKEN}"), "got s3cr3t-t0ken!", "got ••••!", id="a reference"),
+        pytest.param(stdio(A="hunter22"), "A=hunter22", "A=••••", id="as it is written"),
+        pytest.param(stdio("${TOKEN}"), "run s3cr3t-t0ken", "run ••••", id="in an argument"),
+        pytest.param(stdio("--token", "abc123xyz"), "abc123xyz?", "••••?", id="after a flag"),
+        pytest.param(stdio("KEY=abc123xyz"), "abc123xyz?", "••••?", id="an assignment"),
+        pytest.param(stdio("/srv/data"), "no /srv/data", "no /srv/data", id="a plain argument"),
+        pytest.param(stdio(A="${PIN}"), "12 tools", "12 tools", id="too short to be a secret"),
+        pytest.param(stdio(A="debug"), "debug: on", "debug: on", id="a harmless word"),
+        pytest.param(stdio(A="github"), "github is down", "github is down", id="its own name"),
+        pytest.param(stdio(A="${LONG}"), "line 2: secondline9", "line 2: ••••", id="a line of it"),
+        pytest.param(stdio(A="${UNSET}", B="${TOKEN}"), "s3cr3t-t0ken", "••••", id="beside one"),
+        pytest.param(stdio(A="${", B="${TOKEN}"), "s3cr3t-t0ken", "••••", id="beside a mistake"),
+        pytest.param(stdio(A="ab/c d", B="abc"), "x ab%2Fc%20d", "x ••••", id="in an address"),
+        pytest.param(
+            server(RemoteTransport("https://h/mcp", {"Authorization": "Bearer ${TOKEN}"})),
+            "no user for s3cr3t-t0ken (Bearer s3cr3t-t0ken)",
+            "no user for •••• (••••)",
+            id="a header",
+        ),
+        pytest.param(
+            server(RemoteTransport("https://me:pass9@h/mcp?key=k3y-1")),
+            "GET https://me:pass9@h/mcp?key=k3y-1: refused",
+            "GET https://••••@h/mcp?key=••••: refused",
+            id="in its address",
+        ),
+        pytest.param(server(None), "any text", "any text", id="nothing is known of it"),
+    ],
+)
+def test_values_are_hidden(settings: ServerSettings, text: str, told: str) -> None:
+    assert Confidential.of(settings, ENVIRON).hide(text) == told
+
+
+def test_a_value_from_a_file_beside_the_configuration_is_hidden(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("from-a-file\n", "utf-8")
+    settings = server(
+        StdioTransport("run", env={"A": "${file:token}"}), file=str(tmp_path / "discovery.yaml")
+    )
+
+    assert Confidential.of(settings, {}).hide("it is from-a-file") == "it is ••••"
+
+
+@given(st.text(min_size=4).map(str.strip).filter(lambda text: len(text) >= 4 and "$" not in text))
+def test_no_value_is_ever_left(value: str) -> None:
+    hidden = Confidential.of(stdio(A=value, B="another-value"), {})
+
+    assert not hidden.values or value not in hidden.hide(f"<{value}> {value}{value}")
+
+
+def test_the_last_words_are_clean_short_and_the_last() -> None:
+    words = Confidential(frozenset({"s3cr3t"})).last_words(
+        "".join(f"line {n}\n" for n in range(30)) + "\x1b[31ms3\u200bcr3t\x1b[0m\n" + "x" * 900
+    )
+
+    lines = words.splitlines()
+    assert len(lines) == 20
+    assert lines[-2] == "••••"
+    assert lines[-1] == "x" * 500
+
+
+def test_an_error_is_censored_with_its_cause() -> None:
+    cause = UnavailableError("github", FailureKind.OTHER, "k3y-1 failed", stderr="k3y-1?")
+    error = UnavailableError("github", FailureKind.OTHER, "k3y-1", hint="try k3y-2")
+    error.__cause__ = cause
+
+    Confidential(frozenset({"k3y-1", "k3y-2"})).censor(error)
+
+    assert str(error) == "server 'github' is unavailable: ••••"
+    assert (error.message, error.hint, error.reason) == (str(error), "try ••••", "••••")
+    assert (str(cause), cause.stderr) == ("server 'github' is unavailable: •••• failed", "••••?")
