@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Literal
 
 from discovery_cli.output import ago, counted
 from discovery_cli.rendering import plain_reason
-from discovery_engine.errors import Problem, UnavailableError
+from discovery_engine.errors import Problem, UnavailableError, UntrustedServerError
+from discovery_engine.rules.rule import REFUSALS, WITHHELD
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import Catalog, ServerPart
@@ -80,6 +81,9 @@ def server(
     subject = f"server {settings.name}"
     if settings.problem:
         return of_problem(subject, settings.problem, "problem")
+    if part and part.verdict.reason in REFUSALS:
+        refused = UntrustedServerError(settings.name, part.verdict.reason, settings.origin.file)
+        return Check(subject, "problem", refused.reason, refused.hint)
     if not settings.enabled or (part and not part.verdict.enabled):
         return Check(subject, "good", "disabled")
     try:
@@ -139,6 +143,9 @@ def _last_listing(subject: str, part: ServerPart | None) -> Check:
     if part is None or part.listed_at is None:
         return Check(subject, "good", "can be tried; `discovery doctor --online` does")
     tools = counted(len(part.entries), "tool")
+    if waiting := sum(entry.verdict.reason in WITHHELD for entry in part.entries):
+        message = f"{tools}; {waiting} held back until reviewed"
+        return Check(subject, "note", message, f"`discovery review {part.server}` shows why")
     if part.dropped:
         names = ", ".join(f"{tool.name} ({tool.reason})" for tool in part.dropped)
         return Check(subject, "note", f"{tools}; unusable: {names}", "its author can mend that")

@@ -25,7 +25,9 @@ from discovery_engine.errors import (
     ToolAmbiguousError,
     ToolDisabledError,
     ToolNotFoundError,
+    ToolWithheldError,
     UnavailableError,
+    UntrustedServerError,
     UpstreamError,
     UpstreamProtocolError,
 )
@@ -43,7 +45,7 @@ class ExitCode(IntEnum):
     UNREACHABLE = 5
     SECRET_MISSING = 6
     UNHEALTHY = 7
-    """`doctor` found problems, or `eval` a limit that is not kept."""
+    """`doctor` found problems, `eval` a limit that is not kept, or `lock` a difference."""
     INTERRUPTED = 130
 
 
@@ -60,6 +62,7 @@ _EXIT_CODES: dict[type[BaseException], ExitCode] = {
     UpstreamProtocolError: ExitCode.TOOL_FAILED,
     NeedsConfigError: ExitCode.SECRET_MISSING,
     NeedsAuthError: ExitCode.SECRET_MISSING,
+    UntrustedServerError: ExitCode.DISABLED,
 }
 _NEEDS_SECRET = {NeedsConfigError.code, NeedsAuthError.code}
 
@@ -71,6 +74,8 @@ def exit_code(error: BaseException) -> ExitCode:
 
 def exit_code_of_failure(code: str) -> ExitCode:
     """The exit code for a server that could not be listed, by the `code` of its failure."""
+    if code == UntrustedServerError.code:
+        return ExitCode.DISABLED
     return ExitCode.SECRET_MISSING if code in _NEEDS_SECRET else ExitCode.UNREACHABLE
 
 
@@ -111,6 +116,8 @@ def hint_of(error: BaseException) -> str:
     match error:
         case NotFoundError():
             return _way_to_names(error)
+        case ToolWithheldError():
+            return f"`{error.command}` shows what it says now"
         case ToolDisabledError():
             return f"`discovery why {error.server}:{error.tool}` shows what each rule did"
         case DiscoveryError():

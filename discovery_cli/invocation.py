@@ -32,25 +32,27 @@ _LOG_LEVELS = {1: logging.INFO, 2: logging.DEBUG}
 class Backend(Protocol):
     """Where answers come from; tests put one of their own in its place."""
 
-    def recall(self, config: str | None, data_dir: str | None) -> View | None: ...
+    def recall(self, config: str | None, data_dir: str | None, *, frozen: bool) -> View | None: ...
 
     def open(
-        self, config: str | None, data_dir: str | None
+        self, config: str | None, data_dir: str | None, *, frozen: bool
     ) -> AbstractAsyncContextManager[Engine]: ...
 
 
 class EngineBackend:
     """The engine itself, each half of it loaded when it is first needed."""
 
-    def recall(self, config: str | None, data_dir: str | None) -> View | None:
+    def recall(self, config: str | None, data_dir: str | None, *, frozen: bool) -> View | None:
         from discovery_engine.remembered import remembered_view
 
-        return remembered_view(config, data_dir=data_dir)
+        return remembered_view(config, data_dir=data_dir, frozen=frozen)
 
-    def open(self, config: str | None, data_dir: str | None) -> AbstractAsyncContextManager[Engine]:
+    def open(
+        self, config: str | None, data_dir: str | None, *, frozen: bool
+    ) -> AbstractAsyncContextManager[Engine]:
         from discovery_engine.engine import open_engine
 
-        return open_engine(config, data_dir=data_dir)
+        return open_engine(config, data_dir=data_dir, frozen=frozen)
 
 
 @dataclass
@@ -61,6 +63,7 @@ class Invocation:
     data_dir: str | None = None
     verbose: int = 0
     no_progress: bool = False
+    frozen: bool = False
     as_json: bool = False
     backend: Backend = EngineBackend()  # noqa: RUF009 - it has no state
     clock: Callable[[], float] = time.time
@@ -79,15 +82,19 @@ class Invocation:
             DiscoveryError: What `concerned` raises, and ConfigurationError.
         """
         concerned = concerned or every_server
-        view = self.backend.recall(self.config, self.data_dir)
+        view = self.recall()
         if view is None or unasked(view, concerned(view)):
             view = self.run(partial(_get_to_know, concerned=concerned))
         self._tell_age(view, concerned(view))
         return view
 
+    def recall(self) -> View | None:
+        """What the last run knew, if that still holds."""
+        return self.backend.recall(self.config, self.data_dir, frozen=self.frozen)
+
     def known(self) -> View:
         """What is known as it stands: no server is asked."""
-        view = self.backend.recall(self.config, self.data_dir)
+        view = self.recall()
         return view if view is not None else self.run(_view_of)
 
     def run(self, work: Callable[[Engine], Awaitable[T]], *, with_lines: bool = False) -> T:
@@ -103,7 +110,7 @@ class Invocation:
 
         async def main() -> T:
             async with (
-                self.backend.open(self.config, self.data_dir) as engine,
+                self.backend.open(self.config, self.data_dir, frozen=self.frozen) as engine,
                 shown(engine, self, with_lines=with_lines),
             ):
                 return await work(engine)

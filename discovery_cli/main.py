@@ -34,10 +34,13 @@ _SECTIONS: Mapping[str, Mapping[str, str]] = {
         "init": "Write a first discovery.yaml from what is on this machine.",
         "import": "Copy servers from another client's file into discovery.yaml.",
         "config": "Look at the configuration.",
+        "trust": "Approve what a configuration that was found may start.",
         "serve": "Serve the five meta-tools to an agent over MCP.",
     },
     "Look after": {
         "refresh": "Ask servers again for their tools.",
+        "review": "Look at tools that say something new, and accept them.",
+        "lock": "Pin every server and tool in a file, or compare with it.",
         "doctor": "Check the set-up and say what to do.",
         "lint": "Find rules without effect, and tools that are hard to find.",
         "eval": "Ask your own queries, and measure the answers.",

@@ -55,6 +55,14 @@ def global_options(*, hidden: bool) -> list[click.Option]:
             hidden=hidden,
         ),
         click.Option(
+            ["--frozen"],
+            is_flag=True,
+            help="Use only what discovery.lock pins.",
+            callback=_store,
+            expose_value=False,
+            hidden=hidden,
+        ),
+        click.Option(
             ["-v", "--verbose"],
             count=True,
             help="Show logs on stderr; twice for more.",
@@ -92,7 +100,7 @@ def _completer(words: Callable[[View], Iterable[str]]) -> Completer:
     def complete(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
         invocation = context.ensure_object(Invocation)
         try:
-            view = invocation.backend.recall(invocation.config, invocation.data_dir)
+            view = invocation.recall()
         except DiscoveryError:  # TAB is no place to complain
             return []
         begins = incomplete.casefold()

@@ -64,6 +64,13 @@ def say_notices(output: Output, notices: Iterable[Notice]) -> None:
         output.say(f"note: {_in_our_words(notice)}")
 
 
+def say_held_back(output: Output, view: View, names: Iterable[str]) -> None:
+    """How many tools of these servers are held back, and what to look at them with."""
+    for name in names:
+        notices = view.list_tools(name, include_disabled=True).notices
+        say_notices(output, [notice for notice in notices if notice.kind == "review"])
+
+
 def _in_our_words(notice: Notice) -> str:
     """What a notice says; where it advises an agent, with the advice for a person."""
     if notice.server:

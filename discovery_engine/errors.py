@@ -143,9 +143,11 @@ class ToolDisabledError(DisabledError):
 class ToolWithheldError(ToolDisabledError):
     code = "TOOL_WITHHELD"
 
-    def __init__(self, server: str, tool: str, reason: str) -> None:
+    def __init__(self, server: str, tool: str, reason: str, *, command: str) -> None:
+        self.command = command
+        """What its owner can look at it with."""
         super().__init__(server, tool, reason)
-        self.hint = f"only its owner can accept it, with `discovery review {server}`"
+        self.hint = f"its owner can look at it with `{command}`; use another tool until then"
 
 
 class InvalidArgumentsError(DiscoveryError):
@@ -229,8 +231,6 @@ class NeedsAuthError(UnavailableError):
         )
 
 
-class UpstreamTimeoutError(UpstreamError):
-    code = "TOOL_EXECUTION_TIMEOUT"
 _REFUSALS = {
     "untrusted": ("nobody has approved it, and {file} was found, not named", "trust"),
     "altered": ("what {file} says of it now is not what was approved", "trust"),
@@ -252,6 +252,8 @@ class UntrustedServerError(UnavailableError):
         )
 
 
+class UpstreamTimeoutError(UpstreamError):
+    code = "TOOL_EXECUTION_TIMEOUT"
 
     def __init__(self, server: str, what: str, seconds: float) -> None:
         self.seconds = seconds

@@ -7,6 +7,7 @@ line is answered by the view of the moment. What an agent may see is decided in 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum

@@ -40,14 +40,17 @@ async def serve_stdio(
     *,
     environ: Mapping[str, str] = os.environ,
     data_dir: str | Path | None = None,
+    frozen: bool = False,
 ) -> None:
     """Serve one client over stdin and stdout, until it closes stdin or a signal comes.
+
+    The arguments are those of `open_engine`.
 
     Raises:
         ConfigurationError: If the configuration cannot be used.
     """
     with stdio.own_standard_streams() as (stdin, stdout):
-        async with _open_gateway(config, environ, data_dir) as (engine, server):
+        async with _open_gateway(config, environ, data_dir, frozen=frozen) as (engine, server):
             logger.info("Serving MCP on stdio")
             answered = anyio.Event()
             serve = partial(stdio.serve, server, stdin, stdout, answered=answered)
@@ -63,6 +66,7 @@ async def serve_http(
     on_listening: Callable[[str], None] | None = None,
     environ: Mapping[str, str] = os.environ,
     data_dir: str | Path | None = None,
+    frozen: bool = False,
 ) -> None:
     """Serve many clients over streamable HTTP, until a signal comes.
 
@@ -74,6 +78,7 @@ async def serve_http(
         on_listening: Called with the address that clients connect to.
         environ: What `${references}` are resolved from, and what programs are started with.
         data_dir: Where to remember.
+        frozen: Use only what the lock file pins.
 
     Raises:
         ConfigurationError: If the configuration or the address cannot be used.
@@ -82,7 +87,7 @@ async def serve_http(
     from discovery_server import http  # noqa: PLC0415
 
     http.require_loopback(host, allow_remote=allow_remote)
-    async with _open_gateway(config, environ, data_dir) as (engine, server):
+    async with _open_gateway(config, environ, data_dir, frozen=frozen) as (engine, server):
         with http.listen(host, port) as listener:
             web = http.make_http_server(http.make_app(server, allow_remote=allow_remote))
             logger.info("Serving MCP at %s", http.address(listener))
@@ -93,9 +98,9 @@ async def serve_http(
 
 @asynccontextmanager
 async def _open_gateway(
-    config: Config, environ: Mapping[str, str], data_dir: str | Path | None
+    config: Config, environ: Mapping[str, str], data_dir: str | Path | None, *, frozen: bool
 ) -> AsyncIterator[tuple[Engine, Server[Any]]]:
-    async with open_engine(config, environ=environ, data_dir=data_dir) as engine:
+    async with open_engine(config, environ=environ, data_dir=data_dir, frozen=frozen) as engine:
         with log_to(engine.settings.log, environ):
             yield engine, make_server(engine)
 

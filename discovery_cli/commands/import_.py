@@ -42,6 +42,7 @@ def command(
     started.
     """
     from discovery_cli import files, imports, writing
+    from discovery_cli.approvals import approve_written
     from discovery_engine.config.loader import load_settings
 
     output = invocation.output
@@ -58,6 +59,8 @@ def command(
         files.write_checked(target, writing.with_servers(text, servers, plan.rules))
         if is_new:
             files.write_schema(target)
+        named = [server.name for server in servers if not server.is_found]
+        approve_written(invocation, target, only=named)
         imports.say_variables(output, plan)
     else:
         writes = False

@@ -38,6 +38,7 @@ def command(
     they are: no secret is copied. Nothing is started.
     """
     from discovery_cli import drafts, files
+    from discovery_cli.approvals import approve_written
     from discovery_engine.config.location import FILE_NAME
 
     output = invocation.output
@@ -54,6 +55,7 @@ def command(
     if writes:
         files.write_checked(target, text)
         files.write_schema(target)
+        approve_written(invocation, target)
     if output.as_json:
         types = [source.type for source in sources]
         output.answer({"path": str(target), "written": writes, "sources": types, "text": text})

@@ -10,7 +10,7 @@ from discovery_cli.failures import ExitCode, exit_code_of_failure
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import complete_server, pass_invocation
 from discovery_cli.output import Cell, Output, counted
-from discovery_cli.rendering import plain_reason
+from discovery_cli.rendering import plain_reason, say_held_back
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import Failure
@@ -47,6 +47,7 @@ def _show(output: Output, report: RefreshReport, view: View) -> None:
     for name, failure in report.servers:
         if failure and failure.hint:
             output.say(f"{name}: {failure.hint}")
+    say_held_back(output, view, [name for name, _ in report.servers])
     diff = report.diff
     output.say(
         f"{counted(len(report.servers), 'server')} asked: {len(diff.added)} tools added, "

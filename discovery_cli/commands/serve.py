@@ -46,13 +46,13 @@ def command(invocation: Invocation, *, stdio: bool, address: tuple[str, int] | N
 
     from discovery_server import app
 
-    config, data_dir = invocation.config, invocation.data_dir
+    config, data_dir, frozen = invocation.config, invocation.data_dir, invocation.frozen
     if address is None:
-        anyio.run(partial(app.serve_stdio, config, data_dir=data_dir))
+        anyio.run(partial(app.serve_stdio, config, data_dir=data_dir, frozen=frozen))
         return
     host, port = address
     serve = partial(app.serve_http, host=host, port=port, on_listening=_say_address)
-    anyio.run(partial(serve, config, data_dir=data_dir))
+    anyio.run(partial(serve, config, data_dir=data_dir, frozen=frozen))
 
 
 def _say_address(address: str) -> None:

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from discovery_engine.tools import JSONObject, JSONValue
+from discovery_engine.tools import JSONObject, JSONValue, canonical_json
+from discovery_engine.trust.integrity import ordered
 
 Weight: TypeAlias = Literal["breaking", "compatible", "text"]
 
@@ -39,9 +40,12 @@ class Change:
 def difference(before: JSONObject, after: JSONObject) -> tuple[Change, ...]:
     """All that changed from one definition to the other, the heaviest first.
 
-    Lists in which order means nothing are compared as sets. Equal meanings have no difference.
+    There is something if and only if the meanings differ.
     """
-    found = list(_of_definitions(before, after))
+    old, new = ordered(before), ordered(after)
+    found = list(_of_definitions(old, new))
+    if not found and _differ(old, new):  # in a way that no reader could name
+        found = [Change("breaking", "", before, after)]
     return tuple(sorted(found, key=lambda one: (WEIGHTS.index(one.weight), one.path)))
 
 
@@ -77,8 +81,7 @@ def _of_outputs(path: str, old: JSONValue, new: JSONValue) -> Iterator[Change]:
 
 def _of_schemas(path: str, old: JSONValue, new: JSONValue) -> Iterator[Change]:
     if not (isinstance(old, dict) and isinstance(new, dict)):
-        if _differ(old, new):
-            yield _change("breaking", path, old, new)
+        yield _change("breaking", path, old, new)
         return
     for key, was, now in _members(old, new):
         yield from _of_keyword(f"{path}.{key}", key, was, now, old, new)
@@ -97,7 +100,7 @@ def _of_keyword(
             yield from _of_schemas(path, was, now)
         case "required" if _same_names(old, new, _names(was) ^ _names(now)):
             return  # told with the property that came or went
-        case _ if _differ(was, now, unordered=True):
+        case _:
             yield _change(_weight(key, was, now), path, was, now)
 
 
@@ -164,12 +167,9 @@ def _members(old: JSONObject, new: JSONObject) -> Iterator[tuple[str, JSONValue,
             yield key, was, now
 
 
-def _differ(was: JSONValue, now: JSONValue, *, unordered: bool = False) -> bool:
-    if unordered and isinstance(was, list) and isinstance(now, list):
-        return len(was) != len(now) or not _all_in(was, now)
-    if isinstance(was, bool) or isinstance(now, bool):  # in Python True equals 1
-        return was is not now
-    return bool(was != now)
+def _differ(was: JSONValue, now: JSONValue) -> bool:
+    # As JSON has it: to Python True equals 1.
+    return canonical_json(was) != canonical_json(now)
 
 
 def _are_schemas(was: JSONValue, now: JSONValue) -> bool:

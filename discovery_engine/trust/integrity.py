@@ -86,12 +86,16 @@ def accept_instructions(server: str, text: str) -> Acceptance:
 
 
 def meaning(definition: JSONObject) -> str:
-    """The digest of a definition, equal for equal meanings: the order of things aside."""
-    plain = {
+    """The digest of a definition, equal for equal meanings."""
+    return fingerprint(canonical_json(ordered(definition)))
+
+
+def ordered(definition: JSONObject) -> JSONObject:
+    """The definition with every list in which order means nothing in one and the same order."""
+    return {
         key: _plain_schema(value) if key in _SCHEMAS else _plain(value)
         for key, value in definition.items()
     }
-    return fingerprint(canonical_json(plain))
 
 
 def _text_meaning(text: str) -> str:

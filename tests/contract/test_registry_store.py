@@ -19,7 +19,8 @@ from discovery_engine.registry.memory import MemoryStore
 from discovery_engine.registry.sqlite import open_store
 from discovery_engine.registry.store import Store, World
 from discovery_engine.rules.rule import Rule, Verdict
-from discovery_engine.tools import ServerName
+from discovery_engine.tools import ServerName, canonical_json
+from discovery_engine.trust.decisions import Acceptance, Approval, Decisions
 from tests.contract.worlds import worlds
 from tests.factories import make_catalog, make_entry, make_part, make_server, make_settings
 
@@ -306,3 +307,85 @@ def test_a_vector_goes_when_the_last_scope_that_used_it_lets_it_go(store: Store)
     assert store.vectors("m", [b"1", b"2"]) == {b"1": b"one"}
     assert store.keep_vectors("two", "m", []) == 1
     assert store.vectors("m", [b"1"]) == {}
+
+
+def accepted(tool: str, meaning: str, server: str = "a") -> Acceptance:
+    definition = canonical_json({"name": tool})
+    return Acceptance(server, tool, meaning, f"f-{meaning}", definition)
+
+
+@pytest.mark.requirement("REG-17")
+def test_nothing_is_decided_where_nothing_was(store: Store) -> None:
+    assert store.decisions(SCOPE) == Decisions()
+    assert store.history(SCOPE, "a") == ()
+    assert store.revoke(SCOPE, ["a"]) == 0
+    assert store.revoke(SCOPE, []) == 0
+
+
+@pytest.mark.requirement("REG-17")
+def test_approvals_add_up_until_they_are_taken_back(store: Store) -> None:
+    store.approve(SCOPE, [Approval("a", "1"), Approval("b", "1")], at=1.0)
+    store.approve(SCOPE, [Approval("a", "2"), Approval("a", "1")], at=2.0)
+
+    assert store.decisions(SCOPE).approvals == {"a": {"1", "2"}, "b": {"1"}}
+    assert store.decisions("elsewhere").approvals == {}
+    assert store.revoke("elsewhere", ["a"]) == 0
+    assert store.revoke(SCOPE, ["a", "never"]) == 2
+    assert store.decisions(SCOPE).approvals == {"b": {"1"}}
+
+
+@pytest.mark.requirement("REG-17")
+def test_what_was_accepted_is_kept_with_its_history(store: Store) -> None:
+    one, other = accepted("x", "1"), accepted("x", "2")
+    store.accept(SCOPE, [one, accepted("y", "1"), accepted("x", "1", "b")], at=1.0)
+    store.accept(SCOPE, [other], at=2.0)
+
+    assert store.history(SCOPE, "a") == (one, accepted("y", "1"), other)
+    assert store.decisions(SCOPE).accepted == {
+        "a": {"x": {"1", "f-1", "2", "f-2"}, "y": {"1", "f-1"}},
+        "b": {"x": {"1", "f-1"}},
+    }
+
+
+@pytest.mark.requirement("REG-17")
+def test_what_is_accepted_again_is_the_newest_again(store: Store) -> None:
+    for meaning in ("1", "2", "1"):
+        store.accept(SCOPE, [accepted("x", meaning)], at=1.0)
+
+    assert store.history(SCOPE, "a") == (accepted("x", "2"), accepted("x", "1"))
+
+
+@pytest.mark.requirement("REG-17")
+def test_a_first_sight_counts_for_what_was_never_accepted_only(store: Store) -> None:
+    store.accept(SCOPE, [accepted("x", "1")], at=1.0, if_new=True)
+
+    store.accept(SCOPE, [accepted("x", "2"), accepted("y", "2")], at=2.0, if_new=True)
+    store.accept(SCOPE, [], at=3.0, if_new=True)
+
+    assert store.history(SCOPE, "a") == (accepted("x", "1"), accepted("y", "2"))
+
+
+@pytest.mark.requirement("REG-17")
+def test_decisions_outlive_servers_and_worlds(store: Store) -> None:
+    store.save_settings(SCOPE, make_settings("a"))
+    store.approve(SCOPE, [Approval("a", "1")], at=1.0)
+    store.accept(SCOPE, [accepted("x", "1")], at=1.0)
+    before = store.decisions(SCOPE)
+
+    store.forget(SCOPE)
+    store.save_settings(SCOPE, make_settings("b"))
+    for number in range(60):
+        store.save_settings(f"other {number}", make_settings("a"))
+
+    assert store.decisions(SCOPE) == before
+
+
+@pytest.mark.requirement("REG-17")
+def test_names_of_decisions_need_not_be_utf_8(store: Store) -> None:
+    strange = accepted("t\udc80", "1", "s\udc80")
+    store.accept("scope\udcff", [strange], at=1.0, if_new=True)
+    store.accept("scope\udcff", [accepted("t\udc80", "2", "s\udc80")], at=2.0, if_new=True)
+    store.approve("scope\udcff", [Approval("s\udc80", "1")], at=1.0)
+
+    assert store.history("scope\udcff", "s\udc80") == (strange,)
+    assert store.decisions("scope\udcff").approvals == {"s\udc80": {"1"}}

@@ -88,9 +88,9 @@ ERRORS = [
         "check the credentials in headers of server 'github'",
     ),
     (
-        ToolWithheldError("github", "x", "a change that waits for review"),
-        "tool 'github:x' is disabled: a change that waits for review",
-        "only its owner can accept it, with `discovery review github`",
+        ToolWithheldError("github", "x", "a change", command="discovery review github"),
+        "tool 'github:x' is disabled: a change",
+        "its owner can look at it with `discovery review github`; use another tool until then",
     ),
     (
         UntrustedServerError("github", "untrusted", "/d.yaml"),

@@ -296,11 +296,11 @@ def test_serve_hands_over_to_the_server(
 ) -> None:
     calls: list[tuple[Any, ...]] = []
 
-    async def stdio(config: str | None, *, data_dir: str | None) -> None:
+    async def stdio(config: str | None, *, data_dir: str | None, frozen: bool) -> None:
         calls.append(("stdio",))
 
     async def http(
-        config: str | None, *, host: str, port: int, on_listening: Any, data_dir: str | None
+        config: str | None, *, host: str, port: int, on_listening: Any, **options: Any
     ) -> None:
         on_listening("http://there/mcp")
         calls.append(("http", host, port))

@@ -1,0 +1,189 @@
+"""What waits for its owner's approval, shown in full: every word of what would be started.
+
+Nothing is cut and nothing is hidden that decides what runs. What is approved is the digest of
+what was shown.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from discovery_engine.config.found import tightened
+from discovery_engine.config.loader import load_settings
+from discovery_engine.config.location import scope_of
+from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
+from discovery_engine.errors import UnavailableError, UntrustedServerError
+from discovery_engine.remembered import open_registry
+from discovery_engine.secrets import mask, references
+from discovery_engine.text import visible
+from discovery_engine.trust.admission import identity, known_as
+from discovery_engine.trust.decisions import Approval
+from discovery_engine.upstream.connection import resolved_transport
+from discovery_engine.upstream.identity import identity_as_configured, program_of
+
+if TYPE_CHECKING:
+    from discovery_cli.invocation import Invocation
+    from discovery_engine.config.settings import Settings
+    from discovery_engine.tools import JSONObject
+    from discovery_engine.view import View
+
+# Variables that make a program load or run something else than what its command says.
+_STEERING = re.compile(
+    r"(LD|DYLD)_.*|PATH|PYTHON(PATH|HOME|STARTUP)|NODE_(OPTIONS|PATH)|(RUBY|PERL5)(OPT|LIB)"
+    r"|JAVA_TOOL_OPTIONS|BASH_ENV|ENV|IFS|GIT_SSH(_COMMAND)?|NPM_CONFIG_.*|UV_.*|PIP_.*|.*_PROXY",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A server that waits; `approval` is None if it could not be started anyway."""
+
+    server: ServerSettings
+    refused: UntrustedServerError
+    program: str
+    approval: Approval | None
+    notes: tuple[str, ...]
+
+
+def candidates(view: View, names: Iterable[str], environ: Mapping[str, str]) -> list[Candidate]:
+    """The servers that wait for approval; only those that are named, if any is.
+
+    Raises:
+        ServerNotFoundError: If a named server is not configured.
+    """
+    wanted = {view.server(name).name for name in names}
+    return [
+        _candidate(view.server(refused.server), refused, view.settings, environ)
+        for refused in view.refusals()
+        if refused.refusal != "unpinned" and (not wanted or refused.server in wanted)
+    ]
+
+
+def approve_written(
+    invocation: Invocation, target: Path, *, only: Iterable[str] | None = None
+) -> None:
+    """Take it as the owner's word that this program wrote these servers into `target` for them.
+
+    Only what the owner was asked about counts: not what comes from a project's file, which waits
+    for `discovery trust`. None for `only` means all.
+    """
+    written = load_settings(target.absolute())
+    settings = tightened(written)  # as it will be when it is found
+    names = {server.name for server in written.servers} if only is None else set(only)
+    known = [s for s in written.servers if s.name in names and not s.is_found]
+    digests = ((server, identity_as_configured(server, os.environ)) for server in known)
+    approvals = [
+        Approval(known_as(server, settings.path), digest) for server, digest in digests if digest
+    ]
+    with open_registry(settings, data_dir=invocation.data_dir, environ=os.environ) as store:
+        store.approve(scope_of(settings.path), approvals, at=invocation.clock())
+
+
+def candidate_lines(one: Candidate) -> Iterator[str]:
+    """All there is to see, one thing on each line, with nothing cut."""
+    yield f"{one.server.name}  ({one.server.origin}; {one.refused.reason})"
+    for name, text in _facts(one):
+        yield f"  {name:<8} {text}"
+    for note in one.notes:
+        yield f"  {'careful':<8} {note}"
+
+
+def candidate_form(one: Candidate) -> JSONObject:
+    form: JSONObject = {
+        "name": one.server.name,
+        "origin": str(one.server.origin),
+        "reason": one.refused.refusal,
+        "can_be_approved": one.approval is not None,
+        "identity": one.approval.identity if one.approval else "",
+        "program": one.program,
+        "description": one.server.description,
+        "notes": list(one.notes),
+    }
+    match one.server.transport:
+        case StdioTransport(command, args, env, cwd):
+            return form | {
+                "command": [command, *args],
+                "env": {name: _shown_value(name, text) for name, text in env.items()},
+                "cwd": cwd,
+            }
+        case RemoteTransport(url, headers, kind):
+            hidden = {name: mask(text) for name, text in headers.items()}
+            return form | {"url": url, "headers": hidden, "transport": kind}
+        case None:
+            return form
+
+
+def _candidate(
+    server: ServerSettings,
+    refused: UntrustedServerError,
+    settings: Settings,
+    environ: Mapping[str, str],
+) -> Candidate:
+    try:
+        transport = resolved_transport(server, environ)
+    except UnavailableError as error:
+        return Candidate(server, refused, "", None, (f"it cannot be started: {error.reason}",))
+    program = program_of(server, transport, environ)
+    approval = Approval(known_as(server, settings.path), identity(server, transport, program))
+    return Candidate(server, refused, program, approval, tuple(_notes(server, program)))
+
+
+def _facts(one: Candidate) -> Iterator[tuple[str, str]]:
+    match one.server.transport:
+        case StdioTransport(command, args, env, cwd):
+            yield "starts", " ".join(map(_word, (command, *args)))
+            yield "program", _word(one.program) if one.program else "it is not there now"
+            if cwd is not None:
+                yield "in", _word(cwd)
+            for name, text in env.items():
+                yield "env", f"{_word(name)}={_word(_shown_value(name, text))}"
+        case RemoteTransport(url, headers, _):
+            yield "reaches", _word(url)
+            for name, text in headers.items():
+                yield "header", f"{_word(name)}: {_word(mask(text))}"
+    if one.server.description:
+        yield "says", _one_line(one.server.description)
+
+
+def _notes(server: ServerSettings, program: str) -> Iterator[str]:
+    transport = server.transport
+    if not isinstance(transport, StdioTransport):
+        return
+    for name in transport.env:
+        if _STEERING.fullmatch(name):
+            yield f"{_word(name)} decides what is loaded or run"
+    if any(r.kind == "file" for text in transport.args for r in references(text)):
+        yield "an argument is what a file holds; the approval ends when that changes"
+    folder = Path(server.origin.file).parent
+    inside = [text for text in (program, *transport.args) if _lies_in(folder, text)]
+    for text in inside:
+        yield f"{_word(text)} lies in the same folder: its content is not bound by the approval"
+
+
+def _lies_in(folder: Path, text: str) -> bool:
+    try:
+        path = (folder / text).resolve()
+        return bool(text) and path.is_file() and path.is_relative_to(folder.resolve())
+    except (OSError, ValueError):
+        return False
+
+
+def _shown_value(name: str, text: str) -> str:
+    """A value that decides what runs is shown; any other may be a secret."""
+    return text if _STEERING.fullmatch(name) else mask(text)
+
+
+def _word(text: str) -> str:
+    return shlex.quote(_one_line(text))
+
+
+def _one_line(text: str) -> str:
+    """Everything that a terminal would not show as it is, written out."""
+    return visible(text).replace("\n", "<U+000A>").replace("\t", "<U+0009>")

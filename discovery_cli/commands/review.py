@@ -1,0 +1,107 @@
+"""`discovery review`: what tools say now, beside what was accepted of them."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
+
+import click
+
+from discovery_cli.failures import ExitCode
+from discovery_cli.invocation import Invocation, every_server, unasked
+from discovery_cli.options import complete_server, pass_invocation
+from discovery_cli.output import Output, counted
+
+if TYPE_CHECKING:
+    from discovery_engine.engine import Engine
+    from discovery_engine.tools import ServerName
+    from discovery_engine.trust.decisions import Acceptance
+    from discovery_engine.trust.review import Review
+
+    Waiting: TypeAlias = dict[ServerName, tuple[Review, ...]]
+
+
+@click.command("review")
+@click.argument("servers", metavar="[SERVER]...", nargs=-1, shell_complete=complete_server)
+@click.option("--tool", "tools", metavar="TOOL", multiple=True, help="Only this one; repeatable.")
+@click.option("--accept", is_flag=True, help="Do not ask: accept what is shown.")
+@pass_invocation
+def command(
+    invocation: Invocation, servers: tuple[str, ...], *, tools: tuple[str, ...], accept: bool
+) -> ExitCode:
+    """Look at tools that are held back, and accept them as they are now.
+
+    A tool whose meaning has changed is neither found nor executed before this; nor is a new one
+    of a server with `trust: quarantine`. While something waits, the exit code is 4.
+    """
+    output = invocation.output
+    waiting = invocation.run(partial(_waiting, servers=servers, tools=tools))
+    accepted: list[Acceptance] = []
+    for server, found in waiting.items():
+        if not output.as_json:
+            _show(output, server, found)
+        if accept or _is_confirmed(output, server, len(found)):
+            accepted += [review.acceptance for review in found]
+    if accepted:
+        invocation.run(partial(_accept, accepted=accepted))
+    left = sum(map(len, waiting.values())) - len(accepted)
+    _answer(output, waiting, accepted=len(accepted), left=left)
+    return ExitCode.DISABLED if left else ExitCode.OK
+
+
+async def _waiting(engine: Engine, *, servers: tuple[str, ...], tools: tuple[str, ...]) -> Waiting:
+    from discovery_engine.trust.admission import known_as
+    from discovery_engine.trust.review import reviews
+
+    names = [engine.view.server(name).name for name in servers] or every_server(engine.view)
+    if missing := unasked(engine.view, names):
+        await engine.refresh(missing)
+    view, trustee = engine.view, engine.current.trustee
+    found: Waiting = {}
+    for name in names:
+        server, part = view.server(name), view.catalog.parts.get(name)
+        if part is None:
+            continue
+        history = trustee.history(view.settings, known_as(server, view.settings.path))
+        chosen = reviews(server, part, trustee.trust, history)
+        found[name] = tuple(one for one in chosen if not tools or one.tool in tools)
+    return {name: reviewed for name, reviewed in found.items() if reviewed}
+
+
+async def _accept(engine: Engine, *, accepted: list[Acceptance]) -> None:
+    engine.current.trustee.accept(engine.settings, accepted)
+    await engine.reconsider()
+
+
+def _show(output: Output, server: ServerName, found: tuple[Review, ...]) -> None:
+    from discovery_cli.differences import review_lines
+
+    output.line(server, "strong")
+    for review in found:
+        for line in review_lines(review):
+            output.line(line)
+
+
+def _is_confirmed(output: Output, server: ServerName, count: int) -> bool:
+    from discovery_cli.files import may_ask
+
+    if output.as_json or not may_ask():
+        return False
+    return click.confirm(f"Accept {counted(count, 'change')} of {server}?", err=True)
+
+
+def _answer(output: Output, waiting: Waiting, *, accepted: int, left: int) -> None:
+    from discovery_cli.differences import review_form
+
+    if output.as_json:
+        servers = [
+            {"name": name, "reviews": list(map(review_form, found))}
+            for name, found in waiting.items()
+        ]
+        output.answer({"servers": servers, "accepted_count": accepted, "waiting_count": left})
+    elif accepted:
+        output.say(f"accepted {counted(accepted, 'change')}")
+    elif left:
+        output.say("nothing was accepted; --accept accepts what is shown")
+    else:
+        output.say("nothing waits for review")

@@ -1,0 +1,105 @@
+"""`discovery trust`: the owner's word that servers of a found configuration may be started."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from typing import TYPE_CHECKING
+
+import click
+
+from discovery_cli.failures import ExitCode
+from discovery_cli.invocation import Invocation
+from discovery_cli.options import complete_server, pass_invocation
+from discovery_cli.output import Output, counted
+
+if TYPE_CHECKING:
+    from discovery_cli.approvals import Candidate
+    from discovery_engine.engine import Engine
+    from discovery_engine.trust.decisions import Approval
+
+
+@click.command("trust")
+@click.argument("servers", metavar="[SERVER]...", nargs=-1, shell_complete=complete_server)
+@click.option("--yes", is_flag=True, help="Do not ask: approve what is shown.")
+@click.option("--revoke", is_flag=True, help="Take approvals back; of all servers without a name.")
+@pass_invocation
+def command(
+    invocation: Invocation, servers: tuple[str, ...], *, yes: bool, revoke: bool
+) -> ExitCode:
+    """Show what a found configuration would start, and approve it.
+
+    A configuration that lies in the working folder, and a project's file of another client, start
+    nothing before this. An approval is bound to what is shown: when the command, an argument, a
+    variable or an address becomes another, it ends. Without approval the exit code is 4.
+    """
+    if revoke:
+        return _revoke(invocation, servers)
+    found = invocation.run(partial(_candidates, servers=servers))
+    output = invocation.output
+    if not output.as_json:
+        _show(output, found)
+    waiting = [one.approval for one in found if one.approval]
+    approved = bool(waiting) and _is_confirmed(output, len(waiting), yes=yes)
+    if approved:
+        invocation.run(partial(_approve, approvals=waiting))
+    if output.as_json:
+        from discovery_cli.approvals import candidate_form
+
+        output.answer({"servers": list(map(candidate_form, found)), "approved": approved})
+    elif approved:
+        output.say(f"approved {counted(len(waiting), 'server')}")
+    left = len(found) - (len(waiting) if approved else 0)
+    return ExitCode.DISABLED if left else ExitCode.OK
+
+
+async def _candidates(engine: Engine, *, servers: tuple[str, ...]) -> list[Candidate]:
+    from discovery_cli.approvals import candidates
+
+    return candidates(engine.view, servers, os.environ)
+
+
+async def _approve(engine: Engine, *, approvals: list[Approval]) -> None:
+    engine.current.trustee.approve(engine.settings, approvals)
+    await engine.reconsider()
+
+
+def _show(output: Output, found: list[Candidate]) -> None:
+    from discovery_cli.approvals import candidate_lines
+
+    for one in found:
+        for line in candidate_lines(one):
+            output.line(line)
+    if not found:
+        output.say("no server waits for approval")
+
+
+def _is_confirmed(output: Output, count: int, *, yes: bool) -> bool:
+    from discovery_cli.files import may_ask
+
+    if yes:
+        return True
+    if output.as_json or not may_ask():
+        output.say("nobody is there to ask; --yes approves what is shown")
+        return False
+    return click.confirm(f"May {counted(count, 'server')} be started as shown?", err=True)
+
+
+def _revoke(invocation: Invocation, servers: tuple[str, ...]) -> ExitCode:
+    count = invocation.run(partial(_take_back, servers=servers))
+    if invocation.output.as_json:
+        invocation.output.answer({"revoked": count})
+    else:
+        invocation.output.say(f"took back {counted(count, 'approval')}")
+    return ExitCode.OK
+
+
+async def _take_back(engine: Engine, *, servers: tuple[str, ...]) -> int:
+    from discovery_engine.trust.admission import known_as
+
+    view, path = engine.view, engine.settings.path
+    named = [view.server(name) for name in servers] or view.settings.servers
+    names = [known_as(server, path) for server in named]
+    count = engine.current.trustee.revoke(engine.settings, names)
+    await engine.reconsider()
+    return count

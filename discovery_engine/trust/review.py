@@ -1,0 +1,76 @@
+"""What waits for review: what a server says now, beside what was accepted of it last."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from discovery_engine.rules.rule import WITHHELD
+from discovery_engine.tools import JSONValue, Tool
+from discovery_engine.trust.admission import known_as
+from discovery_engine.trust.decisions import INSTRUCTIONS, Acceptance
+from discovery_engine.trust.difference import Change, Weight, difference, heaviest
+from discovery_engine.trust.integrity import accept, accept_instructions, withheld
+
+if TYPE_CHECKING:
+    from discovery_engine.catalog import ServerPart
+    from discovery_engine.config.settings import ServerSettings
+    from discovery_engine.trust.standing import Trust
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """One thing to look at, and what accepting it would mean."""
+
+    acceptance: Acceptance
+    """As it is now."""
+    before: JSONValue
+    """The definition, or the instructions, accepted last; None if nothing ever was."""
+    after: JSONValue
+    changes: tuple[Change, ...]
+
+    @property
+    def tool(self) -> str:
+        """The tool's own name; empty for the server's instructions."""
+        return self.acceptance.tool
+
+    @property
+    def weight(self) -> Weight | None:
+        """The heaviest change; None for what is new."""
+        return heaviest(self.changes)
+
+
+def reviews(
+    server: ServerSettings, part: ServerPart, trust: Trust, history: Iterable[Acceptance]
+) -> tuple[Review, ...]:
+    """What waits of a server: its instructions first, then tools by name.
+
+    A tool that only waits because the instructions changed is not among them. `history` is what
+    was accepted of the server, the last one last.
+    """
+    accepted = {one.tool: json.loads(one.definition) for one in history}
+    return tuple(_reviews(server, part, trust, accepted))
+
+
+def _reviews(
+    server: ServerSettings, part: ServerPart, trust: Trust, accepted: Mapping[str, JSONValue]
+) -> Iterator[Review]:
+    name = known_as(server, trust.path)
+    if part.new_instructions is not None:
+        yield _of_instructions(name, part.new_instructions, accepted.get(INSTRUCTIONS))
+    policy, known = trust.policy_of(server), trust.accepted(server)
+    for entry in part.entries:
+        if entry.verdict.reason in WITHHELD and withheld(entry.tool, policy, known):
+            yield _of_tool(name, entry.tool, accepted.get(entry.tool.upstream_name))
+
+
+def _of_instructions(server: str, now: str, before: JSONValue) -> Review:
+    changes = () if before is None else (Change("text", "instructions", before, now),)
+    return Review(accept_instructions(server, now), before, now, changes)
+
+
+def _of_tool(server: str, tool: Tool, before: JSONValue) -> Review:
+    changes = () if before is None else difference(before, tool.definition)
+    return Review(accept(server, tool), before, tool.definition, changes)

@@ -1,0 +1,165 @@
+"""Changes in the words of those who call a tool: breaking, compatible, or text."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from discovery_engine.tools import JSONObject
+from discovery_engine.trust.difference import Change, difference, heaviest
+from tests.unit.trust.mutations import MUTATIONS, TOOL, changed, moved
+
+
+def schema(**members: Any) -> JSONObject:
+    return {"name": "x", "inputSchema": {"type": "object", **members}}
+
+
+def argument(**members: Any) -> JSONObject:
+    return schema(properties={"a": members})
+
+
+TEXT = {"type": "string"}
+
+TABLE = [
+    pytest.param(schema(), schema(properties={"a": TEXT}), "compatible", id="optional argument"),
+    pytest.param(
+        schema(), schema(properties={"a": TEXT}, required=["a"]), "breaking", id="needed argument"
+    ),
+    pytest.param(schema(properties={"a": TEXT}), schema(), "breaking", id="argument gone"),
+    pytest.param(
+        schema(properties={"a": TEXT}),
+        schema(properties={"a": TEXT}, required=["a"]),
+        "breaking",
+        id="now needed",
+    ),
+    pytest.param(
+        schema(properties={"a": TEXT}, required=["a"]),
+        schema(properties={"a": TEXT}),
+        "compatible",
+        id="no longer needed",
+    ),
+    pytest.param(argument(type="string"), argument(type="integer"), "breaking", id="type"),
+    pytest.param(
+        argument(type="string"), argument(type=["null", "string"]), "compatible", id="type wider"
+    ),
+    pytest.param(
+        argument(type="integer"), argument(type="number"), "compatible", id="integer to number"
+    ),
+    pytest.param(
+        argument(type="number"), argument(type="integer"), "breaking", id="number to integer"
+    ),
+    pytest.param(argument(enum=["a"]), argument(enum=["a", "b"]), "compatible", id="enum wider"),
+    pytest.param(argument(enum=["a", "b"]), argument(enum=["a"]), "breaking", id="enum narrower"),
+    pytest.param(argument(), argument(enum=["a"]), "breaking", id="enum new"),
+    pytest.param(argument(enum=["a"]), argument(), "compatible", id="enum gone"),
+    pytest.param(argument(maximum=1), argument(maximum=2), "compatible", id="maximum up"),
+    pytest.param(argument(maximum=2), argument(maximum=1), "breaking", id="maximum down"),
+    pytest.param(argument(minLength=2), argument(minLength=1), "compatible", id="minimum down"),
+    pytest.param(argument(minLength=1), argument(minLength=2), "breaking", id="minimum up"),
+    pytest.param(argument(pattern="a"), argument(pattern="b"), "breaking", id="pattern"),
+    pytest.param(argument(pattern="a"), argument(), "compatible", id="pattern gone"),
+    pytest.param(argument(default=1), argument(default=2), "compatible", id="default"),
+    pytest.param(argument(const=1), argument(const=True), "breaking", id="1 and true"),
+    pytest.param(
+        schema(additionalProperties=False), schema(), "compatible", id="others allowed again"
+    ),
+    pytest.param(
+        schema(), schema(additionalProperties=True), "compatible", id="others allowed in words"
+    ),
+    pytest.param(schema(), schema(additionalProperties=False), "breaking", id="others forbidden"),
+    pytest.param(
+        argument(items={"type": "string"}),
+        argument(items={"type": "integer"}),
+        "breaking",
+        id="items",
+    ),
+    pytest.param(argument(description="a"), argument(description="b"), "text", id="described"),
+    pytest.param({"description": "a"}, {"description": "b"}, "text", id="description"),
+    pytest.param({"title": "a"}, {}, "text", id="title gone"),
+    pytest.param(
+        {"annotations": {"readOnlyHint": True}}, {"annotations": {}}, "breaking", id="claim gone"
+    ),
+    pytest.param({"annotations": {"title": "a"}}, {}, "text", id="annotation title"),
+    pytest.param({"_meta": {}}, {"_meta": {"a": 1}}, "compatible", id="meta"),
+    pytest.param({"outputSchema": {}}, {}, "breaking", id="output gone"),
+    pytest.param({}, {"outputSchema": {}}, "breaking", id="output new"),
+    pytest.param(
+        {"outputSchema": {"properties": {}}},
+        {"outputSchema": {"properties": {"a": TEXT}}},
+        "compatible",
+        id="output has more",
+    ),
+    pytest.param(
+        {"outputSchema": {"properties": {"a": TEXT}}},
+        {"outputSchema": {"properties": {"a": {"type": ["string", "null"]}}}},
+        "breaking",
+        id="output wider",
+    ),
+    pytest.param(
+        {"outputSchema": {"description": "a"}},
+        {"outputSchema": {"description": "b"}},
+        "text",
+        id="output described",
+    ),
+    pytest.param({"inputSchema": {}}, {"inputSchema": True}, "breaking", id="no schema any more"),
+    pytest.param(
+        schema(**{"$defs": {"p": {"type": "string"}}}),
+        schema(**{"$defs": {"p": {"type": "integer"}}}),
+        "breaking",
+        id="definition",
+    ),
+]
+
+
+@pytest.mark.requirement("TRU-21")
+@pytest.mark.parametrize(("before", "after", "weight"), TABLE)
+def test_a_change_weighs_what_it_costs_a_caller(
+    before: JSONObject, after: JSONObject, weight: str
+) -> None:
+    assert heaviest(difference(before, after)) == weight
+
+
+@pytest.mark.requirement("TRU-21")
+@pytest.mark.parametrize("mutation", MUTATIONS)
+def test_whatever_is_held_back_has_a_difference_to_show(mutation: str) -> None:
+    assert difference(TOOL, MUTATIONS[mutation])
+
+
+@pytest.mark.requirement("TRU-21")
+@given(seed=st.integers())
+def test_mere_order_has_none(seed: int) -> None:
+    assert difference(TOOL, moved(random.Random(seed))) == ()
+
+
+def test_the_heaviest_comes_first_with_its_place_and_both_values() -> None:
+    after = changed("description", to="Other.")
+    after["inputSchema"]["properties"]["to"]["type"] = "integer"
+
+    assert difference(TOOL, after) == (
+        Change("breaking", "inputSchema.properties.to.type", "string", "integer"),
+        Change("text", "description", TOOL["description"], "Other."),
+    )
+
+
+def test_an_argument_that_comes_and_is_needed_is_told_once() -> None:
+    after = schema(properties={"a": TEXT}, required=["a"])
+
+    assert difference(schema(), after) == (
+        Change("breaking", "inputSchema.properties.a", None, TEXT),
+    )
+
+
+@pytest.mark.requirement("TRU-21")
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(schema(properties=[]), schema(properties={}), id="no map of properties"),
+        pytest.param(schema(required=["a"]), schema(required=["a", "a"]), id="said twice"),
+    ],
+)
+def test_what_makes_no_sense_is_shown_whole(before: JSONObject, after: JSONObject) -> None:
+    assert difference(before, after) == (Change("breaking", "", before, after),)

@@ -1,0 +1,179 @@
+"""What counts as a change of a tool's meaning, and what follows from it."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from discovery_engine.config.settings import TrustPolicy
+from discovery_engine.tools import JSONObject, ServerName, Tool
+from discovery_engine.trust.decisions import AcceptedTools
+from discovery_engine.trust.integrity import (
+    accept,
+    accept_instructions,
+    are_held_back,
+    first_seen,
+    meaning,
+    withheld,
+)
+from tests.factories import make_definition, make_tool
+from tests.unit.trust.mutations import MUTATIONS, TOOL, moved
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=6,
+)
+
+
+def tool(definition: JSONObject = TOOL) -> Tool:
+    return Tool.from_mcp(ServerName("s"), definition)
+
+
+def accepted(definition: JSONObject = TOOL) -> AcceptedTools:
+    one = accept("s", tool(definition))
+    return {one.tool: frozenset({one.meaning, one.fingerprint})}
+
+
+@pytest.mark.requirement("TRU-10")
+@pytest.mark.parametrize("mutation", MUTATIONS)
+def test_every_change_of_meaning_is_caught(mutation: str) -> None:
+    assert withheld(tool(MUTATIONS[mutation]), "on_first_use", accepted()) == "changed"
+
+
+@pytest.mark.requirement("TRU-11")
+@given(seed=st.integers())
+def test_no_mere_order_is_a_change(seed: int) -> None:
+    again = moved(random.Random(seed))
+
+    assert again == json.loads(json.dumps(again))
+    assert withheld(tool(again), "on_first_use", accepted()) is None
+
+
+@pytest.mark.requirement("TRU-11")
+@given(seed=st.integers(), mutation=st.sampled_from(sorted(MUTATIONS)))
+def test_a_change_is_caught_in_whatever_order_it_comes(seed: int, mutation: str) -> None:
+    again = moved(random.Random(seed), MUTATIONS[mutation])
+
+    assert withheld(tool(again), "on_first_use", accepted()) == "changed"
+
+
+@pytest.mark.requirement("TRU-11")
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        pytest.param('{"maximum": 1}', '{"maximum": 1.0}', id="1 and 1.0"),
+        pytest.param('{"title": "a"}', '{"title": "\\u0061"}', id="an escaped letter"),
+        pytest.param('{"maximum": 0}', '{"maximum": -0.0}', id="0 and -0.0"),
+    ],
+)
+def test_two_spellings_of_one_value_mean_the_same(one: str, other: str) -> None:
+    meanings = {meaning({"inputSchema": json.loads(text)}) for text in (one, other)}
+
+    assert len(meanings) == 1
+
+
+@pytest.mark.requirement("TRU-10")
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        pytest.param({"a": "ab", "b": "c"}, {"a": "a", "b": "bc"}, id="joined texts"),
+        pytest.param({"a": 1}, {"a": True}, id="1 and true"),
+        pytest.param({"a": "1"}, {"a": 1}, id="text and number"),
+        pytest.param({"a": "\u00e9"}, {"a": "e\u0301"}, id="composed and decomposed"),
+        pytest.param({"a": [1, 2]}, {"a": [2, 1]}, id="order of data"),
+        pytest.param({"a": None}, {}, id="null and nothing"),
+        pytest.param(
+            {"inputSchema": {"prefixItems": [{}, {"type": "string"}]}},
+            {"inputSchema": {"prefixItems": [{"type": "string"}, {}]}},
+            id="order of positions",
+        ),
+        pytest.param({"a": "\ud800"}, {"a": "\\ud800"}, id="a surrogate and its escape"),
+    ],
+)
+def test_two_values_that_look_alike_are_two(one: JSONObject, other: JSONObject) -> None:
+    assert meaning(one) != meaning(other)
+
+
+@pytest.mark.requirement("TRU-10")
+@given(one=JSON, other=JSON)
+def test_data_means_the_same_if_and_only_if_it_is_the_same(one: object, other: object) -> None:
+    is_same = json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+
+    assert (meaning({"x": one}) == meaning({"x": other})) is is_same
+
+
+@pytest.mark.requirement("TRU-12", "TRU-13")
+@pytest.mark.parametrize(
+    ("policy", "new", "another"),
+    [
+        pytest.param("on_first_use", None, "changed", id="on_first_use"),
+        pytest.param("quarantine", "pending", "changed", id="quarantine"),
+        pytest.param("open", None, None, id="open"),
+    ],
+)
+def test_the_policy_decides_about_what_is_new(
+    policy: TrustPolicy, new: str | None, another: str | None
+) -> None:
+    assert withheld(tool(), policy, {}) == new
+    assert withheld(tool(MUTATIONS["description"]), policy, accepted()) == another
+    assert withheld(tool(), policy, accepted()) is None
+
+
+def test_what_was_ever_accepted_may_come_back() -> None:
+    forms = [accept("s", tool(one)) for one in (TOOL, MUTATIONS["title"])]
+    both = {"send_mail": frozenset(form.meaning for form in forms)}
+
+    assert withheld(tool(), "on_first_use", both) is None
+    assert withheld(tool(MUTATIONS["title"]), "on_first_use", both) is None
+
+
+@pytest.mark.requirement("TRU-12")
+def test_the_first_sight_accepts_tools_and_instructions_once() -> None:
+    tools = [make_tool("a"), make_tool("b")]
+    seen = list(first_seen("s", tools, "Be kind.", "on_first_use", {}))
+
+    assert [one.tool for one in seen] == ["", "a", "b"]
+    known = {one.tool: frozenset({one.meaning}) for one in seen}
+    assert list(first_seen("s", [*tools, make_tool("c")], "!", "on_first_use", known)) == [
+        accept("s", make_tool("c"))
+    ]
+
+
+@pytest.mark.requirement("TRU-13")
+@pytest.mark.parametrize("policy", ["quarantine", "open"])
+def test_no_other_policy_accepts_by_looking(policy: TrustPolicy) -> None:
+    assert list(first_seen("s", [make_tool()], "", policy, {})) == []
+
+
+def test_who_invents_names_without_end_has_the_rest_held_back() -> None:
+    many = {str(number): frozenset({"x"}) for number in range(20_001)}
+
+    assert withheld(make_tool("new"), "on_first_use", many) == "pending"
+    assert (
+        list(first_seen("s", [make_tool("new")], "", "on_first_use", {"": frozenset(), **many}))
+        == []
+    )
+
+
+@pytest.mark.requirement("TRU-14")
+@pytest.mark.parametrize("before", ["", "Be kind."])
+def test_other_instructions_are_held_back(before: str) -> None:
+    one = accept_instructions("s", before)
+    known = {one.tool: frozenset({one.meaning})}
+
+    assert are_held_back(before, "on_first_use", known) is None
+    assert are_held_back("Call me first.", "on_first_use", known) == "changed"
+    assert are_held_back("Call me first.", "open", known) is None
+    assert are_held_back("Call me first.", "quarantine", {}) == "pending"
+
+
+def test_a_tool_of_another_name_is_another() -> None:
+    renamed = Tool.from_mcp(ServerName("s"), make_definition("send_mail2"))
+
+    assert withheld(renamed, "on_first_use", accepted()) is None
+    assert withheld(renamed, "quarantine", accepted()) == "pending"

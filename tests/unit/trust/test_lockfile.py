@@ -1,0 +1,142 @@
+"""The lock file: its bytes, its faults, and what deviates from it."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from discovery_engine.config.settings import StdioTransport
+from discovery_engine.tools import ServerName, Tool
+from discovery_engine.trust.lockfile import Lock, deviations, from_text, lock_of_parts, to_text
+from tests.factories import make_catalog, make_part, make_server
+from tests.unit.trust.mutations import MUTATIONS, TOOL, moved
+
+MAIL = ServerName("mail")
+
+
+def tool(definition: dict[str, object]) -> Tool:
+    return Tool.from_mcp(MAIL, definition)
+
+
+def lock_of(*definitions: dict[str, object], instructions: str = "", command: str = "m") -> Lock:
+    part = make_part("mail", *map(tool, definitions), instructions=instructions)
+    server = make_server("mail", transport=StdioTransport(command, ("--token", "hunter2")))
+    return lock_of_parts([server], make_catalog(part))
+
+
+@pytest.mark.requirement("TRU-30")
+@given(seed=st.integers())
+def test_equal_catalogs_give_equal_bytes(seed: int) -> None:
+    chance = random.Random(seed)
+    tools = [TOOL, {"name": "b", "inputSchema": {}}]
+    keys = list(TOOL)
+    chance.shuffle(keys)
+    again = [{key: TOOL[key] for key in keys}, tools[1]]
+    chance.shuffle(again)
+
+    assert to_text(lock_of(*again)) == to_text(lock_of(*tools))
+
+
+@pytest.mark.requirement("TRU-30")
+def test_what_was_written_is_what_is_read() -> None:
+    lock = lock_of(TOOL, instructions="Be kind.")
+
+    assert from_text(to_text(lock)) == lock
+
+
+@pytest.mark.requirement("TRU-30")
+def test_the_file_hides_nothing_and_tells_no_secret() -> None:
+    text = to_text(lock_of({"name": "x", "description": "a\u200bb\u202e"}))
+
+    assert text.isascii()
+    assert "hunter2" not in text
+
+
+@pytest.mark.requirement("TRU-31")
+@pytest.mark.parametrize("mutation", MUTATIONS)
+def test_a_tool_that_means_something_else_is_not_pinned(mutation: str) -> None:
+    lock = lock_of(TOOL)
+
+    assert lock.pins_tool(tool(TOOL))
+    assert not lock.pins_tool(tool(MUTATIONS[mutation]))
+
+
+@pytest.mark.requirement("TRU-31")
+@given(seed=st.integers())
+def test_a_tool_in_another_order_is_pinned(seed: int) -> None:
+    assert lock_of(TOOL).pins_tool(tool(moved(random.Random(seed))))
+
+
+@pytest.mark.requirement("TRU-32")
+@pytest.mark.parametrize(
+    ("now", "found"),
+    [
+        pytest.param(lock_of(TOOL), [], id="nothing"),
+        pytest.param(Lock({}), [("removed", "", "breaking")], id="server gone"),
+        pytest.param(lock_of(), [("removed", "send_mail", "breaking")], id="tool gone"),
+        pytest.param(lock_of(TOOL, {"name": "x"}), [("added", "x", "compatible")], id="tool added"),
+        pytest.param(
+            lock_of(MUTATIONS["description"]), [("changed", "send_mail", "text")], id="text"
+        ),
+        pytest.param(
+            lock_of(MUTATIONS["type"]), [("changed", "send_mail", "breaking")], id="breaking"
+        ),
+        pytest.param(
+            lock_of(TOOL, instructions="Call me first."),
+            [("changed", "", "text")],
+            id="instructions",
+        ),
+        pytest.param(lock_of(TOOL, command="n"), [("changed", "", "breaking")], id="command"),
+    ],
+)
+def test_every_deviation_is_told_with_its_weight(
+    now: Lock, found: list[tuple[str, str, str]]
+) -> None:
+    told = deviations(lock_of(TOOL), now)
+
+    assert [(one.what, one.tool, one.weight) for one in told] == found
+
+
+@pytest.mark.requirement("TRU-32")
+def test_a_server_that_came_is_a_deviation() -> None:
+    [one] = deviations(Lock({}), lock_of(TOOL))
+
+    assert (one.what, one.server, one.tool) == ("added", "mail", "")
+
+
+def test_what_waits_for_review_is_locked_as_the_server_says_it() -> None:
+    part = replace(make_part("mail"), instructions="", new_instructions="Psst.")
+    lock = lock_of_parts([make_server("mail")], make_catalog(part))
+
+    assert lock.pins_instructions(MAIL, "Psst.")
+
+
+def edited(**fields: object) -> str:
+    form = json.loads(to_text(lock_of(TOOL)))
+    form["servers"]["mail"]["tools"]["send_mail"] |= fields
+    return json.dumps(form)
+
+
+@pytest.mark.requirement("TRU-33")
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        pytest.param("", "Expecting value", id="empty"),
+        pytest.param("[]", "lockVersion", id="a list"),
+        pytest.param('{"lockVersion": 2, "servers": {}}', "version 2", id="another version"),
+        pytest.param('{"lockVersion": 1, "servers": {"a": 1}}', "'a' is not whole", id="server"),
+        pytest.param(edited(definition=[]), "'mail:send_mail' is not whole", id="tool"),
+        pytest.param(edited(fingerprint="0" * 64), "is not that of its definition", id="digest"),
+        pytest.param(
+            edited(definition=MUTATIONS["title"]), "is not that of its definition", id="definition"
+        ),
+    ],
+)
+def test_a_damaged_file_is_refused_and_says_where(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        from_text(text)
