@@ -65,6 +65,13 @@ def review(server: ServerName, count: int) -> Notice:
     return Notice(NoticeKind.REVIEW, message, server)
 
 
+def unpinned(server: ServerName, count: int) -> Notice:
+    """How many tools the lock file keeps away."""
+    differ = "1 tool is" if count == 1 else f"{count} tools are"
+    message = f"{server}: {differ} not as the lock file pins (`discovery lock --check`)"
+    return Notice(NoticeKind.REVIEW, message, server)
+
+
 def no_server() -> Notice:
     return Notice(NoticeKind.EMPTY, "no server is configured; `discovery init` helps")
 
