@@ -30,6 +30,7 @@ from discovery_engine.view import View
 
 if TYPE_CHECKING:
     from discovery_engine.registry.store import Store
+    from discovery_engine.search.vectors import Vectors
     from discovery_engine.tools import ServerName
 
 logger = logging.getLogger(__name__)
@@ -85,6 +86,11 @@ class CurrentView:
                 if not self._arrived:  # the next swap would make this one's index old
                     await self._remember(self._save_index)
             return self._as_reached_now(told) is not None
+
+    async def equip(self, vectors: Vectors | None) -> None:
+        """Answer by meaning, too, with these vectors of the tools; by words alone with None."""
+        async with self._swap:
+            self.view = replace(self.view, vectors=vectors)
 
     async def forget(self, names: Collection[ServerName] | None) -> int:
         """Forget what servers (all with None) listed; returns how many tools were known."""

@@ -47,6 +47,7 @@ from discovery_engine.events import (
     ToolCalled,
     ToolsChanged,
 )
+from discovery_engine.meaning import Meaning
 from discovery_engine.overrides.pinning import pinned_values
 from discovery_engine.refresh import (
     RefreshReport,
@@ -109,6 +110,7 @@ async def open_engine(
             caches = Caches(settings.cache)
             engine = Engine(load, store, tasks, caches, environ=environ, clock=clock)
             await engine.current.recall(settings)
+            tasks.start_soon(engine.meaning.keep)
             yield engine
             tasks.cancel_scope.cancel()
 
@@ -143,6 +145,9 @@ class Engine:
         self._clock = clock
         self._events = EventBus()
         self.current = CurrentView(store, self._events, environ=environ, clock=clock)
+        self.meaning = Meaning(
+            lambda: self.current.view, self.current.equip, store, self._events, environ=environ
+        )
         self._caches = caches
         self._asking: dict[ServerName, anyio.Event] = {}
         self._errors: dict[ServerName, UpstreamError] = {}
@@ -182,10 +187,22 @@ class Engine:
         limit: int | None = None,
         include_disabled: bool = False,
     ) -> SearchAnswer:
-        """As `View.search`."""
-        return self.view.search(
-            query, server=server, tags=tags, limit=limit, include_disabled=include_disabled
+        """As `View.search`, and by meaning, where an embedder is configured and in time."""
+        asked = await self.meaning.asks(query)
+        answer = self.view.search(
+            query,
+            server=server,
+            tags=tags,
+            limit=limit,
+            include_disabled=include_disabled,
+            query_vectors=asked.vectors,
         )
+        return replace(answer, notices=(*answer.notices, *asked.notices))
+
+    async def embedded(self, *, timeout: float) -> None:  # noqa: ASYNC109 - an answer, not an error
+        """Wait until every tool has its vector or none can be had, or `timeout` seconds."""
+        with anyio.move_on_after(timeout):
+            await self.meaning.settled()
 
     async def list_tools(self, server: str, *, include_disabled: bool = False) -> ToolList:
         """As `View.list_tools`; a server that was never asked is asked first."""

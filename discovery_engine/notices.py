@@ -25,6 +25,8 @@ class NoticeKind(StrEnum):
     """Tools that match are disabled."""
     REVIEW = "review"
     """Tools are held back until their owner has looked at what they say."""
+    BY_WORDS = "by_words"
+    """Search by meaning is configured, and could not be used for this answer."""
     NO_MATCH = "no_match"
     EMPTY = "empty"
     """There is nothing to answer from: no server, or none with an enabled tool."""
@@ -70,6 +72,11 @@ def unpinned(server: ServerName, count: int) -> Notice:
     differ = "1 tool is" if count == 1 else f"{count} tools are"
     message = f"{server}: {differ} not as the lock file pins (`discovery lock --check`)"
     return Notice(NoticeKind.REVIEW, message, server)
+
+
+def by_words(reason: str, hint: str = "") -> Notice:
+    advice = f" ({hint})" if hint else ""
+    return Notice(NoticeKind.BY_WORDS, f"found by words, not by meaning: {reason}{advice}")
 
 
 def no_server() -> Notice:

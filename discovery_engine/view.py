@@ -35,7 +35,9 @@ from discovery_engine.tools import ServerName, ToolName
 
 if TYPE_CHECKING:
     from discovery_engine.config.settings import ServerSettings, Settings
+    from discovery_engine.search.embedders import Vector
     from discovery_engine.search.searcher import Hit, Searcher
+    from discovery_engine.search.vectors import Vectors
 
 
 class ServerStatus(StrEnum):
@@ -140,6 +142,9 @@ class View:
     live: Mapping[ServerName, Live] = field(default_factory=lambda: MappingProxyType({}))
     """How the servers fare that were asked for something; the rest follows from the catalog."""
 
+    vectors: Vectors | None = None
+    """Of the tools that have one; None where tools are found by words alone."""
+
     @cached_property
     def searcher(self) -> Searcher:
         return self.open_searcher()
@@ -171,6 +176,7 @@ class View:
         tags: Sequence[str] = (),
         limit: int | None = None,
         include_disabled: bool = False,
+        query_vectors: Sequence[Vector] = (),
     ) -> SearchAnswer:
         """The tools that fit a query best, the best first.
 
@@ -180,6 +186,7 @@ class View:
             tags: Only tools that carry all of these.
             limit: The most hits; the configured `search.limit` if None.
             include_disabled: Also tools that a rule disables; never those that are held back.
+            query_vectors: That of the query, and those of its clauses, to find tools by meaning.
 
         Raises:
             ServerNotFoundError: If `server` is not configured.
@@ -197,7 +204,8 @@ class View:
             return in_scope(entry) and not accepts(entry)
 
         limit = limit if limit is not None else self.settings.search.limit
-        hits = self.searcher.search(query, limit=limit, accepts=accepts)
+        likeness = self.vectors.compared(query_vectors) if self.vectors else None
+        hits = self.searcher.search(query, limit=limit, accepts=accepts, likeness=likeness)
         told = [*self._outages(only), *self._held_back(only)]
         if not hits:
             hidden = self.searcher.search(query, limit=len(self.catalog), accepts=is_hidden)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 _WEIGHT = 0.7  # of meaning, beside words
 _STEEPNESS = 1.25  # how fast meaning fades from the likest tool to the usual one
-_LEAST_BEST = 0.05  # what words find at best, where they find next to nothing
+_LEAST_BEST = 0.1  # what words find at best, where they find next to nothing
 _LEAST_SPREAD = 0.15  # between the likest and the usual tool, where all are much the same
 
 

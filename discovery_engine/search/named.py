@@ -42,6 +42,11 @@ def named(index: Index, query: str, question: Question) -> dict[Place, Naming]:
     return _mistyped(index, query)
 
 
+def is_spelled(index: Index, query: str) -> bool:
+    """Whether `query` is the name of a tool, in whatever spelling."""
+    return any(True for _ in _spelled(index, query))
+
+
 def _spelled(index: Index, query: str) -> Iterator[tuple[Place, Naming]]:
     literally = query.strip()
     for reading in readings(query):

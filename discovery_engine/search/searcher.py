@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from discovery_engine.search.fusion import Contributions, Fusion
 from discovery_engine.search.index import Index, Place, sources_of
 from discovery_engine.search.lexicon import Lexicon, default_lexicon
-from discovery_engine.search.named import Naming, Nearness, named
+from discovery_engine.search.named import Naming, Nearness, is_spelled, named
 from discovery_engine.search.question import Question, Reader
 from discovery_engine.search.retrieval import candidates
 from discovery_engine.search.scoring import scores
@@ -68,6 +68,10 @@ class Searcher:
     def index(self) -> Index:
         return self._index
 
+    def names(self, query: str) -> bool:
+        """Whether `query` is the name of a tool, in whatever spelling."""
+        return is_spelled(self._index, query)
+
     def dump(self) -> bytes:
         """The index as bytes for `load_searcher`; keep them where no one else can write."""
         return dumped(self._index, self._lexicon)
@@ -113,7 +117,7 @@ class Searcher:
                 tag=tagged.get(entry.verdict.tags, 0.0),
             )
             order = (-nearness, -sum(parts), entry.tool.server, entry.tool.name)
-            of_meaning = parts[1] * by_meaning / partial if partial else 0.0
+            of_meaning = parts[1] * (by_meaning / partial) if partial else 0.0
             ranked.append((order, entry, ScoreParts(*parts, of_meaning), sum(parts)))
         best = heapq.nsmallest(limit, ranked, key=itemgetter(0))
         return tuple(Hit(entry, relevance, parts) for _, entry, parts, relevance in best)

@@ -32,17 +32,20 @@ class Vectors:
         """One vector for each tool, as `packed` made them.
 
         Raises:
-            ValueError: If they are not of one length.
+            ValueError: If they are not vectors of one length.
         """
         import numpy as np  # noqa: PLC0415 - as above
 
         self.tools = tuple(tools)
         self._rows = {tool.key: row for row, tool in enumerate(self.tools)}
-        rows = np.frombuffer(b"".join(stored), dtype=_STORED).astype(np.float32)
-        rows = rows.reshape(len(stored), -1 if stored else 0)
         if len({len(one) for one in stored}) > 1:
             raise ValueError("the vectors are not of one length")
-        self._matrix = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+        rows = np.frombuffer(b"".join(stored), dtype=_STORED).astype(np.float32)
+        rows = rows.reshape(len(stored), -1 if stored else 0)
+        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+        if not (np.isfinite(lengths) & (lengths > 0)).all():
+            raise ValueError("a vector is no direction")
+        self._matrix = rows / lengths
 
     def __len__(self) -> int:
         return len(self.tools)

@@ -7,12 +7,12 @@ not take the machine from the tools it is for.
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import anyio
 import anyio.to_thread
 
 from discovery_engine.search.embedders.embedder import EmbeddingError, Vector
@@ -36,16 +36,18 @@ class OnnxEmbedder:
         self.model = f"onnx:{_digest(self._model_file, self._tokenizer_file)}"
         self.dimensions: int | None = None
         self._loaded: _Model | None = None
-        self._turn = anyio.Lock()
+        self._loading = threading.Lock()
 
     async def embed(self, texts: Sequence[str]) -> list[Vector]:
-        async with self._turn:
-            return await anyio.to_thread.run_sync(partial(self._embed, list(texts)))
+        # A query that waits no longer must not wait for the thread either.
+        work = partial(self._embed, list(texts))
+        return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
 
     def _embed(self, texts: list[str]) -> list[Vector]:
         try:
-            if self._loaded is None:
-                self._loaded = _Model(self._model_file, self._tokenizer_file)
+            with self._loading:
+                if self._loaded is None:
+                    self._loaded = _Model(self._model_file, self._tokenizer_file)
             vectors = self._loaded.vectors(texts)
         except EmbeddingError:
             raise
@@ -98,7 +100,7 @@ class _Model:
         if output.ndim == 2:  # noqa: PLR2004 - one vector a text: the model pools itself
             return output
         counted = mask[..., None].astype(self._np.float32)
-        return (output * counted).sum(axis=1) / counted.sum(axis=1)
+        return (output * counted).sum(axis=1) / self._np.maximum(counted.sum(axis=1), 1)
 
 
 def _found(folder: Path, name: str) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from importlib.util import find_spec
 from pathlib import Path
 
 import anyio.to_thread
@@ -11,6 +12,7 @@ import anyio.to_thread
 from discovery_engine.config.settings import EmbeddingsSettings
 from discovery_engine.search.embedders.checked import CheckedEmbedder
 from discovery_engine.search.embedders.embedder import Embedder, EmbeddingError
+from discovery_engine.search.embedders.extras import missing_extra
 from discovery_engine.secrets import MalformedReferenceError, UnsetReference, resolve
 
 _OPENAI = "https://api.openai.com/v1"
@@ -28,6 +30,8 @@ async def open_embedder(
         EmbeddingError: If it cannot be had: a library, a file or a secret is missing.
         ValueError: If the provider is `none`.
     """
+    if find_spec("numpy") is None:
+        raise missing_extra("vectors", "numpy")
     match settings.provider:
         case "hash":
             from discovery_engine.search.embedders.hash import HashEmbedder  # noqa: PLC0415

@@ -1,0 +1,128 @@
+"""The embedder over HTTP, against a real server that answers as it is told."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from discovery_engine.config.settings import EmbeddingsSettings
+from discovery_engine.search.embedders import EmbeddingError, Vector, open_embedder
+
+pytestmark = pytest.mark.anyio
+
+Reply = Callable[[dict[str, Any]], tuple[int, bytes]]
+
+
+@contextmanager
+def served(reply: Reply) -> Iterator[tuple[str, list[tuple[str, dict[str, str], Any]]]]:
+    """The address of a server, and what it was asked."""
+    asked: list[tuple[str, dict[str, str], Any]] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            asked.append((self.path, dict(self.headers), request))
+            status, content = reply(request)
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: object) -> None: ...
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/v1", asked
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def giving(*vectors: list[Any]) -> Reply:
+    """The vectors, last first: only their index says which is whose."""
+    rows = [{"index": i, "embedding": vector} for i, vector in enumerate(vectors)]
+    return lambda _: (200, json.dumps({"data": rows[::-1]}).encode())
+
+
+async def embedded(url: str, *texts: str, **fields: Any) -> list[Vector]:
+    settings = EmbeddingsSettings("http", url=url, **fields)
+    environ = {"KEY": "sesame"}
+    with anyio.fail_after(10):
+        async with open_embedder(settings, environ=environ, base_dir=Path()) as embedder:
+            return await embedder.embed(texts)
+
+
+async def test_vectors_come_in_the_order_of_the_texts() -> None:
+    with served(giving([2, 0], [0, 2])) as (url, _):
+        assert await embedded(url, "east", "north") == [[1, 0], [0, 1]]
+
+
+async def test_the_request_is_as_openai_wants_it() -> None:
+    with served(giving([1, 0])) as (url, asked):
+        await embedded(url, "x", model="m", dimensions=2, api_key="${KEY}")
+
+    [(path, headers, request)] = asked
+    assert path == "/v1/embeddings"
+    assert headers["Authorization"] == "Bearer sesame"
+    assert request == {"model": "m", "dimensions": 2, "encoding_format": "float", "input": ["x"]}
+
+
+async def test_the_name_of_the_model_holds_no_secret() -> None:
+    settings = EmbeddingsSettings("http", url="http://user:word@localhost/v1?key=sesame", model="m")
+
+    async with open_embedder(settings, environ={}, base_dir=Path()) as embedder:
+        assert embedder.model == "http:http://localhost/v1:m:0"
+
+
+@pytest.mark.requirement("EMB-4", "EMB-11")
+@pytest.mark.parametrize(
+    "reply",
+    [
+        pytest.param(lambda _: (500, b""), id="500"),
+        pytest.param(lambda _: (401, b"who are you"), id="401"),
+        pytest.param(lambda _: (429, b""), id="429"),
+        pytest.param(lambda _: (200, b"<html>"), id="no JSON"),
+        pytest.param(lambda _: (200, b"[" * 100_000), id="deep JSON"),
+        pytest.param(lambda _: (200, b"{}"), id="no data"),
+        pytest.param(lambda _: (200, b'{"data": [{"index": 0}]}'), id="no vector"),
+        pytest.param(giving(), id="none"),
+        pytest.param(giving([1, 0], [1, 0]), id="too many"),
+        pytest.param(giving([float("nan"), 1]), id="not a number"),
+        pytest.param(giving(["a", "b"]), id="text"),
+        pytest.param(giving([0, 0]), id="zeros"),
+        pytest.param(giving([10**400, 1]), id="a huge number"),
+    ],
+)
+async def test_anything_but_vectors_is_an_error(reply: Reply) -> None:
+    with served(reply) as (url, _), pytest.raises(EmbeddingError):
+        await embedded(url, "x")
+
+
+@pytest.mark.requirement("EMB-4")
+async def test_another_length_than_asked_for_is_an_error() -> None:
+    with served(giving([1, 0, 0])) as (url, _), pytest.raises(EmbeddingError) as raised:
+        await embedded(url, "x", dimensions=2)
+
+    assert "dimensions" in raised.value.hint
+
+
+async def test_nobody_there_is_an_error() -> None:
+    with pytest.raises(EmbeddingError, match="cannot be reached"):
+        await embedded("http://127.0.0.1:9/v1", "x")
+
+
+@pytest.mark.requirement("EMB-12")
+async def test_a_key_without_a_value_is_named() -> None:
+    with pytest.raises(EmbeddingError, match="NO_SUCH_KEY"):
+        await embedded("http://localhost/v1", "x", api_key="${NO_SUCH_KEY}")

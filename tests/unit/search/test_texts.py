@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from discovery_engine.search.texts import digest_of, text_of
+from tests.factories import make_tool
+
+
+@pytest.mark.requirement("EMB-1")
+def test_a_tools_text_names_server_tool_and_parameters() -> None:
+    schema = {"properties": {"repoName": {}, "title": {}}, "required": ["title"]}
+    tool = make_tool("create_issue", "gitHub", description="Opens one.", inputSchema=schema)
+
+    assert text_of(tool) == "git hub create issue: Opens one. (title, repo name)"
+
+
+@pytest.mark.requirement("EMB-1")
+def test_a_name_without_spaces_stays_whole() -> None:
+    assert text_of(make_tool("搜索文件", "s")) == "s 搜索文件: "
+
+
+def test_a_long_text_is_cut() -> None:
+    assert len(text_of(make_tool(description="x" * 9_000))) == 2_000
+
+
+@given(st.text(), st.text())
+def test_texts_that_differ_have_other_digests(one: str, other: str) -> None:
+    assert (digest_of(one) == digest_of(other)) is (one == other)
+
+
+def test_a_text_that_is_no_utf8_has_a_digest() -> None:
+    assert digest_of("\ud800")

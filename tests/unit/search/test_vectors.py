@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from discovery_engine.search.vectors import Likeness, Vectors, packed
+from tests.factories import make_tool
+
+EAST, NORTH, NORTH_EAST = (1.0, 0.0), (0.0, 1.0), (math.sqrt(0.5), math.sqrt(0.5))
+
+
+def made(**vectors: tuple[float, ...]) -> Vectors:
+    tools = [make_tool(name) for name in vectors]
+    return Vectors(tools, [packed(vector) for vector in vectors.values()])
+
+
+def likeness(vectors: Vectors, *query: tuple[float, ...]) -> Likeness:
+    found = vectors.compared(query)
+    assert found
+    return found
+
+
+def test_likeness_is_the_cosine() -> None:
+    found = likeness(made(east=EAST, north=NORTH, between=NORTH_EAST), EAST)
+
+    assert found.of(make_tool("east")) == pytest.approx(1)
+    assert found.of(make_tool("north")) == pytest.approx(0)
+    assert found.of(make_tool("between")) == pytest.approx(math.sqrt(0.5), abs=1e-3)
+    assert found.best == pytest.approx(1)
+
+
+def test_a_clause_counts_as_much_as_the_whole() -> None:
+    found = likeness(made(east=EAST, north=NORTH), EAST, NORTH, EAST)
+
+    assert found.of(make_tool("east")) == pytest.approx(1)
+    assert found.of(make_tool("north")) == pytest.approx(0.5)
+
+
+def test_a_tool_that_says_something_else_now_has_no_likeness() -> None:
+    found = likeness(made(east=EAST), EAST)
+
+    assert found.of(make_tool("east", description="new")) is None
+    assert found.of(make_tool("west")) is None
+
+
+def test_the_likest_come_first_and_only_if_they_are_accepted() -> None:
+    vectors = made(east=EAST, north=NORTH, between=NORTH_EAST)
+
+    def is_accepted(tool: object) -> bool:
+        return tool != make_tool("east")
+
+    found = likeness(vectors, EAST)
+
+    assert [t.name for t in found.nearest(2, lambda _: True)] == ["east", "between"]
+    assert [t.name for t in found.nearest(2, is_accepted)] == ["between", "north"]
+
+
+def test_the_likest_are_found_behind_many_that_are_not_accepted() -> None:
+    vectors = made(**{f"t{i}": EAST for i in range(50)}, last=NORTH)
+
+    found = likeness(vectors, EAST).nearest(1, lambda tool: tool.name == "last")
+
+    assert [tool.name for tool in found] == ["last"]
+
+
+@pytest.mark.parametrize(
+    "query", [pytest.param((), id="none"), pytest.param(((1.0, 0.0, 0.0),), id="another length")]
+)
+def test_what_cannot_be_compared_is_not(query: tuple[tuple[float, ...], ...]) -> None:
+    assert made(east=EAST).compared(query) is None
+    assert made().compared([EAST]) is None
+
+
+@pytest.mark.parametrize(
+    "vectors",
+    [
+        pytest.param([EAST, (1.0,)], id="two lengths"),
+        pytest.param([(0.0, 0.0)], id="zero"),
+        pytest.param([(math.nan, 1.0)], id="not a number"),
+    ],
+)
+def test_what_is_no_vector_is_refused(vectors: list[tuple[float, ...]]) -> None:
+    tools = [make_tool(str(i)) for i in range(len(vectors))]
+
+    with pytest.raises(ValueError, match="vector"):
+        Vectors(tools, list(map(packed, vectors)))
+
+
+@given(st.lists(st.tuples(st.floats(0.1, 1), st.floats(0.1, 1)), min_size=2, max_size=20))
+def test_where_a_vector_stands_makes_no_difference(rows: list[tuple[float, float]]) -> None:
+    named = {f"t{i}": row for i, row in enumerate(rows)}
+    forward = likeness(made(**named), NORTH_EAST)
+    backward = likeness(made(**dict(reversed(named.items()))), NORTH_EAST)
+
+    for name in named:
+        assert forward.of(make_tool(name)) == backward.of(make_tool(name))
