@@ -116,11 +116,12 @@ async def _search_tools(engine: Engine, arguments: MetaArguments, _: Caller) -> 
     limit = arguments.optional_count("limit")
     tags = arguments.texts("tags")
     await _first_paint(engine, server)
-    view = engine.view
     most = None if limit is None else min(limit, _MOST_HITS)
-    answers = [view.search(query, server=server, tags=tags, limit=most) for query in queries]
+    answers = [
+        await engine.search(query, server=server, tags=tags, limit=most) for query in queries
+    ]
     # A further query adds half of an answer: its best matches, rather than ten of them.
-    usual = view.settings.search.max_tokens * (len(queries) + 1) // 2
+    usual = engine.settings.search.max_tokens * (len(queries) + 1) // 2
     allowed = _allowed(arguments, usual)
     if len(answers) == 1:
         return search_result(answers[0], *allowed)

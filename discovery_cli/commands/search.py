@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, TypedDict
+
 import click
 
 from discovery_cli.answers import max_tokens_option, tell
@@ -12,6 +14,21 @@ from discovery_cli.options import complete_server, complete_tag, pass_invocation
 from discovery_cli.output import counted
 from discovery_cli.rendering import hit_row, say_notices
 from discovery_cli.targets import one_server
+
+if TYPE_CHECKING:
+    from discovery_engine.engine import Engine
+    from discovery_engine.view import SearchAnswer, View
+
+_PATIENCE = 10.0  # seconds for a model to be loaded and new tools to get their vectors
+
+
+class Asked(TypedDict):
+    """As the engine's `search` takes it."""
+
+    server: str | None
+    tags: tuple[str, ...]
+    limit: int | None
+    include_disabled: bool
 
 
 @click.command("search")
@@ -45,9 +62,13 @@ def command(
     """
     output = invocation.output
     view = invocation.view(one_server(server) if server else None)
-    answer = view.search(
-        " ".join(words), server=server, tags=tags, limit=limit, include_disabled=include_disabled
-    )
+    asked: Asked = {
+        "server": server,
+        "tags": tags,
+        "limit": limit,
+        "include_disabled": include_disabled,
+    }
+    answer = _answer(invocation, view, " ".join(words), asked)
     results = [hit_form(hit, view) for hit in answer.hits] if output.as_json else []
     form = {
         "query": answer.query,
@@ -68,3 +89,15 @@ def command(
         if answer.hits:
             output.say(f"{counted(len(answer.hits), 'tool')} found")
     return ExitCode.OK if answer.hits else ExitCode.USAGE
+
+
+def _answer(invocation: Invocation, view: View, query: str, asked: Asked) -> SearchAnswer:
+    """From what is known, which is quick; by the engine only where an embedder is configured."""
+    if not view.settings.search.embeddings.is_on:
+        return view.search(query, **asked)
+
+    async def search(engine: Engine) -> SearchAnswer:
+        await engine.embedded(timeout=_PATIENCE)
+        return await engine.search(query, **asked)
+
+    return invocation.run(search)

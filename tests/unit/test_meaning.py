@@ -110,7 +110,7 @@ async def running(
 
 async def eventually(is_so: Callable[[], bool]) -> None:
     with anyio.fail_after(5):
-        while not is_so():  # noqa: ASYNC110 - turns of the loop, not time
+        while not is_so():
             await anyio.lowlevel.checkpoint()
 
 

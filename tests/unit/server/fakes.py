@@ -13,7 +13,7 @@ from discovery_engine.config.settings import Settings
 from discovery_engine.errors import Origin
 from discovery_engine.rules.rule import Rule
 from discovery_engine.tools import JSONObject
-from discovery_engine.view import Live, ToolList, View
+from discovery_engine.view import Live, SearchAnswer, ToolList, View
 from tests.factories import make_catalog, make_entry, make_part, make_server, make_settings
 
 OnProgress = Callable[[float, float | None, str | None], Awaitable[None]]
@@ -32,7 +32,12 @@ class WordSearcher:
     catalog: Catalog
 
     def search(
-        self, query: str, *, limit: int, accepts: Callable[[Entry], bool]
+        self,
+        query: str,
+        *,
+        limit: int,
+        accepts: Callable[[Entry], bool],
+        likeness: object = None,
     ) -> tuple[WordHit, ...]:
         words = query.casefold().split()
         hits = []
@@ -69,6 +74,9 @@ class FakeEngine:
     async def known(self, *, timeout: float) -> None:  # noqa: ASYNC109
         self.waits.append("all")
         self.view = self.learns or self.view
+
+    async def search(self, query: str, **asked: Any) -> SearchAnswer:
+        return self.view.search(query, **asked)
 
     async def list_tools(self, server: str, *, include_disabled: bool = False) -> ToolList:
         self.waits.append(server)
