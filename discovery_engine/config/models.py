@@ -20,6 +20,7 @@ from discovery_engine.config.scalars import (
     Number,
     Text,
     Word,
+    Words,
     choice,
     complaint,
     list_or_nothing,
@@ -46,6 +47,12 @@ def _known_type(text: str) -> str:
     near = nearest(text, SOURCE_TYPES)[:1]
     hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(SOURCE_TYPES)}"
     raise complaint(f"no such type of source: {text!r}", hint=hint)
+
+
+def _several(words: list[str]) -> list[str]:
+    if len(set(words)) < 2:  # noqa: PLR2004 - a word alone is no synonym
+        raise complaint("is no group", hint="write two or more words that mean the same")
+    return words
 
 
 Weight = Annotated[Number, Field(ge=0, le=1)]
@@ -125,15 +132,39 @@ class SearchSection(Section):
         "if it does not ask for more.",
         examples=[400],
     )
+    min_confidence: Weight = Field(
+        default=0.2,
+        description="An answer is that no tool fits if the best one serves the query less "
+        "probably than this, from 0 (never) to 1.",
+        examples=[0.1],
+    )
     embeddings: Annotated[EmbeddingsSection, mapping_or_nothing] = Field(
         default=EmbeddingsSection(),
         description="A model that finds tools by meaning, beside the search by words.",
         examples=[{"provider": "onnx", "path": "models/all-MiniLM-L6-v2"}],
     )
+    synonyms: Annotated[list[Annotated[Words, AfterValidator(_several)]], list_or_nothing] = Field(
+        default=[],
+        description="Groups of words or phrases, in any language, that mean the same to you.",
+        examples=[[["ticket", "issue", "Vorgang"], ["PR", "pull request"]]],
+    )
+    learn: Flag = Field(
+        default=False,
+        description="Whether it is counted, on this machine only, which tools were found and "
+        "then used, to put them before others that fit as well.",
+        examples=[True],
+    )
 
     def to_settings(self) -> SearchSettings:
-        weights = Weights(self.weights.exact, self.weights.partial, self.weights.tag)
-        return SearchSettings(self.limit, weights, self.max_tokens, self.embeddings.to_settings())
+        return SearchSettings(
+            limit=self.limit,
+            weights=Weights(self.weights.exact, self.weights.partial, self.weights.tag),
+            max_tokens=self.max_tokens,
+            min_confidence=self.min_confidence,
+            embeddings=self.embeddings.to_settings(),
+            synonyms=tuple(map(tuple, self.synonyms)),
+            learn=self.learn,
+        )
 
 
 class ServeSection(Section):

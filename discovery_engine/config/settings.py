@@ -120,6 +120,10 @@ class SearchSettings:
     max_tokens: int = 180
     """The most that the answer to one query may take, in estimated tokens."""
     embeddings: EmbeddingsSettings = EmbeddingsSettings()
+    synonyms: tuple[tuple[str, ...], ...] = ()
+    """Groups of words or phrases, in any language, that mean the same."""
+    learn: bool = False
+    """Whether tools that were found and then used come before others that fit as well."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,7 +73,10 @@ def dump(settings: Settings) -> JSONObject:
                 "tag": weights.tag,
             },
             "maxTokens": settings.search.max_tokens,
+            "minConfidence": settings.search.min_confidence,
             "embeddings": _dump_embeddings(settings.search.embeddings),
+            "synonyms": list(map(list, settings.search.synonyms)),
+            "learn": settings.search.learn,
         },
         "server": {
             "maxConnecting": settings.server.max_connecting,

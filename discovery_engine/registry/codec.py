@@ -150,7 +150,11 @@ _READERS: dict[type[Any], dict[str, _Reader]] = {
         "origin": _one(Origin),
         "problem": _one(Problem),
     },
-    SearchSettings: {"weights": _one(Weights), "embeddings": _one(EmbeddingsSettings)},
+    SearchSettings: {
+        "weights": _one(Weights),
+        "embeddings": _one(EmbeddingsSettings),
+        "synonyms": lambda groups: tuple(map(tuple, groups)),
+    },
     Override: {"patterns": tuple, "servers": tuple, "tags": tuple, "origin": _one(Origin)},
     Overridden: {"tags": tuple, "by": tuple, "problems": tuple},
     Problem: {"origin": _one(Origin)},

@@ -47,15 +47,17 @@ def documents(
     """What the index keeps of each of a server's tools; `description` is the server's own."""
     shared: dict[str, float] = {}
     _add(shared, lexicon.name(server), _SERVER)
-    _add(shared, lexicon.text(description), _SERVER_DESCRIPTION)
+    language = lexicon.language_of_tool(description)
+    _add(shared, lexicon.text(description, language), _SERVER_DESCRIPTION)
     for tool in tools:
-        name = lexicon.name(tool.name)
+        language = lexicon.language_of_tool(tool.description)
+        name = lexicon.name(tool.name, language)
         names, texts = _parameter_texts(tool)
         frequencies = shared.copy()
         _add(frequencies, name, _NAME)
-        _add(frequencies, lexicon.text(tool.description), _DESCRIPTION)
-        _add(frequencies, lexicon.text(names), _PARAMETER_NAMES)
-        _add(frequencies, lexicon.text(texts), _PARAMETER_TEXTS)
+        _add(frequencies, lexicon.text(tool.description, language), _DESCRIPTION)
+        _add(frequencies, lexicon.text(names, language), _PARAMETER_NAMES)
+        _add(frequencies, lexicon.text(texts, language), _PARAMETER_TEXTS)
         yield _document(frequencies, name)
 
 

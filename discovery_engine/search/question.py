@@ -13,12 +13,16 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from discovery_engine.search.languages import Heard
 from discovery_engine.search.lexicon import CONCEPT, SUBJECT, Lexicon
 from discovery_engine.search.tokens import words
 from discovery_engine.search.typos import slips_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from discovery_engine.search.languages import Language
+    from discovery_engine.search.phrases import Phrase
 
 _ADDRESS = re.compile(r"\b(?:https?://|www\.)([^\s/\"'<>)?]+)[^\s\"'<>)]*", re.IGNORECASE)
 _CUT = re.compile(
@@ -70,33 +74,65 @@ class Reader:
 
     def read(self, query: str) -> Question:
         query = _ADDRESS.sub(_site, query)
-        said = words(query)
-        spoken = self._spoken(said) or said
-        unknown = [word for word in dict.fromkeys(spoken) if not self._is_known(word)]
+        language = self._lexicon.language(query)
+        phrases = [p for p in self._lexicon.phrases(query) if self._count(p.concept)]
+        heard = self._lexicon.heard(query, language) or [Heard(w, (w,)) for w in words(query)]
+        spoken = [word for one in heard for word in one.meant]
+        unknown = self._unknown(heard, phrases)
         stems = [self._lexicon.stem(word) for word in (*spoken, *self._compounds(spoken))]
-        weights = self._weights(stems)
+        weights = self._own_weights(heard) | self._weights(stems)
+        for phrase in phrases:
+            self._weigh(phrase, weights)
         for stem in self._guesses(unknown) if len(spoken) <= _SHORT_QUERY else ():
             for term, weight in self._weights([stem]).items():
                 weights.setdefault(term, _OF_GUESS * weight)
         return Question(
             weights=dict(sorted(weights.items(), key=lambda item: (-item[1], item[0]))),
-            clauses=self._clauses(query, weights),
+            clauses=self._clauses(query, language, weights),
             unknown=tuple(unknown),
             unmet=_OF_UNKNOWN * self._rarity(0) * sum(word.isalpha() for word in unknown),
-            stems=frozenset(self._lexicon.stems(query)),
+            stems=frozenset((*self._lexicon.stems(query), *stems)),
         )
 
-    def _spoken(self, said: Sequence[str]) -> list[str]:
-        return [word for word in said if not self._lexicon.is_silent(word)]
+    def _unknown(self, heard: Sequence[Heard], phrases: Sequence[Phrase]) -> list[str]:
+        """The words that no tool has, each once; those of a phrase that tools have are known."""
+        met = {stem for phrase in phrases for stem in phrase.stems}
+        unmet = (
+            one.said
+            for one in heard
+            if not any(map(self._is_known, one.meant)) and self._lexicon.stem(one.said) not in met
+        )
+        return list(dict.fromkeys(unmet))
 
-    def _clauses(self, query: str, weights: Mapping[str, float]) -> tuple[frozenset[str], ...]:
-        clauses = [self._spoken(words(clause)) for clause in _CUT.split(query)]
+    def _clauses(
+        self, query: str, language: Language | None, weights: Mapping[str, float]
+    ) -> tuple[frozenset[str], ...]:
         found = [
-            weights.keys() & {term for word in clause for term in self._lexicon.terms(word)}
-            for clause in clauses
-            if len(clause) >= _SHORTEST_CLAUSE
+            weights.keys() & self._terms_of(clause, heard)
+            for clause in _CUT.split(query)
+            if len(heard := self._lexicon.heard(clause, language)) >= _SHORTEST_CLAUSE
         ]
         return tuple(map(frozenset, found[:_MOST_CLAUSES])) if len(found) > 1 else ()
+
+    def _terms_of(self, clause: str, heard: Sequence[Heard]) -> set[str]:
+        terms = {t for one in heard for word in one.meant for t in self._lexicon.terms(word)}
+        concepts = (phrase.concept for phrase in self._lexicon.phrases(clause))
+        return terms.union(self._own_weights(heard), concepts)
+
+    def _own_weights(self, heard: Sequence[Heard]) -> dict[str, float]:
+        """What the very words weigh that mean something in English."""
+        foreign = (word for one in heard if one.meant != (one.said,) for word in words(one.said))
+        stems = map(self._lexicon.stem, foreign)
+        return {s: (1 - _OF_CONCEPT) * self._rarity(n) for s in stems if (n := self._count(s))}
+
+    def _weigh(self, phrase: Phrase, weights: dict[str, float]) -> None:
+        """Give a phrase the share of its words' weight that a concept has."""
+        terms = {term for stem in phrase.stems for term in self._lexicon.terms_of_stem(stem)}
+        own = sum(weights.get(term, 0.0) for term in terms)
+        whole = max(own, self._rarity(self._count(phrase.concept)))
+        for term in terms & weights.keys():
+            weights[term] *= 1 - _OF_CONCEPT
+        weights[phrase.concept] = max(weights.get(phrase.concept, 0.0), _OF_CONCEPT * whole)
 
     def _weights(self, stems: Iterable[str]) -> dict[str, float]:
         weights: dict[str, float] = {}

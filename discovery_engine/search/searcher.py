@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from discovery_engine.search.fusion import Contributions, Fusion
 from discovery_engine.search.index import Index, Place, sources_of
-from discovery_engine.search.lexicon import Lexicon, default_lexicon
+from discovery_engine.search.lexicon import Lexicon, lexicon_of
 from discovery_engine.search.named import Naming, Nearness, is_spelled, named
 from discovery_engine.search.question import Question, Reader
 from discovery_engine.search.retrieval import candidates
@@ -67,6 +67,10 @@ class Searcher:
     @property
     def index(self) -> Index:
         return self._index
+
+    def reads_as(self, lexicon: Lexicon) -> bool:
+        """Whether the index was made with `lexicon`, or one that reads every text alike."""
+        return self._lexicon is lexicon or self._lexicon.digest == lexicon.digest
 
     def names(self, query: str) -> bool:
         """Whether `query` is the name of a tool, in whatever spelling."""
@@ -195,7 +199,7 @@ def load_searcher(
 
     None if the bytes are damaged, or were made by another version or of another catalog.
     """
-    lexicon = default_lexicon()
+    lexicon = lexicon_of(settings.synonyms)
     index = loaded(data, sources_of(catalog, descriptions), lexicon)
     if index is None:
         return None
@@ -217,11 +221,12 @@ def build_searcher(
 
     Args:
         catalog: What to search.
-        settings: The weights of the parts of relevance.
+        settings: The weights of the parts of relevance, and the owner's synonyms.
         descriptions: What each server is for.
         previous: The searcher over an earlier catalog; servers that are the same are not
-            indexed again.
+            indexed again, unless the synonyms are others.
     """
-    lexicon = default_lexicon()
-    index = (previous.index if previous else Index()).updated(catalog, descriptions, lexicon)
+    lexicon = lexicon_of(settings.synonyms)
+    earlier = previous.index if previous and previous.reads_as(lexicon) else Index()
+    index = earlier.updated(catalog, descriptions, lexicon)
     return Searcher(index, settings.weights, TagTable(index.sources, lexicon), lexicon)

@@ -1,7 +1,7 @@
 """Text cut into words, the same way for tools and for queries.
 
     create_issue, create-issue, createIssue   create, issue
-    getUserByID, HTTPServerError              get, user, by, id; http, server, error
+    getUserByID, HTTPServerError, getKPIs     get, user, by, id; http, server, error; get, kpi
     Café, Straße                              cafe; strasse
     搜索文件                                   搜索, 索文, 文件
 
@@ -21,8 +21,7 @@ _UNSPACED = (
     "\uac00-\ud7af"  # Hangul: spaced by phrases, so pairs find the words inside
 )
 _WORD = re.compile(
-    r"[A-Z]{2,}s(?![a-z])"  # IDs, URLs
-    r"|[A-Z]+(?![a-z])"  # HTTP before Server
+    r"[A-Z]+(?![a-z])"  # HTTP before Server
     r"|[A-Z]?[a-z]+"
     r"|\d+"
     rf"|[{_UNSPACED}]+"
@@ -31,7 +30,8 @@ _WORD = re.compile(
 _LETTERS = str.maketrans(
     {"ß": "ss", "ø": "o", "Ø": "O", "ł": "l", "Ł": "L", "đ": "d", "Đ": "D", "æ": "ae", "œ": "oe"}
 )  # Latin letters that Unicode does not take apart
-_ASCII_WORD = re.compile(r"[A-Z]{2,}s(?![a-z])|[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_ASCII_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_SEVERAL = re.compile(r"([A-Z]{2,})s(?![a-z])")  # no stemmer knows that kpis is more than one KPI
 _IS_UNSPACED = re.compile(rf"[{_UNSPACED}]")
 
 
@@ -42,16 +42,27 @@ def words(text: str, *, characters: bool = False) -> list[str]:
     that way, so that a query of one character finds it.
     """
     if text.isascii():
-        return [word.lower() for word in _ASCII_WORD.findall(text)]
+        return [word.lower() for word in _ASCII_WORD.findall(_SEVERAL.sub(r"\1 ", text))]
     found: list[str] = []
-    for word in _WORD.findall(_without_accents(text)):
-        if _IS_UNSPACED.match(word):
+    for word in runs(text):
+        if is_unspaced(word):
             found += pairs(word)
             if characters and len(word) > 1:
                 found += word
         else:
-            found.append(word.casefold())
+            found.append(word)
     return found
+
+
+def runs(text: str) -> list[str]:
+    """The folded words of `text`, in order; what is written without spaces is left in one."""
+    bare = _without_accents(_SEVERAL.sub(r"\1 ", text))
+    return [word.casefold() for word in _WORD.findall(bare)]
+
+
+def is_unspaced(word: str) -> bool:
+    """Whether a word is of a script that puts no spaces between words."""
+    return bool(_IS_UNSPACED.match(word))
 
 
 def pairs(run: str) -> list[str]:

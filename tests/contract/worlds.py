@@ -140,7 +140,11 @@ def worlds(draw: st.DrawFn) -> World:
         sources=st.lists(st.builds(Source, TEXT, st.none() | TEXT), max_size=2).map(tuple),
         cache=st.builds(CacheSettings, st.booleans(), SECONDS),
         search=st.builds(
-            SearchSettings, st.integers(1, 99), st.builds(Weights, SECONDS, SECONDS, SECONDS)
+            SearchSettings,
+            st.integers(1, 99),
+            st.builds(Weights, SECONDS, SECONDS, SECONDS),
+            synonyms=st.lists(st.tuples(TEXT, TEXT), max_size=2).map(tuple),
+            learn=st.booleans(),
         ),
         server=st.builds(ServeSettings, st.integers(1, 99), SECONDS, st.integers(0, 999)),
         log=st.builds(

@@ -114,6 +114,10 @@ SETTINGS = st.builds(
         SearchSettings,
         st.integers(1, 1000),
         st.builds(Weights, st.floats(0, 1), st.floats(0, 1), st.floats(0, 1)),
+        synonyms=st.lists(
+            st.lists(WORDS, min_size=2, max_size=3, unique=True).map(tuple), max_size=2
+        ).map(tuple),
+        learn=st.booleans(),
     ),
     server=st.builds(ServeSettings, st.integers(1, 1000), SECONDS, st.integers(0, 100_000)),
     log=st.builds(

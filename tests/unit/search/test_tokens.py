@@ -14,7 +14,7 @@ from discovery_engine.search.tokens import fold, words
         pytest.param("getUserByID", ["get", "user", "by", "id"], id="camel case"),
         pytest.param("listPullRequests", ["list", "pull", "requests"], id="three humps"),
         pytest.param("HTTPServerError", ["http", "server", "error"], id="acronym first"),
-        pytest.param("parseURLsOfPDFs", ["parse", "urls", "of", "pdfs"], id="plural acronyms"),
+        pytest.param("parseURLsOfPDFs", ["parse", "url", "of", "pdf"], id="plural acronyms"),
         pytest.param("create_issue", ["create", "issue"], id="snake case"),
         pytest.param("create-issue", ["create", "issue"], id="kebab case"),
         pytest.param("/v1/users/{id}", ["v", "1", "users", "id"], id="a path"),

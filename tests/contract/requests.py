@@ -1,0 +1,68 @@
+"""The labelled requests of `languages.yaml`, asked of a searcher over their catalog."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from discovery_engine.config.settings import SearchSettings
+from discovery_engine.search.searcher import Searcher, build_searcher
+from tests.factories import make_catalog, make_entry, make_part
+
+_FILE = Path(__file__).with_name("languages.yaml")
+_DEPTH = 10  # hits in which the right tool is looked for
+
+
+@dataclass(frozen=True)
+class Request:
+    query: str
+    tool: str
+    """`server/name` of the tool that is right."""
+
+
+@dataclass(frozen=True)
+class Group:
+    name: str
+    requests: tuple[Request, ...]
+    searcher: Searcher
+
+    def ranks(self) -> list[int | None]:
+        """Where each request found its tool, from 1; None if it did not."""
+        return [self._rank(request) for request in self.requests]
+
+    def _rank(self, request: Request) -> int | None:
+        hits = self.searcher.search(request.query, limit=_DEPTH, accepts=lambda _: True)
+        found = [f"{hit.entry.tool.server}/{hit.entry.tool.name}" for hit in hits]
+        return found.index(request.tool) + 1 if request.tool in found else None
+
+
+@cache
+def groups() -> tuple[Group, ...]:
+    read = yaml.safe_load(_FILE.read_text(encoding="utf-8"))
+    described = _searcher(read["servers"])
+    named = _searcher(
+        {server: dict.fromkeys(names, "") for server, names in read["names"]["servers"].items()}
+    )
+    return (
+        *(Group(name, _requests(rows), described) for name, rows in read["queries"].items()),
+        Group("names", _requests(read["names"]["queries"]), named),
+    )
+
+
+def _searcher(servers: dict[str, dict[str, str]]) -> Searcher:
+    parts = [
+        make_part(
+            server,
+            *(make_entry(name, server, description=said) for name, said in tools.items()),
+        )
+        for server, tools in servers.items()
+    ]
+    return build_searcher(make_catalog(*parts), SearchSettings())
+
+
+def _requests(rows: list[dict[str, Any]]) -> tuple[Request, ...]:
+    return tuple(Request(**row) for row in rows)
