@@ -119,6 +119,8 @@ class SearchSettings:
     weights: Weights = Weights()
     max_tokens: int = 180
     """The most that the answer to one query may take, in estimated tokens."""
+    min_confidence: float = 0.2
+    """The least probability of the best tool's being right at which it is a match."""
     embeddings: EmbeddingsSettings = EmbeddingsSettings()
     synonyms: tuple[tuple[str, ...], ...] = ()
     """Groups of words or phrases, in any language, that mean the same."""
