@@ -80,9 +80,7 @@ def network(weights: dict[str, np.ndarray]) -> onnx.ModelProto:
         helper.make_tensor_value_info("last_hidden_state", TensorProto.FLOAT, [*sizes, WIDTH])
     ]
     made = helper.make_graph(graph.nodes, "MiniLM", inputs, outputs, graph.weights)
-    return helper.make_model(
-        made, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=10
-    )
+    return helper.make_model(made, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=10)
 
 
 def embeddings(graph: Graph, weights: dict[str, np.ndarray]) -> str:

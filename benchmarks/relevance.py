@@ -1,6 +1,7 @@
 """How well the searcher ranks: real queries, the tools that are right, and where they came out.
 
     python benchmarks/relevance.py FOLDER [--sets a,b] [--limit N] [--without SIGNAL | --ablation]
+    python benchmarks/relevance.py FOLDER --embedder MODEL --vectors FOLDER
 
 FOLDER holds one folder a set, each with `catalog.jsonl` (`server`, `name`, `description`,
 `input_schema`), `queries.jsonl` (`id`, `query`, `relevant`: pairs of server and name) and, where
@@ -8,7 +9,8 @@ servers are described, `servers.jsonl` (`server`, `description`).
 
 Shown are the share of queries whose first hit is right, the share of the right tools among the
 first five and ten, NDCG@10, the mean reciprocal rank, CPU milliseconds a query, and CPU seconds
-to build. The macro line weighs the sets alike.
+to build. The macro line weighs the sets alike. With an embedder the milliseconds hold the making
+of the query's vector, and its vectors of tools are kept in the folder named for them.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import math
 import re
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from discovery_engine.catalog import Catalog, Entry, ServerPart
 from discovery_engine.config.settings import SearchSettings
@@ -28,6 +31,9 @@ from discovery_engine.search.documents import Field
 from discovery_engine.search.lexicon import Lexicon
 from discovery_engine.search.searcher import build_searcher
 from discovery_engine.tools import Tool
+
+if TYPE_CHECKING:
+    from embedding import Embedding
 
 COLUMNS = ("hit@1", "R@5", "R@10", "NDCG@10", "MRR")
 NDCG = COLUMNS.index("NDCG@10")
@@ -59,6 +65,8 @@ def main() -> None:
     parser.add_argument("--limit", type=int, default=0, help="queries a set, evenly taken; 0: all")
     parser.add_argument("--without", choices=sorted(SIGNALS), help="a signal to turn off")
     parser.add_argument("--ablation", action="store_true", help="what each signal is worth")
+    parser.add_argument("--embedder", help="a model's folder, or minilm:FOLDER of its weights")
+    parser.add_argument("--vectors", type=Path, default=Path("vectors"), help="where they are kept")
     options = parser.parse_args()
     chosen = [name for name in options.sets.split(",") if name]
     folders = sorted(f for f in options.folder.iterdir() if (f / "queries.jsonl").exists())
@@ -69,7 +77,9 @@ def main() -> None:
     if options.without:
         turn_off(options.without)
     print(f"{'set':14s}  tools    n " + " ".join(f"{c:>8s}" for c in COLUMNS) + "      ms  build s")
-    print(f"{'macro':26s} " + figures(macro(folders, options.limit, shown=True)))
+    embedding = embedding_of(options.embedder, options.vectors) if options.embedder else None
+    found = macro(folders, options.limit, shown=True, embedding=embedding)
+    print(f"{'macro':26s} " + figures(found))
 
 
 def ablate(folders: list[Path], limit: int) -> None:
@@ -92,22 +102,38 @@ def turn_off(signal: str) -> list[tuple[object, str, object]]:
     return before
 
 
-def macro(folders: list[Path], limit: int, *, shown: bool = False) -> list[float]:
-    rows = [evaluate(folder, limit, shown=shown) for folder in folders]
+def embedding_of(model: str, kept: Path) -> Embedding:
+    from embedding import Embedding  # noqa: PLC0415 - needs libraries that words do without
+
+    return Embedding(model, kept)
+
+
+def macro(
+    folders: list[Path],
+    limit: int,
+    *,
+    shown: bool = False,
+    embedding: Embedding | None = None,
+) -> list[float]:
+    rows = [evaluate(folder, limit, shown=shown, embedding=embedding) for folder in folders]
     return [sum(column) / len(rows) for column in zip(*rows, strict=True)]
 
 
-def evaluate(folder: Path, limit: int, *, shown: bool) -> list[float]:
+def evaluate(
+    folder: Path, limit: int, *, shown: bool, embedding: Embedding | None = None
+) -> list[float]:
     catalog, descriptions = read_catalog(folder)
     queries = lines(folder / "queries.jsonl")
     queries = queries[:: max(1, len(queries) // limit) if limit else 1]
     start = time.process_time()
     searcher = build_searcher(catalog, SearchSettings(), descriptions=descriptions)
     built = time.process_time() - start
+    vectors = embedding.of(catalog) if embedding else None
     rows = []
     start = time.process_time()
     for query in queries:
-        hits = searcher.search(query["query"], limit=10, accepts=lambda _: True)
+        likeness = embedding.likeness(vectors, query["query"]) if embedding and vectors else None
+        hits = searcher.search(query["query"], limit=10, accepts=lambda _: True, likeness=likeness)
         found = [(hit.entry.tool.server, hit.entry.tool.name) for hit in hits]
         rows.append(measures(found, {tuple(pair) for pair in query["relevant"]}))
     spent = (time.process_time() - start) / len(queries) * 1000

@@ -34,6 +34,9 @@ logger = logging.getLogger(__name__)
 
 _Query: TypeAlias = tuple[Vector, ...]
 
+WARM_UP = "a text to begin with"
+"""The first that an embedder is given: a model is loaded by then, and its dimensions are known."""
+
 _QUERIES_KEPT = 256
 _LONGEST_QUERY = 2_000  # characters that are embedded
 _FIRST_PAUSE = 1.0  # seconds until an embedder that failed is asked again; doubled every time
@@ -185,8 +188,10 @@ class Meaning:
                 self._store, embedder, world=wanted.world, batch=wanted.embeddings.batch
             )
             self._asked.clear()
+            await embedder.embed([WARM_UP])
             while _Wanted.by(self._view().settings) == wanted:
-                self._settled = anyio.Event()
+                if self._settled.is_set():
+                    self._settled = anyio.Event()
                 async for vectors in tools.of(self._view().catalog):
                     await self._equip(vectors)
                     self._embedder, self._problem = embedder, None
@@ -202,7 +207,8 @@ class Meaning:
             await _next_change(events)
 
     def _fail(self, error: EmbeddingError) -> None:
-        logger.warning("Tools are found by words alone: %s", error)
+        if self._problem is None or self._problem.message != error.message:
+            logger.warning("Tools are found by words alone: %s", error)
         self._hush(error)
         self._embedder = None
         self._settled.set()

@@ -15,7 +15,7 @@ import anyio.to_thread
 
 from discovery_engine.errors import RegistryError
 from discovery_engine.search.texts import digest_of, text_of
-from discovery_engine.search.vectors import Vectors, packed
+from discovery_engine.search.vectors import Vectors, packed, packed_length
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import Catalog
@@ -44,6 +44,8 @@ class ToolVectors:
 
     async def of(self, catalog: Catalog) -> AsyncIterator[Vectors]:
         """The vectors of a catalog: at first what is known, then more and more, at last all.
+
+        The embedder must know its dimensions by now.
 
         Raises:
             EmbeddingError: If the embedder fails; what was made until then is remembered.
@@ -77,7 +79,10 @@ class ToolVectors:
     async def _recall(self, texts: Mapping[bytes, str]) -> None:
         wanted = [digest for digest in texts if digest not in self._known]
         load = partial(self._store.vectors, self._embedder.model, wanted)
-        self._known.update(await _remembered(load) or {} if wanted else {})
+        found = (await _remembered(load) or {}) if wanted else {}
+        length = packed_length(self._embedder.dimensions or 0)
+        # An address may give another model's vectors from one day to the next, under one name.
+        self._known |= {digest: data for digest, data in found.items() if len(data) == length}
 
     async def _make(self, texts: Mapping[bytes, str]) -> None:
         vectors = await self._embedder.embed(list(texts.values()))

@@ -93,7 +93,7 @@ def command(
 
 def _answer(invocation: Invocation, view: View, query: str, asked: Asked) -> SearchAnswer:
     """From what is known, which is quick; by the engine only where an embedder is configured."""
-    if not view.settings.search.embeddings.is_on:
+    if not view.settings.search.embeddings.is_on or view.searcher.names(query):
         return view.search(query, **asked)
 
     async def search(engine: Engine) -> SearchAnswer:

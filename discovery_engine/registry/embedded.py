@@ -20,7 +20,10 @@ def save(
     connection: sqlite3.Connection, scope: str, model: str, new: Mapping[bytes, bytes]
 ) -> None:
     connection.executemany(
-        "INSERT OR IGNORE INTO vectors (model, digest, data) VALUES (?, ?, ?)",
+        """
+        INSERT INTO vectors (model, digest, data) VALUES (?, ?, ?)
+        ON CONFLICT (model, digest) DO UPDATE SET data = excluded.data
+        """,
         [(as_text(model), digest, data) for digest, data in new.items()],
     )
     _use(connection, scope, model, new)

@@ -118,7 +118,7 @@ class MemoryStore:
     def save_vectors(self, scope: str, model: str, vectors: Mapping[bytes, bytes]) -> None:
         with self._turn:
             new = {(model, digest): data for digest, data in vectors.items()}
-            self._vectors = new | self._vectors
+            self._vectors |= new
             self._uses[scope] = self._uses.get(scope, frozenset()) | new.keys()
 
     def keep_vectors(self, scope: str, model: str, digests: Collection[bytes]) -> int:

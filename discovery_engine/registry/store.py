@@ -88,7 +88,7 @@ class Store(Protocol):
     def save_vectors(self, scope: str, model: str, vectors: Mapping[bytes, bytes]) -> None:
         """Add vectors, by the digests of their texts, for a scope's use.
 
-        A model gives a text one vector: one that is kept already stays.
+        A text has one vector under a model: a newer one takes the place of an older.
         """
 
     def keep_vectors(self, scope: str, model: str, digests: Collection[bytes]) -> int:

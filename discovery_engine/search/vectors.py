@@ -25,6 +25,11 @@ def packed(vector: Vector) -> bytes:
     return np.asarray(vector, dtype=_STORED).tobytes()
 
 
+def packed_length(dimensions: int) -> int:
+    """How many bytes a stored vector has."""
+    return dimensions * int(_STORED[-1])
+
+
 class Vectors:
     """Immutable. A tool of which there is no vector is simply not in it."""
 

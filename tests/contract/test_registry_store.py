@@ -293,7 +293,7 @@ def test_a_text_has_one_vector_under_a_model(store: Store) -> None:
 
     store.save_vectors(SCOPE, "m", {b"1": b"second"})
 
-    assert store.vectors("m", [b"1"]) == {b"1": b"first"}
+    assert store.vectors("m", [b"1"]) == {b"1": b"second"}
 
 
 @pytest.mark.requirement("REG-16")

@@ -11,14 +11,16 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from discovery_engine.catalog import Entry
 from discovery_engine.config.settings import EmbeddingsSettings, SearchSettings, Settings
 from discovery_engine.current import CurrentView
 from discovery_engine.events import ConfigurationReloaded, EventBus
-from discovery_engine.meaning import Asked, Meaning
+from discovery_engine.meaning import WARM_UP, Asked, Meaning
 from discovery_engine.notices import NoticeKind
 from discovery_engine.registry.memory import MemoryStore
 from discovery_engine.search.embedders import EmbeddingError, Vector
 from discovery_engine.search.embedders.hash import HashEmbedder
+from discovery_engine.search.searcher import Hit
 from discovery_engine.tools import ServerName
 from tests.factories import make_settings
 from tests.unit.swaps import lists
@@ -31,9 +33,11 @@ class Embedding:
     """An embedder that counts what it is given, and fails or hangs when told to."""
 
     given: list[str] = field(default_factory=list)
+    """The texts, without the one to begin with."""
+    calls: int = 0
     failure: EmbeddingError | None = None
     is_slow: bool = False
-    dimensions: int = 16
+    dimensions: int | None = 16
     opened: int = 0
 
     @property
@@ -41,12 +45,13 @@ class Embedding:
         return "counting"
 
     async def embed(self, texts: Sequence[str]) -> list[Vector]:
-        self.given += texts
+        self.calls += 1
+        self.given += [text for text in texts if text != WARM_UP]
         if self.failure:
             raise self.failure
         if self.is_slow:
             await anyio.sleep_forever()
-        return await HashEmbedder(self.dimensions).embed(texts)
+        return await HashEmbedder(self.dimensions or 0).embed(texts)
 
     @asynccontextmanager
     async def open(self, settings: EmbeddingsSettings, **_: Any) -> AsyncIterator[Embedding]:
@@ -74,10 +79,16 @@ class World:
     async def until(self, count: int) -> None:
         await eventually(lambda: len(self.current.view.vectors or ()) == count)
 
-    async def names(self, query: str) -> list[str]:
+    async def hits(
+        self, query: str, accepts: Callable[[Entry], bool] = lambda _: True
+    ) -> tuple[Hit, ...]:
         asked = await self.meaning.asks(query)
-        answer = self.current.view.search(query, query_vectors=asked.vectors)
-        return [hit.entry.tool.name for hit in answer.hits]
+        view = self.current.view
+        likeness = view.vectors.compared(asked.vectors) if view.vectors else None
+        return view.searcher.search(query, limit=9, accepts=accepts, likeness=likeness)
+
+    async def names(self, query: str) -> list[str]:
+        return [hit.entry.tool.name for hit in await self.hits(query)]
 
 
 def wanting(provider: str = "hash", **fields: Any) -> Settings:
@@ -147,6 +158,21 @@ async def test_a_second_run_embeds_nothing() -> None:
 
 
 @pytest.mark.requirement("EMB-2")
+async def test_vectors_of_another_length_are_made_anew() -> None:
+    store = MemoryStore()
+    async with running(Embedding(dimensions=8), store=store) as world:
+        await world.lists("one", "two")
+        await world.until(2)
+
+    async with running(Embedding(), store=store) as world:
+        await world.settled()
+        vectors = world.current.view.vectors
+
+    assert vectors
+    assert (len(vectors), vectors.dimensions) == (2, 16)
+
+
+@pytest.mark.requirement("EMB-2")
 async def test_a_tool_that_comes_is_embedded_and_one_that_goes_is_forgotten() -> None:
     embedder, store = Embedding(), MemoryStore()
 
@@ -171,7 +197,8 @@ async def test_a_tool_is_found_by_meaning_alone() -> None:
 
         # Only the embedder knows that words with the same beginning belong together.
         assert await world.names("foreXXXX invXXXX forelimb") == ["forecast", "invoice"]
-        assert world.current.view.search("foreXXXX").hits == ()
+        searcher = world.current.view.searcher
+        assert searcher.search("foreXXXX", limit=9, accepts=lambda _: True) == ()
 
 
 @pytest.mark.requirement("EMB-10")
@@ -265,7 +292,7 @@ async def test_an_embedder_that_fails_is_told_with_its_advice() -> None:
     async with running(embedder) as world:
         await world.lists("one")
         await world.settled()
-        await eventually(lambda: bool(embedder.given))
+        await eventually(lambda: embedder.calls > 0)
 
         told = reason(await world.meaning.asks("first"))
 
@@ -278,7 +305,7 @@ async def test_an_embedder_that_came_back_goes_on_with_the_next_change() -> None
 
     async with running(embedder) as world:
         await world.lists("one")
-        await eventually(lambda: bool(embedder.given))
+        await eventually(lambda: embedder.calls > 0)
         embedder.failure = None
         await world.lists("one", "two")
         await world.until(2)
@@ -341,17 +368,11 @@ async def test_a_filter_changes_nothing_about_what_it_lets_through() -> None:
     async with running(Embedding(dimensions=64)) as world:
         await world.lists("create_issue", "list_issues", "play_song", "find_issue")
         await world.until(4)
-        asked = await world.meaning.asks("issues that were created")
-        searcher, vectors = world.current.view.searcher, world.current.view.vectors
+        everything = await world.hits("issues that were created")
+        filtered = await world.hits(
+            "issues that were created", lambda entry: entry.tool.name != "list_issues"
+        )
 
-        assert vectors
-        likeness = vectors.compared(asked.vectors)
-        found = [
-            searcher.search("issues that were created", limit=9, accepts=a, likeness=likeness)
-            for a in (lambda _: True, lambda entry: entry.tool.name != "list_issues")
-        ]
-
-    everything, filtered = found
     assert filtered == tuple(h for h in everything if h.entry.tool.name != "list_issues")
     assert {hit.entry.tool.server for hit in everything} == {ServerName("s")}
 
@@ -361,10 +382,10 @@ async def test_what_meaning_adds_is_part_of_partial() -> None:
     async with running(Embedding(dimensions=64)) as world:
         await world.lists("create_issue", "list_issues", "play_song")
         await world.until(3)
-        asked = await world.meaning.asks("issues that were created")
-        hits = world.current.view.search("issues that were created", query_vectors=asked.vectors)
+        hits = await world.hits("issues that were created")
 
-    for hit in hits.hits:
+    assert hits
+    for hit in hits:
         parts = hit.parts
         assert 0 < parts.meaning <= parts.partial
         assert hit.relevance == parts.exact + parts.partial + parts.tag
