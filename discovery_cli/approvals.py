@@ -6,6 +6,7 @@ what was shown.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -93,6 +94,15 @@ def candidate_lines(one: Candidate) -> Iterator[str]:
         yield f"  {name:<8} {text}"
     for note in one.notes:
         yield f"  {'careful':<8} {note}"
+
+
+def override_lines(settings: Settings) -> Iterator[str]:
+    """What the file has agents told, and tools given, in place of what the servers say."""
+    for one in settings.overrides:
+        said = {"name": one.name, "description": one.description, **one.arguments}
+        given = ", ".join(f"{k}: {json.dumps(v)}" for k, v in said.items() if v is not None)
+        tools = ", ".join((*one.servers, *one.patterns))
+        yield f"override  {_one_line(tools)}  ({one.origin}; {_one_line(given)})"
 
 
 def candidate_form(one: Candidate) -> JSONObject:

@@ -290,6 +290,11 @@ class View:
     def is_known(self, name: ServerName) -> bool:
         """Whether a server's tools have ever been listed, as it is reached now."""
         part = self.catalog.parts.get(name)
+    def owners_words(self, name: ServerName) -> str:
+        """What the owner says a server is for; empty while it waits for the owner's approval."""
+        server = self.server(name)
+        return "" if self.refusal(server) else server.description
+
         return part is not None and part.listed_at is not None
 
     def _part(self, name: ServerName) -> ServerPart:
@@ -300,7 +305,7 @@ class View:
         status, reason, hint = self._standing(server)
         is_trusted = status is not ServerStatus.UNTRUSTED
         is_down = status in _UNREACHABLE and is_trusted
-        description = server.description or _first_line(part.instructions)
+        description = self.owners_words(server.name) or _first_line(part.instructions)
         return ServerSummary(
             name=server.name,
             description=description if is_trusted else "",

@@ -189,7 +189,7 @@ def _names_only(opening: str, servers: Sequence[ServerSummary]) -> Iterator[str]
 
 def _line(view: View, server: ServerSummary, length: int, examples: int) -> str:
     # The owner's own words only: what an upstream says of itself must not instruct an agent.
-    about = cut(view.server(server.name).description, length)
+    about = cut(view.owners_words(server.name), length)
     part = view.catalog.parts.get(server.name)
     names = [entry.tool.name for entry in part.entries if is_visible(entry)] if part else []
     such_as = f"such as {', '.join(names[:examples])}" if names and examples else ""

@@ -15,6 +15,7 @@ from discovery_cli.output import Output, counted
 
 if TYPE_CHECKING:
     from discovery_cli.approvals import Candidate
+    from discovery_engine.config.settings import Settings
     from discovery_engine.engine import Engine
     from discovery_engine.trust.decisions import Approval
 
@@ -35,10 +36,10 @@ def command(
     """
     if revoke:
         return _revoke(invocation, servers)
-    found = invocation.run(partial(_candidates, servers=servers))
+    found, settings = invocation.run(partial(_candidates, servers=servers))
     output = invocation.output
     if not output.as_json:
-        _show(output, found)
+        _show(output, found, settings)
     waiting = [one.approval for one in found if one.approval]
     approved = bool(waiting) and _is_confirmed(output, len(waiting), yes=yes)
     if approved:
@@ -53,10 +54,12 @@ def command(
     return ExitCode.DISABLED if left else ExitCode.OK
 
 
-async def _candidates(engine: Engine, *, servers: tuple[str, ...]) -> list[Candidate]:
+async def _candidates(
+    engine: Engine, *, servers: tuple[str, ...]
+) -> tuple[list[Candidate], Settings]:
     from discovery_cli.approvals import candidates
 
-    return candidates(engine.view, servers, os.environ)
+    return candidates(engine.view, servers, os.environ), engine.settings
 
 
 async def _approve(engine: Engine, *, approvals: list[Approval]) -> None:
@@ -64,12 +67,14 @@ async def _approve(engine: Engine, *, approvals: list[Approval]) -> None:
     await engine.reconsider()
 
 
-def _show(output: Output, found: list[Candidate]) -> None:
-    from discovery_cli.approvals import candidate_lines
+def _show(output: Output, found: list[Candidate], settings: Settings) -> None:
+    from discovery_cli.approvals import candidate_lines, override_lines
 
     for one in found:
         for line in candidate_lines(one):
             output.line(line)
+    for line in override_lines(settings) if found else ():
+        output.line(line)
     if not found:
         output.say("no server waits for approval")
 

@@ -10,13 +10,19 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Literal
 
 from discovery_engine.config.location import VARIABLE, Location
-from discovery_engine.config.settings import CacheSettings, ServerSettings, Settings
+from discovery_engine.config.settings import (
+    CacheSettings,
+    EmbeddingsSettings,
+    ServerSettings,
+    Settings,
+)
 from discovery_engine.errors import Origin, Problem
+from discovery_engine.tools import canonical_json, fingerprint
 
 _HINT = f"it counts in a file that is named, with --config or ${VARIABLE}"
 
@@ -28,11 +34,13 @@ def is_nobodys_word(place: Location) -> bool:
 
 def tightened(settings: Settings) -> Settings:
     """The settings of such a file: every server waits for approval, and nothing is loosened."""
+    bound_to = _digest_of_overrides(settings)
     return replace(
         settings,
         is_found=True,
-        servers=tuple(map(_tightened, settings.servers)),
+        servers=tuple(_tightened(server, bound_to) for server in settings.servers),
         trust=_at_least_watched(settings.trust),
+        search=replace(settings.search, embeddings=_at_home(settings.search.embeddings)),
         cache=CacheSettings(enabled=True, ttl=settings.cache.ttl),
         log=replace(settings.log, file=None),
         warnings=(*settings.warnings, *_warnings(settings)),
@@ -46,13 +54,26 @@ def _is_open_to_all(path: str) -> bool:
         return True
 
 
-def _tightened(server: ServerSettings) -> ServerSettings:
+def _tightened(server: ServerSettings, bound_to: str) -> ServerSettings:
     trust = None if server.trust is None else _at_least_watched(server.trust)
-    return replace(server, is_found=True, trust=trust)
+    return replace(server, is_found=True, trust=trust, bound_to=bound_to)
+
+
+def _digest_of_overrides(settings: Settings) -> str:
+    """What the file has agents told, and tools given, beside what the servers say themselves."""
+    if not settings.overrides:
+        return ""
+    nowhere = [asdict(replace(override, origin=Origin(""))) for override in settings.overrides]
+    return fingerprint(canonical_json(nowhere))
 
 
 def _at_least_watched(policy: str) -> Literal["on_first_use", "quarantine"]:
     return "quarantine" if policy == "quarantine" else "on_first_use"
+
+
+def _at_home(embeddings: EmbeddingsSettings) -> EmbeddingsSettings:
+    """Nothing that sends texts and a key elsewhere, or loads what lies in the project."""
+    return embeddings if embeddings.provider == "hash" else EmbeddingsSettings()
 
 
 def _warnings(settings: Settings) -> Iterator[Problem]:
@@ -67,6 +88,9 @@ def _warnings(settings: Settings) -> Iterator[Problem]:
     if not settings.cache.enabled:
         message = "what is remembered guards against changes; a file that was found keeps it on"
         yield Problem(origin, "cache.enabled", message, _HINT)
+    if _at_home(settings.search.embeddings) != settings.search.embeddings:
+        message = "a file that was found does not choose who reads every tool"
+        yield Problem(origin, "search.embeddings", message, _HINT)
     if settings.log.file:
         message = "a file that was found does not choose where to write"
         yield Problem(origin, "log.file", message, _HINT)

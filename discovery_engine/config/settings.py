@@ -64,6 +64,8 @@ class ServerSettings:
     """None follows the settings' own."""
     is_found: bool = False
     """It stands in a file that nobody named: nothing is started before its owner approved it."""
+    bound_to: str = ""
+    """The digest of what else of that file an approval is bound to; may be empty."""
     origin: Origin = Origin("")
     source: str = "discovery.yaml"
     """The id of the source that it came from, for instance `cursor`."""

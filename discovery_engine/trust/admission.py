@@ -78,6 +78,7 @@ def identity(server: ServerSettings, transport: Transport, program: str = "") ->
         program: The path that the command was found at.
     """
     what: dict[str, object] = {"file": server.origin.file, "description": server.description}
+    what["bound_to"] = server.bound_to
     match transport, server.transport:
         case StdioTransport() as stdio, StdioTransport(env=written):
             what |= {"program": program, "command": stdio.command, "args": list(stdio.args)}

@@ -92,6 +92,7 @@ def servers(name: str) -> st.SearchStrategy[ServerSettings]:
         session=st.sampled_from(["shared", "per_client"]),
         trust=st.none() | POLICIES,
         is_found=st.booleans(),
+        bound_to=TEXT,
         origin=ORIGINS,
         source=TEXT,
         problem=st.none() | PROBLEMS,
