@@ -25,6 +25,7 @@ from discovery_engine.search.question import clauses_of
 from discovery_engine.tool_vectors import ToolVectors
 
 if TYPE_CHECKING:
+    from discovery_engine.catalog import Catalog
     from discovery_engine.config.settings import EmbeddingsSettings, Settings
     from discovery_engine.registry.store import Store
     from discovery_engine.search.vectors import Vectors
@@ -99,7 +100,9 @@ class Meaning:
         self._open = opener
         self._embedder: Embedder | None = None
         self._problem: EmbeddingError | None = None
-        self._settled = anyio.Event()
+        self._done: Catalog | None = None
+        """The catalog of which every tool has a vector, or can have none for now."""
+        self._turn = anyio.Event()
         self._asked: LRUCache[str, _Query] = LRUCache(_QUERIES_KEPT)
         self._pause = 0.0
         self._quiet_until = 0.0
@@ -121,7 +124,11 @@ class Meaning:
 
     async def settled(self) -> None:
         """Wait until every tool has a vector, or none can be had for now."""
-        await self._settled.wait()
+        while self._view().settings.search.embeddings.is_on:
+            # A listing that brought nothing new makes another catalog, and is no event.
+            if self._done is not None and not self._done.diff(self._view().catalog):
+                return
+            await self._turn.wait()
 
     async def asks(self, query: str) -> Asked:
         """The vectors of a query, in time; for one that names a tool there are none."""
@@ -190,19 +197,18 @@ class Meaning:
             self._asked.clear()
             await embedder.embed([WARM_UP])
             while _Wanted.by(self._view().settings) == wanted:
-                if self._settled.is_set():
-                    self._settled = anyio.Event()
-                async for vectors in tools.of(self._view().catalog):
+                catalog = self._view().catalog
+                async for vectors in tools.of(catalog):
                     await self._equip(vectors)
                     self._embedder, self._problem = embedder, None
                 self._pause = 0.0
-                self._settled.set()
+                self._settle(catalog)
                 await _next_change(events)
         self._embedder = None
 
     async def _without(self, wanted: _Wanted, events: Subscription) -> None:
         await self._equip(None)
-        self._settled.set()
+        self._settle(self._view().catalog)
         while _Wanted.by(self._view().settings) == wanted:
             await _next_change(events)
 
@@ -211,7 +217,12 @@ class Meaning:
             logger.warning("Tools are found by words alone: %s", error)
         self._hush(error)
         self._embedder = None
-        self._settled.set()
+        self._settle(self._view().catalog)
+
+    def _settle(self, catalog: Catalog) -> None:
+        self._done = catalog
+        self._turn.set()
+        self._turn = anyio.Event()
 
     async def _rest(self, events: Subscription) -> None:
         with anyio.move_on_after(self._pause):

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from discovery_engine.view import View
 
 
+_PATIENCE = 3600.0  # seconds for the vectors of new tools; what is made by then is kept
+
+
 @click.command("refresh")
 @click.argument("servers", metavar="[SERVER]...", nargs=-1, shell_complete=complete_server)
 @pass_invocation
@@ -30,7 +33,9 @@ def command(invocation: Invocation, servers: tuple[str, ...]) -> ExitCode:
     """
 
     async def work(engine: Engine) -> tuple[RefreshReport, View]:
-        return await engine.refresh(servers or None), engine.view
+        report = await engine.refresh(servers or None)
+        await engine.embedded(timeout=_PATIENCE)
+        return report, engine.view
 
     report, view = invocation.run(work)
     output = invocation.output

@@ -190,6 +190,17 @@ async def test_a_tool_that_comes_is_embedded_and_one_that_goes_is_forgotten() ->
     assert len(store.vectors("counting", [key for _, key in store._vectors])) == 1
 
 
+async def test_who_waits_waits_for_the_tools_of_the_moment() -> None:
+    embedder = Embedding()
+
+    async with running(embedder) as world:
+        await world.settled()
+        await world.lists("one", "two")
+        await world.settled()
+
+        assert len(world.current.view.vectors or ()) == 2
+
+
 async def test_a_tool_is_found_by_meaning_alone() -> None:
     async with running(Embedding(dimensions=64)) as world:
         await world.lists("forecast", "invoice")

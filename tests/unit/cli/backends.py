@@ -96,6 +96,9 @@ class FakeEngine:
         failures = tuple((ServerName(name), parts[ServerName(name)].failure) for name in names)
         return RefreshReport(failures, diff)
 
+    async def embedded(self, *, timeout: float) -> None:  # noqa: ASYNC109 - as the engine's
+        """There is no embedder to wait for."""
+
     async def execute(
         self, server: str, tool: str, arguments: JSONObject, *, on_progress: Any = None
     ) -> JSONObject:
