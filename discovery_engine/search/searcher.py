@@ -13,6 +13,7 @@ from operator import itemgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from discovery_engine.search import collector
 from discovery_engine.search.fusion import Contributions, Fusion
 from discovery_engine.search.index import Index, Place, sources_of
 from discovery_engine.search.lexicon import Lexicon, lexicon_of
@@ -200,7 +201,8 @@ def load_searcher(
     None if the bytes are damaged, or were made by another version or of another catalog.
     """
     lexicon = lexicon_of(settings.synonyms)
-    index = loaded(data, sources_of(catalog, descriptions), lexicon)
+    with collector.paused():
+        index = loaded(data, sources_of(catalog, descriptions), lexicon)
     if index is None:
         return None
     return Searcher(index, settings.weights, TagTable(index.sources, lexicon), lexicon)
@@ -228,5 +230,6 @@ def build_searcher(
     """
     lexicon = lexicon_of(settings.synonyms)
     earlier = previous.index if previous and previous.reads_as(lexicon) else Index()
-    index = earlier.updated(catalog, descriptions, lexicon)
+    with collector.paused():
+        index = earlier.updated(catalog, descriptions, lexicon)
     return Searcher(index, settings.weights, TagTable(index.sources, lexicon), lexicon)

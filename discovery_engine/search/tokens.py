@@ -42,7 +42,8 @@ def words(text: str, *, characters: bool = False) -> list[str]:
     that way, so that a query of one character finds it.
     """
     if text.isascii():
-        return [word.lower() for word in _ASCII_WORD.findall(_SEVERAL.sub(r"\1 ", text))]
+        one_each = text if text.islower() else _SEVERAL.sub(r"\1 ", text)
+        return [word.lower() for word in _ASCII_WORD.findall(one_each)]
     found: list[str] = []
     for word in runs(text):
         if is_unspaced(word):
