@@ -12,14 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from discovery_cli.output import ago, counted
+from discovery_cli.remedies import advice, remedy
 from discovery_cli.rendering import plain_reason
-from discovery_engine.errors import Problem, UnavailableError, UntrustedServerError
-from discovery_engine.rules.rule import REFUSALS, WITHHELD
+from discovery_engine.errors import Problem, UnavailableError
 
 if TYPE_CHECKING:
-    from discovery_engine.catalog import Catalog, ServerPart
+    from discovery_engine.catalog import Catalog
     from discovery_engine.config.settings import ServerSettings, Settings
     from discovery_engine.config.sources import ClientFile
+    from discovery_engine.health import ServerHealth
     from discovery_engine.rules.lint import Finding
     from discovery_engine.tools import JSONObject
 
@@ -33,6 +34,8 @@ class Check:
     level: Literal["good", "note", "problem"]
     message: str
     hint: str = ""
+    stderr: str = ""
+    """The last lines that a server's program wrote before it failed."""
 
     def to_json(self) -> JSONObject:
         return {
@@ -40,6 +43,7 @@ class Check:
             "level": self.level,
             "message": self.message,
             "hint": self.hint,
+            "stderr": self.stderr,
         }
 
 
@@ -69,28 +73,29 @@ def configuration(settings: Settings) -> Iterator[Check]:
 
 
 def server(
-    settings: ServerSettings, part: ServerPart | None, try_out: Callable[[ServerSettings], None]
+    settings: ServerSettings, health: ServerHealth, try_out: Callable[[ServerSettings], None]
 ) -> Check:
     """Whether a server can be started or reached, as far as is known without doing so.
 
     Args:
         settings: Its entry.
-        part: What is remembered of it, if anything.
+        health: How it fares.
         try_out: Finds its secrets and its program; raises UnavailableError.
     """
     subject = f"server {settings.name}"
     if settings.problem:
         return of_problem(subject, settings.problem, "problem")
-    if part and part.verdict.reason in REFUSALS:
-        refused = UntrustedServerError(settings.name, part.verdict.reason, settings.origin.file)
-        return Check(subject, "problem", refused.reason, refused.hint)
-    if not settings.enabled or (part and not part.verdict.enabled):
+    if health.status == "disabled":
         return Check(subject, "good", "disabled")
-    try:
-        try_out(settings)
-    except UnavailableError as error:
-        return Check(subject, "problem", error.reason, error.hint)
-    return _last_listing(subject, part)
+    if health.status != "untrusted":
+        try:
+            try_out(settings)
+        except UnavailableError as error:
+            return Check(subject, "problem", error.reason, error.hint)
+    if health.is_well:
+        return _last_listing(subject, health)
+    reason = plain_reason(settings.name, health.summary.reason)
+    return Check(subject, "problem", reason, advice(health), health.summary.stderr)
 
 
 def rules(findings: Iterable[Finding]) -> list[Check]:
@@ -136,17 +141,15 @@ def of_problem(subject: str, problem: Problem, level: Literal["note", "problem"]
     return Check(subject, level, message, problem.hint)
 
 
-def _last_listing(subject: str, part: ServerPart | None) -> Check:
-    if part and part.failure:
-        message = plain_reason(part.server, part.failure.message)
-        return Check(subject, "problem", message, part.failure.hint)
-    if part is None or part.listed_at is None:
+def _last_listing(subject: str, health: ServerHealth) -> Check:
+    summary = health.summary
+    if summary.listed_at is None:
         return Check(subject, "good", "can be tried; `discovery doctor --online` does")
-    tools = counted(len(part.entries), "tool")
-    if waiting := sum(entry.verdict.reason in WITHHELD for entry in part.entries):
+    tools = counted(summary.tool_count, "tool")
+    if waiting := summary.withheld_count:
         message = f"{tools}; {waiting} held back until reviewed"
-        return Check(subject, "note", message, f"`discovery review {part.server}` shows why")
-    if part.dropped:
-        names = ", ".join(f"{tool.name} ({tool.reason})" for tool in part.dropped)
+        return Check(subject, "note", message, f"`{remedy(health)}` shows why")
+    if health.dropped:
+        names = ", ".join(f"{tool.name} ({tool.reason})" for tool in health.dropped)
         return Check(subject, "note", f"{tools}; unusable: {names}", "its author can mend that")
     return Check(subject, "good", tools)

@@ -45,7 +45,7 @@ class ExitCode(IntEnum):
     UNREACHABLE = 5
     SECRET_MISSING = 6
     UNHEALTHY = 7
-    """`doctor` found problems, `eval` a limit that is not kept, or `lock` a difference."""
+    """`doctor` or `health` found problems, `eval` a limit not kept, or `lock` a difference."""
     INTERRUPTED = 130
 
 

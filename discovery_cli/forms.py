@@ -6,6 +6,7 @@ A form is the promise that scripts build on; a key is added, and never given ano
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from discovery_cli.examples import arguments, command_line
@@ -14,6 +15,7 @@ from discovery_engine.signature import signature
 from discovery_engine.tools import JSONObject
 
 if TYPE_CHECKING:
+    from discovery_engine.health import ServerHealth
     from discovery_engine.notices import Notice
     from discovery_engine.search.searcher import Hit
     from discovery_engine.view import ServerSummary, View
@@ -32,6 +34,29 @@ def server_form(summary: ServerSummary) -> JSONObject:
         "listed_at": summary.listed_at,
         "is_stale": summary.is_stale,
         "stderr": summary.stderr,
+    }
+
+
+def health_form(server: ServerHealth, remedy: str) -> JSONObject:
+    """How a server fares; `session` is null if this run asked it for nothing."""
+    summary, now = server.summary, server.now
+    session = now and {
+        "pid": now.pid,
+        "protocol_version": now.protocol_version,
+        "users": now.users,
+        "queued": now.queued,
+        "counters": asdict(now.counters),
+        "garbage": list(now.samples),
+        "stderr": now.stderr,
+    }
+    return server_form(summary) | {
+        "is_well": server.is_well,
+        "since": server.since,
+        "next_step": remedy,
+        "next_try": server.next_try,
+        "withheld_count": summary.withheld_count,
+        "dropped": [{"tool": tool.name, "reason": tool.reason} for tool in server.dropped],
+        "session": session,
     }
 
 

@@ -41,6 +41,7 @@ _SECTIONS: Mapping[str, Mapping[str, str]] = {
         "refresh": "Ask servers again for their tools.",
         "review": "Look at tools that say something new, and accept them.",
         "lock": "Pin every server and tool in a file, or compare with it.",
+        "health": "Show how every server fares, and what to do.",
         "doctor": "Check the set-up and say what to do.",
         "lint": "Find rules without effect, and tools that are hard to find.",
         "eval": "Ask your own queries, and measure the answers.",

@@ -22,7 +22,7 @@ def server_row(output: Output, server: ServerSummary, *, with_status: bool) -> R
     """A mark, the name, how many tools, and what it is for or what is wrong with it."""
     is_good = server.status in _GOOD
     status = str(server.status)
-    row: Row = [output.mark(good=is_good), Cell(server.name, "strong"), _tool_count(server)]
+    row: Row = [output.mark(good=is_good), Cell(server.name, "strong"), tool_count(server)]
     if with_status:
         reason = plain_reason(server.name, server.reason)
         return [*row, status, Cell(reason or server.description, "faint")]
@@ -31,7 +31,13 @@ def server_row(output: Output, server: ServerSummary, *, with_status: bool) -> R
 
 def plain_reason(server: str, message: str) -> str:
     """What is wrong, where the server's name stands before it already."""
-    return message.replace(f"server {server!r} is unavailable: ", "", 1)
+    plain = message.replace(f"server {server!r} is unavailable: ", "", 1)
+    return plain.removeprefix(f"server {server!r} ")
+
+
+def last_lines(stderr: str, most: int = 5) -> list[str]:
+    """The end of what a program said before it failed; `discovery health SERVER` has it all."""
+    return [f"  {line}" for line in stderr.splitlines()[-most:]]
 
 
 def tool_row(output: Output, entry: Entry, view: View, *, with_tags: bool = False) -> Row:
@@ -80,7 +86,8 @@ def _in_our_words(notice: Notice) -> str:
     return notice.message
 
 
-def _tool_count(server: ServerSummary) -> str:
+def tool_count(server: ServerSummary) -> str:
+    """How many tools may be used, of how many; a dash if it was never listed."""
     if server.listed_at is None and not server.tool_count:
         return "-"
     if server.enabled_count == server.tool_count:

@@ -48,6 +48,7 @@ from discovery_engine.events import (
     ToolsChanged,
 )
 from discovery_engine.meaning import Meaning
+from discovery_engine.health import ServerHealth, health
 from discovery_engine.overrides.pinning import pinned_values
 from discovery_engine.refresh import (
     RefreshReport,
@@ -177,6 +178,12 @@ class Engine:
         view = self.view
         key = (view.catalog.revision, frozenset(view.live.items()))
         return self._caches.servers.get_or(key, view.servers)
+
+    async def health(self) -> tuple[ServerHealth, ...]:
+        """Every configured server, in the order of names, as it fares now."""
+        conditions = self._upstreams.conditions() if self._upstreams else {}
+        told = {name: self._in_confidence(name, one) for name, one in conditions.items()}
+        return health(self.view, told, now=self._clock())
 
     async def search(
         self,
@@ -495,12 +502,18 @@ class Engine:
         return MappingProxyType(live | dict.fromkeys(self._asking, _STARTING))
 
     def _live_one(self, name: ServerName, condition: Condition) -> Live:
+        status = ServerStatus(condition.state)
         if not condition.reason:
-            return Live(ServerStatus(condition.state))
-        _, confidential = self._confidential.get(name, _NOTHING_KNOWN)
+            return Live(status)
+        told = self._in_confidence(name, condition)
         is_down = condition.state in (State.FAILING, State.CRASH_LOOPING)
-        return Live(
-            ServerStatus(condition.state),
-            confidential.hide(condition.reason),
-            confidential.last_words(condition.stderr) if is_down else "",
+        return Live(status, told.reason, told.stderr if is_down else "")
+
+    def _in_confidence(self, name: ServerName, condition: Condition) -> Condition:
+        _, confidential = self._confidential.get(name, _NOTHING_KNOWN)
+        return replace(
+            condition,
+            reason=confidential.hide(condition.reason),
+            stderr=confidential.last_words(condition.stderr),
+            samples=tuple(map(confidential.last_words, condition.samples)),
         )

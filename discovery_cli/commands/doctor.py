@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,12 +18,14 @@ from discovery_cli.failures import ExitCode
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import pass_invocation
 from discovery_cli.output import Cell, Output, counted
+from discovery_cli.rendering import last_lines
 from discovery_engine.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from discovery_engine.config.settings import ServerSettings
     from discovery_engine.config.sources import ClientFile
     from discovery_engine.engine import Engine
+    from discovery_engine.health import ServerHealth
     from discovery_engine.view import View
 
 
@@ -39,8 +41,8 @@ def command(invocation: Invocation, *, online: bool, exit_zero: bool) -> ExitCod
     output = invocation.output
     found = [checks.runtime(sys.version_info[:3], sqlite3.sqlite_version)]
     try:
-        view = invocation.run(_connect if online else _look, with_lines=online)
-        found += _of_view(view, invocation.clock())
+        view, servers = invocation.run(_connect if online else _look, with_lines=online)
+        found += _of_view(view, servers, invocation.clock())
     except ConfigurationError as error:
         found += [checks.of_problem("configuration", p, "problem") for p in error.problems]
     found.append(_of_registry(invocation))
@@ -52,20 +54,20 @@ def command(invocation: Invocation, *, online: bool, exit_zero: bool) -> ExitCod
     return ExitCode.UNHEALTHY if sick and not exit_zero else ExitCode.OK
 
 
-async def _look(engine: Engine) -> View:
-    return engine.view
+async def _look(engine: Engine) -> tuple[View, tuple[ServerHealth, ...]]:
+    return engine.view, await engine.health()
 
 
-async def _connect(engine: Engine) -> View:
+async def _connect(engine: Engine) -> tuple[View, tuple[ServerHealth, ...]]:
     await engine.refresh()
-    return engine.view
+    return await _look(engine)
 
 
-def _of_view(view: View, now: float) -> Iterator[Check]:
+def _of_view(view: View, servers: Iterable[ServerHealth], now: float) -> Iterator[Check]:
     settings, catalog = view.settings, view.catalog
     yield from checks.configuration(settings)
-    for server in settings.servers:
-        yield checks.server(server, catalog.parts.get(server.name), _try_out)
+    for health in servers:
+        yield checks.server(view.server(health.server), health, _try_out)
     yield from checks.rules(findings_of(view))
     yield checks.age(catalog, ttl=settings.cache.ttl, now=now)
     yield checks.clients(_client_files(), [source.type for source in settings.sources])
@@ -111,3 +113,7 @@ def _rows(output: Output, check: Check) -> Iterator[list[Cell | str]]:
     yield [mark, Cell(check.subject, "strong"), check.message]
     if check.hint:
         yield ["", "", Cell(f"hint: {check.hint}", "faint")]
+    if lines := last_lines(check.stderr):
+        yield ["", "", "its last words:"]
+        for line in lines:
+            yield ["", "", Cell(line, "faint")]

@@ -10,7 +10,13 @@ from discovery_cli.forms import server_form
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import pass_invocation
 from discovery_cli.output import Output, counted
-from discovery_cli.rendering import plain_reason, say_held_back, server_row, tool_row
+from discovery_cli.rendering import (
+    last_lines,
+    plain_reason,
+    say_held_back,
+    server_row,
+    tool_row,
+)
 from discovery_engine.view import is_visible
 
 if TYPE_CHECKING:
@@ -69,4 +75,6 @@ def _say_sum(output: Output, view: View) -> None:
             advice = f" ({server.hint})" if server.hint else ""
             reason = plain_reason(server.name, server.reason)
             output.say(f"{server.name}: {reason}{advice}")
+        if lines := last_lines(server.stderr):
+            output.say("\n".join(["  its last words:", *(f"  {line}" for line in lines)]))
     say_held_back(output, view, [server.name for server in servers])

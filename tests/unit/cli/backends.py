@@ -16,6 +16,7 @@ from discovery_engine.catalog import Catalog, ServerPart
 from discovery_engine.config.settings import Settings
 from discovery_engine.errors import DiscoveryError
 from discovery_engine.events import EventBus, ServerConnected, ServerConnecting, ServerFailed
+from discovery_engine.health import ServerHealth, health
 from discovery_engine.refresh import RefreshReport
 from discovery_engine.rules.rule import Rule
 from discovery_engine.search.searcher import build_searcher
@@ -35,9 +36,9 @@ ISSUE_SCHEMA = {
 }
 
 
-def view_of(settings: Settings, *parts: ServerPart) -> View:
+def view_of(settings: Settings, *parts: ServerPart, **fields: Any) -> View:
     catalog = make_catalog(*parts)
-    return View(settings, catalog, partial(build_searcher, catalog, settings.search))
+    return View(settings, catalog, partial(build_searcher, catalog, settings.search), **fields)
 
 
 def usual_view() -> View:
@@ -95,6 +96,9 @@ class FakeEngine:
         diff = before.catalog.diff(self.view.catalog)
         failures = tuple((ServerName(name), parts[ServerName(name)].failure) for name in names)
         return RefreshReport(failures, diff)
+
+    async def health(self) -> tuple[ServerHealth, ...]:
+        return health(self.view, now=NOW)
 
     async def embedded(self, *, timeout: float) -> None:  # noqa: ASYNC109 - as the engine's
         """There is no embedder to wait for."""

@@ -11,10 +11,13 @@ from discovery_engine.catalog import DroppedTool, Failure
 from discovery_engine.config.settings import ServerSettings
 from discovery_engine.config.sources import ClientFile
 from discovery_engine.errors import FailureKind, Origin, Problem, UnavailableError
+from discovery_engine.health import health
 from discovery_engine.rules.lint import Finding
 from discovery_engine.rules.rule import Rule, Verdict
-from tests.factories import make_catalog, make_part, make_server, make_settings
+from tests.factories import make_catalog, make_entry, make_part, make_server, make_settings
+from tests.unit.cli.backends import view_of
 
+CHANGED = Verdict(enabled=False, reason="changed")
 FAILED = Failure("X", "server 'git' is unavailable: it exited", "mend it", 0)
 
 
@@ -80,8 +83,26 @@ def test_no_configuration_is_a_note_if_there_is_no_server_either() -> None:
             {},
             make_part("git", failure=FAILED),
             fine,
-            ("problem", "it exited", "mend it"),
+            ("problem", "it exited", "mend it; then `discovery refresh git`"),
             id="failed",
+        ),
+        pytest.param(
+            {"is_found": True},
+            make_part("git", verdict=Verdict(enabled=False, reason="untrusted")),
+            missing,
+            (
+                "problem",
+                "nobody has approved it, and its entry was found, not named",
+                "its owner can look at it with `discovery trust`",
+            ),
+            id="untrusted",
+        ),
+        pytest.param(
+            {},
+            make_part("git", replace(make_entry("a", "git"), verdict=CHANGED)),
+            fine,
+            ("note", "1 tool", "`discovery review git` shows why"),
+            id="tools that wait for review",
         ),
         pytest.param(
             {},
@@ -93,13 +114,24 @@ def test_no_configuration_is_a_note_if_there_is_no_server_either() -> None:
     ],
 )
 def test_a_server_is_judged_without_being_started(settings, part, try_out, check) -> None:
-    found = checks.server(make_server("git", **settings), part, try_out)
+    server = make_server("git", **settings)
+    parts = [part] if part else []
+    [one] = health(view_of(make_settings(server), *parts), now=10.0)
+
+    found = checks.server(server, one, try_out)
 
     assert (found.level, found.message.partition(";")[0], found.hint) == (
         check[0],
         check[1].partition(";")[0],
         check[2],
     )
+
+
+def test_the_last_words_of_a_program_go_with_its_check() -> None:
+    part = make_part("git", failure=replace(FAILED, stderr="No licence"))
+    [one] = health(view_of(make_settings("git"), part), now=10.0)
+
+    assert checks.server(make_server("git"), one, fine).stderr == "No licence"
 
 
 def test_rules_without_effect_are_notes() -> None:

@@ -1,0 +1,159 @@
+"""`discovery health`: how every server fares, and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from discovery_cli.failures import ExitCode
+from discovery_cli.forms import health_form
+from discovery_cli.invocation import Invocation
+from discovery_cli.options import complete_server, pass_invocation
+from discovery_cli.output import Cell, Output, ago, counted
+from discovery_cli.remedies import remedy
+from discovery_cli.rendering import Row, plain_reason, tool_count
+from discovery_engine.health import ServerHealth, health, sick
+
+if TYPE_CHECKING:
+    from discovery_engine.engine import Engine
+    from discovery_engine.upstream.state import Condition
+
+_HEADS = ("SERVER", "STATE", "SINCE", "NEXT STEP", "REASON")
+
+
+@click.command("health")
+@click.argument("servers", metavar="[SERVER]...", nargs=-1, shell_complete=complete_server)
+@click.option("--all", "show_all", is_flag=True, help="Also show the servers that are disabled.")
+@click.option("--online", is_flag=True, help="Connect to the servers first.")
+@pass_invocation
+def command(
+    invocation: Invocation, *, servers: tuple[str, ...], show_all: bool, online: bool
+) -> ExitCode:
+    """Show how every server fares, and what to do.
+
+    With SERVER everything that is known of it is shown, its program's last words too. Without
+    --online nothing is started and nothing is reached. With problems the exit code is 7.
+    """
+    output = invocation.output
+    found = _online(invocation, servers) if online else _known(invocation, servers)
+    shown = [one for one in found if servers or show_all or one.status != "disabled"]
+    if output.as_json:
+        output.answer({"servers": [health_form(one, remedy(one)) for one in shown]})
+    elif servers:
+        for one in shown:
+            _show_in_full(output, one, invocation.clock())
+    else:
+        _show(output, shown, len(found) - len(shown), invocation.clock())
+    return ExitCode.UNHEALTHY if sick(shown) else ExitCode.OK
+
+
+def _known(invocation: Invocation, names: Sequence[str]) -> list[ServerHealth]:
+    view = invocation.known()
+    return _chosen(health(view, now=invocation.clock()), [view.server(n).name for n in names])
+
+
+def _online(invocation: Invocation, names: Sequence[str]) -> list[ServerHealth]:
+    async def connect(engine: Engine) -> list[ServerHealth]:
+        chosen = [engine.view.server(name).name for name in names]
+        askable = [s.server for s in _chosen(await engine.health(), chosen) if _may_be_asked(s)]
+        await engine.refresh(askable)
+        return _chosen(await engine.health(), chosen)
+
+    return invocation.run(connect, with_lines=True)
+
+
+def _chosen(servers: Sequence[ServerHealth], names: Sequence[str]) -> list[ServerHealth]:
+    return [server for server in servers if not names or server.server in names]
+
+
+def _may_be_asked(server: ServerHealth) -> bool:
+    if server.status in ("disabled", "untrusted"):
+        return False
+    return server.status != "needs_config" or bool(server.code)
+
+
+def _show(output: Output, servers: Sequence[ServerHealth], hidden: int, now: float) -> None:
+    ill, ordered = sick(servers), sorted(servers, key=lambda one: one.is_well)
+    if servers:
+        rows = [_row(output, server, now) for server in ordered]
+        output.table([["", *(Cell(head, "faint") for head in _HEADS)], *rows])
+    off = f", {hidden} disabled (--all)" if hidden else ""
+    output.say(f"{counted(len(servers), 'server')}{off}, {counted(len(ill), 'problem')}")
+    if ill:
+        output.say(f"`discovery health {ill[0].server}` says more")
+
+
+def _row(output: Output, server: ServerHealth, now: float) -> Row:
+    summary = server.summary
+    reason = plain_reason(server.server, summary.reason)
+    return [
+        output.mark(good=server.is_well),
+        Cell(server.server, "strong"),
+        str(server.status),
+        _since(server, now),
+        remedy(server),
+        Cell(reason or _what_it_has(server), "faint"),
+    ]
+
+
+def _what_it_has(server: ServerHealth) -> str:
+    unusable = f", {len(server.dropped)} unusable" if server.dropped else ""
+    waiting = server.summary.withheld_count
+    return tool_count(server.summary) + unusable + (f", {waiting} held back" if waiting else "")
+
+
+def _since(server: ServerHealth, now: float) -> str:
+    return ago(now - server.since) if server.since is not None else ""
+
+
+def _show_in_full(output: Output, server: ServerHealth, now: float) -> None:
+    since = f" for {_since(server, now)}" if server.since is not None else ""
+    name = Cell(server.server, "strong")
+    output.table([[output.mark(good=server.is_well), name, f"{server.status}{since}"]])
+    output.table([[Cell(word, "faint"), text] for word, text in _facts(server, now)], indent=2)
+    stderr = server.summary.stderr or (server.now.stderr if server.now else "")
+    if stderr:
+        output.line("  its last words:")
+        for line in stderr.splitlines():
+            output.line(f"    {line}", "faint")
+
+
+def _facts(server: ServerHealth, now: float) -> Iterator[tuple[str, str]]:
+    summary = server.summary
+    listed = (
+        f"{tool_count(summary)}, {ago(now - summary.listed_at)} ago" if summary.listed_at else ""
+    )
+    facts = {
+        "reason": plain_reason(server.server, summary.reason),
+        "hint": summary.hint,
+        "next step": remedy(server),
+        "next try": f"in {ago(wait)}" if (wait := (server.next_try or 0.0) - now) >= 1 else "",
+        "listed": f"{listed or 'never'}{'; these are still used' if summary.is_stale else ''}",
+        "held back": f"{counted(summary.withheld_count, 'tool')}" if summary.withheld_count else "",
+        "unusable": "; ".join(f"{tool.name} ({tool.reason})" for tool in server.dropped),
+        **(_session_facts(server.now) if server.now else {}),
+    }
+    return ((word, text) for word, text in facts.items() if text)
+
+
+def _session_facts(now: Condition) -> dict[str, str]:
+    counters = now.counters
+    counts = {
+        counted(counters.calls, "call"): counters.calls,
+        counted(counters.failures, "failure"): counters.failures,
+        f"{counters.refused} refused": counters.refused,
+        counted(counters.restarts, "restart"): counters.restarts,
+        counted(counters.garbage, "line") + " of garbage": counters.garbage,
+        counted(counters.strays, "stray answer"): counters.strays,
+        counted(counters.duplicates, "second answer"): counters.duplicates,
+        f"{now.queued} waiting": now.queued,
+    }
+    samples = ", ".join(f'"{sample}"' for sample in now.samples)
+    return {
+        "session": f"process {now.pid}" if now.pid else "",
+        "protocol": now.protocol_version,
+        "so far": ", ".join(text for text, count in counts.items() if count),
+        "garbage": samples,
+    }

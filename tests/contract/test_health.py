@@ -1,0 +1,175 @@
+"""Health, on real servers of each broken class: specs/health.md."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import ExitStack
+from typing import Any
+
+import anyio
+import pytest
+from click.testing import CliRunner
+
+from discovery_cli.main import cli
+from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
+from discovery_engine.errors import DiscoveryError
+from discovery_engine.health import ServerHealth
+from discovery_engine.remembered import remembered_view
+from discovery_engine.tools import ServerName
+from discovery_server.meta_tools import META_TOOLS, Caller, call
+from tests.engines import Folder, good, program
+from tests.servers.programs import eventually, fault_server, http_server, remote_server
+
+pytestmark = pytest.mark.anyio
+
+SECRET = "s3cr3t-t0ken"
+LAST_WORDS = "import os, sys; sys.exit('no user for ' + os.environ['TOKEN'])"
+
+
+def leaky() -> ServerSettings:
+    """A program that tells its secret as it dies."""
+    transport = StdioTransport(sys.executable, ("-I", "-c", LAST_WORDS), {"TOKEN": "${TOKEN}"})
+    return ServerSettings(ServerName("leaky"), transport)
+
+
+def by_name(servers: tuple[ServerHealth, ...]) -> dict[str, ServerHealth]:
+    return {server.server: server for server in servers}
+
+
+BROKEN: dict[str, tuple[ServerSettings, str, str]] = {
+    "dies": (fault_server("crash_start"), "failing", "exited with status 3"),
+    "missing": (program("x", "no-such-program"), "failing", "is not on the PATH"),
+    "unset": (fault_server(env={"TOKEN": "${UNSET_X}"}), "needs_config", "UNSET_X"),
+    "no_lists": (fault_server("list_dies"), "failing", "exited with status 6"),
+    "nonsense": (fault_server("strange_greeting"), "failing", ""),
+}
+REMOTE = {
+    "login": ("status_401", "needs_auth", "401"),
+    "refused": ("status_403", "needs_auth", "403"),
+    "errors": ("status_500", "failing", "500"),
+    "page": ("html", "failing", "text/html"),
+}
+
+
+@pytest.mark.requirement("HEA-20")
+async def test_each_class_of_broken_server_is_told_apart(folder: Folder) -> None:
+    entries: dict[str, Any] = {"fine": as_entry(good())}
+    entries |= {name: as_entry(server) for name, (server, _, _) in BROKEN.items()}
+    expected = {name: (status, words) for name, (_, status, words) in BROKEN.items()}
+    with ExitStack() as stack:
+        for name, (mode, status, words) in REMOTE.items():
+            entries[name] = as_entry(remote_server(stack.enter_context(http_server(mode))))
+            expected[name] = (status, words)
+        folder.config.write_text(json.dumps({"servers": entries}), "utf-8")
+
+        async with folder.open() as engine:
+            with anyio.fail_after(60):
+                await engine.refresh()
+            found = by_name(await engine.health())
+
+    assert found.pop("fine").status == "ready"
+    assert {name: str(one.status) for name, one in found.items()} == {
+        name: status for name, (status, _) in expected.items()
+    }
+    for name, (_, words) in expected.items():
+        assert words in found[name].summary.reason
+        assert found[name].since is not None
+
+
+@pytest.mark.requirement("HEA-6", "HEA-7")
+async def test_last_words_outlive_the_program_and_the_run_without_its_secret(
+    folder: Folder,
+) -> None:
+    folder.write(leaky())
+    async with folder.open(environ={"TOKEN": SECRET, "PATH": ""}) as engine:
+        report = await engine.refresh()
+        answer = await call(engine, META_TOOLS["list_mcp_servers"], {}, Caller())
+        with pytest.raises(DiscoveryError) as raised:
+            await engine.details("leaky", "any")
+
+    view = remembered_view(folder.config, data_dir=folder.data)
+    assert view is not None
+    [remembered] = view.servers()
+    [fields] = answer["_meta"]["discovery/answer"]["servers"]
+    failure = report.servers[0][1]
+    assert failure is not None
+    assert failure.stderr == remembered.stderr == fields["stderr"] == "no user for ••••"
+    assert getattr(raised.value, "stderr", "") == "no user for ••••"
+    assert "no user" not in answer["content"][0]["text"]
+    for file in folder.data.iterdir():
+        assert SECRET.encode() not in file.read_bytes()
+
+
+@pytest.mark.requirement("HEA-7", "HEA-14")
+@pytest.mark.parametrize("words", ["list --status", "doctor", "health leaky", "list --json"])
+async def test_every_command_tells_the_last_words(folder: Folder, words: str) -> None:
+    folder.write(leaky())
+    async with folder.open(environ={"TOKEN": SECRET, "PATH": ""}) as engine:
+        await engine.refresh()
+
+    def run() -> Any:
+        where = ["--config", str(folder.config), "--data-dir", str(folder.data)]
+        return CliRunner(env={"TOKEN": SECRET}).invoke(cli, [*where, *words.split()])
+
+    done = await anyio.to_thread.run_sync(run)
+
+    told = done.stdout + done.stderr
+    assert "no user for" in told
+    assert SECRET not in told
+
+
+@pytest.mark.requirement("HEA-4")
+async def test_a_server_that_is_left_alone_keeps_its_reason(folder: Folder) -> None:
+    folder.write(leaky())
+    async with folder.open(environ={"TOKEN": SECRET, "PATH": ""}, clock=Clock()) as engine:
+        for _ in range(3):
+            await engine.refresh(only_due=True)
+        [one] = await engine.health()
+
+    part = engine.view.catalog.parts[ServerName("leaky")]
+    assert part.failure is not None
+    assert "next try" not in part.failure.message
+    assert part.failure.stderr == "no user for ••••"
+    assert part.failure.since < part.failure.at
+    assert one.since == part.failure.since
+    assert one.next_try is not None
+
+
+@pytest.mark.requirement("HEA-21")
+async def test_what_happens_is_counted(folder: Folder) -> None:
+    folder.write(fault_server("noise", name="noisy"), fault_server("die_after", name="mortal"))
+
+    async with folder.open() as engine:
+        await engine.refresh()
+        await engine.execute("mortal", "echo", {"text": "x"})
+        await eventually(lambda: engine.view.live[ServerName("mortal")].status == "idle")
+        await engine.execute("mortal", "echo", {"text": "x"})
+        found = by_name(await engine.health())
+
+    noisy, mortal = found["noisy"].now, found["mortal"].now
+    assert noisy is not None
+    assert mortal is not None
+    assert noisy.counters.garbage > 0
+    assert noisy.samples
+    assert (mortal.counters.calls, mortal.counters.restarts) == (2, 1)
+
+
+def as_entry(server: ServerSettings) -> dict[str, Any]:
+    match server.transport:
+        case StdioTransport(command, args, env):
+            return {"command": command, "args": list(args), "env": dict(env)}
+        case RemoteTransport(url):
+            return {"url": url}
+    raise AssertionError("one of the two")
+
+
+class Clock:
+    """A minute passes with each look at it."""
+
+    def __init__(self) -> None:
+        self.time = 0.0
+
+    def __call__(self) -> float:
+        self.time += 61.0
+        return self.time

@@ -1,0 +1,252 @@
+"""`discovery health`, on views made for the purpose."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from discovery_cli.remedies import advice, remedy
+from discovery_engine.catalog import DroppedTool, Failure
+from discovery_engine.errors import Origin, Problem
+from discovery_engine.health import ServerHealth, health
+from discovery_engine.rules.rule import Verdict
+from discovery_engine.tools import ServerName
+from discovery_engine.upstream.state import Condition, Counters, State
+from discovery_engine.view import Live, ServerStatus, View
+from tests.factories import make_entry, make_part, make_server, make_settings
+from tests.unit.cli.backends import NOW, FakeEngine, run, usual_view, view_of
+
+DOWN = Failure(
+    "SERVER_CONNECTION_ERROR",
+    "server 'down' is unavailable: it exited",
+    "",
+    NOW - 5,
+    began=NOW - 90,
+    stderr="reading the settings\nno licence",
+)
+WRONG = Problem(Origin("d.yaml", 3), "servers.wrong.command", "must be text", "quote it")
+
+
+def fleet() -> View:
+    settings = make_settings(
+        "down", "good", make_server("off", enabled=False), make_server("wrong", problem=WRONG)
+    )
+    good = make_part("good", "a", listed_at=NOW - 60, dropped=(DroppedTool("b", "no schema"),))
+    return view_of(settings, make_part("down", listed_at=None, failure=DOWN), good)
+
+
+@pytest.mark.requirement("HEA-10")
+def test_every_server_has_a_row_with_what_to_do_the_sick_ones_first() -> None:
+    done = run("health", recalled=fleet())
+
+    assert [" ".join(line.split()) for line in done.stdout.splitlines()] == [
+        "SERVER STATE SINCE NEXT STEP REASON",
+        "✗ down failing 1 min discovery refresh down it exited",
+        "✗ wrong needs_config discovery config validate must be text",
+        "✓ good idle 1 min 1 tool, 1 unusable",
+    ]
+    assert done.stderr.splitlines() == [
+        "3 servers, 1 disabled (--all), 2 problems",
+        "`discovery health down` says more",
+    ]
+    assert done.exit_code == 7
+
+
+@pytest.mark.requirement("HEA-10")
+def test_all_is_well() -> None:
+    done = run("health", recalled=usual_view())
+
+    assert done.exit_code == 0
+    assert done.stderr == "2 servers, 0 problems\n"
+
+
+def test_disabled_servers_are_shown_on_request() -> None:
+    every, named = run("health", "--all", recalled=fleet()), run("health", "off", recalled=fleet())
+
+    assert "off" in every.stdout
+    assert named.stdout.splitlines()[0].split() == ["✓", "off", "disabled"]
+    assert named.exit_code == 0
+
+
+@pytest.mark.requirement("HEA-11")
+def test_a_server_that_is_named_is_shown_in_full() -> None:
+    done = run("health", "DOWN", recalled=fleet())
+
+    assert done.stdout.splitlines() == [
+        "✗  down  failing for 1 min",
+        "  reason     it exited",
+        "  next step  discovery refresh down",
+        "  listed     never",
+        "  its last words:",
+        "    reading the settings",
+        "    no licence",
+    ]
+    assert done.exit_code == 7
+
+
+def test_no_server_at_all_is_well() -> None:
+    done = run("health", recalled=view_of(make_settings()))
+
+    assert (done.stdout, done.exit_code) == ("", 0)
+
+
+def test_a_server_that_is_not_there_is_an_error() -> None:
+    assert run("health", "dawn", recalled=fleet()).exit_code == 2
+
+
+@pytest.mark.requirement("HEA-12")
+def test_online_asks_the_servers_that_may_be_asked() -> None:
+    engine = FakeEngine(fleet())
+
+    run("health", "--online", engine=engine)
+    run("health", "--online", "good", engine=engine)
+
+    assert engine.asked == [["down", "good"], ["good"]]
+
+
+@pytest.mark.requirement("HEA-11")
+def test_what_was_seen_of_a_session_is_told() -> None:
+    engine = Watched(usual_view(), seen=busy())
+
+    done = run("health", "--online", "time", engine=engine)
+
+    assert done.stdout.splitlines() == [
+        "✗  time  crash-looping for 20 s",
+        "  reason     it died",
+        "  next step  discovery refresh time",
+        "  next try   in 1 min",
+        "  listed     2 tools, 1 min ago",
+        "  session    process 17",
+        "  protocol   2026-07-28",
+        "  so far     3 calls, 1 failure, 4 restarts, 2 lines of garbage",
+        '  garbage    "Welcome!"',
+        "  its last words:",
+        "    help",
+    ]
+
+
+@pytest.mark.requirement("HEA-13")
+def test_json_has_every_fact_of_every_server() -> None:
+    [down, *_] = json.loads(run("health", "--json", recalled=fleet()).stdout)["servers"]
+    [time] = json.loads(
+        run(
+            "health", "--json", "--online", "time", engine=Watched(usual_view(), seen=busy())
+        ).stdout
+    )["servers"]
+
+    assert (down["status"], down["is_well"], down["since"]) == ("failing", False, NOW - 90)
+    assert (down["next_step"], down["session"]) == ("discovery refresh down", None)
+    assert down["stderr"] == "reading the settings\nno licence"
+    assert time["session"]["counters"]["restarts"] == 4
+    assert time["session"]["garbage"] == ["Welcome!"]
+    assert time["next_try"] == NOW + 100
+
+
+@pytest.mark.requirement("HEA-6")
+def test_a_list_and_a_check_show_the_end_of_the_last_words() -> None:
+    words = "\n".join(f"line {n}" for n in range(9))
+    failure = Failure("X", "gone", "", NOW, stderr=words)
+    view = view_of(make_settings("down"), make_part("down", failure=failure))
+
+    listed = run("list", "--status", recalled=view)
+    checked = run("doctor", engine=FakeEngine(view))
+
+    assert "line 3" not in listed.stderr + checked.stdout
+    assert "  its last words:\n    line 4\n" in listed.stderr
+    assert "line 8" in listed.stderr
+
+
+@pytest.mark.parametrize(
+    ("fields", "part", "command", "words"),
+    [
+        pytest.param({}, {}, "", "", id="well"),
+        pytest.param(
+            {"problem": WRONG},
+            {},
+            "discovery config validate",
+            "quote it; then `discovery config validate`",
+            id="its entry is wrong",
+        ),
+        pytest.param(
+            {},
+            {"failure": Failure("SERVER_NEEDS_CONFIG", "TOKEN is not set", "set it", NOW)},
+            "discovery refresh git",
+            "set it; then `discovery refresh git`",
+            id="a value is missing",
+        ),
+        pytest.param(
+            {},
+            {"failure": Failure("SERVER_NEEDS_AUTH", "401", "log in", NOW)},
+            "discovery refresh git",
+            "log in; then `discovery refresh git`",
+            id="a login is missing",
+        ),
+        pytest.param(
+            {},
+            {"failure": DOWN},
+            "discovery refresh git",
+            "`discovery refresh git` tries it again",
+            id="nobody knows better",
+        ),
+        pytest.param(
+            {"is_found": True},
+            {"verdict": Verdict(enabled=False, reason="untrusted")},
+            "discovery trust",
+            "its owner can look at it with `discovery trust`",
+            id="nobody approved it",
+        ),
+        pytest.param({}, {"listed_at": None}, "discovery refresh git", None, id="never asked"),
+    ],
+)
+def test_there_is_a_next_step(
+    fields: dict[str, Any], part: dict[str, Any], command: str, words: str | None
+) -> None:
+    server = only(make_server("git", **fields), **part)
+
+    assert remedy(server) == command
+    assert words is None or advice(server) == words
+
+
+def test_tools_that_wait_are_reviewed() -> None:
+    entry = make_entry("a", "git")
+    changed = Verdict(enabled=False, reason="changed")
+    view = view_of(make_settings("git"), make_part("git", type(entry)(entry.tool, changed)))
+    [server] = health(view, now=NOW)
+
+    assert remedy(server) == "discovery review git"
+
+
+def only(server: Any, **part: Any) -> ServerHealth:
+    [found] = health(view_of(make_settings(server), make_part("git", **part)), now=NOW)
+    return found
+
+
+def busy() -> Condition:
+    counters = Counters(calls=3, failures=1, restarts=4, garbage=2)
+    return Condition(
+        State.CRASH_LOOPING,
+        20.0,
+        "it died",
+        counters,
+        samples=("Welcome!",),
+        stderr="help",
+        next_try=100.0,
+        pid=17,
+        protocol_version="2026-07-28",
+    )
+
+
+class Watched(FakeEngine):
+    """An engine that sees how `time` fares."""
+
+    def __init__(self, view: View, *, seen: Condition) -> None:
+        super().__init__(view)
+        self.seen = seen
+
+    async def health(self) -> tuple[ServerHealth, ...]:
+        time = ServerName("time")
+        live = {time: Live(ServerStatus(self.seen.state), self.seen.reason, self.seen.stderr)}
+        view = view_of(self.view.settings, *self.view.catalog.parts.values(), live=live)
+        return health(view, {time: self.seen}, now=NOW)
