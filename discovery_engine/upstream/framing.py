@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NoReturn
@@ -112,6 +113,7 @@ def decode(line: bytes) -> JSONValue:
         ValueError: If it is not JSON, nests too deeply, or holds a number beyond all bounds.
     """
     decoder = _DECODER if len(line) <= _SMALL else _YIELDING_DECODER
+    line = line.removeprefix(BOM_UTF8)
     try:
         value = decoder.decode(line.decode("utf-8", "replace"))
         return _cleaned(value) if _may_be_unclean(line) else value
@@ -135,15 +137,6 @@ def encode(message: JSONValue) -> bytes:
         return _mended(text).encode() + b"\n"
 
 
-def cleaned(body: bytes) -> bytes:
-    """The same JSON without lone surrogates, which strict readers refuse as a whole, and NUL.
-
-    Raises:
-        ValueError: As `decode`, if there is anything to mend.
-    """
-    return encode(decode(body)) if _may_be_unclean(body) else body
-
-
 def sniffed_id(head: bytes, tail: bytes) -> int | str | None:
     """The id of the request that an unreadable line answers, if its edges show it."""
     if found := _HEAD.match(head) or _TAIL.search(tail):
@@ -155,6 +148,11 @@ def sniffed_id(head: bytes, tail: bytes) -> int | str | None:
 def edges(line: bytes) -> tuple[bytes, bytes]:
     """The two ends of a line, for `sniffed_id`."""
     return line[:_EDGE], line[-_EDGE:]
+
+
+def is_clean(text: bytes) -> bool:
+    """Whether it certainly holds nothing that `decode` would replace."""
+    return not _may_be_unclean(text) and not text.startswith(BOM_UTF8)
 
 
 def _may_be_unclean(text: bytes) -> bool:

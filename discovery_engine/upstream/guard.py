@@ -12,13 +12,15 @@ import secrets
 from collections import OrderedDict
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import httpx2
-from mcp_types import CONNECTION_CLOSED
+from mcp_types import CONNECTION_CLOSED, PARSE_ERROR
 
 from discovery_engine.tools import JSONObject, JSONValue
-from discovery_engine.upstream.framing import LINE_LIMIT, cleaned, decode, edges, sniffed_id
+from discovery_engine.upstream.framing import LINE_LIMIT, decode, encode, is_clean
+from discovery_engine.upstream.messages import answered_id, as_message
 from discovery_engine.upstream.pace import Pace
 
 ANSWER_LIMIT = LINE_LIMIT  # bytes of one JSON answer or one event
@@ -104,14 +106,14 @@ class GuardedClient(httpx2.AsyncClient):
         body = await _read(response, ANSWER_LIMIT)
         if body is None:
             reason = f"its answer is longer than {ANSWER_LIMIT // (1024 * 1024)} MiB"
-            return self._refusal(request, HttpFailure(reason), status=502)
-        if not _may_answer(request, body):
-            return self._refusal(request, HttpFailure("it answers another request"), status=502)
+            return _unreadable(request, reason)
+        if not self._expects_answers or (asked := _request_id(request)) is None:
+            return _rebuilt(request, response, body)
         try:
-            return _rebuilt(request, response, await self._pace.aside(cleaned, body))
+            clean = await self._pace.aside(partial(_cleaned, asked), body)
         except ValueError as error:
-            reason = f"its answer cannot be read: {error}"
-            return self._refusal(request, HttpFailure(reason), status=502)
+            return _unreadable(request, f"its answer cannot be read: {error}")
+        return _rebuilt(request, response, clean)
 
     def _expects_answer(self, request: httpx2.Request, response: httpx2.Response) -> bool:
         is_asked = request.method == "POST" and _request_id(request) is not None
@@ -200,10 +202,26 @@ def _json_rpc_error(body: bytes | None) -> JSONObject | None:
     return error if is_error else None
 
 
-def _may_answer(request: httpx2.Request, body: bytes) -> bool:
-    """False if the answer shows at its edges that it is to another request."""
-    asked, answered = _request_id(request), sniffed_id(*edges(body))
-    return asked is None or answered is None or str(asked) == str(answered)
+def _unreadable(request: httpx2.Request, reason: str) -> httpx2.Response:
+    """The answer in place of one that came and cannot be used: the server has done its work."""
+    error = {"code": PARSE_ERROR, "message": reason}
+    answer = {"jsonrpc": "2.0", "id": _request_id(request), "error": error}
+    return httpx2.Response(_OK, request=request, json=answer)
+
+
+def _cleaned(asked: JSONValue, body: bytes) -> bytes:
+    """The answer to a request, fit for strict readers.
+
+    Raises:
+        ValueError: If it is not an answer to that request.
+    """
+    value = decode(body)
+    answered = answered_id(value)
+    if answered is None or as_message(value) is None:
+        raise ValueError("it is not one of JSON-RPC")
+    if str(answered) != str(asked):
+        raise ValueError("it is one to another request")
+    return body if is_clean(body) else encode(value)
 
 
 def _retry_after(response: httpx2.Response) -> float | None:

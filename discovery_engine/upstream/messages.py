@@ -15,6 +15,8 @@ from mcp_types import (
 
 from discovery_engine.tools import JSONObject, JSONValue
 
+STRANGE = "its answer is not one of JSON-RPC"
+
 
 def as_message(value: JSONValue) -> JSONRPCMessage | None:
     """A JSON-RPC message without looking into what it carries; None if it is none."""
@@ -31,6 +33,16 @@ def as_message(value: JSONValue) -> JSONRPCMessage | None:
             return JSONRPCResponse.model_construct(jsonrpc="2.0", id=id_, result=result)
         case {"id": id_, "error": dict() as error} if _is_id(id_):
             return JSONRPCError.model_construct(jsonrpc="2.0", id=id_, error=_error(error))
+        case _:
+            return None
+
+
+def answered_id(value: JSONValue) -> RequestId | None:
+    """Whose answer a value is meant to be, though it is no message."""
+    match value:
+        case {"id": id_, **rest} if _is_id(id_) and "method" not in rest:
+            identity: RequestId = id_
+            return identity
         case _:
             return None
 

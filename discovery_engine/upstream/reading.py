@@ -25,7 +25,7 @@ from discovery_engine.upstream.framing import (
     sniffed_id,
 )
 from discovery_engine.upstream.ids import IdTable
-from discovery_engine.upstream.messages import as_message, unreadable
+from discovery_engine.upstream.messages import STRANGE, answered_id, as_message, unreadable
 from discovery_engine.upstream.pace import LARGE, Pace
 from discovery_engine.upstream.streams import Stream
 
@@ -124,10 +124,10 @@ class MessageReader(Stream):
             self._left_out(line)
             return self._instead(sniffed_id(*edges(line)), f"its answer cannot be read: {error}")
         message = as_message(value)
-        if message is None or not self._concerns_us(message):
-            self._left_out(line)
-            return None
-        return message
+        if message is not None and self._concerns_us(message):
+            return message
+        self._left_out(line)
+        return self._instead(answered_id(value), STRANGE) if message is None else None
 
     def _overlong(self, line: Overlong) -> JSONRPCMessage | None:
         if line.head:
@@ -153,8 +153,9 @@ class MessageReader(Stream):
                 return self._is_waited_for(id_)
             case JSONRPCRequest():
                 return self._is_answerable()
-        self._unasked += _LOOKED_INTO
-        return True
+            case _:
+                self._unasked += _LOOKED_INTO
+                return True
 
     def _is_waited_for(self, request_id: RequestId) -> bool:
         if self._ids.settle(request_id):
@@ -162,15 +163,15 @@ class MessageReader(Stream):
             return True
         times = self._ids.strays + self._ids.duplicates
         if times:
-            self._on_fault(f"it answered {times} times what nobody had asked", times)
+            self._on_fault(f"it sent {times} answers that nobody waited for", times)
         return False
 
     def _is_answerable(self) -> bool:
-        self._unasked += _LOOKED_INTO
         if self.unanswered < _MAX_UNANSWERED:
+            self._unasked += _LOOKED_INTO
             self.unanswered += 1
             return True
         self._dropped += 1
-        reason = f"it asked {self._dropped} times more than it lets us answer"
+        reason = f"it asked {self._dropped} more things than it lets us answer"
         self._on_fault(reason, self._dropped // _MAX_UNANSWERED)
         return False

@@ -99,16 +99,21 @@ class Record:
         self._ready += 1
         self._note()
 
-    def over(self, session: SessionState, *, was_ready: bool) -> None:
-        """A session has ended; `session` is how it was last seen."""
+    def absorb(self, session: SessionState) -> None:
+        """What only a session has counted, when that is over."""
         self.counters = self.counters.with_session(session)
         self._samples = session.samples or self._samples
+
+    def closed(self, *, was_ready: bool, lost: UnavailableError | None = None) -> None:
+        """A session takes no more callers; `lost` if that is the server's doing."""
         if was_ready:
             self._ready -= 1
         else:
             self._connecting -= 1
         if not self._ready:
             self._unanswered = self._fault = ""
+        if lost:
+            self.failed(lost, exited=True)
         self._note()
 
     def answered(self) -> None:
@@ -154,12 +159,17 @@ class Record:
             self.counters.with_session(live),
             samples=live.samples or self._samples,
             stderr=live.stderr or self.stderr,
-            next_try=self._breaker.wait if self._state in _HELD_BACK else None,
+            next_try=self._next_try,
             users=live.users,
             queued=self.slots.waiting,
             pid=live.pid,
             protocol_version=live.protocol_version,
         )
+
+    @property
+    def _next_try(self) -> float | None:
+        wait = self._breaker.wait
+        return wait if wait or self._state in _HELD_BACK else None
 
     def _not_now(self, seconds: float) -> UnavailableError:
         last = self._last

@@ -89,6 +89,7 @@ class Session:
         self._users = 0
         self._used_at = anyio.current_time()
         self._told_of_change = False
+        self._is_counted = False
 
     @property
     def is_over(self) -> bool:
@@ -122,12 +123,18 @@ class Session:
         self._over.set()
 
     def _lose(self) -> None:
-        """The server went away by itself, or was sent away for what it did."""
-        was_wanted = self._users > 0 and not self.is_over
+        """The server went away by itself. During the handshake that is the handshake's matter."""
+        if self._channel.value is None:
+            return
+        gone = UnavailableError(self.server.name, FailureKind.LOST, "it went away")
+        self._close(gone if self._users and not self.is_over else None)
         self.retire()
-        if was_wanted and self._channel.value is not None:
-            gone = UnavailableError(self.server.name, FailureKind.LOST, "it went away")
-            self.record.failed(gone, exited=True)
+
+    def _close(self, lost: UnavailableError | None = None) -> None:
+        """Tell the record, once, that nobody can use this any more."""
+        if self._is_counted:
+            self._is_counted = False
+            self.record.closed(was_ready=self._channel.value is not None, lost=lost)
 
     def _suspect(self, fault: str, times: int) -> None:
         """The server does what none should; one that goes on with it is started again."""
@@ -177,6 +184,7 @@ class Session:
 
     async def run(self) -> None:
         """The owner's task; whatever the server does, it ends without an error."""
+        self._is_counted = True
         self.record.connecting()
         try:
             async with self._around.starts.turn() as connected:
@@ -189,7 +197,8 @@ class Session:
         finally:
             self._over.set()
             self._channel.fail(_closed(self.server.name))
-            self.record.over(self.state, was_ready=self._channel.value is not None)
+            self.record.absorb(self.state)
+            self._close()
 
     def _fail(self, error: UnavailableError) -> None:
         if not self._channel.is_settled:
@@ -236,6 +245,8 @@ class Session:
             )
             self._channel.set(channel)
             self.record.ready()
+            if link.is_lost:  # while its era was written down
+                self._lose()
             await self._serve(session, greeting)
             if link.is_lost:
                 self.record.stderr = link.stderr

@@ -106,7 +106,7 @@ class Upstreams:
 
     def conditions(self) -> Mapping[ServerName, Condition]:
         """How every server fares that was ever asked for anything."""
-        live = self.states()
+        live = {name: session.state for (name, _), session in self._sessions.items()}
         return {name: record.condition(live.get(name)) for name, record in self._records.items()}
 
     def insist(self, server: ServerName) -> None:

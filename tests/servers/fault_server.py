@@ -356,9 +356,9 @@ def write(data: bytes) -> None:
     sys.stdout.buffer.flush()
 
 
-def main() -> None:
+def serve(kind: type[Server], modes: Message) -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("mode", choices=MODES)
+    parser.add_argument("mode", choices=modes)
     parser.add_argument("--era", choices=("modern", "legacy", "both"), default="both")
     options = parser.parse_args()
     if options.mode == "crash_start":
@@ -367,10 +367,10 @@ def main() -> None:
     if options.mode == "stubborn":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if options.mode != "hang_start":
-        Server(options.mode, options.era).run()
+        kind(options.mode, options.era).run()
     while options.mode in {"hang_start", "stubborn"}:
         time.sleep(600)
 
 
 if __name__ == "__main__":
-    main()
+    serve(Server, MODES)

@@ -246,15 +246,15 @@ def content(text: str) -> Message:
     return {"content": [{"type": "text", "text": text}], "resultType": "complete"}
 
 
-def main() -> None:
-    Handler.mode = sys.argv[1]
-    if Handler.mode not in MODES:
-        sys.exit(f"no mode {Handler.mode!r}; there are {', '.join(MODES)}")
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+def serve(kind: type[Handler], modes: Message) -> None:
+    kind.mode = sys.argv[1]
+    if kind.mode not in modes:
+        sys.exit(f"no mode {kind.mode!r}; there are {', '.join(modes)}")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), kind)
     server.daemon_threads = True
     print(server.server_address[1], flush=True)  # noqa: T201
     server.serve_forever()
 
 
 if __name__ == "__main__":
-    main()
+    serve(Handler, MODES)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +39,12 @@ class Eras(dict[str, JSONObject]):
 def fault_server(
     mode: str = "ok", *, era: str = "both", name: str = "faulty", **settings: Any
 ) -> ServerSettings:
-    """A server that runs `fault_server.py` in a mode; it starts in some 50 ms."""
-    arguments = ("-I", "-S", str(HERE / "fault_server.py"), mode, "--era", era)
+    """A server that runs `fault_server.py` in a mode; it starts in some 50 ms.
+
+    `program` names another file beside it, for instance `wire_server.py`.
+    """
+    program = settings.pop("program", "fault_server.py")
+    arguments = ("-I", "-S", str(HERE / program), mode, "--era", era)
     transport = StdioTransport(sys.executable, arguments, env=settings.pop("env", {}))
     return ServerSettings(ServerName(name), transport, **settings)
 
@@ -132,6 +137,38 @@ def descendants(pid: int | None = None) -> set[int]:
                 waiting += children - found
                 found |= children
     return found
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """What a process holds: what is more afterwards than before was leaked."""
+
+    processes: frozenset[int]
+    descriptors: int
+    tasks: int
+
+    @classmethod
+    def of_this_process(cls) -> Footprint:
+        descriptors = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - counts, not paths
+        tasks = len(anyio.get_running_tasks())
+        return cls(frozenset(filter(is_running, descendants())), descriptors, tasks)
+
+
+@dataclass
+class Neighbour:
+    """A healthy server, called over and over while another one misbehaves."""
+
+    opened: Upstreams
+    server: ServerSettings
+    answers: int = 0
+
+    async def ask_on(self) -> None:
+        """Never returns; raises if an answer is late, wrong or missing."""
+        while True:
+            answer = await call(self.opened, self.server, nonce=self.answers)
+            assert json.loads(answer) == {"nonce": self.answers}
+            self.answers += 1
+            await anyio.sleep(0.001)
 
 
 async def eventually(holds: Callable[[], bool], *, within: float = 10.0) -> None:

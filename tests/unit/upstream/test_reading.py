@@ -83,7 +83,7 @@ async def test_what_it_does_wrong_is_told_with_how_often() -> None:
     await messages(reader)
 
     assert [times for _, times in told] == [1, 2]
-    assert "2 times what nobody had asked" in told[-1][0]
+    assert "2 answers that nobody waited for" in told[-1][0]
 
 
 async def test_of_a_flood_of_requests_some_arrive_and_later_ones_when_these_are_answered() -> None:

@@ -1,0 +1,275 @@
+"""One server does something that no server should, and four things hold each time.
+
+Its caller gets the right answer or the right error, at once or when its own time is up; its
+neighbour answers as ever meanwhile; nothing of it is left behind (see `conftest`); and its
+condition says what is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import anyio
+import pytest
+
+from discovery_engine.config.settings import RemoteTransport, ServerSettings, Timeouts
+from discovery_engine.errors import (
+    DiscoveryError,
+    OutcomeUnknownError,
+    UnavailableError,
+    UpstreamProtocolError,
+    UpstreamTimeoutError,
+)
+from discovery_engine.upstream.sessions import Upstreams
+from discovery_engine.upstream.state import State
+from tests.servers.programs import (
+    Neighbour,
+    call,
+    eventually,
+    fault_server,
+    http_server,
+    program,
+    remote_server,
+    upstreams,
+)
+
+pytestmark = pytest.mark.anyio
+
+PATIENT = Timeouts(connect=60, list=60, call=60)
+HASTY = Timeouts(connect=0.7, list=0.5, call=0.5)
+AT_ONCE = 20.0  # seconds; far from the patience of a minute, and wide for a busy machine
+
+ANSWERED = (State.READY, State.DEGRADED)
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What one server does, and what comes of it."""
+
+    server: ServerSettings
+    outcome: type[DiscoveryError] | str
+    """The error of its caller, or what is in the text of its answer."""
+    said: str = ""
+    """What is in the message of the error."""
+    states: tuple[State, ...] = (State.READY,)
+    reason: str = ""
+    """What is in the reason of its state."""
+    tool: str = "echo"
+    is_listed: bool = True
+    """Whether it is asked for its tools before."""
+    program: str = ""
+    """What serves it over HTTP, in the mode that its address names."""
+
+
+def stdio(mode: str, outcome: type[DiscoveryError] | str, said: str = "", **fields) -> object:
+    """A fault of `fault_server.py` whose caller is told at once."""
+    server = fault_server(mode, timeouts=PATIENT, **fields.pop("server", {}))
+    return pytest.param(Fault(server, outcome, said, **fields), id=mode)
+
+
+def late(mode: str, said: str = "within 0.5 s", **fields) -> object:
+    """A fault whose caller is told when the call's time is up."""
+    server = fault_server(mode, timeouts=HASTY, **fields.pop("server", {}))
+    states = fields.pop("states", (State.DEGRADED,))
+    reason = fields.pop("reason", "not answered within 0.5 s")
+    outcome = fields.pop("outcome", UpstreamTimeoutError)
+    fault = Fault(server, outcome, said, states=states, reason=reason, **fields)
+    return pytest.param(fault, id=mode)
+
+
+def at_start(
+    server: ServerSettings, said: str, *, name: str, timeouts: Timeouts = PATIENT
+) -> object:
+    server = replace(server, timeouts=timeouts)
+    fault = Fault(
+        server, UnavailableError, said, states=(State.FAILING,), reason=said, is_listed=False
+    )
+    return pytest.param(fault, id=name)
+
+
+def http(mode: str, outcome: type[DiscoveryError] | str, said: str = "", **fields) -> object:
+    timeouts = fields.pop("timeouts", PATIENT)
+    kind = "sse" if mode.startswith("sse") else "http"
+    where = fields.pop("program", "wire_http_server.py")
+    fields = {"is_listed": where != "http_server.py" or mode.endswith("call"), **fields}
+    server = remote_server(mode, name=mode, timeouts=timeouts, kind=kind)
+    return pytest.param(Fault(server, outcome, said, program=where, **fields), id=f"http-{mode}")
+
+
+WIRE = {"program": "wire_server.py"}
+FAILING = {"states": (State.FAILING,)}
+DEGRADED = {"states": (State.DEGRADED,)}
+LOST = {"states": (State.FAILING,), "reason": "it "}
+
+
+STARTS = [
+    at_start(program("no-such-program"), "not on the PATH", name="missing"),
+    at_start(program(__file__), "may not be executed", name="not-executable"),
+    at_start(program("sh", cwd="/no/such"), "does not exist", name="no-directory"),
+    at_start(program("cat"), "refused the handshake", name="echoes"),
+    at_start(program("yes"), "within 0.7 s", name="says-yes", timeouts=HASTY),
+    at_start(program("true"), "exited with status 0", name="ends"),
+    at_start(program("sh", "-c", "kill -9 $$"), "by SIGKILL", name="killed"),
+    at_start(program("sh", "-c", "exec >&-; sleep 600"), "closed its output", name="closes-output"),
+    at_start(fault_server("crash_start"), "exited with status 3", name="crash_start"),
+    at_start(fault_server("strange_greeting"), "not one of MCP", name="strange_greeting"),
+    at_start(fault_server("hang_start"), "within 0.7 s", name="hang_start", timeouts=HASTY),
+    stdio("slow_start", "hi", server=WIRE, is_listed=False),
+    stdio("exit_on_unknown", "hi", is_listed=False),
+    stdio("stubborn", "hi"),
+]
+
+DEATHS = [
+    stdio("crash_call", OutcomeUnknownError, "exited with status 7", **LOST),
+    stdio("partial_call", OutcomeUnknownError, "exited with status 0", **LOST),
+    stdio("orphan_call", OutcomeUnknownError, "exited with status 5", **LOST),
+    stdio("kills_itself", OutcomeUnknownError, "by SIGKILL", server=WIRE, **LOST),
+    stdio("closes_output", OutcomeUnknownError, "closed its output", server=WIRE, **LOST),
+    stdio("exits_when_idle", "hi", server=WIRE, states=(State.IDLE,)),
+    stdio("list_dies", UnavailableError, "while its tools were listed", **LOST),
+]
+
+HANGS = [
+    late("hang_call", tool="hang"),
+    late("stops_reading", server=WIRE),
+    late("freezes", server=WIRE),
+    late("hang_progress", server=WIRE),
+    late("wrong_id", server=WIRE),
+    late("null_id", server=WIRE),
+    late("float_id", server=WIRE),
+    late("batch", server=WIRE),
+    late("request_storm", server=WIRE),
+]
+
+WORDS = [
+    stdio("noise", "hi"),
+    stdio("binary", "hi", server=WIRE),
+    stdio("garbage_flood", "hi", server=WIRE),
+    stdio("blank_flood", "hi", server=WIRE),
+    stdio("notice_flood", "hi", server=WIRE),
+    stdio("request_flood", "hi", server=WIRE, reason="than it lets us answer", **DEGRADED),
+    stdio("strays", "hi", server=WIRE, states=(State.DEGRADED, State.IDLE)),
+    stdio("answers_twice", "hi", server=WIRE, states=ANSWERED),
+    stdio("text_id", "hi", server=WIRE),
+    stdio("no_version", "hi", server=WIRE),
+    stdio("both", "hi", server=WIRE),
+    stdio("crlf", "hi", server=WIRE),
+    stdio("bom", "hi", server=WIRE),
+    stdio("drip", "hi", server=WIRE),
+    stdio("strange_progress", "hi", server=WIRE),
+    stdio("list_changed", "changed"),
+    stdio("bad_utf8", "caf\ufffd"),
+    stdio("surrogate", "half \ufffd"),
+    stdio("nul", "a\ufffdb", server=WIRE),
+    stdio("stderr_flood", "hi"),
+    stdio("log_flood", "hi", server=WIRE),
+    stdio("big_result", "xxx", server=WIRE),
+    stdio("many_objects", "many", server=WIRE),
+    stdio("many_tools", "hi", server=WIRE),
+    stdio("bad_tools", "hi"),
+    stdio("endless_pages", "hi"),
+    stdio("tool_error", "did not work"),
+    stdio("text_result", UpstreamProtocolError, "not one of JSON-RPC", server=WIRE),
+    stdio("two_on_a_line", UpstreamProtocolError, "cannot be read", server=WIRE),
+    stdio("long_int", UpstreamProtocolError, "5000 digits", server=WIRE),
+    stdio("big_float", UpstreamProtocolError, "beyond all bounds", server=WIRE),
+    stdio("nan", UpstreamProtocolError, "NaN"),
+    stdio("deep", UpstreamProtocolError, "too deeply"),
+    stdio("nested", UpstreamProtocolError, "100 levels"),
+    stdio("huge", UpstreamProtocolError, "longer than 8 MiB", tool="huge"),
+    stdio("huge_id_last", UpstreamProtocolError, "longer than 8 MiB"),
+    stdio("endless_line", UpstreamProtocolError, "longer than 8 MiB", server=WIRE),
+    stdio("refuses_call", UpstreamProtocolError, "Invalid arguments"),
+    stdio("odd_error", UpstreamProtocolError, "it gave no message"),
+]
+
+OLD = {"program": "http_server.py"}
+
+ADDRESSES = [
+    http("ok", "hi"),
+    http("big_body", "xxx"),
+    http("nul_body", "a\ufffdb"),
+    http("forgetful", "hi", **OLD),
+    http("wrong_id", UpstreamProtocolError, "to another request"),
+    http("no_rpc", UpstreamProtocolError, "not one of JSON-RPC"),
+    http("empty", UpstreamProtocolError, "cannot be read"),
+    http("deep_body", UpstreamProtocolError, "too deeply"),
+    http("nan_body", UpstreamProtocolError, "NaN"),
+    http("huge_body", UpstreamProtocolError, "longer than 8 MiB"),
+    http("redirects", UpstreamProtocolError, "Redirect"),
+    http("html_call", OutcomeUnknownError, "text/html", **DEGRADED),
+    http("not_http", OutcomeUnknownError, "RemoteProtocolError", **DEGRADED),
+    http("closes", OutcomeUnknownError, "RemoteProtocolError", **DEGRADED),
+    http("cut_chunk", OutcomeUnknownError, "RemoteProtocolError", **DEGRADED),
+    http("bad_gzip", OutcomeUnknownError, "DecodingError", **DEGRADED),
+    http("garbage_events", OutcomeUnknownError, "SSE", **DEGRADED),
+    http("huge_event", OutcomeUnknownError, "8388608", **DEGRADED),
+    http("busy", UnavailableError, "HTTP 429", **DEGRADED),
+    http("gone", UnavailableError, "HTTP 410", **DEGRADED),
+    http("login", UnavailableError, "HTTP 401", **DEGRADED),
+    http("drip", UpstreamTimeoutError, "within 0.5 s", timeouts=HASTY, **DEGRADED),
+    http("fail_call", OutcomeUnknownError, "HTTP 502", **OLD, **DEGRADED),
+    http("unavailable_call", UnavailableError, "HTTP 503", **OLD, **DEGRADED),
+    http("hang_call", UpstreamTimeoutError, "0.5 s", timeouts=HASTY, **OLD, **DEGRADED),
+    http("hang", UnavailableError, "within 0.7 s", timeouts=HASTY, **OLD, **FAILING),
+    http("html", UnavailableError, "text/html", **OLD, **FAILING),
+    http("not_json", UnavailableError, "refused the handshake", **OLD, **FAILING),
+    http("status_401", UnavailableError, "HTTP 401", **OLD, **FAILING),
+    http("status_403", UnavailableError, "HTTP 403", **OLD, **FAILING),
+    http("status_404", UnavailableError, "HTTP 404", **OLD, **FAILING),
+    http("status_500", UnavailableError, "HTTP 500", **OLD, **FAILING),
+    http("sse_ends", OutcomeUnknownError, "went away", **OLD, **FAILING),
+    http("sse_fails", OutcomeUnknownError, "HTTP 500", **OLD, **DEGRADED),
+    http("sse_silent", UnavailableError, "within 0.7 s", timeouts=HASTY, **OLD, **FAILING),
+    http("sse_elsewhere", UnavailableError, "endpoint of its own", **OLD, **FAILING),
+]
+
+
+@contextmanager
+def served(fault: Fault) -> Iterator[ServerSettings]:
+    """The server of a fault, with an address if it needs one."""
+    transport = fault.server.transport
+    if not isinstance(transport, RemoteTransport):
+        yield fault.server
+        return
+    with http_server(transport.url, program=fault.program) as url:
+        yield replace(fault.server, transport=replace(transport, url=url))
+
+
+async def outcome_of(opened: Upstreams, server: ServerSettings, fault: Fault) -> object:
+    with anyio.fail_after(AT_ONCE):
+        try:
+            if fault.is_listed:
+                await opened.list_tools(server)
+            return await call(opened, server, fault.tool, text="hi")
+        except DiscoveryError as error:
+            return error
+
+
+@pytest.mark.parametrize("fault", [*STARTS, *DEATHS, *HANGS, *WORDS, *ADDRESSES])
+@pytest.mark.requirement("UPS-13")
+async def test_a_fault_is_told_contained_and_shown(fault: Fault) -> None:
+    with served(fault) as server:
+        async with upstreams() as opened, anyio.create_task_group() as tasks:
+            neighbour = Neighbour(opened, fault_server(name="neighbour"))
+            tasks.start_soon(neighbour.ask_on)
+            await eventually(lambda: neighbour.answers > 0)
+
+            outcome = await outcome_of(opened, server, fault)
+
+            answers = neighbour.answers
+            await eventually(lambda: neighbour.answers > answers + 1)
+            conditions = opened.conditions
+            await eventually(lambda: conditions()[server.name].state in fault.states)
+            await eventually(lambda: fault.reason in conditions()[server.name].reason)
+            others = conditions()[neighbour.server.name]
+            tasks.cancel_scope.cancel()
+
+    if isinstance(fault.outcome, str):
+        assert fault.outcome in str(outcome)
+    else:
+        assert isinstance(outcome, fault.outcome), outcome
+        assert fault.said in outcome.message
+    assert (others.state, others.counters.failures) == (State.READY, 0)
