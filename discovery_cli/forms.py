@@ -15,6 +15,7 @@ from discovery_engine.signature import signature
 from discovery_engine.tools import JSONObject
 
 if TYPE_CHECKING:
+    from discovery_engine.answers import SearchAnswer
     from discovery_engine.health import ServerHealth
     from discovery_engine.notices import Notice
     from discovery_engine.search.searcher import Hit
@@ -77,6 +78,19 @@ def hit_form(hit: Hit, view: View) -> JSONObject:
         "relevance": hit.relevance,
         "parts": {"exact": parts.exact, "partial": parts.partial, "tag": parts.tag},
     }
+
+
+def alternative_forms(answer: SearchAnswer) -> list[JSONObject]:
+    """What tells the first results apart, where they fit alike."""
+    return [
+        {
+            "server": one.server,
+            "tool": one.tool,
+            "words": list(one.words),
+            "required": list(one.required),
+        }
+        for one in answer.alternatives
+    ]
 
 
 def details_form(entry: Entry, view: View) -> JSONObject:

@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from discovery_engine.answers import Decision, SearchAnswer
     from discovery_engine.catalog import Catalog, Entry
     from discovery_engine.config.loader import load_settings
     from discovery_engine.config.settings import Settings
@@ -23,16 +24,17 @@ if TYPE_CHECKING:
     from discovery_engine.search.searcher import Hit
     from discovery_engine.tools import Tool, ToolKey
     from discovery_engine.version import __version__
-    from discovery_engine.view import SearchAnswer, ServerSummary, View
+    from discovery_engine.view import ServerSummary, View
 
 _HOMES = {
     "Catalog": "catalog",
     "ConfigurationError": "errors",
+    "Decision": "answers",
     "DiscoveryError": "errors",
     "Engine": "engine",
     "Entry": "catalog",
     "Hit": "search.searcher",
-    "SearchAnswer": "view",
+    "SearchAnswer": "answers",
     "ServerSummary": "view",
     "Settings": "config.settings",
     "Tool": "tools",
@@ -47,6 +49,7 @@ _HOMES = {
 __all__ = [
     "Catalog",
     "ConfigurationError",
+    "Decision",
     "DiscoveryError",
     "Engine",
     "Entry",

@@ -26,6 +26,7 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup, TaskStatus
 
+from discovery_engine.answers import SearchAnswer
 from discovery_engine.arguments import Checker
 from discovery_engine.cache import Caches, CacheStats
 from discovery_engine.catalog import Entry, ServerPart
@@ -47,8 +48,8 @@ from discovery_engine.events import (
     ToolCalled,
     ToolsChanged,
 )
-from discovery_engine.meaning import Meaning
 from discovery_engine.health import ServerHealth, health
+from discovery_engine.meaning import Meaning
 from discovery_engine.overrides.pinning import pinned_values
 from discovery_engine.refresh import (
     RefreshReport,
@@ -63,7 +64,6 @@ from discovery_engine.tools import JSONObject, ServerName, Tool
 from discovery_engine.upstream.state import Condition, State
 from discovery_engine.view import (
     Live,
-    SearchAnswer,
     ServerStatus,
     ServerSummary,
     ToolList,

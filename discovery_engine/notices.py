@@ -22,7 +22,9 @@ class NoticeKind(StrEnum):
     LOADING = "loading"
     """A server's tools are not known yet."""
     HIDDEN = "hidden"
-    """Tools that match are disabled."""
+    """Tools that match better than what is answered are disabled."""
+    FILTERED = "filtered"
+    """Tools match, but for the server or the tags that were asked for."""
     REVIEW = "review"
     """Tools are held back until their owner has looked at what they say."""
     BY_WORDS = "by_words"
@@ -88,8 +90,16 @@ def no_enabled_tool(server: ServerName | None) -> Notice:
     return Notice(NoticeKind.EMPTY, f"{place} no enabled tool")
 
 
+def filtered(count: int, first: str, server: ServerName | None, tags: Iterable[str]) -> Notice:
+    """How many tools would fit without a filter, and the first of them."""
+    limits = ([f"server {server!r}"] if server else []) + [f"tag {tag!r}" for tag in sorted(tags)]
+    fit = "1 tool fits" if count == 1 else f"{count} tools fit"
+    message = f"without the limit to {' and '.join(limits)}, {fit}: {first}"
+    return Notice(NoticeKind.FILTERED, f"{message}{' first' if count > 1 else ''}")
+
+
 def no_match(tags: Iterable[str]) -> Notice:
     names = ", ".join(sorted(tags))
     among = f" among the tools tagged {names}" if names else ""
-    message = f"no tool matches{among}; try other words, or list_tools of a likely server"
+    message = f"no tool fits{among}; try other words, or list_tools of a likely server"
     return Notice(NoticeKind.NO_MATCH, message)

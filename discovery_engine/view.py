@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from functools import cached_property
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from discovery_engine import notices
 from discovery_engine.addresses import readings
+from discovery_engine.answers import Asker, Decision, SearchAnswer
 from discovery_engine.catalog import Catalog, Entry, Failure, ServerPart
 from discovery_engine.errors import (
     ServerDisabledError,
@@ -110,13 +111,6 @@ class ServerSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class SearchAnswer:
-    query: str
-    hits: tuple[Hit, ...]
-    notices: tuple[Notice, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class ToolList:
     server: ServerName
     entries: tuple[Entry, ...]
@@ -203,14 +197,23 @@ class View:
         def is_hidden(entry: Entry) -> bool:
             return in_scope(entry) and not accepts(entry)
 
-        limit = limit if limit is not None else self.settings.search.limit
-        likeness = self.vectors.compared(query_vectors) if self.vectors else None
-        hits = self.searcher.search(query, limit=limit, accepts=accepts, likeness=likeness)
+        settings = self.settings.search
+        asker = Asker(
+            query,
+            self.searcher,
+            self.vectors.compared(query_vectors) if self.vectors else None,
+            limit=limit if limit is not None else settings.limit,
+            least=settings.min_confidence,
+        )
+        answer = asker.answer(accepts)
         told = [*self._outages(only), *self._held_back(only)]
-        if not hits:
-            hidden = self.searcher.search(query, limit=len(self.catalog), accepts=is_hidden)
-            told = [self._reason_for_nothing(only, wanted, hidden), *told]
-        return SearchAnswer(query, hits, tuple(told))
+        if self._has_hidden(only) and (hidden := asker.better(answer, is_hidden)):
+            told.insert(0, notices.hidden(self.reason(hit.entry) for hit in hidden))
+        elif answer.decision is Decision.NONE:
+            is_listed = partial(_may_be_listed, include_disabled=include_disabled)
+            fitting = asker.answer(is_listed).hits if only or wanted else ()
+            told.insert(0, self._reason_for_nothing(only, wanted, fitting))
+        return replace(answer, notices=tuple(told))
 
     def list_tools(self, server: str, *, include_disabled: bool = False) -> ToolList:
         """A server's tools, in the order of their names.
@@ -287,14 +290,14 @@ class View:
         """The servers that must not be started, in the order of the settings."""
         return [error for server in self.settings.servers if (error := self.refusal(server))]
 
-    def is_known(self, name: ServerName) -> bool:
-        """Whether a server's tools have ever been listed, as it is reached now."""
-        part = self.catalog.parts.get(name)
     def owners_words(self, name: ServerName) -> str:
         """What the owner says a server is for; empty while it waits for the owner's approval."""
         server = self.server(name)
         return "" if self.refusal(server) else server.description
 
+    def is_known(self, name: ServerName) -> bool:
+        """Whether a server's tools have ever been listed, as it is reached now."""
+        part = self.catalog.parts.get(name)
         return part is not None and part.listed_at is not None
 
     def _part(self, name: ServerName) -> ServerPart:
@@ -422,13 +425,21 @@ class View:
             return notices.unavailable(server.name, status, reason, hint, is_stale=is_stale)
         return None
 
+    def _has_hidden(self, only: ServerName | None) -> bool:
+        return only in self._hiding if only else bool(self._hiding)
+
+    @cached_property
+    def _hiding(self) -> frozenset[ServerName]:
+        """The servers with a tool that is not visible."""
+        return frozenset(e.tool.server for e in self.catalog if not is_visible(e))
+
     def _reason_for_nothing(
-        self, only: ServerName | None, tags: set[str], hidden: Sequence[Hit]
+        self, only: ServerName | None, tags: set[str], fitting: Sequence[Hit]
     ) -> Notice:
         if not self.settings.servers:
             return notices.no_server()
-        if hidden:
-            return notices.hidden(self.reason(hit.entry) for hit in hidden)
+        if fitting:
+            return notices.filtered(len(fitting), str(fitting[0].entry.key), only, tags)
         asked = (entry for entry in self.catalog if only in (None, entry.tool.server))
         if not any(map(is_visible, asked)):
             return notices.no_enabled_tool(only)

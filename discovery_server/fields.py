@@ -4,15 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from discovery_engine.answers import SearchAnswer
 from discovery_engine.catalog import Entry
 from discovery_engine.notices import Notice
+from discovery_engine.search.searcher import Hit
 from discovery_engine.text import clean
 from discovery_engine.tools import JSONObject, Parameter, Tool
-from discovery_engine.view import SearchAnswer, ServerSummary, ToolList, is_visible
+from discovery_engine.view import ServerSummary, ToolList, is_visible
 
 
 def search_fields(answer: SearchAnswer) -> JSONObject:
-    results = [
+    return {
+        "decision": answer.decision.value,
+        "confidence": round(answer.confidence, 4),
+        "results": hit_fields(answer.hits),
+        "alternatives": [
+            {
+                "server": one.server,
+                "tool": one.tool,
+                "words": list(one.words),
+                "required": list(one.required),
+            }
+            for one in answer.alternatives
+        ],
+        "nearest": hit_fields(answer.nearest),
+        "uncovered": list(map(clean, answer.uncovered)),
+        "notices": notice_fields(answer.notices),
+    }
+
+
+def hit_fields(hits: Iterable[Hit]) -> list[JSONObject]:
+    return [
         {
             "server": hit.entry.tool.server,
             "tool": hit.entry.tool.name,
@@ -20,9 +42,8 @@ def search_fields(answer: SearchAnswer) -> JSONObject:
             "relevance": round(hit.relevance, 4),
             "tags": list(hit.entry.verdict.tags),
         }
-        for hit in answer.hits
+        for hit in hits
     ]
-    return {"results": results, "notices": notice_fields(answer.notices)}
 
 
 def server_fields(server: ServerSummary) -> JSONObject:

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+from discovery_engine.answers import Decision, SearchAnswer
 from discovery_engine.budget import (
     Budget,
     Form,
@@ -22,19 +23,19 @@ from discovery_engine.budget import (
 )
 from discovery_engine.catalog import Entry
 from discovery_engine.errors import DiscoveryError, NotFoundError
-from discovery_engine.notices import Notice
+from discovery_engine.notices import Notice, NoticeKind
 from discovery_engine.outline import Detail, argument_line, cut, hit_items, tool_items
 from discovery_engine.signature import parameter_line, typed
 from discovery_engine.text import clean
 from discovery_engine.tools import JSONObject, Parameter, Tool
 from discovery_engine.view import (
-    SearchAnswer,
     ServerStatus,
     ServerSummary,
     ToolList,
     View,
     is_visible,
 )
+from discovery_server.decisions import alike_items, nothing_items
 from discovery_server.fields import details_fields, list_fields, search_fields, server_fields
 from discovery_server.notes import noted
 
@@ -63,8 +64,7 @@ _UNREMARKABLE = frozenset({ServerStatus.READY, ServerStatus.IDLE})
 
 def search_result(answer: SearchAnswer, budget: Budget, richest: Detail) -> JSONObject:
     """The hits of one query; none is told in more detail than `richest`."""
-    items = hit_items(answer.hits, richest)
-    text = _told(items, answer.notices, budget, _and_more(_RAISE))
+    text = _found(answer, answer.notices, budget, richest)
     return _result(text, budget, search_fields(answer))
 
 
@@ -147,6 +147,17 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
+def _found(
+    answer: SearchAnswer, notices: Sequence[Notice], budget: Budget, richest: Detail
+) -> str:
+    """The hits of one query, or that there are none and what comes nearest."""
+    if answer.decision is Decision.NONE:
+        others = [notice for notice in notices if notice.kind is not NoticeKind.NO_MATCH]
+        return _told(nothing_items(answer), others, budget, _as_is)
+    items = [*alike_items(answer), *hit_items(answer.hits, richest)]
+    return _told(items, notices, budget, _and_more(_RAISE))
+
+
 def _told(
     items: Sequence[Item], notices: Sequence[Notice], budget: Budget, note: Callable[[Plan], str]
 ) -> str:
@@ -178,8 +189,7 @@ def _block(answer: SearchAnswer, budget: Budget, richest: Detail) -> str:
     half = replace(budget, tokens=budget.tokens // 2)
     head = first_fitting((*(clean(head, newlines=False) for head in heads), "…:"), half)
     own = [notice for notice in answer.notices if not notice.server]
-    items = hit_items(answer.hits, richest)
-    text = _told(items, own, budget.less(head), _and_more(_RAISE))
+    text = _found(answer, own, budget.less(head), richest)
     return f"{head}\n{text}" if text else head
 
 
@@ -191,6 +201,10 @@ def _and_more(how: str, *, beyond: int = 0) -> Callable[[Plan], str]:
         return f"{left} more: {how}" if left else ""
 
     return note
+
+
+def _as_is(_: Plan) -> str:
+    return ""
 
 
 def _cut_to_fit(made: Plan) -> str:

@@ -16,11 +16,11 @@ from discovery_cli.output import Cell, Output, counted, json_text
 from discovery_cli.rendering import Row as Cells
 
 if TYPE_CHECKING:
+    from discovery_engine.answers import SearchAnswer
     from discovery_engine.evaluation.baseline import Baseline, Move
     from discovery_engine.evaluation.gates import Gate, Judgement
     from discovery_engine.evaluation.report import Report, Row
     from discovery_engine.evaluation.suggest import Suggestion
-    from discovery_engine.view import SearchAnswer
 
 _DRAFTS = """\
 # Drafts, made from what the tools say of themselves; they prove nothing as they stand.

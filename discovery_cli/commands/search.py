@@ -8,7 +8,7 @@ import click
 
 from discovery_cli.answers import max_tokens_option, tell
 from discovery_cli.failures import ExitCode
-from discovery_cli.forms import hit_form, notice_forms
+from discovery_cli.forms import alternative_forms, hit_form, notice_forms
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import complete_server, complete_tag, pass_invocation
 from discovery_cli.output import counted
@@ -16,8 +16,9 @@ from discovery_cli.rendering import hit_row, say_notices
 from discovery_cli.targets import one_server
 
 if TYPE_CHECKING:
+    from discovery_engine.answers import SearchAnswer
     from discovery_engine.engine import Engine
-    from discovery_engine.view import SearchAnswer, View
+    from discovery_engine.view import View
 
 _PATIENCE = 10.0  # seconds for a model to be loaded and new tools to get their vectors
 
@@ -72,7 +73,12 @@ def command(
     results = [hit_form(hit, view) for hit in answer.hits] if output.as_json else []
     form = {
         "query": answer.query,
+        "decision": str(answer.decision),
+        "confidence": answer.confidence,
         "results": results,
+        "alternatives": alternative_forms(answer),
+        "nearest": [hit_form(hit, view) for hit in answer.nearest] if output.as_json else [],
+        "uncovered": list(answer.uncovered),
         "notices": notice_forms(answer.notices),
     }
     if max_tokens:
@@ -86,9 +92,21 @@ def command(
     else:
         output.table([hit_row(output, hit) for hit in answer.hits])
         say_notices(output, answer.notices)
-        if answer.hits:
-            output.say(f"{counted(len(answer.hits), 'tool')} found")
+        if summary := _summary(answer):
+            output.say(summary)
     return ExitCode.OK if answer.hits else ExitCode.USAGE
+
+
+def _summary(answer: SearchAnswer) -> str:
+    """How many were found; without a match, what is missing and what comes nearest."""
+    if answer.hits:
+        alike = f"; the first {answer.alike} fit alike" if answer.alike > 1 else ""
+        return f"{counted(len(answer.hits), 'tool')} found{alike}"
+    missing = ", ".join(map(repr, answer.uncovered))
+    nearest = ", ".join(str(hit.entry.key) for hit in answer.nearest)
+    why = f"no tool says {missing}" if missing else ""
+    near = f"nearest, but unlikely to serve: {nearest}" if nearest else ""
+    return "; ".join(filter(None, (why, near)))
 
 
 def _answer(invocation: Invocation, view: View, query: str, asked: Asked) -> SearchAnswer:

@@ -6,10 +6,11 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
+from discovery_engine.answers import Decision, SearchAnswer
 from discovery_engine.evaluation.metrics import DEPTH
 from discovery_engine.evaluation.queries import Query, QuerySet
 from discovery_engine.evaluation.report import Report, Row
-from discovery_engine.view import SearchAnswer, View
+from discovery_engine.view import View
 
 Cost = Callable[[SearchAnswer], int]
 """The tokens that an answer takes as an agent gets it."""
@@ -29,7 +30,7 @@ def run(
 
 def says_none(answer: SearchAnswer) -> bool:
     """Whether an answer is that nothing fits. Nothing else here decides this."""
-    return not answer.hits
+    return answer.decision is Decision.NONE
 
 
 def _row(query: Query, view: View, cost: Cost, clock: Callable[[], float]) -> Row:

@@ -8,11 +8,11 @@ so that an update costs by its own size. What a search finds never depends on ho
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from discovery_engine.search.names import spellings
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from discovery_engine.search.documents import Document
     from discovery_engine.tools import ServerName, Tool
 
-IDS = "I"  # the type code of an array of numbers of tools
+IDS: Final = "I"  # the type code of an array of numbers of tools
 
 
 class Segment(NamedTuple):
@@ -63,6 +63,13 @@ class Block:
         for name in self.names:
             groups[len(name)].append(name)
         return groups
+
+    def impact(self, term: str, doc: int) -> int:
+        """The impact of a term on a tool; 0 if the tool does not hold it."""
+        docs, impacts = self.postings.get(term, (b"", b""))
+        held = memoryview(docs).cast(IDS)
+        at = bisect_left(held, doc)
+        return impacts[at] if at < len(held) and held[at] == doc else 0
 
     def segment_of(self, doc: int) -> Segment:
         return self.segments[bisect_right(self.starts, doc) - 1]

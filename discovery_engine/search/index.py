@@ -95,6 +95,12 @@ class Index:
         number, segment = self._find(tool.server)
         return Place(number, segment.start + at)
 
+    def impacts(self, place: Place, terms: Iterable[str]) -> dict[str, int]:
+        """How much of a tool each of the terms is that it holds, from 1 to `documents.FULL`."""
+        block = self.layers[place.layer].block
+        found = {term: block.impact(term, place.doc) for term in terms}
+        return {term: impact for term, impact in found.items() if impact}
+
     def updated(
         self, catalog: Catalog, descriptions: Mapping[ServerName, str], lexicon: Lexicon
     ) -> Index:

@@ -11,9 +11,11 @@ from collections import defaultdict
 from dataclasses import dataclass
 from operator import itemgetter
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from discovery_engine.search import collector
+from discovery_engine.search.commonness import default_weights
+from discovery_engine.search.confidence import Signals, default_model, signals_of, with_names
 from discovery_engine.search.fusion import Contributions, Fusion
 from discovery_engine.search.index import Index, Place, sources_of
 from discovery_engine.search.lexicon import Lexicon, lexicon_of
@@ -25,7 +27,7 @@ from discovery_engine.search.storage import dumped, loaded
 from discovery_engine.search.tags import Tags, TagTable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from discovery_engine.catalog import Catalog, Entry
     from discovery_engine.config.settings import SearchSettings, Weights
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 
 _NOTHING: Mapping[ServerName, str] = MappingProxyType({})
 _POOL = 60  # tools that are scored in full
+_ALIKE = 0.03  # of the best relevance; of so close ones each third is the wrong way round
 _NOT_NAMED = Naming(Nearness.NOT, 0.0)
 
 
@@ -56,6 +59,26 @@ class Hit:
     parts: ScoreParts
 
 
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What to think of the hits of a query."""
+
+    confidence: float
+    """The probability that the first hit serves the query; 0 without one."""
+    alike: int
+    """How many of the first hits fit about as well; 1 if the first stands out."""
+    unknown: tuple[str, ...]
+    """Words of the query that no tool says."""
+
+
+class Reading(NamedTuple):
+    """A query, read against the catalog."""
+
+    query: str
+    question: Question
+    names: Mapping[Place, Naming]
+
+
 class Searcher:
     """Made by `build_searcher`."""
 
@@ -64,6 +87,7 @@ class Searcher:
         self._weights = weights
         self._tags = tags
         self._lexicon = lexicon
+        self._last: Reading | None = None
 
     @property
     def index(self) -> Index:
@@ -96,8 +120,7 @@ class Searcher:
         if limit < 1 or not query.strip():
             return ()
         index = self._index
-        question = Reader(self._lexicon, index.count, index.size).read(query)
-        names = named(index, query, question)
+        _, question, names = self._read(query)
         tagged = self._tags.shares(question.stems)
         pool = max(_POOL, 2 * limit)
 
@@ -126,6 +149,49 @@ class Searcher:
             ranked.append((order, entry, ScoreParts(*parts, of_meaning), sum(parts)))
         best = heapq.nsmallest(limit, ranked, key=itemgetter(0))
         return tuple(Hit(entry, relevance, parts) for _, entry, parts, relevance in best)
+
+    def judge(self, query: str, hits: Sequence[Hit]) -> Judgement:
+        """What to think of `hits`, which `query` found: two at least, if there are two."""
+        _, question, names = self._read(query)
+        if not hits:
+            return Judgement(0.0, 0, question.unknown)
+        tagged = self._tags.shares(question.stems).get(hits[0].entry.verdict.tags, 0.0)
+        nearness = [self._nearness(hit, names) for hit in hits]
+        by_words = default_model()(self.signals(query, hits, default_weights()))
+        return Judgement(
+            confidence=with_names(by_words, nearness[0], tagged),
+            alike=sum(
+                near is nearness[0] and hit.relevance >= hits[0].relevance * (1 - _ALIKE)
+                for near, hit in zip(nearness, hits, strict=True)
+            ),
+            unknown=question.unknown,
+        )
+
+    def signals(self, query: str, hits: Sequence[Hit], weights: Mapping[str, float]) -> Signals:
+        """What speaks for the first of `hits`; `weights` are of words, from 0 to 1."""
+        _, question, _ = self._read(query)
+        place = self._index.place(hits[0].entry.tool) if hits else None
+        return signals_of(
+            question,
+            self._index.impacts(place, question.weights) if place else {},
+            lexicon=self._lexicon,
+            weights=weights,
+            lead=1 - hits[1].relevance / hits[0].relevance if len(hits) > 1 else 1.0,
+            size=self._index.size,
+        )
+
+    def _nearness(self, hit: Hit, names: Mapping[Place, Naming]) -> Nearness:
+        place = self._index.place(hit.entry.tool)
+        return names.get(place, _NOT_NAMED).nearness if place else Nearness.NOT
+
+    def _read(self, query: str) -> Reading:
+        """A query as it was read last; whoever asks twice at once may read it twice."""
+        last = self._last
+        if last is None or last.query != query:
+            index = self._index
+            question = Reader(self._lexicon, index.count, index.size).read(query)
+            last = self._last = Reading(query, question, named(index, query, question))
+        return last
 
     def _fusion(
         self, question: Question, likeness: Likeness

@@ -168,7 +168,7 @@ def test_no_result_says_why_and_leaves_with_its_code(quickstart: Shell) -> None:
 
     assert (plain.code, as_json.code) == (2, 2)
     assert plain.out == ""
-    assert "no tool matches" in plain.err
+    assert "no tool fits" in plain.err
     assert as_json.answer["results"] == []
     assert as_json.answer["notices"][0]["kind"] == "no_match"
 

@@ -97,7 +97,7 @@ def test_a_search_without_a_result_advises_a_person() -> None:
     done = run("search", "zebra", recalled=usual_view())
 
     assert done.exit_code == 2
-    assert done.stderr == ("note: no tool matches; try other words, or `discovery tools SERVER`\n")
+    assert done.stderr == ("note: no tool fits; try other words, or `discovery tools SERVER`\nno tool says 'zebra'\n")
 
 
 def test_tools_shows_disabled_ones_with_the_reason() -> None:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from discovery_engine.answers import SearchAnswer
 from discovery_engine.arguments import Checker
 from discovery_engine.catalog import Catalog, Entry, ServerPart
 from discovery_engine.config.settings import Settings
 from discovery_engine.errors import Origin
 from discovery_engine.rules.rule import Rule
+from discovery_engine.search.searcher import Judgement
 from discovery_engine.tools import JSONObject
-from discovery_engine.view import Live, SearchAnswer, ToolList, View
+from discovery_engine.view import Live, ToolList, View
 from tests.factories import make_catalog, make_entry, make_part, make_server, make_settings
 
 OnProgress = Callable[[float, float | None, str | None], Awaitable[None]]
@@ -46,6 +48,10 @@ class WordSearcher:
             if found := sum(word in text for word in words):
                 hits.append(WordHit(entry, found / len(words)))
         return tuple(sorted(hits, key=lambda hit: (-hit.relevance, hit.entry.key))[:limit])
+
+
+    def judge(self, _: str, hits: Sequence[WordHit]) -> Judgement:
+        return Judgement(confidence=1.0 if hits else 0.0, alike=1, unknown=())
 
 
 @dataclass

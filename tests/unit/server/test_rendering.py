@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from discovery_engine.answers import SearchAnswer
 from discovery_engine.budget import Budget
 from discovery_engine.catalog import ServerPart
 from discovery_engine.errors import (
@@ -16,7 +17,7 @@ from discovery_engine.notices import Notice, NoticeKind
 from discovery_engine.outline import Detail
 from discovery_engine.token_count import estimated_tokens
 from discovery_engine.tools import JSONObject, ServerName
-from discovery_engine.view import Live, SearchAnswer, ServerStatus, ToolList
+from discovery_engine.view import Live, ServerStatus, ToolList
 from discovery_server import rendering
 from tests.factories import make_entry, make_part
 from tests.unit.server.fakes import CLOCK, ISSUES, make_view, object_schema
@@ -104,7 +105,7 @@ def test_several_queries_are_answered_apart_and_outages_told_once() -> None:
         "time:",
         "time:get_current_time() - Tell the time.",
         "moon:",
-        "Note: no tool matches; try other words, or list_tools of a likely server",
+        "No tool fits. Try other words, or list_tools of a likely server.",
         "Note: files: down",
     ]
     assert [a["query"] for a in fields_of(result)["answers"]] == ["time", "moon"]
@@ -140,6 +141,7 @@ def test_many_notices_of_a_kind_share_a_line() -> None:
     text = search_text(SearchAnswer("x", (), notices), WIDELY)
 
     assert text.splitlines() == [
+        "No tool fits. Try other words, or list_tools of a likely server.",
         "Note: a: down",
         "Note: b: down",
         "Note: 2 more unavailable: c, d; list_mcp_servers tells why",

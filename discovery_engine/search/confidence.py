@@ -1,0 +1,161 @@
+"""How probable it is that the best hit serves the query.
+
+Relevance puts tools in order and says nothing of whether the first one is any good: some tool is
+always the nearest. The confidence is a logistic model of five signals. Each works one way only,
+the one that common sense says:
+
+    fit       up     the share of what a tool could say about the query that the best one says
+    told      up     how much of what the query says the best tool says, in telling words
+    lead      up     how far the next hit is behind
+    strange   down   telling words of the query that tools elsewhere say, and none here does
+    size      down   how many tools there are: among many, some fit by chance
+
+Coefficients and what words tell are data, written by `scripts/fit_confidence.py`, which also
+shows how far the probabilities hold.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from discovery_engine.search.documents import FULL
+from discovery_engine.search.lexicon import CONCEPT, SUBJECT
+from discovery_engine.search.named import Nearness
+
+if TYPE_CHECKING:
+    from discovery_engine.search.lexicon import Lexicon
+    from discovery_engine.search.question import Question
+
+_DATA = Path(__file__).parent / "data" / "confidence.txt"
+_NAMED = 0.99
+_MISTYPED = 0.9
+_TAGGED = 0.5  # that a tool serves a query that names all its tags, and says no more
+_OF_CONCEPT = 0.65  # of a word, if the tool says another that means the same
+_OF_SUBJECT = 0.25  # the same, if it is about the same subject
+_UNLISTED = 1.0  # what a word tells that hardly any tool says, if this one does
+_LEAST_FIT = 0.01
+_SIZES = (45, 15_000)  # tools; no catalog beyond these was seen, so none is judged beyond them
+
+
+@dataclass(frozen=True, slots=True)
+class Signals:
+    fit: float
+    """From 0 to 1."""
+    told: float
+    """From 0 up; a telling word in full is 1."""
+    lead: float
+    """From 0 for a hit that fits as well, to 1 for none."""
+    strange: float
+    """From 0 up, as `told`."""
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """Coefficients; none is below 0."""
+
+    fit: float
+    told: float
+    lead: float
+    strange: float
+    size: float
+    offset: float
+
+    def __call__(self, signals: Signals) -> float:
+        """The probability that the best hit serves the query, strictly between 0 and 1."""
+        weights = astuple(self)[:-1]
+        score = sum(w * f for w, f in zip(weights, features(signals), strict=True))
+        return 1 / (1 + math.exp(-(score + self.offset)))
+
+
+def features(signals: Signals) -> tuple[float, ...]:
+    """What the coefficients apply to, in their order; all but the offset's."""
+    least, most = _SIZES
+    return (
+        math.log(max(signals.fit, _LEAST_FIT)),
+        signals.told,
+        signals.lead,
+        -signals.strange,
+        -math.log(min(max(signals.size, least), most)),
+    )
+
+
+def signals_of(
+    question: Question,
+    impacts: Mapping[str, int],
+    *,
+    lexicon: Lexicon,
+    weights: Mapping[str, float],
+    lead: float,
+    size: int,
+) -> Signals:
+    """The signals of one answer.
+
+    Args:
+        question: The query, read against the catalog.
+        impacts: What the best tool says of the question's terms, from 0 to `documents.FULL`.
+        lexicon: Which words mean the same, or belong together.
+        weights: What each stem tells, from 0 to 1.
+        lead: How far the next hit is behind, from 0 to 1.
+        size: How many tools there are.
+    """
+    gain = math.fsum(w * impacts.get(term, 0) for term, w in question.weights.items())
+    reachable = (math.fsum(question.weights.values()) + question.unmet) * FULL
+    unknown = dict.fromkeys(map(lexicon.stem, question.unknown))
+    return Signals(
+        fit=gain / reachable if reachable else 0.0,
+        told=math.fsum(
+            weights.get(word, _UNLISTED) * _said(terms, impacts)
+            for word, terms in _words(question, lexicon)
+        ),
+        lead=lead,
+        strange=math.fsum(weights.get(stem, 0.0) for stem in unknown),
+        size=size,
+    )
+
+
+def with_names(by_words: float, nearness: Nearness, tagged: float) -> float:
+    """The confidence of a tool of which the query may give the name, or a share of the tags.
+
+    Both are set by hand: the sets of queries that the model comes from have neither.
+    """
+    by_words = 1 - (1 - by_words) * (1 - _TAGGED * tagged)
+    if nearness is Nearness.NOT:
+        return by_words
+    return max(by_words, _MISTYPED if nearness is Nearness.MISTYPED else _NAMED)
+
+
+@cache
+def default_model() -> Model:
+    lines = _DATA.read_text(encoding="utf-8").splitlines()
+    pairs = (line.split() for line in lines if line and not line.startswith("#"))
+    return Model(**{name: float(value) for name, value in pairs})
+
+
+def _words(question: Question, lexicon: Lexicon) -> Iterator[tuple[str, Sequence[str]]]:
+    """The stem and the terms of each word; one that tools only have a synonym of stands as that."""
+    met: set[str] = set()
+    for term in question.weights:
+        if not term.startswith((CONCEPT, SUBJECT)):
+            terms = lexicon.terms_of_stem(term)
+            met.update(terms)
+            yield term, terms
+    for term in question.weights:
+        if term.startswith(CONCEPT) and term not in met:
+            yield term.removeprefix(CONCEPT), (term,)
+
+
+def _said(terms: Iterable[str], impacts: Mapping[str, int]) -> float:
+    """How much the tool says a word, or something of its kind, from 0 to 1."""
+    return max(_share(term) * impacts.get(term, 0) for term in terms) / FULL
+
+
+def _share(term: str) -> float:
+    if term.startswith(CONCEPT):
+        return _OF_CONCEPT
+    return _OF_SUBJECT if term.startswith(SUBJECT) else 1.0

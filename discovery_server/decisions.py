@@ -1,0 +1,53 @@
+"""That nothing fits, or that several tools fit alike: in as many words as there is room for.
+
+A tool that is merely near is told in words that no reader takes for a match.
+"""
+
+from __future__ import annotations
+
+from discovery_engine.answers import Alternative, SearchAnswer
+from discovery_engine.budget import Form, Item
+from discovery_engine.text import clean
+
+_WEIGHT = 10.0  # beside hits: what to think of them goes before any of them
+_NEAREST = 0.5
+_WORDS = 6  # words of the query that are named as uncovered
+_ADVICE = "Try other words, or list_tools of a likely server."
+
+
+def nothing_items(answer: SearchAnswer) -> list[Item]:
+    """That no tool fits, what is missing, and what comes nearest."""
+    missing = ", ".join(f"'{word}'" for word in answer.uncovered[:_WORDS])
+    why = f"No tool fits: none says {missing}." if missing else "No tool fits."
+    head = Item(
+        _WEIGHT, (Form("No tool fits.", 0.6), _form(why, 0.8), _form(f"{why} {_ADVICE}", 1.0))
+    )
+    names = [str(hit.entry.key) for hit in answer.nearest]
+    forms = tuple(
+        _form(f"Nearest, but unlikely to serve: {', '.join(names[:count])}", count / len(names))
+        for count in range(1, len(names) + 1)
+    )
+    return [head, Item(_NEAREST, forms)] if forms else [head]
+
+
+def alike_items(answer: SearchAnswer) -> list[Item]:
+    """That the first hits fit about as well, and what each alone has; nothing if one stands out."""
+    alike = answer.alternatives
+    if not alike:
+        return []
+    said = f"The first {len(alike)} fit alike"
+    only = "; ".join(filter(None, map(_peculiar, alike)))
+    forms = (_form(f"{said}.", 0.6), _form(f"{said}. {only}." if only else f"{said}.", 1.0))
+    return [Item(_WEIGHT, forms)]
+
+
+def _peculiar(alternative: Alternative) -> str:
+    """What only this one has; empty if that is but its server."""
+    words = f"is about {' '.join(alternative.words)}" if alternative.words else ""
+    required = f"requires {', '.join(alternative.required)}" if alternative.required else ""
+    has = " and ".join(filter(None, (words, required)))
+    return f"Only {alternative.server}:{alternative.tool} {has}" if has else ""
+
+
+def _form(text: str, value: float) -> Form:
+    return Form(clean(text, newlines=False), value)

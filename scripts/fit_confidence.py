@@ -1,0 +1,309 @@
+"""Fit the confidence of search on sets of real queries, and show how far it holds.
+
+    python scripts/fit_confidence.py FOLDER [--write]
+
+FOLDER holds the sets that `benchmarks/relevance.py` reads. Each catalog is asked its own queries,
+queries of other sets that nothing in it serves, and requests that no tool serves
+(`benchmarks/unserviceable`). Right is an answer whose first hit is one of the query's right tools.
+Every set weighs the same, and in each half of the weight is on queries that a tool serves.
+
+All figures are of models that saw neither the set they judge nor any with its catalog, in their
+coefficients or in their table of words. The model that is written has seen all sets.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+from relevance import lines, read_catalog  # noqa: E402
+
+from discovery_engine.catalog import Catalog  # noqa: E402
+from discovery_engine.config.settings import SearchSettings  # noqa: E402
+from discovery_engine.search.confidence import Model, Signals, features  # noqa: E402
+from discovery_engine.search.documents import documents  # noqa: E402
+from discovery_engine.search.lexicon import CONCEPT, SUBJECT, default_lexicon  # noqa: E402
+from discovery_engine.search.searcher import Searcher, build_searcher  # noqa: E402
+
+DATA = ROOT / "discovery_engine" / "search" / "data"
+UNSERVICEABLE = ROOT / "benchmarks" / "unserviceable"
+NAMES = ("fit", "told", "lead", "strange", "size")
+SHOWN = 5  # hits among which a right one counts as found
+MOST = 250  # queries of one set
+RAREST = 3  # tools that say a word of the table
+STEP = 0.05  # between the weights of the table
+# Sets with the same catalog, or much of it: none judges another.
+FAMILIES = ({"livemcp", "livemcp_steps", "livemcp_xl"}, {"livemcp_xl", "mcpflow"})
+POINTS = (0.7, 0.8, 0.85, 0.9, 0.95)  # shares of unserviceable queries to be told none
+LOSSES = (0.01, 0.03, 0.05, 0.1)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One query, asked of one catalog."""
+
+    signals: Callable[[dict[str, float]], Signals]
+    """By the table of words."""
+    serviceable: bool
+    by_hand: bool
+    first: bool
+    """The first hit is right."""
+    shown: bool
+    """A right tool is among the first hits."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The cases of a set with their confidence."""
+
+    name: str
+    confidence: np.ndarray
+    cases: Sequence[Case]
+
+    def column(self, field: str) -> np.ndarray:
+        return np.array([getattr(case, field) for case in self.cases])
+
+    def none_rate(self, threshold: float, *, by_hand: bool | None = None) -> float:
+        """The share of unserviceable queries that are told none."""
+        asked = ~self.column("serviceable")
+        if by_hand is not None:
+            asked &= self.column("by_hand") == by_hand
+        return float((self.confidence[asked] < threshold).mean()) if asked.any() else math.nan
+
+    def loss(self, threshold: float) -> float:
+        """The share of queries with a right tool among the first hits that are told none."""
+        found = self.column("shown")
+        return float((self.confidence[found] < threshold).mean())
+
+    def weights(self) -> np.ndarray:
+        served = self.column("serviceable")
+        return np.where(served, 0.5 / served.sum(), 0.5 / (~served).sum())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--write", action="store_true", help="keep coefficients and table")
+    options = parser.parse_args()
+    folders = sorted(f for f in options.folder.iterdir() if (f / "queries.jsonl").exists())
+    counts = {folder.name: word_counts(folder) for folder in folders}
+    cases = {folder.name: ask(folder, options.folder) for folder in folders}
+    judged = [judge(name, cases, counts) for name in cases]
+    show(judged)
+    everything = fit(cases.values(), table := table_of(kin_apart(counts)))
+    print("\ncoefficients", {n: round(v, 3) for n, v in vars_of(everything).items()})
+    if options.write:
+        write(everything, table)
+
+
+def ask(folder: Path, root: Path) -> list[Case]:
+    """All queries for one catalog."""
+    catalog, descriptions = read_catalog(folder)
+    searcher = build_searcher(catalog, SearchSettings(), descriptions=descriptions)
+    own = lines(folder / "queries.jsonl")
+    own = own[:: max(1, len(own) // MOST)]
+    right = [{tuple(pair) for pair in query["relevant"]} for query in own]
+    found = [case(searcher, q["query"], r) for q, r in zip(own, right, strict=True)]
+    for pick in lines(UNSERVICEABLE / "foreign.jsonl"):
+        if pick["catalog"] == folder.name:
+            ids = set(pick["ids"])
+            foreign = lines(root / pick["from"] / "queries.jsonl")
+            found += [case(searcher, q["query"], None) for q in foreign if q["id"] in ids]
+    by_hand = (UNSERVICEABLE / "by_hand.txt").read_text(encoding="utf-8").splitlines()
+    found += [case(searcher, q, None, by_hand=True) for q in by_hand if not q.startswith("#")]
+    print(f"asked {folder.name}: {len(found)}", file=sys.stderr, flush=True)
+    return found
+
+
+def case(
+    searcher: Searcher, query: str, right: set[tuple[str, str]] | None, *, by_hand: bool = False
+) -> Case:
+    hits = searcher.search(query, limit=SHOWN, accepts=lambda _: True)
+    are_right = [(h.entry.tool.server, h.entry.tool.name) in (right or ()) for h in hits]
+    return Case(
+        signals=lambda table: searcher.signals(query, hits, table),
+        serviceable=right is not None,
+        by_hand=by_hand,
+        first=are_right[:1] == [True],
+        shown=any(are_right),
+    )
+
+
+def word_counts(folder: Path) -> Counter[str]:
+    """How many different tools of a set say each word; `` counts the tools."""
+    catalog, _ = read_catalog(folder)
+    return Counter(word for document in distinct(catalog) for word in ("", *document))
+
+
+def distinct(catalog: Catalog) -> Iterable[frozenset[str]]:
+    """The words of each tool without its server's; tools that say the same are one."""
+    tools = {(e.tool.name, e.tool.description): e.tool for e in catalog}.values()
+    lexicon = default_lexicon()
+    for document in documents(tools, "", "", lexicon):
+        yield frozenset(t for t in document if not t.startswith((CONCEPT, SUBJECT)))
+
+
+def table_of(counts: Iterable[Counter[str]]) -> dict[str, float]:
+    """What it tells that a tool says a word, in steps."""
+    total = sum(counts, Counter())
+    tools = total.pop("")
+    return {
+        word: round(STEP * round((1 - math.log(count) / math.log(tools)) / STEP), 2)
+        for word, count in total.items()
+        if count >= RAREST
+    }
+
+
+def is_kin(one: str, other: str) -> bool:
+    return one == other or any({one, other} <= family for family in FAMILIES)
+
+
+def kin_apart(counts: dict[str, Counter[str]]) -> list[Counter[str]]:
+    """The counts without those of sets whose catalog is counted already, or in a larger one."""
+    kept: list[str] = []
+    for name in sorted(counts, key=lambda n: (-counts[n][""], n)):
+        if not any(is_kin(name, other) for other in kept):
+            kept.append(name)
+    return [counts[name] for name in kept]
+
+
+def judge(name: str, cases: dict[str, list[Case]], counts: dict[str, Counter[str]]) -> Judged:
+    """A set's cases by a model that saw nothing of the set or its kin."""
+    others = {n: c for n, c in counts.items() if not is_kin(name, n)}
+    table = table_of(kin_apart(others))
+    model = fit([cases[n] for n in others], table)
+    confidence = np.array([model(case.signals(table)) for case in cases[name]])
+    return Judged(name, confidence, cases[name])
+
+
+def fit(sets: Iterable[Sequence[Case]], table: dict[str, float]) -> Model:
+    """Logistic regression by Newton's method; a coefficient that falls below 0 is held there."""
+    rows, right, weights = [], [], []
+    for cases in sets:
+        served = np.array([case.serviceable for case in cases])
+        rows += [(*features(case.signals(table)), 1.0) for case in cases]
+        right += [float(case.first) for case in cases]
+        weights += list(np.where(served, 0.5 / served.sum(), 0.5 / (~served).sum()))
+    x, y, w = map(np.array, (rows, right, weights))
+    free = np.ones(x.shape[1], dtype=bool)
+    while True:
+        b = newton(x[:, free], y, w)
+        full = np.zeros(len(free))
+        full[free] = b
+        if (full[:-1] >= 0).all():
+            return Model(
+                **dict(zip(NAMES, map(float, full[:-1]), strict=True)), offset=float(full[-1])
+            )
+        free[:-1] &= full[:-1] >= 0
+
+
+def newton(x: np.ndarray, y: np.ndarray, w: np.ndarray) -> np.ndarray:
+    b = np.zeros(x.shape[1])
+    for _ in range(30):
+        p = 1 / (1 + np.exp(-x @ b))
+        bend = (x * (w * p * (1 - p))[:, None]).T @ x
+        b -= np.linalg.solve(bend + 1e-9 * np.eye(len(b)), x.T @ (w * (p - y)))
+    return b
+
+
+def show(judged: Sequence[Judged]) -> None:
+    show_curve(judged)
+    show_sets(judged, threshold_for(judged, lambda j, t: j.none_rate(t), 0.9))
+    show_reliability(judged)
+
+
+def macro(judged: Sequence[Judged], measure: Callable[[Judged], float]) -> float:
+    return float(np.mean([measure(one) for one in judged]))
+
+
+def threshold_for(
+    judged: Sequence[Judged], measure: Callable[[Judged, float], float], share: float
+) -> float:
+    """The least threshold at which the measure, which rises with it, reaches a share."""
+    low, high = 0.0, 1.0
+    for _ in range(30):
+        middle = (low + high) / 2
+        if macro(judged, lambda one: measure(one, middle)) < share:  # noqa: B023
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def show_curve(judged: Sequence[Judged]) -> None:
+    print("the operating curve, mean of the sets")
+    print("threshold   none (foreign, by hand)   loss")
+    thresholds = [threshold_for(judged, lambda j, t: j.none_rate(t), p) for p in POINTS]
+    thresholds += [threshold_for(judged, lambda j, t: j.loss(t), p) for p in LOSSES]
+    for t in sorted(thresholds):
+        rates = [
+            macro(judged, lambda j: j.none_rate(t)),  # noqa: B023
+            macro(judged, lambda j: j.none_rate(t, by_hand=False)),  # noqa: B023
+            macro(judged, lambda j: j.none_rate(t, by_hand=True)),  # noqa: B023
+            macro(judged, lambda j: j.loss(t)),  # noqa: B023
+        ]
+        print("{:9.3f}  {:5.1%} ({:6.1%}, {:6.1%})  {:6.1%}".format(t, *rates))
+
+
+def show_sets(judged: Sequence[Judged], threshold: float) -> None:
+    print(f"\nset              n  none   loss  brier    ece   (none below {threshold:.3f})")
+    for one in judged:
+        rates = f"{one.none_rate(threshold):5.1%} {one.loss(threshold):6.1%}"
+        print(f"{one.name:14s} {len(one.cases):4d} {rates} {brier(one):6.3f} {ece([one]):6.3f}")
+    print(f"mean of sets{'':14s} {macro(judged, brier):12.3f}; all together ece {ece(judged):.3f}")
+
+
+def show_reliability(judged: Sequence[Judged]) -> None:
+    print("\nconfidence   share of answers   mean   first hit right")
+    for low, share, said, held in bins(judged):
+        bar = "#" * round(40 * held)
+        print(f"{low:.1f} - {low + 0.1:.1f}   {share:16.1%}   {said:.2f}   {held:.2f} {bar}")
+
+
+def brier(one: Judged) -> float:
+    return float((one.weights() * (one.confidence - one.column("first")) ** 2).sum())
+
+
+def ece(judged: Sequence[Judged]) -> float:
+    """How far confidence is off on average, in ten bins."""
+    return sum(share * abs(said - held) for _, share, said, held in bins(judged))
+
+
+def bins(judged: Sequence[Judged]) -> Iterable[tuple[float, float, float, float]]:
+    confidence = np.concatenate([one.confidence for one in judged])
+    right = np.concatenate([one.column("first") for one in judged])
+    weights = np.concatenate([one.weights() for one in judged]) / len(judged)
+    for number in range(10):
+        chosen = np.minimum((confidence * 10).astype(int), 9) == number
+        if weight := weights[chosen].sum():
+            said, held = (weights[chosen] @ v[chosen] / weight for v in (confidence, right))
+            yield number / 10, float(weight), float(said), float(held)
+
+
+def vars_of(model: Model) -> dict[str, float]:
+    return {name: getattr(model, name) for name in (*NAMES, "offset")}
+
+
+def write(model: Model, table: dict[str, float]) -> None:
+    said = "# Written by scripts/fit_confidence.py\n"
+    coefficients = (f"{name} {value:.4f}\n" for name, value in vars_of(model).items())
+    (DATA / "confidence.txt").write_text(said + "".join(coefficients), encoding="utf-8")
+    by_weight: dict[float, list[str]] = {}
+    for word, weight in table.items():
+        by_weight.setdefault(weight, []).append(word)
+    rows = (f"{w} {' '.join(sorted(words))}\n" for w, words in sorted(by_weight.items()))
+    (DATA / "commonness.txt").write_text(said + "".join(rows), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
