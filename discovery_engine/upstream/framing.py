@@ -11,6 +11,7 @@ import math
 import re
 from codecs import BOM_UTF8
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NoReturn
 
@@ -140,8 +141,9 @@ def encode(message: JSONValue) -> bytes:
 def sniffed_id(head: bytes, tail: bytes) -> int | str | None:
     """The id of the request that an unreadable line answers, if its edges show it."""
     if found := _HEAD.match(head) or _TAIL.search(tail):
-        identity: int | str = json.loads(found[1])
-        return identity
+        with suppress(ValueError):  # what looks like an id need not be JSON
+            identity: int | str = json.loads(found[1])
+            return identity
     return None
 
 

@@ -1,0 +1,56 @@
+"""Whether framing and the edge decoder agree with the model on one input."""
+
+from __future__ import annotations
+
+from discovery_engine.upstream.framing import Framer, Overlong, decode, edges, sniffed_id
+from discovery_engine.upstream.messages import answered_id, as_message
+from fuzz import model
+
+
+def check(data: bytes, cuts: bytes, limit: int) -> None:
+    """Read `data` in pieces as long as the bytes of `cuts` say.
+
+    Raises:
+        AssertionError: If there is a disagreement.
+        Exception: Whatever should never be raised.
+    """
+    found = framed(pieces(data, cuts), limit)
+    assert found == model.lines(data, limit), (found, data, limit)
+    for line in found:
+        if isinstance(line, bytes):
+            check_line(line)
+
+
+def check_line(line: bytes) -> None:
+    sniffed_id(*edges(line))
+    value = read(line)
+    if not model.is_deep(line):
+        expected = model.decoded(line)
+        assert repr(value) == repr(expected), (value, expected)
+    answered_id(value)
+    as_message(value)
+
+
+def read(line: bytes) -> object:
+    try:
+        return decode(line)
+    except ValueError:
+        return model.UNREADABLE
+
+
+def framed(chunks: list[bytes], limit: int) -> list[bytes | str]:
+    framer = Framer(limit)
+    fed = [line for chunk in chunks for line in framer.feed(chunk)] + list(framer.finish())
+    for line in fed:
+        if isinstance(line, Overlong):
+            _ = line.request_id
+    told = [line for line in fed if not (isinstance(line, Overlong) and line.tail)]
+    return [model.TOO_LONG if isinstance(line, Overlong) else line for line in told]
+
+
+def pieces(data: bytes, cuts: bytes) -> list[bytes]:
+    found, start = [], 0
+    for cut in cuts:
+        found.append(data[start : start + cut])
+        start += cut
+    return [*found, data[start:]]
