@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 from abc import ABC, abstractmethod
+from typing import TypeGuard
 
 from mcp import MCPError
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
@@ -10,6 +12,8 @@ from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from discovery_engine.errors import FailureKind, UnavailableError
 from discovery_engine.tools import ServerName
 from discovery_engine.upstream.connection import Carrier
+
+_OUT_OF_ROOM = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
 
 
 class Link(ABC):
@@ -60,6 +64,23 @@ def strange_greeting(server: ServerName, error: Exception, *, stderr: str = "") 
         reason = f"its answer to the handshake is not one of MCP: {_first_line(error)}"
     hint = "check that this is an MCP server"
     return UnavailableError(server, FailureKind.NOT_MCP, reason, hint=hint, stderr=stderr)
+
+
+def is_out_of_room(error: BaseException) -> TypeGuard[OSError]:
+    """Whether the system had nothing left to give: no descriptor, no process, no memory."""
+    return isinstance(error, OSError) and error.errno in _OUT_OF_ROOM
+
+
+def no_room(server: ServerName, error: OSError) -> UnavailableError:
+    """The error for a server that we are in no state to reach; it is not to blame."""
+    told = UnavailableError(
+        server,
+        FailureKind.BUSY,
+        f"there is no room to reach it: {error.strerror}",
+        hint="try again when less is going on, or raise the limits of this process (`ulimit -a`)",
+    )
+    told.retry_after = 1.0
+    return told
 
 
 def timed_out(server: ServerName, seconds: float, *, stderr: str = "") -> UnavailableError:

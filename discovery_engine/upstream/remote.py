@@ -20,7 +20,13 @@ from discovery_engine.errors import FailureKind, NeedsAuthError, UnavailableErro
 from discovery_engine.tools import ServerName
 from discovery_engine.upstream.connection import Carrier
 from discovery_engine.upstream.guard import ANSWER_LIMIT, GuardedClient, HttpFailure
-from discovery_engine.upstream.link import Link, strange_greeting, timed_out
+from discovery_engine.upstream.link import (
+    Link,
+    is_out_of_room,
+    no_room,
+    strange_greeting,
+    timed_out,
+)
 from discovery_engine.upstream.pace import Pace
 from discovery_engine.upstream.sse import open_sse_streams
 
@@ -133,6 +139,9 @@ def unavailable(server: ServerName, failure: HttpFailure) -> UnavailableError:
         return UnavailableError(
             server, FailureKind.NOT_MCP, failure.reason, hint="check that url is an MCP endpoint"
         )
+    for cause in _causes(failure.error):
+        if is_out_of_room(cause):
+            return no_room(server, cause)
     kind, hint = _kind_of(failure.error)
     return UnavailableError(server, kind, failure.reason, hint=hint)
 

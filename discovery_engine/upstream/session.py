@@ -34,7 +34,7 @@ from discovery_engine.upstream.connection import (
     resolved_transport,
 )
 from discovery_engine.upstream.handshake import CLIENT_INFO, Greeting, adopt, greet, initialize
-from discovery_engine.upstream.link import Link, timed_out
+from discovery_engine.upstream.link import Link, is_out_of_room, no_room, timed_out
 from discovery_engine.upstream.pace import Pace
 from discovery_engine.upstream.promise import Promise
 from discovery_engine.upstream.reaper import Reaper
@@ -356,6 +356,8 @@ class Session:
 def _broken(server: ServerName, error: Exception) -> UnavailableError:
     while isinstance(error, ExceptionGroup):
         error = error.exceptions[0]
+    if is_out_of_room(error):
+        return no_room(server, error)
     reason = f"connecting to it failed: {type(error).__name__}: {error}"
     return UnavailableError(server, FailureKind.OTHER, reason)
 

@@ -29,7 +29,7 @@ from discovery_engine.errors import FailureKind, UnavailableError
 from discovery_engine.tools import ServerName
 from discovery_engine.upstream.framing import encode
 from discovery_engine.upstream.ids import IdTable
-from discovery_engine.upstream.link import Link, strange_greeting
+from discovery_engine.upstream.link import Link, is_out_of_room, no_room, strange_greeting
 from discovery_engine.upstream.messages import as_json
 from discovery_engine.upstream.pace import Pace
 from discovery_engine.upstream.process import Child, running, start_program
@@ -135,6 +135,13 @@ class StdioLink(Link):
         self.reader.unanswered -= 1
 
 
+def _not_started(server: ServerName, program: str, error: OSError) -> UnavailableError:
+    if is_out_of_room(error):
+        return no_room(server, error)
+    reason = f"{program!r} cannot be started: {error}"
+    return UnavailableError(server, FailureKind.OTHER, reason)
+
+
 @asynccontextmanager
 async def open_stdio_link(
     server: ServerName,
@@ -159,7 +166,9 @@ async def open_stdio_link(
     except PermissionError as error:
         reason = f"{command[0]!r} may not be started: {error.strerror}"
         raise UnavailableError(server, FailureKind.PERMISSION, reason) from error
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise _not_started(server, command[0], error) from error
+    except ValueError as error:
         reason = f"{command[0]!r} cannot be started: {error}"
         raise UnavailableError(server, FailureKind.OTHER, reason) from error
     async with reaper.watching(process.pid), running(process) as child:

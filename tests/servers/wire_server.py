@@ -66,6 +66,7 @@ MODES = {
     "kills_itself": "ends itself with SIGKILL",
     "exits_when_idle": "answers, and ends when it has nothing to do",
     "many_tools": "lists 5,000 tools on one page",
+    "obeys": "`crash` ends it, `hang` is never answered, all else is echoed",
     "slow_start": "takes half a second to start",
 }
 
@@ -223,6 +224,12 @@ class WireServer(Server):
 
     def call_kills_itself(self, message: Message) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
+
+    def call_obeys(self, message: Message) -> None:
+        if message["params"]["name"] == "crash":
+            os._exit(7)
+        if message["params"]["name"] != "hang":
+            self.send(self.usual(message))
 
     def call_exits_when_idle(self, message: Message) -> None:
         self.send(self.usual(message))
