@@ -12,10 +12,11 @@ Opening reads files only: it answers from what was remembered, and a server is f
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager
+from contextlib import AbstractContextManager, aclosing, asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -37,11 +38,14 @@ from discovery_engine.current import CurrentView
 from discovery_engine.errors import (
     ConfigurationError,
     DiscoveryError,
+    Origin,
+    Problem,
     ServerDisabledError,
     ToolNotFoundError,
     UpstreamError,
 )
 from discovery_engine.events import (
+    ConfigurationRejected,
     ConfigurationReloaded,
     EventBus,
     Subscription,
@@ -49,7 +53,9 @@ from discovery_engine.events import (
     ToolsChanged,
 )
 from discovery_engine.health import ServerHealth, health
+from discovery_engine.lull import Lull
 from discovery_engine.meaning import Meaning
+from discovery_engine.notices import Rejection
 from discovery_engine.overrides.pinning import pinned_values
 from discovery_engine.refresh import (
     RefreshReport,
@@ -75,12 +81,15 @@ if TYPE_CHECKING:
     from discovery_engine.upstream.listing import Listing
     from discovery_engine.upstream.sessions import OnProgress, Upstreams
 
+logger = logging.getLogger(__name__)
+
 _LONGEST_NAP = 60.0  # seconds between two looks at what is due
 _SHORTEST_NAP = 1.0
 _STARTING = Live(ServerStatus.STARTING)
 _NOTHING_KNOWN = None, Confidential(frozenset())
 _DECISION_PAUSE = 10.0  # seconds between two looks at what the owner decided elsewhere
 _CHANGE_PAUSE = 0.5  # seconds in which further notices of a change are taken as the same one
+_LONGEST_CHANGE = 10.0  # seconds after which a server that does not stop is asked all the same
 
 
 @asynccontextmanager
@@ -153,6 +162,9 @@ class Engine:
         self._asking: dict[ServerName, anyio.Event] = {}
         self._errors: dict[ServerName, UpstreamError] = {}
         self._confidential: dict[ServerName, tuple[object, Confidential]] = {}
+        self._lulls: dict[ServerName, Lull] = {}
+        self._rejection: Rejection | None = None
+        self._reloading = anyio.Lock()
         self._upstreams: Upstreams | None = None
         self._opening = anyio.Lock()
 
@@ -163,7 +175,7 @@ class Engine:
     @property
     def view(self) -> View:
         """The snapshot of the moment; hold it to answer several questions from one world."""
-        return replace(self.current.view, live=self._live())
+        return replace(self.current.view, live=self._live(), rejection=self._rejection)
 
     def subscribe(self) -> AbstractContextManager[Subscription]:
         """`with engine.subscribe() as events: async for event in events: ...`."""
@@ -333,12 +345,21 @@ class Engine:
         Raises:
             ConfigurationError: If it cannot be used; the last good one then stays in force.
         """
-        settings = await anyio.to_thread.run_sync(self._load)
-        before = self._enabled()
-        await self.current.adopt(settings)
-        self._caches = Caches(settings.cache)
-        await self._close_unlike(before)
-        self._events.publish(ConfigurationReloaded(len(settings.servers)))
+        async with self._reloading:
+            before = self._enabled()
+            try:
+                settings = await anyio.to_thread.run_sync(self._load)
+                _require_same_file(self.settings, settings)
+                await self.current.adopt(settings)
+            except ConfigurationError as error:
+                since = self._rejection.since if self._rejection else self._clock()
+                self._rejection = Rejection(error.problems, since)
+                self._events.publish(ConfigurationRejected(error.problems))
+                raise
+            self._rejection = None
+            self._caches = Caches(settings.cache)
+            await self._close_unlike(before)
+            self._events.publish(ConfigurationReloaded(len(settings.servers)))
 
     async def reconsider(self) -> None:
         """Heed what was approved, revoked or accepted meanwhile; no-op if nothing was."""
@@ -362,6 +383,7 @@ class Engine:
         """What a long-running host runs in a task: asks what is due, follows what changes."""
         async with open_task_group() as tasks:
             tasks.start_soon(self._follow_changes)
+            tasks.start_soon(self._follow_files)
             tasks.start_soon(self._follow_decisions)
             while True:
                 await self.refresh(only_due=True)
@@ -443,9 +465,21 @@ class Engine:
             async for event in events:
                 match event:
                     case ToolsChanged(server):
-                        self._tasks.start_soon(self._ask_after_pause, server)
+                        self._ask_after_lull(server)
                     case ConfigurationReloaded():
                         self._tasks.start_soon(partial(self.refresh, only_due=True))
+
+    async def _follow_files(self) -> None:
+        # Only a host that runs for long has a use for it, and others start quicker without.
+        from discovery_engine.watch import changed_files  # noqa: PLC0415
+
+        async with aclosing(changed_files(lambda: self.settings.inputs)) as changes:
+            async for paths in changes:
+                logger.info("Changed: %s", ", ".join(paths))
+                try:
+                    await self.reload()
+                except ConfigurationError as error:
+                    logger.warning("The configuration stays as it was:\n%s", error)
 
     async def _follow_decisions(self) -> NoReturn:
         while True:
@@ -459,10 +493,17 @@ class Engine:
             if self._upstreams and (now is None or now.transport != server.transport):
                 await self._upstreams.close(server.name)
 
-    async def _ask_after_pause(self, name: ServerName) -> None:
-        await anyio.sleep(_CHANGE_PAUSE)
+    def _ask_after_lull(self, name: ServerName) -> None:
+        lull = self._lulls.setdefault(name, Lull(pause=_CHANGE_PAUSE, longest=_LONGEST_CHANGE))
+        if not lull.is_awaited:
+            self._tasks.start_soon(self._ask_in_lull, name, lull)
+        lull.said()
+
+    async def _ask_in_lull(self, name: ServerName, lull: Lull) -> None:
+        await lull.come()
         if earlier := self._asking.get(name):  # it may have read the list before the change
             await earlier.wait()
+        lull.over()
         await self._ask_soon(name).wait()
 
     def _nap(self) -> float:
@@ -517,3 +558,16 @@ class Engine:
             stderr=confidential.last_words(condition.stderr),
             samples=tuple(map(confidential.last_words, condition.samples)),
         )
+
+
+def _require_same_file(before: Settings, after: Settings) -> None:
+    """Check that the file in use is still there, and no other one has slipped in before it.
+
+    Raises:
+        ConfigurationError: Otherwise; who wants another file starts anew.
+    """
+    if before.path in (None, after.path):
+        return
+    message = f"{after.path} would take its place" if after.path else "it is gone"
+    hint = "start again to use another file"
+    raise ConfigurationError([Problem(Origin(before.path), "", message, hint)])

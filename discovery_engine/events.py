@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 import anyio
 
+from discovery_engine.errors import Problem
 from discovery_engine.tools import ServerName, ToolName
 
 _BACKLOG = 1000  # events a listener may lag behind: a refresh of some 300 servers
@@ -78,6 +79,13 @@ class ConfigurationReloaded:
 
 
 @dataclass(frozen=True, slots=True)
+class ConfigurationRejected:
+    """It was read again and cannot be used; the last good one stays in force."""
+
+    problems: tuple[Problem, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ToolCalled:
     server: ServerName
     tool: ToolName
@@ -95,6 +103,7 @@ Event: TypeAlias = (
     | ToolsChanged
     | CatalogChanged
     | ConfigurationReloaded
+    | ConfigurationRejected
     | ToolCalled
 )
 

@@ -6,11 +6,13 @@ the servers that were not heard, and an empty one says why it is empty.
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from discovery_engine.errors import Problem
 from discovery_engine.tools import ServerName
 
 _REASONS = 3  # named for hidden tools; the rest would add words and no advice
@@ -30,6 +32,8 @@ class NoticeKind(StrEnum):
     BY_WORDS = "by_words"
     """Search by meaning is configured, and could not be used for this answer."""
     NO_MATCH = "no_match"
+    CONFIGURATION = "configuration"
+    """The configuration was changed and cannot be used; the last good one is."""
     EMPTY = "empty"
     """There is nothing to answer from: no server, or none with an enabled tool."""
 
@@ -39,6 +43,24 @@ class Notice:
     kind: NoticeKind
     message: str
     server: ServerName | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """A configuration that was read again and could not be used."""
+
+    problems: tuple[Problem, ...]
+    since: float
+    """Unix time in seconds from which on there was none that could."""
+
+
+def rejected(rejection: Rejection) -> Notice:
+    """Since when, and where the first mistake is; never what is written there."""
+    since = _minute(rejection.since)
+    first, *others = rejection.problems
+    more = f" and {len(others)} more" if others else ""
+    message = f"the configuration has errors since {since}: {first.origin}{more}"
+    return Notice(NoticeKind.CONFIGURATION, f"{message}; the last good one is used")
 
 
 def loading(server: ServerName) -> Notice:
@@ -103,3 +125,8 @@ def no_match(tags: Iterable[str]) -> Notice:
     among = f" among the tools tagged {names}" if names else ""
     message = f"no tool fits{among}; try other words, or list_tools of a likely server"
     return Notice(NoticeKind.NO_MATCH, message)
+
+
+def _minute(at: float) -> str:
+    """A time in Unix seconds; not how long ago, so that equal answers stay equal."""
+    return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(at))

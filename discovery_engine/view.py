@@ -29,7 +29,7 @@ from discovery_engine.errors import (
     UntrustedServerError,
 )
 from discovery_engine.nearest import nearest
-from discovery_engine.notices import Notice
+from discovery_engine.notices import Notice, Rejection
 from discovery_engine.rules import describe
 from discovery_engine.rules.rule import REFUSALS, WITHHELD
 from discovery_engine.tools import ServerName, ToolName
@@ -136,6 +136,8 @@ class View:
     live: Mapping[ServerName, Live] = field(default_factory=lambda: MappingProxyType({}))
     """How the servers fare that were asked for something; the rest follows from the catalog."""
 
+    rejection: Rejection | None = None
+    """Why these are not the settings that stand in the files; None if they are."""
     vectors: Vectors | None = None
     """Of the tools that have one; None where tools are found by words alone."""
 
@@ -147,6 +149,10 @@ class View:
         """Every configured server, in the order of names."""
         ordered = sorted(self.settings.servers, key=lambda server: server.name)
         return tuple(self._summary(server) for server in ordered)
+
+    def shortcomings(self) -> tuple[Notice, ...]:
+        """What is wrong with the world that is answered from as a whole."""
+        return (notices.rejected(self.rejection),) if self.rejection else ()
 
     def server(self, name: str) -> ServerSettings:
         """The settings of a server, by its exact name or by a unique one in another case.

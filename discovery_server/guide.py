@@ -155,7 +155,7 @@ def _info(view: View, name: str) -> JSONObject:
         "hint": clean(summary.hint),
         "isStale": summary.is_stale,
         "instructions": clean(part.instructions) if part else "",
-        "notices": notice_fields(listed.notices),
+        "notices": notice_fields([*view.shortcomings(), *listed.notices]),
     }
 
 

@@ -107,7 +107,8 @@ async def call(engine: Engine, tool: MetaTool, arguments: JSONObject, caller: Ca
 
 async def _list_mcp_servers(engine: Engine, _: MetaArguments, __: Caller) -> JSONObject:
     view = engine.view
-    return servers_result(view.servers(), Budget(view.settings.server.list_tokens))
+    budget = Budget(view.settings.server.list_tokens)
+    return servers_result(view.servers(), budget, view.shortcomings())
 
 
 async def _search_tools(engine: Engine, arguments: MetaArguments, _: Caller) -> JSONObject:

@@ -36,7 +36,13 @@ from discovery_engine.view import (
     is_visible,
 )
 from discovery_server.decisions import alike_items, nothing_items
-from discovery_server.fields import details_fields, list_fields, search_fields, server_fields
+from discovery_server.fields import (
+    details_fields,
+    list_fields,
+    notice_fields,
+    search_fields,
+    server_fields,
+)
 from discovery_server.notes import noted
 
 ANSWER = "discovery/answer"
@@ -84,13 +90,17 @@ def searches_result(answers: Sequence[SearchAnswer], budget: Budget, richest: De
     return _result("\n".join([*blocks, *left, *notes]), budget, {"answers": fields})
 
 
-def servers_result(servers: Sequence[ServerSummary], budget: Budget) -> JSONObject:
-    fields = {"servers": [server_fields(server) for server in servers]}
+def servers_result(
+    servers: Sequence[ServerSummary], budget: Budget, notices: Sequence[Notice] = ()
+) -> JSONObject:
+    fields: JSONObject = {"servers": [server_fields(server) for server in servers]}
+    fields |= {"notices": notice_fields(notices)} if notices else {}
     if not servers:
-        return _result("No MCP server is configured.", budget, fields)
+        text = "\n".join(["No MCP server is configured.", *noted(notices, _notes_budget(budget))])
+        return _result(text, budget, fields)
     items = [_server_item(server) for server in servers]
-    lines = plan_noting(items, budget, _and_more("search_tools finds their tools"))
-    return _result("\n".join(lines), budget, fields)
+    text = _told(items, notices, budget, _and_more("search_tools finds their tools"))
+    return _result(text, budget, fields)
 
 
 def tools_result(listed: ToolList, view: View, budget: Budget, richest: Detail) -> JSONObject:
