@@ -2,6 +2,7 @@
 
     python benchmarks/relevance.py FOLDER [--sets a,b] [--limit N] [--without SIGNAL | --ablation]
     python benchmarks/relevance.py FOLDER --embedder MODEL --vectors FOLDER
+    python benchmarks/relevance.py FOLDER --peers FILE
 
 FOLDER holds one folder a set, each with `catalog.jsonl` (`server`, `name`, `description`,
 `input_schema`), `queries.jsonl` (`id`, `query`, `relevant`: pairs of server and name) and, where
@@ -10,7 +11,8 @@ servers are described, `servers.jsonl` (`server`, `description`).
 Shown are the share of queries whose first hit is right, the share of the right tools among the
 first five and ten, NDCG@10, the mean reciprocal rank, CPU milliseconds a query, and CPU seconds
 to build. The macro line weighs the sets alike. With an embedder the milliseconds hold the making
-of the query's vector, and its vectors of tools are kept in the folder named for them.
+of the query's vector, and its vectors of tools are kept in the folder named for them. With
+`--peers`, the rankers that FILE defines (`benchmarks/peers.py` says how) run beside ours.
 """
 
 from __future__ import annotations
@@ -22,6 +24,9 @@ import re
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import peers
+from peers import Peers
 
 from discovery_engine.catalog import Catalog, Entry, ServerPart
 from discovery_engine.config.settings import SearchSettings
@@ -67,12 +72,16 @@ def main() -> None:
     parser.add_argument("--ablation", action="store_true", help="what each signal is worth")
     parser.add_argument("--embedder", help="a model's folder, or minilm:FOLDER of its weights")
     parser.add_argument("--vectors", type=Path, default=Path("vectors"), help="where they are kept")
+    parser.add_argument("--peers", type=Path, help="a file with the rankers of others")
     options = parser.parse_args()
     chosen = [name for name in options.sets.split(",") if name]
     folders = sorted(f for f in options.folder.iterdir() if (f / "queries.jsonl").exists())
     folders = [f for f in folders if not chosen or f.name in chosen]
     if options.ablation:
         ablate(folders, options.limit)
+        return
+    if options.peers:
+        compare(folders, options.limit, Peers.of_file(options.peers))
         return
     if options.without:
         turn_off(options.without)
@@ -92,6 +101,31 @@ def ablate(folders: list[Path], limit: int) -> None:
             setattr(owner, name, value)
         ndcg, hit = rest[NDCG] - whole[NDCG], rest[0] - whole[0]
         print(f"{'- ' + signal:20s} NDCG@10 {ndcg:+.4f}  hit@1 {hit:+.4f}", flush=True)
+
+
+def compare(folders: list[Path], limit: int, others: Peers) -> None:
+    table: peers.Table = {}
+    for folder in folders:
+        catalog = lines(folder / "catalog.jsonl")
+        asked = queries_of(folder, limit)
+        scores = {peers.OURS: evaluate(folder, limit, shown=True)[NDCG]}
+        for name, rank in others.fitted(catalog, lines(folder / "servers.jsonl")).items():
+            start = time.process_time()
+            rows = [measures(*answer(rank(query["query"]), catalog, query)) for query in asked]
+            spent = (time.process_time() - start) / len(asked) * 1000
+            means = [sum(column) / len(rows) for column in zip(*rows, strict=True)]
+            print(f"  {name:24s} {figures(means)} {spent:7.2f}", flush=True)
+            scores[name] = means[NDCG]
+        table[folder.name] = scores
+    peers.show(table, others.names)
+
+
+def answer(
+    places: list[int], catalog: list[dict], query: dict
+) -> tuple[list[tuple[str, str]], set[tuple[str, str]]]:
+    """What was found, and what is right."""
+    found = [(catalog[place]["server"], catalog[place]["name"]) for place in places]
+    return found[: peers.DEPTH], {tuple(pair) for pair in query["relevant"]}
 
 
 def turn_off(signal: str) -> list[tuple[object, str, object]]:
@@ -123,8 +157,7 @@ def evaluate(
     folder: Path, limit: int, *, shown: bool, embedding: Embedding | None = None
 ) -> list[float]:
     catalog, descriptions = read_catalog(folder)
-    queries = lines(folder / "queries.jsonl")
-    queries = queries[:: max(1, len(queries) // limit) if limit else 1]
+    queries = queries_of(folder, limit)
     start = time.process_time()
     searcher = build_searcher(catalog, SearchSettings(), descriptions=descriptions)
     built = time.process_time() - start
@@ -156,6 +189,11 @@ def measures(found: list[tuple[str, str]], right: set[tuple[str, str]]) -> list[
         sum(g * d for g, d in zip(gains, discounts, strict=False)) / ideal,
         1 / first if first else 0.0,
     ]
+
+
+def queries_of(folder: Path, limit: int) -> list[dict]:
+    queries = lines(folder / "queries.jsonl")
+    return queries[:: max(1, len(queries) // limit) if limit else 1]
 
 
 def read_catalog(folder: Path) -> tuple[Catalog, dict[str, str]]:

@@ -37,6 +37,10 @@ class Heard(NamedTuple):
     said: str
     meant: Meaning
 
+    @property
+    def is_translated(self) -> bool:
+        return len(self.meant) != 1 or self.meant[0] != self.said
+
 
 class English(NamedTuple):
     """What is English, to tell it from the others."""
@@ -67,11 +71,11 @@ class Language:
     @cached_property
     def evidence(self) -> frozenset[str]:
         """Words that show the language, folded; none of them is an English one."""
-        return frozenset(filter(self.is_shown_by, self._entries))
+        return frozenset(filter(self.is_shown_by, self.entries))
 
     def is_shown_by(self, word: str) -> bool:
         """The same of one word, which is quicker."""
-        return word in self._entries and self.english.stem(word) not in self._english_stems
+        return word in self.entries and self.english.stem(word) not in self._english_stems
 
     def meaning(self, word: str) -> Meaning | None:
         """What a folded word means; None if it is not in the table."""
@@ -81,7 +85,7 @@ class Language:
         return self._by_stem.get(stem) or (self._parts(word) if self.code == _COMPOUNDING else None)
 
     @cached_property
-    def _entries(self) -> frozenset[str]:
+    def entries(self) -> frozenset[str]:
         return frozenset(map(_folded, (*self.table.showing, *self.table.meanings)))
 
     @cached_property
@@ -186,7 +190,7 @@ def _unknown(rest: str) -> Iterable[Heard]:
 
 def _votes(language: Language, text: str, said: Collection[str]) -> int:
     letters = not text.isascii() and any(c in _LETTERS[language.code] for c in text.lower())
-    return letters + sum(map(language.is_shown_by, said))
+    return letters + sum(map(language.is_shown_by, language.entries.intersection(said)))
 
 
 def _table(code: str) -> _Table:

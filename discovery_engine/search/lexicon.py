@@ -143,7 +143,7 @@ class Lexicon:
                 if language and not self._is_owned(word):
                     meaning = language.meaning(word)
                 if meaning is None:
-                    meaning = () if word in self._silent else (word,)
+                    meaning = () if self.is_silent(word) else (word,)
                 yield Heard(word, meaning)
 
     def _is_owned(self, word: str) -> bool:
@@ -167,7 +167,7 @@ class Lexicon:
         terms = [term for word in spoken for term in self.terms(word)]
         if language or not text.isascii():
             for heard in self._heard(text, language):
-                if heard.meant != (heard.said,):
+                if heard.is_translated:
                     terms += [term for word in heard.meant for term in self.terms(word)]
         terms += [phrase.concept for phrase in self.phrases(text)]
         return Text(terms, len(spoken))

@@ -117,13 +117,17 @@ class Reader:
     def _terms_of(self, clause: str, heard: Sequence[Heard]) -> set[str]:
         terms = {t for one in heard for word in one.meant for t in self._lexicon.terms(word)}
         concepts = (phrase.concept for phrase in self._lexicon.phrases(clause))
-        return terms.union(self._own_weights(heard), concepts)
+        return terms.union(self._foreign(heard), concepts)
 
     def _own_weights(self, heard: Sequence[Heard]) -> dict[str, float]:
         """What the very words weigh that mean something in English."""
-        foreign = (word for one in heard if one.meant != (one.said,) for word in words(one.said))
-        stems = map(self._lexicon.stem, foreign)
+        stems = self._foreign(heard)
         return {s: (1 - _OF_CONCEPT) * self._rarity(n) for s in stems if (n := self._count(s))}
+
+    def _foreign(self, heard: Sequence[Heard]) -> Iterable[str]:
+        """The stems of words that mean something in English."""
+        said = (one.said for one in heard if one.is_translated)
+        return (self._lexicon.stem(word) for text in said for word in words(text))
 
     def _weigh(self, phrase: Phrase, weights: dict[str, float]) -> None:
         """Give a phrase the share of its words' weight that a concept has."""

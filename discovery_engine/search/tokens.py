@@ -42,8 +42,7 @@ def words(text: str, *, characters: bool = False) -> list[str]:
     that way, so that a query of one character finds it.
     """
     if text.isascii():
-        one_each = text if text.islower() else _SEVERAL.sub(r"\1 ", text)
-        return [word.lower() for word in _ASCII_WORD.findall(one_each)]
+        return _ascii_words(text)
     found: list[str] = []
     for word in runs(text):
         if is_unspaced(word):
@@ -57,13 +56,15 @@ def words(text: str, *, characters: bool = False) -> list[str]:
 
 def runs(text: str) -> list[str]:
     """The folded words of `text`, in order; what is written without spaces is left in one."""
+    if text.isascii():
+        return _ascii_words(text)
     bare = _without_accents(_SEVERAL.sub(r"\1 ", text))
     return [word.casefold() for word in _WORD.findall(bare)]
 
 
 def is_unspaced(word: str) -> bool:
     """Whether a word is of a script that puts no spaces between words."""
-    return bool(_IS_UNSPACED.match(word))
+    return not word.isascii() and bool(_IS_UNSPACED.match(word))
 
 
 def pairs(run: str) -> list[str]:
@@ -76,6 +77,11 @@ def fold(text: str) -> str:
     if text.isascii():
         return "".join(filter(str.isalnum, text)).lower()
     return "".join(filter(str.isalnum, _without_accents(text))).casefold()
+
+
+def _ascii_words(text: str) -> list[str]:
+    one_each = text if text.islower() else _SEVERAL.sub(r"\1 ", text)
+    return [word.lower() for word in _ASCII_WORD.findall(one_each)]
 
 
 def _without_accents(text: str) -> str:
