@@ -169,7 +169,7 @@ def test_the_forms_of_json_are_stable(listed: Discovery) -> None:
     assert list(hit) == [*tool, "relevance", "parts"]
     assert list(details) == [
         *tool, "title", "description", "signature", "parameters", "annotations",
-        "input_schema", "output_schema", "examples", "fingerprint",
+        "input_schema", "output_schema", "examples", "fingerprint", "overridden",
     ]  # fmt: skip
     assert [p["name"] for p in details["parameters"]] == ["text", "loud", "tags", "times"]
 

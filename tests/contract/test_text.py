@@ -7,13 +7,17 @@ import pytest
 from discovery_cli.output import Output
 from discovery_cli.portraits import Portrait
 from discovery_cli.results import show_failure
+from discovery_engine.budget import Budget
 from discovery_engine.catalog import Failure, ServerPart
 from discovery_engine.errors import ServerNotFoundError
+from discovery_engine.outline import Detail
 from discovery_engine.tools import ServerName
 from discovery_server import guide, rendering
 from tests.factories import make_entry, make_part
 from tests.unit.server.fakes import make_view
 from tests.unit.test_text import HIDDEN
+
+AMPLE = Budget(10_000)
 
 # Where a stranger's text comes from.
 CHANNELS: dict[str, Callable[[str], ServerPart]] = {
@@ -44,10 +48,10 @@ def agent_texts(part: ServerPart) -> Iterator[str]:
     [entry] = part.entries
     failed = part.failure.message if part.failure else part.instructions
     for result in (
-        rendering.search_result(view.search("do")),
-        rendering.tools_result(view.list_tools("github"), view),
-        rendering.servers_result(view.servers()),
-        rendering.details_result(entry),
+        rendering.search_result(view.search("do"), AMPLE, Detail.SCHEMA),
+        rendering.tools_result(view.list_tools("github"), view, AMPLE, Detail.SCHEMA),
+        rendering.servers_result(view.servers(), AMPLE),
+        rendering.details_result(entry, AMPLE),
         rendering.error_result(ServerNotFoundError(failed or entry.tool.name, [])),
     ):
         yield result["content"][0]["text"]
