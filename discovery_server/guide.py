@@ -76,6 +76,7 @@ An error begins with its code; the line below says what to do.
 | TOOL_AMBIGUOUS | several servers have it | say `server:tool` |
 | SERVER_NOT_FOUND | no such server | list_mcp_servers |
 | TOOL_DISABLED, SERVER_DISABLED | the owner's rules forbid it | use another tool |
+| TOOL_WITHHELD, SERVER_UNTRUSTED | the owner has not agreed to it yet | tell the user |
 | INVALID_ARGUMENTS | the arguments do not fit the schema | correct them by the signature given |
 | VALIDATION_ERROR | a meta-tool was called with wrong arguments | correct them |
 | SERVER_CONNECTION_ERROR | the server cannot be reached | try later, or tell the user |
