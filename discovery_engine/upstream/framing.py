@@ -10,7 +10,7 @@ import json
 import math
 import re
 from codecs import BOM_UTF8
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NoReturn
@@ -19,7 +19,6 @@ from discovery_engine.tools import JSONObject, JSONValue
 
 LINE_LIMIT = 8 * 1024 * 1024  # bytes; a tool result of this size is already unusable to an agent
 
-_SMALL = 64 * 1024  # bytes that are parsed at a stroke
 _EDGE = 512  # bytes kept of a dropped line, to read the id of its request from
 _SAMPLES = 3
 _SAMPLE_LENGTH = 200  # characters
@@ -107,16 +106,31 @@ class Framer:
         return line
 
 
-def decode(line: bytes) -> JSONValue:
+def pausing_decoder(pause: Callable[[], None]) -> json.JSONDecoder:
+    """A decoder that calls `pause` after each object and each whole number."""
+
+    def whole(text: str) -> int:
+        pause()
+        return int(text)
+
+    def complete(value: JSONObject) -> JSONObject:
+        pause()
+        return value
+
+    return json.JSONDecoder(
+        parse_constant=_refuse, parse_float=_finite, parse_int=whole, object_hook=complete
+    )
+
+
+def decode(line: bytes, decoder: json.JSONDecoder | None = None) -> JSONValue:
     """The JSON of a line; invalid UTF-8, lone surrogates and NUL become U+FFFD.
 
     Raises:
         ValueError: If it is not JSON, nests too deeply, or holds a number beyond all bounds.
     """
-    decoder = _DECODER if len(line) <= _SMALL else _YIELDING_DECODER
     line = line.removeprefix(BOM_UTF8)
     try:
-        value = decoder.decode(line.decode("utf-8", "replace"))
+        value = (decoder or _DECODER).decode(line.decode("utf-8", "replace"))
         return _cleaned(value) if _may_be_unclean(line) else value
     except RecursionError:
         raise ValueError("it nests too deeply") from None
@@ -188,11 +202,5 @@ def _finite(text: str) -> float:
     return number
 
 
-def _same(value: JSONObject) -> JSONObject:
-    return value
-
-
 _UNCLEAN = re.compile("[\0\ud800-\udfff]")
 _DECODER = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite)
-# Code of Python's own is what lets other threads run in between; see `pace`.
-_YIELDING_DECODER = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite, object_hook=_same)

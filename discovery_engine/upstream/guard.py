@@ -21,7 +21,7 @@ from mcp_types import CONNECTION_CLOSED, PARSE_ERROR
 from discovery_engine.tools import JSONObject, JSONValue
 from discovery_engine.upstream.framing import LINE_LIMIT, decode, encode, is_clean
 from discovery_engine.upstream.messages import answered_id, as_message
-from discovery_engine.upstream.pace import Pace
+from discovery_engine.upstream.pace import LARGE, Pace
 
 ANSWER_LIMIT = LINE_LIMIT  # bytes of one JSON answer or one event
 
@@ -110,7 +110,9 @@ class GuardedClient(httpx2.AsyncClient):
         if not self._expects_answers or (asked := _request_id(request)) is None:
             return _rebuilt(request, response, body)
         try:
-            clean = await self._pace.aside(partial(_cleaned, asked), body)
+            cleaned = partial(_cleaned, asked)
+            is_small = len(body) <= LARGE
+            clean = cleaned(body) if is_small else await self._pace.aside(cleaned, body)
         except ValueError as error:
             return _unreadable(request, f"its answer cannot be read: {error}")
         return _rebuilt(request, response, clean)
@@ -209,13 +211,13 @@ def _unreadable(request: httpx2.Request, reason: str) -> httpx2.Response:
     return httpx2.Response(_OK, request=request, json=answer)
 
 
-def _cleaned(asked: JSONValue, body: bytes) -> bytes:
+def _cleaned(asked: JSONValue, body: bytes, decoder: json.JSONDecoder | None = None) -> bytes:
     """The answer to a request, fit for strict readers.
 
     Raises:
         ValueError: If it is not an answer to that request.
     """
-    value = decode(body)
+    value = decode(body, decoder)
     answered = answered_id(value)
     if answered is None or as_message(value) is None:
         raise ValueError("it is not one of JSON-RPC")

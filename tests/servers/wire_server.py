@@ -50,6 +50,7 @@ MODES = {
     "drip": "writes its answer in three-byte pieces",
     "binary": "writes a kilobyte of every byte before its answer",
     "big_result": "answers with six mebibytes of text",
+    "large": "answers with fifty megabytes of text",
     "many_objects": "answers with a mebibyte of small objects",
     "endless_line": "begins a line and never ends it",
     "garbage_flood": "writes 20,000 lines of garbage before its answer",
@@ -66,7 +67,7 @@ MODES = {
     "kills_itself": "ends itself with SIGKILL",
     "exits_when_idle": "answers, and ends when it has nothing to do",
     "many_tools": "lists 5,000 tools on one page",
-    "obeys": "`crash` ends it, `hang` is never answered, all else is echoed",
+    "obeys": "notes its calls in $EFFECTS; `crash` ends it, `hang` hangs, all else is echoed",
     "slow_start": "takes half a second to start",
 }
 
@@ -157,6 +158,9 @@ class WireServer(Server):
     def call_big_result(self, message: Message) -> None:
         answer_text(message, "x" * (6 * 1024 * 1024))
 
+    def call_large(self, message: Message) -> None:
+        answer_text(message, "x" * 50_000_000)
+
     def call_many_objects(self, message: Message) -> None:
         items = [{"number": number, "name": f"n{number}"} for number in range(35_000)]
         self.send(reply(message, content("many") | {"structuredContent": {"items": items}}))
@@ -226,6 +230,9 @@ class WireServer(Server):
         os.kill(os.getpid(), signal.SIGKILL)
 
     def call_obeys(self, message: Message) -> None:
+        if effects := os.environ.get("EFFECTS"):
+            with Path(effects).open("a", encoding="utf-8") as file:
+                file.write(json.dumps(message["params"]["arguments"]) + "\n")
         if message["params"]["name"] == "crash":
             os._exit(7)
         if message["params"]["name"] != "hang":

@@ -1,0 +1,414 @@
+"""What servers that misbehave cost those that do not, and what is left of them.
+
+    python benchmarks/reliability.py [ROW...] [--full] [--seed 1]
+
+Each row is printed with its goal and with what the same run measured without the trouble. A busy
+machine moves both. `--full` takes the numbers of kills and crashes that the goals speak of.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import itertools
+import json
+import os
+import random
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from discovery_engine.config.settings import ServerSettings, Timeouts  # noqa: E402
+from discovery_engine.errors import OutcomeUnknownError, UpstreamError  # noqa: E402
+from discovery_engine.upstream.record import Policy  # noqa: E402
+from discovery_engine.upstream.sessions import Upstreams  # noqa: E402
+from tests.servers.programs import (  # noqa: E402
+    descendants,
+    fault_server,
+    is_running,
+    text_of,
+    upstreams,
+)
+
+WIRE = "wire_server.py"
+SICK = (
+    "huge",
+    "garbage_flood",
+    "notice_flood",
+    "request_storm",
+    "many_objects",
+    "obeys",
+    "hang_call",
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    what: str
+    goal: str
+    value: str
+    baseline: str = ""
+    is_met: bool = True
+
+    def print(self) -> None:
+        verdict = "yes" if self.is_met else "NO"
+        print(
+            f"| {self.what} | {self.baseline} | {self.value} | {self.goal} | {verdict} |",
+            flush=True,
+        )
+
+
+class Clock:
+    """Time that goes so fast that no pause after a failure is ever seen."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        self.now += 1000.0
+        return self.now
+
+
+def healthy(count: int) -> list[ServerSettings]:
+    return [fault_server(name=f"healthy{number}") for number in range(count)]
+
+
+def sick(mode: str, number: int = 0, **settings: Any) -> ServerSettings:
+    program = "fault_server.py" if mode in {"huge", "stubborn", "hang_start", "hang_call"} else WIRE
+    return fault_server(mode, name=f"{mode}{number}", program=program, **settings)
+
+
+async def list_all(opened: Upstreams, servers: list[ServerSettings]) -> list[float]:
+    """Seconds after which each server had listed its tools; those that fail are left out."""
+    began, took = time.perf_counter(), []
+
+    async def ask(server: ServerSettings) -> None:
+        with suppress(UpstreamError):
+            await opened.list_tools(server)
+            took.append(time.perf_counter() - began)
+
+    async with anyio.create_task_group() as tasks:
+        for server in servers:
+            tasks.start_soon(ask, server)
+    return took
+
+
+async def again_and_again(ask: Callable[[], Awaitable[Any]]) -> None:
+    while True:
+        with suppress(UpstreamError):
+            await ask()
+        await anyio.sleep(0.01)
+
+
+# --- healthy servers beside sick ones ---------------------------------------------------------
+
+
+async def isolation(*, full: bool) -> AsyncIterator[Row]:
+    for mode in SICK:
+        calm, troubled = await beside(mode, rounds=6 if full else 3)
+        ratio = p99(troubled) / p99(calm)
+        yield Row(
+            f"p99 of 18 healthy servers beside 2 of {mode!r} (n={len(troubled)})",
+            "<= 1.10x",
+            f"{p99(troubled):.1f} ms ({ratio:.2f}x)",
+            f"{p99(calm):.1f} ms",
+            is_met=ratio <= 1.1,
+        )
+
+
+async def beside(mode: str, *, rounds: int) -> tuple[list[float], list[float]]:
+    well = healthy(18)
+    ill = [sick(mode, number, timeouts=Timeouts(call=2)) for number in range(2)]
+    calm: list[float] = []
+    troubled: list[float] = []
+    async with upstreams() as opened:
+        await list_all(opened, [*well, *ill])
+        for _ in range(rounds):
+            calm += await latencies(opened, well, seconds=2)
+            async with anyio.create_task_group() as tasks:
+                for server in ill:
+                    tool = {"obeys": "crash", "hang_call": "hang"}.get(mode, "huge")
+                    tasks.start_soon(
+                        again_and_again, lambda s=server, t=tool: opened.call(s, t, {})
+                    )
+                await anyio.sleep(0.2)
+                troubled += await latencies(opened, well, seconds=2)
+                tasks.cancel_scope.cancel()
+            await anyio.sleep(0.3)
+    return calm, troubled
+
+
+async def latencies(
+    opened: Upstreams, servers: list[ServerSettings], *, seconds: float
+) -> list[float]:
+    """Milliseconds of calls, some 400 in a second over all servers."""
+    took: list[float] = []
+
+    async def work(server: ServerSettings) -> None:
+        for nonce in itertools.count():
+            began = time.perf_counter()
+            answer = text_of(await opened.call(server, "echo", {"nonce": nonce}))
+            took.append((time.perf_counter() - began) * 1000)
+            assert json.loads(answer) == {"nonce": nonce}
+            await anyio.sleep(len(servers) / 400)
+
+    with anyio.move_on_after(seconds):
+        async with anyio.create_task_group() as tasks:
+            for server in servers:
+                tasks.start_soon(work, server)
+    return took
+
+
+def p99(values: list[float]) -> float:
+    return statistics.quantiles(values, n=100)[98]
+
+
+# --- starting and stopping --------------------------------------------------------------------
+
+
+async def first_list(*, full: bool) -> AsyncIterator[Row]:
+    arms: dict[str, list[tuple[float, float]]] = {"all": [], "dead": []}
+    for _ in range(3 if full else 1):
+        for arm, last in (("all", fault_server(name="last")), ("dead", sick("hang_start"))):
+            async with upstreams(max_connecting=8) as opened:
+                took = await list_until(opened, [last, *healthy(99)], count=99)
+                arms[arm].append((took[0], took[98]))
+    for position, what in ((0, "first answer"), (1, "99 answers")):
+        base, dead = (statistics.median(t[position] for t in arms[a]) for a in ("all", "dead"))
+        yield Row(
+            f"{what} of 100 servers that start together, one of them dead",
+            "<= 1.10x",
+            f"{dead:.2f} s ({dead / base:.2f}x)",
+            f"{base:.2f} s",
+            is_met=dead / base <= 1.1,
+        )
+
+
+async def list_until(
+    opened: Upstreams, servers: list[ServerSettings], *, count: int
+) -> list[float]:
+    began, took = time.perf_counter(), []
+
+    async def ask(server: ServerSettings) -> None:
+        await opened.list_tools(server)
+        took.append(time.perf_counter() - began)
+        if len(took) >= count:
+            tasks.cancel_scope.cancel()
+
+    async with anyio.create_task_group() as tasks:
+        for server in servers:
+            tasks.start_soon(ask, server)
+    return took
+
+
+async def stopping(*, full: bool) -> AsyncIterator[Row]:  # noqa: ARG001 - as the others
+    for stubborn in (0, 10):
+        servers = healthy(100 - stubborn) + [sick("stubborn", n) for n in range(stubborn)]
+        before = descendants()
+        async with upstreams() as opened:
+            await list_all(opened, servers)
+            started = descendants() - before
+            began = time.perf_counter()
+        took = time.perf_counter() - began
+        left = sum(map(is_running, started))
+        yield Row(
+            f"stopping 100 servers, {stubborn} of them stubborn; left over",
+            "<= 5 s; 0",
+            f"{took:.1f} s; {left} of {len(started)}",
+            is_met=took <= 5 and not left,
+        )
+
+
+async def kills(*, full: bool) -> AsyncIterator[Row]:
+    rounds, started, alive = (200 if full else 5), 0, 0
+    for _ in range(rounds):
+        with gateway() as process:
+            mine = descendants(process.pid)
+            process.kill()
+            await anyio.sleep(2)
+            started += len(mine)
+            alive += sum(map(is_running, mine))
+    yield Row(
+        f"programs alive 2 s after {rounds} SIGKILLs of the gateway",
+        "0",
+        f"{alive} of {started}",
+        is_met=not alive,
+    )
+
+
+@contextmanager
+def gateway() -> Iterator[subprocess.Popen[bytes]]:
+    plain, stubborn = fault_server().transport, sick("stubborn").transport
+    commands = [[t.command, *t.args] for t in (plain, stubborn) if t]
+    commands.append(["sh", "-c", '"$@"; true', "sh", *commands[1]])
+    arguments = [json.dumps(command) for command in commands]
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.servers.gateway", *arguments],
+        stdout=subprocess.PIPE,
+        cwd=ROOT,
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+# --- large results ----------------------------------------------------------------------------
+
+
+async def large_results(*, full: bool) -> AsyncIterator[Row]:  # noqa: ARG001 - as the others
+    server = fault_server("large", program=WIRE)
+    async with upstreams() as opened:
+        await opened.list_tools(server)
+        async with stalls() as calm:
+            await anyio.sleep(2)
+        before = peak()
+        async with stalls() as busy:
+            for _ in range(10):
+                with suppress(UpstreamError):
+                    await opened.call(server, "echo", {})
+        extra = (peak() - before) / 1024
+    worst = max(busy) * 1000
+    yield Row(
+        "ten results of 50 MB: extra memory",
+        "<= 64 MiB",
+        f"{extra:.0f} MiB",
+        is_met=extra <= 64,
+    )
+    yield Row(
+        "ten results of 50 MB: longest stall of the loop",
+        "<= 50 ms",
+        f"{worst:.0f} ms",
+        f"{max(calm) * 1000:.0f} ms",
+        is_met=worst <= 50,
+    )
+
+
+@asynccontextmanager
+async def stalls() -> AsyncIterator[list[float]]:
+    """How late a task woke that sleeps for a millisecond at a time, in seconds."""
+    found: list[float] = [0.0]
+
+    async def watch() -> None:
+        while True:
+            began = time.perf_counter()
+            await anyio.sleep(0.001)
+            found.append(time.perf_counter() - began - 0.001)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(watch)
+        yield found
+        tasks.cancel_scope.cancel()
+
+
+def peak() -> int:
+    """The most memory this process has ever held, in KiB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+# --- crashes under load -----------------------------------------------------------------------
+
+
+async def crashes(*, full: bool) -> AsyncIterator[Row]:
+    wanted = 500 if full else 50
+    with tempfile.TemporaryDirectory() as folder:
+        effects = Path(folder) / "effects"
+        env = {"EFFECTS": str(effects)}
+        dying = [sick("obeys", number, env=env) for number in range(10)]
+        well = healthy(10)
+        sent: list[int] = []
+        told = collections.Counter[str]()
+        async with upstreams(policy=Policy(clock=Clock())) as opened:
+            await list_all(opened, [*well, *dying])
+            async with anyio.create_task_group() as tasks:
+                for server in well:
+                    tasks.start_soon(echo_on, opened, server, told)
+                nonces = iter(range(wanted))
+                async with anyio.create_task_group() as crashing:
+                    for server in dying:
+                        crashing.start_soon(crash_on, opened, server, nonces, sent, told)
+                tasks.cancel_scope.cancel()
+        seen = collections.Counter(json.loads(line)["nonce"] for line in effects.open("rb"))
+    doubled = sum(count > 1 for count in seen.values())
+    bad = (told["failed"], told["wrong"], doubled)
+    yield Row(
+        f"{told['died']} crashes under load ({told['right']} calls beside them): "
+        "failed calls on healthy servers; wrong answers; doubled effects",
+        "0; 0; 0",
+        "; ".join(map(str, bad)),
+        is_met=not any(bad) and len(seen) == len(sent),
+    )
+
+
+async def echo_on(
+    opened: Upstreams, server: ServerSettings, told: collections.Counter[str]
+) -> None:
+    for nonce in itertools.count():
+        try:
+            answer = text_of(await opened.call(server, "echo", {"nonce": nonce}))
+            told["right" if json.loads(answer) == {"nonce": nonce} else "wrong"] += 1
+        except UpstreamError:
+            told["failed"] += 1
+        await anyio.sleep(0.01 * random.random())
+
+
+async def crash_on(
+    opened: Upstreams,
+    server: ServerSettings,
+    nonces: Iterator[int],
+    sent: list[int],
+    told: collections.Counter[str],
+) -> None:
+    for nonce in nonces:
+        sent.append(nonce)
+        try:
+            await opened.call(server, "crash", {"nonce": nonce})
+        except OutcomeUnknownError:
+            told["died"] += 1
+
+
+ROWS = {
+    "isolation": isolation,
+    "first_list": first_list,
+    "stopping": stopping,
+    "kills": kills,
+    "large_results": large_results,
+    "crashes": crashes,
+}
+
+
+async def run(rows: list[str], *, full: bool) -> None:
+    print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores\n")
+    print("| what | without | with | goal | met |\n|---|--:|--:|--:|---|")
+    for name in rows or ROWS:
+        async for row in ROWS[name](full=full):
+            row.print()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("rows", nargs="*", choices=[*ROWS, []])
+    parser.add_argument("--full", action="store_true")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    random.seed(options.seed)
+    anyio.run(lambda: run(options.rows, full=options.full))
+
+
+if __name__ == "__main__":
+    main()
