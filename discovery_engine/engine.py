@@ -12,11 +12,11 @@ Opening reads files only: it answers from what was remembered, and a server is f
 
 from __future__ import annotations
 
-import logging
+import math
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, aclosing, asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -50,10 +50,9 @@ from discovery_engine.events import (
     EventBus,
     Subscription,
     ToolCalled,
-    ToolsChanged,
 )
 from discovery_engine.health import ServerHealth, health
-from discovery_engine.lull import Lull
+from discovery_engine.keeping import keep_fresh
 from discovery_engine.meaning import Meaning
 from discovery_engine.notices import Rejection
 from discovery_engine.overrides.pinning import pinned_values
@@ -81,15 +80,8 @@ if TYPE_CHECKING:
     from discovery_engine.upstream.listing import Listing
     from discovery_engine.upstream.sessions import OnProgress, Upstreams
 
-logger = logging.getLogger(__name__)
-
-_LONGEST_NAP = 60.0  # seconds between two looks at what is due
-_SHORTEST_NAP = 1.0
 _STARTING = Live(ServerStatus.STARTING)
 _NOTHING_KNOWN = None, Confidential(frozenset())
-_DECISION_PAUSE = 10.0  # seconds between two looks at what the owner decided elsewhere
-_CHANGE_PAUSE = 0.5  # seconds in which further notices of a change are taken as the same one
-_LONGEST_CHANGE = 10.0  # seconds after which a server that does not stop is asked all the same
 
 
 @asynccontextmanager
@@ -162,7 +154,6 @@ class Engine:
         self._asking: dict[ServerName, anyio.Event] = {}
         self._errors: dict[ServerName, UpstreamError] = {}
         self._confidential: dict[ServerName, tuple[object, Confidential]] = {}
-        self._lulls: dict[ServerName, Lull] = {}
         self._rejection: Rejection | None = None
         self._reloading = anyio.Lock()
         self._upstreams: Upstreams | None = None
@@ -381,13 +372,19 @@ class Engine:
 
     async def keep_fresh(self) -> NoReturn:
         """What a long-running host runs in a task: asks what is due, follows what changes."""
-        async with open_task_group() as tasks:
-            tasks.start_soon(self._follow_changes)
-            tasks.start_soon(self._follow_files)
-            tasks.start_soon(self._follow_decisions)
-            while True:
-                await self.refresh(only_due=True)
-                await anyio.sleep(self._nap())
+        await keep_fresh(self)
+
+    async def ask_anew(self, name: ServerName) -> None:
+        """List a server's tools once more, after a listing that is under way."""
+        if earlier := self._asking.get(name):  # it may have read the list before the change
+            await earlier.wait()
+        await self._ask_soon(name).wait()
+
+    def rest(self) -> float:
+        """Seconds until the next server's tools are due to be listed; negative if they were."""
+        now, cache = self._clock(), self.settings.cache
+        due = (due_at(self._part(server.name), cache) - now for server in self._enabled())
+        return min(due, default=math.inf)
 
     def _checker(self, tool: Tool) -> Checker:
         key = (tool.server, tool.name, tool.fingerprint, frozenset(tool.overridden.pinned))
@@ -460,57 +457,12 @@ class Engine:
             task_status.started(upstreams)
             await anyio.sleep_forever()
 
-    async def _follow_changes(self) -> None:
-        with self.subscribe() as events:
-            async for event in events:
-                match event:
-                    case ToolsChanged(server):
-                        self._ask_after_lull(server)
-                    case ConfigurationReloaded():
-                        self._tasks.start_soon(partial(self.refresh, only_due=True))
-
-    async def _follow_files(self) -> None:
-        # Only a host that runs for long has a use for it, and others start quicker without.
-        from discovery_engine.watch import changed_files  # noqa: PLC0415
-
-        async with aclosing(changed_files(lambda: self.settings.inputs)) as changes:
-            async for paths in changes:
-                logger.info("Changed: %s", ", ".join(paths))
-                try:
-                    await self.reload()
-                except ConfigurationError as error:
-                    logger.warning("The configuration stays as it was:\n%s", error)
-
-    async def _follow_decisions(self) -> NoReturn:
-        while True:
-            await anyio.sleep(_DECISION_PAUSE)
-            await self.reconsider()
-
     async def _close_unlike(self, before: Iterable[ServerSettings]) -> None:
         """End the sessions of servers that must not be used as they were `before`."""
         for server in before:
             now = self._connectable(server.name)
             if self._upstreams and (now is None or now.transport != server.transport):
                 await self._upstreams.close(server.name)
-
-    def _ask_after_lull(self, name: ServerName) -> None:
-        lull = self._lulls.setdefault(name, Lull(pause=_CHANGE_PAUSE, longest=_LONGEST_CHANGE))
-        if not lull.is_awaited:
-            self._tasks.start_soon(self._ask_in_lull, name, lull)
-        lull.said()
-
-    async def _ask_in_lull(self, name: ServerName, lull: Lull) -> None:
-        await lull.come()
-        if earlier := self._asking.get(name):  # it may have read the list before the change
-            await earlier.wait()
-        lull.over()
-        await self._ask_soon(name).wait()
-
-    def _nap(self) -> float:
-        """Seconds until the next server is due."""
-        now, cache = self._clock(), self.settings.cache
-        due = (due_at(self._part(server.name), cache) - now for server in self._enabled())
-        return min(max(min(due, default=_LONGEST_NAP), _SHORTEST_NAP), _LONGEST_NAP)
 
     def _part(self, name: ServerName) -> ServerPart:
         return self.current.view.catalog.parts.get(name) or ServerPart(name)

@@ -1,0 +1,106 @@
+"""What keeps the engine of a long-running host fresh: what is due, and what others tell of.
+
+Four sources of news, each followed by a task of its own: time, the servers, the configuration's
+files, and the decisions that the owner makes elsewhere. The engine does what they call for.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, aclosing
+from functools import partial
+from typing import TYPE_CHECKING, NoReturn, Protocol
+
+import anyio
+from anyio.abc import TaskGroup
+
+from discovery_engine.errors import ConfigurationError
+from discovery_engine.events import ConfigurationReloaded, Subscription, ToolsChanged
+from discovery_engine.lull import Lull
+from discovery_engine.tasks import open_task_group
+
+if TYPE_CHECKING:
+    from discovery_engine.config.settings import Settings
+    from discovery_engine.tools import ServerName
+
+logger = logging.getLogger(__name__)
+
+_LONGEST_NAP = 60.0  # seconds between two looks at what is due
+_SHORTEST_NAP = 1.0
+_DECISION_PAUSE = 10.0  # seconds between two looks at what the owner decided elsewhere
+_CHANGE_PAUSE = 0.5  # seconds in which further notices of a change are taken as the same one
+_LONGEST_CHANGE = 10.0  # seconds after which a server that does not stop is asked all the same
+
+
+class Kept(Protocol):
+    """What this room needs of an engine."""
+
+    @property
+    def settings(self) -> Settings: ...
+
+    def subscribe(self) -> AbstractContextManager[Subscription]: ...
+
+    def rest(self) -> float:
+        """Seconds until the next server is due; infinite if none ever is."""
+
+    async def refresh(
+        self, servers: Iterable[str] | None = None, *, only_due: bool = False
+    ) -> object: ...
+
+    async def ask_anew(self, name: ServerName) -> None: ...
+
+    async def reload(self) -> None: ...
+
+    async def reconsider(self) -> None: ...
+
+
+async def keep_fresh(engine: Kept) -> NoReturn:
+    async with open_task_group() as tasks:
+        tasks.start_soon(_follow_servers, engine, tasks)
+        tasks.start_soon(_follow_files, engine)
+        tasks.start_soon(_follow_decisions, engine)
+        while True:
+            await engine.refresh(only_due=True)
+            await anyio.sleep(min(max(engine.rest(), _SHORTEST_NAP), _LONGEST_NAP))
+
+
+async def _follow_servers(engine: Kept, tasks: TaskGroup) -> None:
+    lulls: dict[ServerName, Lull] = {}
+    with engine.subscribe() as events:
+        async for event in events:
+            match event:
+                case ToolsChanged(server):
+                    lull = lulls.setdefault(
+                        server, Lull(pause=_CHANGE_PAUSE, longest=_LONGEST_CHANGE)
+                    )
+                    if not lull.is_awaited:
+                        tasks.start_soon(_ask_in_lull, engine, server, lull)
+                    lull.said()
+                case ConfigurationReloaded():
+                    tasks.start_soon(partial(engine.refresh, only_due=True))
+
+
+async def _ask_in_lull(engine: Kept, name: ServerName, lull: Lull) -> None:
+    await lull.come()
+    lull.over()
+    await engine.ask_anew(name)
+
+
+async def _follow_files(engine: Kept) -> None:
+    # Only a host that runs for long has a use for it, and others start quicker without.
+    from discovery_engine.watch import changed_files  # noqa: PLC0415
+
+    async with aclosing(changed_files(lambda: engine.settings.inputs)) as changes:
+        async for paths in changes:
+            logger.info("Changed: %s", ", ".join(paths))
+            try:
+                await engine.reload()
+            except ConfigurationError as error:
+                logger.warning("The configuration stays as it was:\n%s", error)
+
+
+async def _follow_decisions(engine: Kept) -> NoReturn:
+    while True:
+        await anyio.sleep(_DECISION_PAUSE)
+        await engine.reconsider()
