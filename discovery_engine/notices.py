@@ -69,11 +69,17 @@ def loading(server: ServerName) -> Notice:
 
 
 def unavailable(
-    server: ServerName, status: str, reason: str, hint: str, *, is_stale: bool
+    server: ServerName, status: str, reason: str, hint: str, *, known_at: float | None
 ) -> Notice:
-    known = "; its last known tools are used" if is_stale else ""
+    """Why a server cannot be asked; `known_at` is when its tools that are used were listed."""
+    known = "" if known_at is None else f"; its last known tools are used, of {_minute(known_at)}"
     advice = f" ({hint})" if hint else ""
     return Notice(NoticeKind.UNAVAILABLE, f"{server}: {status}: {reason}{known}{advice}", server)
+
+
+def _minute(at: float) -> str:
+    """A time in Unix seconds; not how long ago, so that equal answers stay equal."""
+    return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(at))
 
 
 def hidden(reasons: Iterable[str]) -> Notice:
@@ -125,8 +131,3 @@ def no_match(tags: Iterable[str]) -> Notice:
     among = f" among the tools tagged {names}" if names else ""
     message = f"no tool fits{among}; try other words, or list_tools of a likely server"
     return Notice(NoticeKind.NO_MATCH, message)
-
-
-def _minute(at: float) -> str:
-    """A time in Unix seconds; not how long ago, so that equal answers stay equal."""
-    return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(at))

@@ -427,8 +427,9 @@ class View:
         if status in _UNASKED:
             return None if self.is_known(server.name) else notices.loading(server.name)
         if status in _UNREACHABLE:
-            is_stale = self._part(server.name).is_stale
-            return notices.unavailable(server.name, status, reason, hint, is_stale=is_stale)
+            part = self._part(server.name)
+            known_at = part.listed_at if part.is_stale else None
+            return notices.unavailable(server.name, status, reason, hint, known_at=known_at)
         return None
 
     def _has_hidden(self, only: ServerName | None) -> bool:

@@ -37,7 +37,7 @@ def alike_items(answer: SearchAnswer) -> list[Item]:
         return []
     said = f"The first {len(alike)} fit alike"
     only = "; ".join(filter(None, map(_peculiar, alike)))
-    forms = (_form(f"{said}.", 0.6), _form(f"{said}. {only}." if only else f"{said}.", 1.0))
+    forms = (_form(f"{said}.", 0.6), _form(f"{said}: {only}." if only else f"{said}.", 1.0))
     return [Item(_WEIGHT, forms)]
 
 
@@ -46,7 +46,7 @@ def _peculiar(alternative: Alternative) -> str:
     words = f"is about {' '.join(alternative.words)}" if alternative.words else ""
     required = f"requires {', '.join(alternative.required)}" if alternative.required else ""
     has = " and ".join(filter(None, (words, required)))
-    return f"Only {alternative.server}:{alternative.tool} {has}" if has else ""
+    return f"only {alternative.server}:{alternative.tool} {has}" if has else ""
 
 
 def _form(text: str, value: float) -> Form:

@@ -157,9 +157,7 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-def _found(
-    answer: SearchAnswer, notices: Sequence[Notice], budget: Budget, richest: Detail
-) -> str:
+def _found(answer: SearchAnswer, notices: Sequence[Notice], budget: Budget, richest: Detail) -> str:
     """The hits of one query, or that there are none and what comes nearest."""
     if answer.decision is Decision.NONE:
         others = [notice for notice in notices if notice.kind is not NoticeKind.NO_MATCH]

@@ -121,7 +121,7 @@ class SearchSettings:
     weights: Weights = Weights()
     max_tokens: int = 180
     """The most that the answer to one query may take, in estimated tokens."""
-    min_confidence: float = 0.2
+    min_confidence: float = 0.21
     """The least probability of the best tool's being right at which it is a match."""
     embeddings: EmbeddingsSettings = EmbeddingsSettings()
     synonyms: tuple[tuple[str, ...], ...] = ()

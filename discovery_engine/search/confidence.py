@@ -1,11 +1,12 @@
 """How probable it is that the best hit serves the query.
 
 Relevance puts tools in order and says nothing of whether the first one is any good: some tool is
-always the nearest. The confidence is a logistic model of five signals. Each works one way only,
+always the nearest. The confidence is a logistic model of six signals. Each works one way only,
 the one that common sense says:
 
     fit       up     the share of what a tool could say about the query that the best one says
     told      up     how much of what the query says the best tool says, in telling words
+    named     up     how much of the best tool's name the query says
     lead      up     how far the next hit is behind
     strange   down   telling words of the query that tools elsewhere say, and none here does
     size      down   how many tools there are: among many, some fit by chance
@@ -17,7 +18,7 @@ shows how far the probabilities hold.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from functools import cache
 from pathlib import Path
@@ -32,13 +33,20 @@ if TYPE_CHECKING:
     from discovery_engine.search.question import Question
 
 _DATA = Path(__file__).parent / "data" / "confidence.txt"
-_NAMED = 0.99
-_MISTYPED = 0.9
+_LEAST_NAMED = {
+    Nearness.LITERAL: 0.99,
+    Nearness.SPELLED: 0.99,
+    Nearness.MISTYPED: 0.9,
+    Nearness.NOT: 0.0,
+}
+_LEAST_IN_ALL = 0.6  # of 59 such tools, 47 were right, and 3 were of queries that nothing serves
 _TAGGED = 0.5  # that a tool serves a query that names all its tags, and says no more
 _OF_CONCEPT = 0.65  # of a word, if the tool says another that means the same
 _OF_SUBJECT = 0.25  # the same, if it is about the same subject
 _UNLISTED = 1.0  # what a word tells that hardly any tool says, if this one does
 _LEAST_FIT = 0.01
+_LEAST_TOLD = 0.05
+_UNLISTED_IN_NAME = 0.8  # the weight of such a word, where it is a part of the tool's name
 _SIZES = (45, 15_000)  # tools; no catalog beyond these was seen, so none is judged beyond them
 
 
@@ -48,6 +56,8 @@ class Signals:
     """From 0 to 1."""
     told: float
     """From 0 up; a telling word in full is 1."""
+    named: float
+    """From 0 to 1."""
     lead: float
     """From 0 for a hit that fits as well, to 1 for none."""
     strange: float
@@ -61,16 +71,17 @@ class Model:
 
     fit: float
     told: float
+    named: float
     lead: float
     strange: float
     size: float
     offset: float
 
     def __call__(self, signals: Signals) -> float:
-        """The probability that the best hit serves the query, strictly between 0 and 1."""
+        """The probability that the best hit serves the query, from 0 to 1."""
         weights = astuple(self)[:-1]
         score = sum(w * f for w, f in zip(weights, features(signals), strict=True))
-        return 1 / (1 + math.exp(-(score + self.offset)))
+        return (1 + math.tanh((score + self.offset) / 2)) / 2  # the logistic; never overflows
 
 
 def features(signals: Signals) -> tuple[float, ...]:
@@ -78,7 +89,8 @@ def features(signals: Signals) -> tuple[float, ...]:
     least, most = _SIZES
     return (
         math.log(max(signals.fit, _LEAST_FIT)),
-        signals.told,
+        math.log(signals.told + _LEAST_TOLD),
+        signals.named,
         signals.lead,
         -signals.strange,
         -math.log(min(max(signals.size, least), most)),
@@ -89,6 +101,7 @@ def signals_of(
     question: Question,
     impacts: Mapping[str, int],
     *,
+    name: str,
     lexicon: Lexicon,
     weights: Mapping[str, float],
     lead: float,
@@ -99,6 +112,7 @@ def signals_of(
     Args:
         question: The query, read against the catalog.
         impacts: What the best tool says of the question's terms, from 0 to `documents.FULL`.
+        name: The best tool's.
         lexicon: Which words mean the same, or belong together.
         weights: What each stem tells, from 0 to 1.
         lead: How far the next hit is behind, from 0 to 1.
@@ -113,21 +127,34 @@ def signals_of(
             weights.get(word, _UNLISTED) * _said(terms, impacts)
             for word, terms in _words(question, lexicon)
         ),
+        named=_named(question, lexicon.stems(name), lexicon, weights),
         lead=lead,
         strange=math.fsum(weights.get(stem, 0.0) for stem in unknown),
         size=size,
     )
 
 
-def with_names(by_words: float, nearness: Nearness, tagged: float) -> float:
-    """The confidence of a tool of which the query may give the name, or a share of the tags.
+def says_all(question: Question, impacts: Mapping[str, int], lexicon: Lexicon) -> bool:
+    """Whether a tool says every word of the query, or another that means the same."""
+    if not question.weights or any(word.isalpha() for word in question.unknown):
+        return False
+    return all(_is_said(terms, impacts) for _, terms in _words(question, lexicon))
 
-    Both are set by hand: the sets of queries that the model comes from have neither.
+
+def in_all(by_words: float, *, nearness: Nearness, tagged: float, says_all: bool) -> float:
+    """The confidence of a tool with what speaks for it beside the words that it says.
+
+    Set by hand: in the sets of queries that the model comes from, hardly any query is a name, a
+    tag, or a keyword or two.
+
+    Args:
+        by_words: The confidence by the model.
+        nearness: How the query names the tool.
+        tagged: The share of the tool's tags that the query names.
+        says_all: Whether the tool says every word of the query.
     """
     by_words = 1 - (1 - by_words) * (1 - _TAGGED * tagged)
-    if nearness is Nearness.NOT:
-        return by_words
-    return max(by_words, _MISTYPED if nearness is Nearness.MISTYPED else _NAMED)
+    return max(by_words, _LEAST_NAMED[nearness], _LEAST_IN_ALL if says_all else 0.0)
 
 
 @cache
@@ -148,6 +175,20 @@ def _words(question: Question, lexicon: Lexicon) -> Iterator[tuple[str, Sequence
     for term in question.weights:
         if term.startswith(CONCEPT) and term not in met:
             yield term.removeprefix(CONCEPT), (term,)
+
+
+def _named(
+    question: Question, stems: Sequence[str], lexicon: Lexicon, weights: Mapping[str, float]
+) -> float:
+    """The share of a name that the query says, by what its words tell."""
+    telling = {stem: weights.get(stem, _UNLISTED_IN_NAME) for stem in stems}
+    asked = question.weights
+    said = [w for stem, w in telling.items() if _is_said(lexicon.terms_of_stem(stem), asked)]
+    return math.fsum(said) / total if (total := math.fsum(telling.values())) else 0.0
+
+
+def _is_said(terms: Sequence[str], among: Container[str]) -> bool:
+    return any(term in among for term in terms if not term.startswith(SUBJECT))
 
 
 def _said(terms: Iterable[str], impacts: Mapping[str, int]) -> float:

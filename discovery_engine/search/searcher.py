@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from discovery_engine.search import collector
 from discovery_engine.search.commonness import default_weights
-from discovery_engine.search.confidence import Signals, default_model, signals_of, with_names
+from discovery_engine.search.confidence import (
+    Signals,
+    default_model,
+    in_all,
+    says_all,
+    signals_of,
+)
 from discovery_engine.search.fusion import Contributions, Fusion
 from discovery_engine.search.index import Index, Place, sources_of
 from discovery_engine.search.lexicon import Lexicon, lexicon_of
@@ -31,6 +37,7 @@ if TYPE_CHECKING:
 
     from discovery_engine.catalog import Catalog, Entry
     from discovery_engine.config.settings import SearchSettings, Weights
+    from discovery_engine.search.explanation import Explanation
     from discovery_engine.search.vectors import Likeness
     from discovery_engine.tools import ServerName, Tool
 
@@ -150,16 +157,32 @@ class Searcher:
         best = heapq.nsmallest(limit, ranked, key=itemgetter(0))
         return tuple(Hit(entry, relevance, parts) for _, entry, parts, relevance in best)
 
+    def explain(self, query: str, hit: Hit) -> Explanation:
+        """Why `query` found `hit`."""
+        # Loaded where it is wanted, so that a search on the command line starts quickly.
+        from discovery_engine.search.explanation import Explainer  # noqa: PLC0415
+
+        _, question, names = self._read(query)
+        place = self._index.place(hit.entry.tool)
+        naming = names.get(place, _NOT_NAMED) if place else _NOT_NAMED
+        sources = Reader(self._lexicon, self._index.count, self._index.size).sources(query)
+        explainer = Explainer(self._index, self._lexicon, question, sources)
+        tags = self._tags.named(hit.entry.verdict.tags, question.stems)
+        return explainer.explain(hit, naming, tags)
+
     def judge(self, query: str, hits: Sequence[Hit]) -> Judgement:
         """What to think of `hits`, which `query` found: two at least, if there are two."""
         _, question, names = self._read(query)
         if not hits:
             return Judgement(0.0, 0, question.unknown)
-        tagged = self._tags.shares(question.stems).get(hits[0].entry.verdict.tags, 0.0)
         nearness = [self._nearness(hit, names) for hit in hits]
-        by_words = default_model()(self.signals(query, hits, default_weights()))
         return Judgement(
-            confidence=with_names(by_words, nearness[0], tagged),
+            confidence=in_all(
+                default_model()(self.signals(query, hits, default_weights())),
+                nearness=nearness[0],
+                tagged=self._tags.shares(question.stems).get(hits[0].entry.verdict.tags, 0.0),
+                says_all=says_all(question, self._said(hits[0], question), self._lexicon),
+            ),
             alike=sum(
                 near is nearness[0] and hit.relevance >= hits[0].relevance * (1 - _ALIKE)
                 for near, hit in zip(nearness, hits, strict=True)
@@ -170,15 +193,20 @@ class Searcher:
     def signals(self, query: str, hits: Sequence[Hit], weights: Mapping[str, float]) -> Signals:
         """What speaks for the first of `hits`; `weights` are of words, from 0 to 1."""
         _, question, _ = self._read(query)
-        place = self._index.place(hits[0].entry.tool) if hits else None
         return signals_of(
             question,
-            self._index.impacts(place, question.weights) if place else {},
+            self._said(hits[0], question) if hits else {},
+            name=hits[0].entry.tool.name if hits else "",
             lexicon=self._lexicon,
             weights=weights,
             lead=1 - hits[1].relevance / hits[0].relevance if len(hits) > 1 else 1.0,
             size=self._index.size,
         )
+
+    def _said(self, hit: Hit, question: Question) -> dict[str, int]:
+        """The impacts on a tool of the question's terms."""
+        place = self._index.place(hit.entry.tool)
+        return self._index.impacts(place, question.weights) if place else {}
 
     def _nearness(self, hit: Hit, names: Mapping[Place, Naming]) -> Nearness:
         place = self._index.place(hit.entry.tool)

@@ -49,7 +49,6 @@ class WordSearcher:
                 hits.append(WordHit(entry, found / len(words)))
         return tuple(sorted(hits, key=lambda hit: (-hit.relevance, hit.entry.key))[:limit])
 
-
     def judge(self, _: str, hits: Sequence[WordHit]) -> Judgement:
         return Judgement(confidence=1.0 if hits else 0.0, alike=1, unknown=())
 

@@ -1,0 +1,263 @@
+"""What specs/answers.md promises, asked of a view and of what agents and programs get of it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from discovery_engine.answers import Decision, SearchAnswer
+from discovery_engine.budget import Budget
+from discovery_engine.catalog import Failure, ServerPart
+from discovery_engine.config.settings import SearchSettings
+from discovery_engine.notices import NoticeKind
+from discovery_engine.outline import Detail
+from discovery_engine.rules.rule import Rule
+from discovery_engine.search.searcher import build_searcher
+from discovery_engine.view import View, is_visible
+from discovery_server.rendering import search_result
+from tests.factories import make_catalog, make_entry, make_part, make_settings
+
+if TYPE_CHECKING:
+    from discovery_engine.catalog import Entry
+
+DENY = Rule(patterns=("secret*",), enabled=False)
+FILES = make_part(
+    "files",
+    make_entry("read_file", "files", description="Read the contents of a file."),
+    make_entry("write_file", "files", description="Write text to a file."),
+    make_entry("list_directory", "files", description="List the entries of a directory."),
+)
+TRACKERS = [
+    make_part(
+        server,
+        make_entry(
+            "create_issue",
+            server,
+            description="Create an issue.",
+            inputSchema={
+                "type": "object",
+                "properties": {argument: {"type": "string"}, "title": {"type": "string"}},
+                "required": [argument, "title"],
+            },
+        ),
+    )
+    for server, argument in (("github", "repo"), ("jira", "project"))
+]
+WORDS = ["create", "list", "issue", "secret", "user", "file", "forecast", "mail", "zebra"]
+TEXTS = ["", "Creates what the user lists.", "Mails a forecast of issues.", "Lists files."]
+names = st.lists(st.sampled_from(WORDS), min_size=1, max_size=3).map("_".join)
+texts = st.lists(st.sampled_from(WORDS), max_size=6).map(" ".join)
+
+
+def make_view(*parts: ServerPart, least: float = 0.2, **fields: Any) -> View:
+    catalog = make_catalog(*parts)
+    settings = make_settings(
+        *sorted(part.server for part in parts),
+        tool_rules=(DENY,),
+        search=SearchSettings(min_confidence=least),
+    )
+    return View(settings, catalog, lambda: build_searcher(catalog, settings.search), **fields)
+
+
+@st.composite
+def parts(draw: st.DrawFn) -> list[ServerPart]:
+    made = []
+    for server in sorted(draw(st.sets(st.sampled_from(["github", "jira", "mail"]), min_size=1))):
+        tools = draw(st.dictionaries(names, st.sampled_from(TEXTS), min_size=1))
+        entries = [
+            make_entry(name, server, description=text, enabled=not name.startswith("secret"))
+            for name, text in tools.items()
+        ]
+        made.append(make_part(server, *entries))
+    return made
+
+
+def named(answer: SearchAnswer) -> list[Entry]:
+    return [hit.entry for hit in (*answer.hits, *answer.nearest)]
+
+
+def kinds(answer: SearchAnswer) -> list[NoticeKind]:
+    return [notice.kind for notice in answer.notices]
+
+
+def told(answer: SearchAnswer, tokens: int = 10_000) -> str:
+    [text] = search_result(answer, Budget(tokens), Detail.SCHEMA)["content"]
+    return str(text["text"])
+
+
+@pytest.mark.requirement("ANS-1")
+def test_what_is_merely_near_is_no_hit() -> None:
+    answer = make_view(FILES, least=0.9).search("file a tax return")
+
+    assert (answer.decision, answer.hits) == (Decision.NONE, ())
+    assert "files:read_file" in {str(hit.entry.key) for hit in answer.nearest}
+    assert answer.uncovered == ("tax", "return")
+    assert kinds(answer) == [NoticeKind.NO_MATCH]
+
+
+@pytest.mark.requirement("ANS-1")
+@given(parts(), texts, st.floats(0, 1))
+def test_nearest_are_at_most_three_and_only_where_nothing_fits(made, query, least) -> None:
+    answer = make_view(*made, least=least).search(query)
+
+    assert (answer.decision is Decision.NONE) == (not answer.hits)
+    assert len(answer.nearest) <= (0 if answer.hits else 3)
+
+
+@pytest.mark.requirement("ANS-2")
+@pytest.mark.parametrize("name", ["list_directory", "listDirectory", "files:list_directory"])
+def test_name_is_a_match(name: str) -> None:
+    answer = make_view(FILES, *TRACKERS).search(name)
+
+    assert (answer.decision, answer.confidence) == (Decision.MATCH, 0.99)
+
+
+@pytest.mark.requirement("ANS-2")
+def test_slip_in_a_name_is_a_match() -> None:
+    answer = make_view(FILES, *TRACKERS).search("list_directroy")
+
+    assert answer.decision is Decision.MATCH
+    assert 0.9 <= answer.confidence < 0.99
+
+
+@pytest.mark.requirement("ANS-2", "ANS-3")
+def test_name_that_two_servers_have_is_ambiguous_and_they_are_told_apart() -> None:
+    answer = make_view(FILES, *TRACKERS).search("create_issue")
+
+    assert answer.decision is Decision.AMBIGUOUS
+    assert [(one.server, one.words, one.required) for one in answer.alternatives] == [
+        ("github", (), ("repo",)),
+        ("jira", (), ("project",)),
+    ]
+    assert told(answer).splitlines()[0] == (
+        "The first 2 fit alike: only github:create_issue requires repo; "
+        "only jira:create_issue requires project."
+    )
+
+
+@pytest.mark.requirement("ANS-3")
+@given(parts(), texts)
+def test_alternatives_are_as_relevant_as_the_first(made, query) -> None:
+    answer = make_view(*made, least=0.0).search(query)
+
+    for hit in answer.hits[: answer.alike]:
+        assert hit.relevance >= 0.97 * answer.hits[0].relevance
+    assert len(answer.alternatives) == (answer.alike if answer.alike > 1 else 0)
+
+
+@pytest.mark.requirement("ANS-4")
+@given(parts(), texts)
+def test_far_tail_is_not_sent(made, query) -> None:
+    view = make_view(*made, least=0.0)
+
+    hits = view.search(query).hits
+
+    found = view.searcher.search(query, limit=10, accepts=is_visible)
+    assert list(hits) == [h for h in found if h.relevance >= 0.35 * found[0].relevance]
+
+
+@pytest.mark.requirement("ANS-5")
+def test_agent_reads_first_that_nothing_fits() -> None:
+    answer = make_view(FILES, least=0.9).search("file a tax return")
+
+    head, nearest = told(answer).splitlines()
+    assert head.startswith("No tool fits: none says 'tax', 'return'.")
+    assert nearest.startswith("Nearest, but unlikely to serve: files:")
+
+
+@pytest.mark.requirement("ANS-5")
+@given(parts(), texts, st.integers(50, 200))
+def test_no_answer_without_a_match_looks_like_one(made, query, tokens) -> None:
+    answer = make_view(*made, least=1.0).search(query)
+
+    assert told(answer, tokens).startswith("No tool fits")
+
+
+@pytest.mark.requirement("ANS-10")
+@given(parts(), texts, st.integers(1, 20))
+def test_confidence_depends_neither_on_order_nor_on_the_limit(made, query, limit) -> None:
+    answer = make_view(*made).search(query)
+    turned = make_view(*reversed(made)).search(query, limit=limit)
+
+    assert 0 <= answer.confidence <= 1
+    assert turned.confidence == answer.confidence
+    assert (turned.decision is Decision.NONE) == (answer.decision is Decision.NONE)
+
+
+@pytest.mark.requirement("ANS-12")
+@given(parts(), texts)
+def test_least_confidence_moves_the_decision(made, query) -> None:
+    usual = make_view(*made).search(query)
+
+    assert make_view(*made, least=0.0).search(query).hits or not named(usual)
+    assert make_view(*made, least=1.0).search(query).decision is Decision.NONE
+    assert bool(usual.hits) == (bool(named(usual)) and usual.confidence >= 0.2)
+
+
+@pytest.mark.requirement("ANS-20")
+def test_better_match_that_a_rule_hides_is_counted_beside_hits() -> None:
+    hidden = make_entry("secret_report", "files", description="Send a report.", enabled=False)
+    part = replace(FILES, entries=(*FILES.entries, hidden))
+
+    shown = make_view(part, least=0.0).search("secret report of a file")
+    plain = make_view(part).search("read the contents of a file")
+
+    assert [str(hit.entry.key) for hit in shown.hits]
+    [notice] = shown.notices
+    assert notice.kind is NoticeKind.HIDDEN
+    assert "1 by rule 1" in notice.message
+    assert plain.notices == ()
+
+
+@pytest.mark.requirement("ANS-21")
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [
+        pytest.param({"server": "jira"}, "server 'jira'", id="server"),
+        pytest.param({"tags": ["read"]}, "tag 'read'", id="tag"),
+    ],
+)
+def test_limit_that_excludes_everything_is_named(limits: dict[str, Any], said: str) -> None:
+    answer = make_view(FILES, *TRACKERS).search("list the entries of a directory", **limits)
+
+    [notice] = answer.notices
+    assert notice.kind is NoticeKind.FILTERED
+    assert notice.message.startswith(f"without the limit to {said}, ")
+    assert "files:list_directory" in notice.message
+
+
+@pytest.mark.requirement("ANS-22")
+def test_servers_that_cannot_be_asked_are_named_beside_hits() -> None:
+    failure = Failure("SERVER_CONNECTION_ERROR", "refused", "do it", 5.0)
+    stale = make_part("jira", "search", failure=failure, listed_at=1_700_000_000.0)
+
+    answer = make_view(FILES, stale, ServerPart("mail")).search("read_file")
+
+    assert answer.hits
+    assert [notice.message for notice in answer.notices] == [
+        "jira: failing: refused; its last known tools are used, of 2023-11-14 22:13 UTC (do it)",
+        "mail: its tools are not known yet; ask again in a few seconds",
+    ]
+
+
+@pytest.mark.requirement("ANS-20", "ANS-23")
+@given(parts(), texts, st.floats(0, 1))
+def test_what_is_named_can_be_inspected_and_what_is_hidden_is_named_nowhere(
+    made, query, least
+) -> None:
+    view = make_view(*made, least=least)
+
+    answer = view.search(query)
+
+    for entry in named(answer):
+        assert view.details(entry.tool.server, entry.tool.name) == entry
+    result = json.dumps(search_result(answer, Budget(10_000), Detail.SCHEMA))
+    for entry in view.catalog:
+        if not is_visible(entry):
+            assert str(entry.key) not in result
+            assert f'"tool": "{entry.tool.name}"' not in result
