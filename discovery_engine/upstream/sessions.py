@@ -307,19 +307,6 @@ async def _note_failure(
         record.answered()
 
 
-def _with_session(condition: Condition, session: SessionState | None) -> Condition:
-    if session is None:
-        return condition
-    return replace(
-        condition,
-        samples=session.samples,
-        stderr=session.stderr or condition.stderr,
-        users=session.users,
-        pid=session.pid,
-        protocol_version=session.protocol_version,
-    )
-
-
 def _busy(server: ServerName, limits: Limits) -> UnavailableError:
     reason = f"it is busy with {limits.per_server} calls, and {limits.queue} more wait"
     error = UnavailableError(server, FailureKind.BUSY, reason, hint="try again in a moment")
