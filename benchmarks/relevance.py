@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 COLUMNS = ("hit@1", "R@5", "R@10", "NDCG@10", "MRR")
 NDCG = COLUMNS.index("NDCG@10")
-NO_FIELD = Field(0.0)
+NO_FIELD = Field("", 0.0)
 # What stands where a signal comes from, and what turns it off.
 SIGNALS = {
     "concepts": [(question, "_OF_CONCEPT", 0.0)],

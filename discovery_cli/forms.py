@@ -93,6 +93,25 @@ def alternative_forms(answer: SearchAnswer) -> list[JSONObject]:
     ]
 
 
+def explained_form(hit: Hit, view: View, query: str) -> JSONObject:
+    """A hit with what each word of the query adds to its relevance."""
+    explanation = view.searcher.explain(query, hit)
+    shares = [
+        {
+            "reason": str(share.reason),
+            "word": share.word,
+            "says": share.says,
+            "field": share.field,
+            "weight": share.weight,
+            "adds": share.adds,
+            "text": str(share),
+        }
+        for share in explanation.shares
+    ]
+    told = {"shares": shares, "uncovered": list(explanation.uncovered)}
+    return hit_form(hit, view) | {"explanation": told}
+
+
 def details_form(entry: Entry, view: View) -> JSONObject:
     tool = entry.tool
     return tool_form(entry, view) | {

@@ -10,6 +10,7 @@ from discovery_cli.output import Cell, Output, counted
 if TYPE_CHECKING:
     from discovery_engine.catalog import Entry
     from discovery_engine.notices import Notice
+    from discovery_engine.search.explanation import Explanation
     from discovery_engine.search.searcher import Hit
     from discovery_engine.view import ServerSummary, View
 
@@ -59,6 +60,18 @@ def hit_row(output: Output, hit: Hit) -> Row:
         Cell(entry.tool.summary, "faint"),
         *([tag_text(entry)] if entry.verdict.tags else []),
     ]
+
+
+def explanation_rows(explanation: Explanation) -> list[Row]:
+    """What each word of the query adds, in percent of a full match; then what is not met."""
+    rows: list[Row] = [
+        [Cell(f"+{share.adds * 100:.1f} %", to_the_right=True), Cell(str(share), "faint")]
+        for share in explanation.shares
+    ]
+    if explanation.uncovered:
+        missing = ", ".join(map(repr, explanation.uncovered))
+        rows.append([Cell("-", to_the_right=True), Cell(f"it says nothing of {missing}", "faint")])
+    return rows
 
 
 def tag_text(entry: Entry) -> str:

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, TypedDict
 
 import click
 
 from discovery_cli.answers import max_tokens_option, tell
 from discovery_cli.failures import ExitCode
-from discovery_cli.forms import alternative_forms, hit_form, notice_forms
+from discovery_cli.forms import alternative_forms, explained_form, hit_form, notice_forms
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import complete_server, complete_tag, pass_invocation
-from discovery_cli.output import counted
-from discovery_cli.rendering import hit_row, say_notices
+from discovery_cli.output import Output, counted
+from discovery_cli.rendering import explanation_rows, hit_row, say_notices
 from discovery_cli.targets import one_server
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from discovery_engine.answers import SearchAnswer
     from discovery_engine.engine import Engine
+    from discovery_engine.search.searcher import Hit
+    from discovery_engine.tools import JSONObject
     from discovery_engine.view import View
 
+_INDENT = 4  # of what explains a hit
 _PATIENCE = 10.0  # seconds for a model to be loaded and new tools to get their vectors
 
 
@@ -45,6 +51,7 @@ class Asked(TypedDict):
 )
 @click.option("--limit", type=click.IntRange(min=1), help="The most results.  [default: 10]")
 @click.option("--all", "include_disabled", is_flag=True, help="Also tools that a rule disables.")
+@click.option("--explain", is_flag=True, help="Say what each word adds to a match.")
 @max_tokens_option
 @pass_invocation
 def command(
@@ -55,6 +62,7 @@ def command(
     tags: tuple[str, ...],
     limit: int | None,
     include_disabled: bool,
+    explain: bool,
     max_tokens: int | None,
 ) -> ExitCode:
     """Find tools by words or by name.
@@ -70,31 +78,48 @@ def command(
         "include_disabled": include_disabled,
     }
     answer = _answer(invocation, view, " ".join(words), asked)
-    results = [hit_form(hit, view) for hit in answer.hits] if output.as_json else []
-    form = {
-        "query": answer.query,
-        "decision": str(answer.decision),
-        "confidence": answer.confidence,
-        "results": results,
-        "alternatives": alternative_forms(answer),
-        "nearest": [hit_form(hit, view) for hit in answer.nearest] if output.as_json else [],
-        "uncovered": list(answer.uncovered),
-        "notices": notice_forms(answer.notices),
-    }
+    form_of = partial(explained_form, query=answer.query) if explain else hit_form
     if max_tokens:
         from discovery_engine.budget import Budget
         from discovery_engine.outline import Detail
         from discovery_server.rendering import search_result
 
-        tell(output, search_result(answer, Budget(max_tokens), Detail.SCHEMA), form)
+        found = search_result(answer, Budget(max_tokens), Detail.SCHEMA)
+        tell(output, found, _form(answer, view, form_of))
     elif output.as_json:
-        output.answer(form)
+        output.answer(_form(answer, view, form_of))
     else:
-        output.table([hit_row(output, hit) for hit in answer.hits])
+        if explain:
+            _explain(output, view, answer)
+        else:
+            output.table([hit_row(output, hit) for hit in answer.hits])
         say_notices(output, answer.notices)
         if summary := _summary(answer):
             output.say(summary)
     return ExitCode.OK if answer.hits else ExitCode.USAGE
+
+
+def _form(
+    answer: SearchAnswer, view: View, form_of: Callable[[Hit, View], JSONObject]
+) -> JSONObject:
+    return {
+        "query": answer.query,
+        "decision": str(answer.decision),
+        "confidence": answer.confidence,
+        "results": [form_of(hit, view) for hit in answer.hits],
+        "alternatives": alternative_forms(answer),
+        "nearest": [form_of(hit, view) for hit in answer.nearest],
+        "uncovered": list(answer.uncovered),
+        "notices": notice_forms(answer.notices),
+    }
+
+
+def _explain(output: Output, view: View, answer: SearchAnswer) -> None:
+    """Each hit with what speaks for it; if nothing fits, the nearest instead."""
+    for hit in answer.hits or answer.nearest:
+        output.table([hit_row(output, hit)])
+        rows = explanation_rows(view.searcher.explain(answer.query, hit))
+        output.table(rows, indent=_INDENT)
 
 
 def _summary(answer: SearchAnswer) -> str:

@@ -110,6 +110,20 @@ class Lexicon:
         """What each word of a text in `language` means, without those that say nothing."""
         return [heard for heard in self._heard(text, language) if heard.meant]
 
+    def sayings(self, text: str, language: Language | None) -> dict[str, str]:
+        """The first word or phrase of a text that gives each of its terms."""
+        found: dict[str, str] = {}
+        for word in words(text, characters=True):
+            for term in self.terms(word):
+                found.setdefault(term, word)
+        for heard in self._heard(text, language):
+            for word in heard.meant:
+                for term in self.terms(word):
+                    found.setdefault(term, heard.said)
+        for phrase in self.phrases(text):
+            found.setdefault(phrase.concept, " ".join(phrase.stems))
+        return found
+
     def terms(self, word: str) -> tuple[str, ...]:
         """The stem of `word`, then its concept if it has one, then its subjects."""
         return self.terms_of_stem(self.stem(word))

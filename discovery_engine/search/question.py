@@ -10,8 +10,10 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
+from enum import IntEnum
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from operator import attrgetter
+from typing import TYPE_CHECKING, NamedTuple
 
 from discovery_engine.search.languages import Heard
 from discovery_engine.search.lexicon import CONCEPT, SUBJECT, Lexicon
@@ -19,7 +21,7 @@ from discovery_engine.search.tokens import words
 from discovery_engine.search.typos import slips_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from discovery_engine.search.languages import Language
     from discovery_engine.search.phrases import Phrase
@@ -58,6 +60,25 @@ class Question:
     """Of every word, also those that say nothing."""
 
 
+class How(IntEnum):
+    """How a term comes of a word of a query, the nearest first."""
+
+    SAID = 0
+    TRANSLATED = 1
+    SAME = 2
+    """It means the same."""
+    RELATED = 3
+    """It is about the same subject."""
+    SLIP = 4
+    """It may have been meant."""
+
+
+class Source(NamedTuple):
+    term: str
+    word: str
+    how: How
+
+
 def clauses_of(query: str) -> tuple[str, ...]:
     """The clauses of a long request, each of which may ask for another tool."""
     found = [clause for clause in map(str.strip, _CUT.split(query)) if len(words(clause)) > 1]
@@ -93,6 +114,40 @@ class Reader:
             unmet=_OF_UNKNOWN * self._rarity(0) * sum(word.isalpha() for word in unknown),
             stems=frozenset((*self._lexicon.stems(query), *stems)),
         )
+
+    def sources(self, query: str) -> dict[str, Source]:
+        """Where each term of a query comes from; if from several words, from the nearest."""
+        query = _ADDRESS.sub(_site, query)
+        heard = self._lexicon.heard(query, self._lexicon.language(query))
+        heard = heard or [Heard(word, (word,)) for word in words(query)]
+        spoken = [word for one in heard for word in one.meant]
+        found = [source for one in heard for source in self._sources_of(one)]
+        for compound in self._compounds(spoken):
+            found += self._sources(self._lexicon.stem(compound), compound, How.SAID)
+        for word in self._unknown(heard, ()):
+            for guess in self._guesses([word]):
+                found += self._sources(guess, word, How.SLIP)
+        for phrase in self._lexicon.phrases(query):
+            found.append(Source(phrase.concept, " ".join(phrase.stems), How.SAME))
+        nearest: dict[str, Source] = {}
+        for source in sorted(found, key=attrgetter("how")):
+            nearest.setdefault(source.term, source)
+        return nearest
+
+    def _sources_of(self, heard: Heard) -> Iterator[Source]:
+        if heard.is_translated:
+            for word in words(heard.said):
+                yield Source(self._lexicon.stem(word), heard.said, How.SAID)
+        how = How.TRANSLATED if heard.is_translated else How.SAID
+        for word in heard.meant:
+            yield from self._sources(self._lexicon.stem(word), heard.said, how)
+
+    def _sources(self, stem: str, said: str, how: How) -> Iterator[Source]:
+        yield Source(stem, said, how)
+        _, *others = self._lexicon.terms_of_stem(stem)
+        for term in others:
+            other = How.RELATED if term.startswith(SUBJECT) else How.SAME
+            yield Source(term, said, max(how, other))
 
     def _unknown(self, heard: Sequence[Heard], phrases: Sequence[Phrase]) -> list[str]:
         """The words that no tool has, each once; those of a phrase that tools have are known."""

@@ -15,7 +15,7 @@ from discovery_engine.search.blocks import IDS, Postings
 from discovery_engine.search.documents import FULL
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from discovery_engine.search.blocks import Block
     from discovery_engine.search.question import Question
@@ -48,6 +48,19 @@ def scores(block: Block, docs: Sequence[int], question: Question) -> list[float]
     return [score / reachable for score in whole]
 
 
+def contributions(impacts: Mapping[str, int], question: Question) -> dict[str, float]:
+    """What each term adds to the score of a tool that holds terms with these impacts."""
+    gains = {term: question.weights[term] * impact for term, impact in impacts.items()}
+    known = sum(question.weights.values())
+    clause, lift = _best_fitting(gains, question, known)
+    rest = 1 - _OF_CLAUSE if question.clauses else 1.0
+    reachable = (known + question.unmet) * (FULL + 1)
+    return {
+        term: gain * (rest + (_OF_CLAUSE * lift if term in clause else 0.0)) / reachable
+        for term, gain in gains.items()
+    }
+
+
 def impacts_of(postings: Postings, docs: Sequence[int]) -> list[tuple[int, int]]:
     """The impact on each of `docs` that holds the term, with its position in `docs`."""
     held, impacts = array(IDS, postings[0]), postings[1]
@@ -67,8 +80,25 @@ def _best_clause(
     """For each tool the score of the clause that it fits best, with short clauses lifted."""
     best: Sequence[float] = [0.0] * len(parts[0])
     for clause, part in zip(question.clauses, parts, strict=True):
-        share = fsum(question.weights[term] for term in clause) / known
-        if share:
-            lift = share ** (_SHORT_CLAUSE - 1)
+        if lift := _lift(clause, question, known):
             best = [max(a, b * lift) for a, b in zip(best, part, strict=True)]
     return best
+
+
+def _best_fitting(
+    gains: Mapping[str, float], question: Question, known: float
+) -> tuple[frozenset[str], float]:
+    """The clause that one tool fits best, and how much it is lifted."""
+    lifted = ((clause, _lift(clause, question, known)) for clause in question.clauses)
+
+    def fit(one: tuple[frozenset[str], float]) -> float:
+        clause, lift = one
+        return lift * sum(gain for term, gain in gains.items() if term in clause)
+
+    return max(lifted, key=fit, default=(frozenset(), 0.0))
+
+
+def _lift(clause: frozenset[str], question: Question, known: float) -> float:
+    """What a clause counts for by its share of the request; 0 if nothing of it is known."""
+    share = fsum(question.weights[term] for term in clause) / known
+    return share ** (_SHORT_CLAUSE - 1) if share else 0.0

@@ -30,12 +30,16 @@ class TagTable:
         shares = {tags: self._share(tags, stems) for tags in self._servers}
         return {tags: share for tags, share in shares.items() if share}
 
+    def named(self, tags: Tags, stems: frozenset[str]) -> Tags:
+        """Those of `tags` that the query names."""
+        return tuple(tag for tag in tags if self._is_named(tag, stems))
+
     def servers(self, tags: Iterable[Tags]) -> list[ServerName]:
         """The servers that have tools with any of these tags."""
         return sorted({server for one in tags for server in self._servers[one]})
 
     def _share(self, tags: Tags, stems: frozenset[str]) -> float:
-        return sum(self._is_named(tag, stems) for tag in tags) / len(tags)
+        return len(self.named(tags, stems)) / len(tags)
 
     def _is_named(self, tag: str, stems: frozenset[str]) -> bool:
         named = self._lexicon.stems(tag)

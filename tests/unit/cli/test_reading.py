@@ -93,6 +93,37 @@ def test_search_is_narrowed(words: list[str], found: list[str]) -> None:
     assert [f"{hit['server']}:{hit['tool']}" for hit in form["results"]] == found
 
 
+@pytest.mark.requirement("REL-52")
+def test_search_explains_each_match_below_it() -> None:
+    done = run("search", "new", "issue", "quux", "--explain", recalled=usual_view())
+
+    match, *told = done.stdout.splitlines()
+    sentences = [line.strip().partition("  ")[2] for line in told]
+    assert "github:create_issue" in match
+    assert sentences[0] == "'issue' is in its name"
+    assert "'new' means the same as 'create', in its name" in sentences
+    assert "it says nothing of 'quux'" in sentences
+
+
+@pytest.mark.requirement("REL-52")
+@pytest.mark.parametrize(
+    ("least", "key"),
+    [pytest.param(0.0, "results", id="match"), pytest.param(1.0, "nearest", id="nearest")],
+)
+def test_explanations_are_in_the_json_and_add_up(least: float, key: str) -> None:
+    view = usual_view()
+    search = replace(view.settings.search, min_confidence=least)
+    view = replace(view, settings=replace(view.settings, search=search))
+
+    form = json.loads(run("search", "an issue", "--explain", "--json", recalled=view).stdout)
+
+    assert form[key]
+    for hit in form[key]:
+        shares = hit["explanation"]["shares"]
+        assert sum(share["adds"] for share in shares) == pytest.approx(hit["relevance"], abs=1e-9)
+        assert all(share["text"] for share in shares)
+
+
 def test_a_search_without_a_result_advises_a_person() -> None:
     done = run("search", "zebra", recalled=usual_view())
 

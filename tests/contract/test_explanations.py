@@ -1,0 +1,153 @@
+"""What `--explain` and the library tell of a hit."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from discovery_engine.config.settings import SearchSettings, Weights
+from discovery_engine.search.explanation import Explanation, Reason
+from discovery_engine.search.searcher import build_searcher
+from discovery_engine.search.vectors import Vectors, packed
+from tests.contract.requests import Group, groups
+from tests.contract.test_relevance import catalogs, queries, weights
+from tests.factories import make_catalog, make_entry, make_part
+
+PLAIN = SearchSettings()
+TAGGED = ["vcs song", "read only", "home of the issue"]
+
+
+def explained(
+    query: str, *entries, settings: SearchSettings = PLAIN, about: str = ""
+) -> Explanation:
+    """Of the first hit among `entries`, which are of the server `one`."""
+    searcher = build_searcher(
+        make_catalog(make_part("one", *entries)), settings, descriptions={"one": about}
+    )
+    [hit, *_] = searcher.search(query, limit=1, accepts=lambda _: True)
+    return searcher.explain(query, hit)
+
+
+def told(explanation: Explanation) -> set[str]:
+    return {str(share) for share in explanation.shares}
+
+
+@pytest.mark.requirement("REL-50")
+@given(catalogs(), st.one_of(queries, st.sampled_from(TAGGED)), weights)
+def test_the_shares_of_every_hit_add_up_to_its_relevance(catalog, query, chosen) -> None:
+    searcher = build_searcher(catalog, SearchSettings(weights=chosen))
+
+    for hit in searcher.search(query, limit=100, accepts=lambda _: True):
+        explanation = searcher.explain(query, hit)
+        assert sum(share.adds for share in explanation.shares) == pytest.approx(
+            hit.relevance, abs=1e-9
+        )
+        assert explanation.relevance == hit.relevance
+        assert all(share.adds > 0 for share in explanation.shares)
+
+
+@pytest.mark.requirement("REL-50")
+@pytest.mark.parametrize("group", groups(), ids=lambda group: group.name)
+def test_the_shares_add_up_in_every_language(group: Group) -> None:
+    for request in group.requests:
+        for hit in group.searcher.search(request.query, limit=3, accepts=lambda _: True):
+            shares = group.searcher.explain(request.query, hit).shares
+            assert sum(share.adds for share in shares) == pytest.approx(hit.relevance, abs=1e-9)
+
+
+@pytest.mark.requirement("REL-50")
+@given(st.lists(st.floats(-1, 1), min_size=2, max_size=2), queries)
+def test_the_shares_add_up_with_vectors_too(vector, query) -> None:
+    tools = [make_entry("create_issue", "one").tool, make_entry("list_songs", "one").tool]
+    vectors = Vectors(tools, [packed((1.0, 0.0)), packed((0.6, 0.8))])
+    searcher = build_searcher(
+        make_catalog(make_part("one", *(make_entry(tool) for tool in tools))), SearchSettings()
+    )
+
+    found = searcher.search(
+        query, limit=9, accepts=lambda _: True, likeness=vectors.compared([vector])
+    )
+
+    for hit in found:
+        shares = searcher.explain(query, hit).shares
+        assert sum(share.adds for share in shares) == pytest.approx(hit.relevance, abs=1e-9)
+        by_meaning = sum(share.adds for share in shares if share.reason is Reason.MEANING)
+        assert by_meaning == hit.parts.meaning
+
+
+@pytest.mark.requirement("REL-51")
+@pytest.mark.parametrize(
+    ("query", "sentence"),
+    [
+        pytest.param("zebras", "'zebras' is in its name", id="name"),
+        pytest.param("stripes", "'stripes' is in its description", id="description"),
+        pytest.param("loading", "'loading' is in the names of its parameters", id="parameter"),
+        pytest.param("kilos", "'kilos' is in what its parameters are for", id="parameter text"),
+        pytest.param("one lion", "'one' is in its server's name", id="server"),
+        pytest.param("safari", "'safari' is in its server's description", id="server text"),
+        pytest.param("axe it", "'axe' means the same as 'revoke', in its description", id="own"),
+        pytest.param(
+            "cancel", "'cancel' means the same as 'revoke', in its description", id="same"
+        ),
+        pytest.param(
+            "playlist", "'playlist' is about the same as 'melody', in its description", id="related"
+        ),
+        pytest.param(
+            "la cebra es un caballo y una palabra",
+            "'palabra' means 'words', in its description",
+            id="translated",
+        ),
+        pytest.param("zebrra", "'zebrra' is a slip away from 'zebra', in its name", id="slip"),
+        pytest.param("zebra_finder", "the query is its name", id="named"),
+        pytest.param("zebra_fnider", "the query is its name but for a slip", id="mistyped"),
+        pytest.param("anything wild", "the query names its tags: wild", id="tag"),
+    ],
+)
+def test_every_reason_is_told_in_plain_words(query: str, sentence: str) -> None:
+    entry = make_entry(
+        "zebra_finder",
+        "one",
+        description="Stripes and words; revoke any melody",
+        inputSchema={
+            "type": "object",
+            "properties": {"load": {"type": "number", "description": "in kilos"}},
+        },
+        tags=["wild"],
+    )
+    settings = SearchSettings(synonyms=(("axe", "cancel"),))
+
+    assert sentence in told(explained(query, entry, settings=settings, about="on safari"))
+
+
+@pytest.mark.requirement("REL-51")
+def test_what_adds_most_is_told_first() -> None:
+    shares = explained(
+        "zebra stripes", make_entry("zebra", "one", description="Paints fine stripes on horses that graze in the open plain")
+    ).shares
+
+    assert [share.word for share in shares] == ["zebra", "stripes"]
+    assert [share.adds for share in shares] == sorted((s.adds for s in shares), reverse=True)
+
+
+@pytest.mark.requirement("REL-51")
+def test_words_of_which_the_tool_says_nothing_are_told() -> None:
+    explanation = explained(
+        "paint a zebra in the wild, quux", make_entry("zebra", "one", tags=["wild"])
+    )
+
+    assert explanation.uncovered == ("paint", "quux")
+
+
+@pytest.mark.requirement("REL-51")
+def test_a_name_leaves_no_word_uncovered() -> None:
+    assert explained("find zebra", make_entry("find_zebra", "one")).uncovered == ()
+
+
+def test_with_lesser_weights_a_name_is_told_once() -> None:
+    settings = SearchSettings(weights=Weights(exact=0.4, partial=0.5, tag=0.0))
+
+    [share] = explained("zebra", make_entry("zebra", "one"), settings=settings).shares
+
+    assert share.reason is Reason.NAMED
+    assert share.adds == pytest.approx(0.4 + 0.6 * 0.5)
