@@ -16,7 +16,11 @@ import math
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    asynccontextmanager,
+)
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -25,13 +29,12 @@ from typing import TYPE_CHECKING, NoReturn
 
 import anyio
 import anyio.to_thread
-from anyio.abc import TaskGroup, TaskStatus
+from anyio.abc import TaskGroup
 
 from discovery_engine.answers import SearchAnswer
 from discovery_engine.arguments import Checker
 from discovery_engine.cache import Caches, CacheStats
 from discovery_engine.catalog import Entry, ServerPart
-from discovery_engine.confidential import Confidential
 from discovery_engine.config.loader import load_settings, pinned_only
 from discovery_engine.config.settings import ServerSettings, Settings
 from discovery_engine.current import CurrentView
@@ -53,6 +56,7 @@ from discovery_engine.events import (
 )
 from discovery_engine.health import ServerHealth, health
 from discovery_engine.keeping import keep_fresh
+from discovery_engine.late_upstreams import LateUpstreams
 from discovery_engine.meaning import Meaning
 from discovery_engine.notices import Rejection
 from discovery_engine.overrides.pinning import pinned_values
@@ -81,7 +85,6 @@ if TYPE_CHECKING:
     from discovery_engine.upstream.sessions import OnProgress, Upstreams
 
 _STARTING = Live(ServerStatus.STARTING)
-_NOTHING_KNOWN = None, Confidential(frozenset())
 
 
 @asynccontextmanager
@@ -153,11 +156,9 @@ class Engine:
         self._caches = caches
         self._asking: dict[ServerName, anyio.Event] = {}
         self._errors: dict[ServerName, UpstreamError] = {}
-        self._confidential: dict[ServerName, tuple[object, Confidential]] = {}
         self._rejection: Rejection | None = None
         self._reloading = anyio.Lock()
-        self._upstreams: Upstreams | None = None
-        self._opening = anyio.Lock()
+        self._upstreams = LateUpstreams(tasks, self._open_upstreams, environ)
 
     @property
     def settings(self) -> Settings:
@@ -184,9 +185,7 @@ class Engine:
 
     async def health(self) -> tuple[ServerHealth, ...]:
         """Every configured server, in the order of names, as it fares now."""
-        conditions = self._upstreams.conditions() if self._upstreams else {}
-        told = {name: self._in_confidence(name, one) for name, one in conditions.items()}
-        return health(self.view, told, now=self._clock())
+        return health(self.view, self._upstreams.conditions(), now=self._clock())
 
     async def search(
         self,
@@ -271,23 +270,19 @@ class Engine:
         pinned = pinned_values(entry.tool, view.settings.overrides, self._environ)
         self._checker(entry.tool).check(arguments, pinned)
         settings = view.server(entry.tool.server)
-        confidential = await self._confidential_of(settings)
         started = time.monotonic()
         outcome = "cancelled"
         try:
-            upstreams = await self._open_upstreams()
-            result = await upstreams.call(
+            result = await self._upstreams.call(
                 settings,
                 entry.tool.upstream_name,
                 {**arguments, **pinned},
-                client=client if settings.session == "per_client" else None,
+                client=client,
                 on_progress=on_progress,
             )
             outcome = "tool_error" if result.get("isError") else "ok"
         except DiscoveryError as error:
             outcome = error.code
-            if isinstance(error, UpstreamError):
-                confidential.censor(error)
             raise
         finally:
             seconds = time.monotonic() - started
@@ -313,9 +308,8 @@ class Engine:
         if only_due:
             now, cache = self._clock(), self.settings.cache
             chosen = [s for s in chosen if due_at(self._part(s.name), cache) <= now]
-        if not only_due and self._upstreams:
-            for server in chosen:
-                self._upstreams.insist(server.name)
+        for server in () if only_due else chosen:
+            self._upstreams.insist(server.name)
         before = self.view.catalog
         for asked in [self._ask_soon(server.name) for server in chosen]:
             await asked.wait()
@@ -413,22 +407,12 @@ class Engine:
 
     async def _told_by(self, server: ServerSettings) -> Told:
         self._errors.pop(server.name, None)
-        confidential = await self._confidential_of(server)
         outcome: Listing | UpstreamError
         try:
-            outcome = await (await self._open_upstreams()).list_tools(server)
+            outcome = await self._upstreams.list_tools(server)
         except UpstreamError as error:
-            confidential.censor(error)
             outcome = self._errors[server.name] = error
         return Told(server, outcome, self._clock())
-
-    async def _confidential_of(self, server: ServerSettings) -> Confidential:
-        known = self._confidential.get(server.name)
-        if known and known[0] == server.transport:
-            return known[1]
-        found = await anyio.to_thread.run_sync(Confidential.of, server, self._environ)
-        self._confidential[server.name] = server.transport, found
-        return found
 
     async def _get_to_know(self, name: str) -> None:
         """Ask a server that has never been listed; no-op for others, and for a disabled one."""
@@ -436,32 +420,24 @@ class Engine:
         if server and not self.view.is_known(server.name):
             await self._ask_soon(server.name).wait()
 
-    async def _open_upstreams(self) -> Upstreams:
-        async with self._opening:
-            if self._upstreams is None:
-                self._upstreams = await self._tasks.start(self._hold_upstreams)
-            return self._upstreams
-
-    async def _hold_upstreams(self, *, task_status: TaskStatus[Upstreams]) -> None:
+    def _open_upstreams(self) -> AbstractAsyncContextManager[Upstreams]:
         # Loading the SDK takes longer than all else together, and most runs need no upstream.
         from discovery_engine.upstream.sessions import open_upstreams  # noqa: PLC0415
 
-        async with open_upstreams(
+        return open_upstreams(
             max_connecting=self.settings.server.max_connecting,
             idle_timeout=self.settings.server.idle_timeout,
             events=self._events,
             eras=self._store,
             environ=self._environ,
             admit=self.current.trustee.admit,
-        ) as upstreams:
-            task_status.started(upstreams)
-            await anyio.sleep_forever()
+        )
 
     async def _close_unlike(self, before: Iterable[ServerSettings]) -> None:
         """End the sessions of servers that must not be used as they were `before`."""
         for server in before:
             now = self._connectable(server.name)
-            if self._upstreams and (now is None or now.transport != server.transport):
+            if now is None or now.transport != server.transport:
                 await self._upstreams.close(server.name)
 
     def _part(self, name: ServerName) -> ServerPart:
@@ -490,26 +466,15 @@ class Engine:
         return [server for server, part in parts if not (part.listed_at or part.failure)]
 
     def _live(self) -> Mapping[ServerName, Live]:
-        conditions = self._upstreams.conditions() if self._upstreams else {}
-        live = {name: self._live_one(name, one) for name, one in conditions.items()}
+        conditions = self._upstreams.conditions()
+        live = {name: _live_one(condition) for name, condition in conditions.items()}
         return MappingProxyType(live | dict.fromkeys(self._asking, _STARTING))
 
-    def _live_one(self, name: ServerName, condition: Condition) -> Live:
-        status = ServerStatus(condition.state)
-        if not condition.reason:
-            return Live(status)
-        told = self._in_confidence(name, condition)
-        is_down = condition.state in (State.FAILING, State.CRASH_LOOPING)
-        return Live(status, told.reason, told.stderr if is_down else "")
 
-    def _in_confidence(self, name: ServerName, condition: Condition) -> Condition:
-        _, confidential = self._confidential.get(name, _NOTHING_KNOWN)
-        return replace(
-            condition,
-            reason=confidential.hide(condition.reason),
-            stderr=confidential.last_words(condition.stderr),
-            samples=tuple(map(confidential.last_words, condition.samples)),
-        )
+def _live_one(condition: Condition) -> Live:
+    status = ServerStatus(condition.state)
+    is_down = condition.state in (State.FAILING, State.CRASH_LOOPING)
+    return Live(status, condition.reason, condition.stderr if is_down else "")
 
 
 def _require_same_file(before: Settings, after: Settings) -> None:

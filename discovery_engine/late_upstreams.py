@@ -1,0 +1,118 @@
+"""The upstreams as the engine uses them: opened with the first use, and spoken of in confidence.
+
+Whatever a server says of its own failure may hold the values that it was given; they are hidden
+before anybody else reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import anyio
+import anyio.to_thread
+from anyio.abc import TaskGroup, TaskStatus
+
+from discovery_engine.confidential import Confidential
+from discovery_engine.config.settings import ServerSettings
+from discovery_engine.errors import UpstreamError
+from discovery_engine.tools import JSONObject, ServerName
+from discovery_engine.upstream.state import Condition
+
+if TYPE_CHECKING:
+    from discovery_engine.upstream.listing import Listing
+    from discovery_engine.upstream.sessions import OnProgress, Upstreams
+
+_NOTHING_KNOWN = None, Confidential(frozenset())
+
+
+class LateUpstreams:
+    """Made with a task group, in which the upstreams are held once they are opened."""
+
+    def __init__(
+        self,
+        tasks: TaskGroup,
+        open_upstreams: Callable[[], AbstractAsyncContextManager[Upstreams]],
+        environ: Mapping[str, str],
+    ) -> None:
+        self._tasks = tasks
+        self._open_upstreams = open_upstreams
+        self._environ = environ
+        self._upstreams: Upstreams | None = None
+        self._opening = anyio.Lock()
+        self._confidential: dict[ServerName, tuple[object, Confidential]] = {}
+
+    async def list_tools(self, server: ServerSettings) -> Listing:
+        """As `Upstreams.list_tools`."""
+        confidential = await self._confidential_of(server)
+        try:
+            return await (await self._opened()).list_tools(server)
+        except UpstreamError as error:
+            confidential.censor(error)
+            raise
+
+    async def call(
+        self,
+        server: ServerSettings,
+        tool: str,
+        arguments: JSONObject,
+        *,
+        client: str | None,
+        on_progress: OnProgress | None,
+    ) -> JSONObject:
+        """As `Upstreams.call`; `client` counts only for a server with a session for each."""
+        confidential = await self._confidential_of(server)
+        client = client if server.session == "per_client" else None
+        try:
+            upstreams = await self._opened()
+            return await upstreams.call(
+                server, tool, arguments, client=client, on_progress=on_progress
+            )
+        except UpstreamError as error:
+            confidential.censor(error)
+            raise
+
+    async def close(self, server: ServerName) -> None:
+        """As `Upstreams.close`; no-op before the first use."""
+        if self._upstreams:
+            await self._upstreams.close(server)
+
+    def insist(self, server: ServerName) -> None:
+        """As `Upstreams.insist`; no-op before the first use."""
+        if self._upstreams:
+            self._upstreams.insist(server)
+
+    def conditions(self) -> Mapping[ServerName, Condition]:
+        """As `Upstreams.conditions`; empty before the first use."""
+        conditions = self._upstreams.conditions() if self._upstreams else {}
+        return {name: self._in_confidence(name, one) for name, one in conditions.items()}
+
+    async def _opened(self) -> Upstreams:
+        async with self._opening:
+            if self._upstreams is None:
+                self._upstreams = await self._tasks.start(self._hold)
+            return self._upstreams
+
+    async def _hold(self, *, task_status: TaskStatus[Upstreams]) -> None:
+        async with self._open_upstreams() as upstreams:
+            task_status.started(upstreams)
+            await anyio.sleep_forever()
+
+    async def _confidential_of(self, server: ServerSettings) -> Confidential:
+        known = self._confidential.get(server.name)
+        if known and known[0] == server.transport:
+            return known[1]
+        found = await anyio.to_thread.run_sync(Confidential.of, server, self._environ)
+        self._confidential[server.name] = server.transport, found
+        return found
+
+    def _in_confidence(self, name: ServerName, condition: Condition) -> Condition:
+        _, confidential = self._confidential.get(name, _NOTHING_KNOWN)
+        return replace(
+            condition,
+            reason=confidential.hide(condition.reason),
+            stderr=confidential.last_words(condition.stderr),
+            samples=tuple(map(confidential.last_words, condition.samples)),
+        )
