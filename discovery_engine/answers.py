@@ -90,7 +90,7 @@ class Asker:
     def answer(self, accepts: Callable[[Entry], bool]) -> SearchAnswer:
         """The accepted tools that fit, or else the nearest."""
         found = self._find(max(self.limit, _JUDGED), accepts)
-        judgement = self.searcher.judge(self.query, found)
+        judgement = self.searcher.judge(self.query, found, self.likeness)
         fits = bool(found) and judgement.confidence >= self.least
         hits = _head(found[: self.limit]) if fits else ()
         return SearchAnswer(
@@ -108,7 +108,8 @@ class Asker:
         if best >= 1:
             return ()
         found = self._find(_COUNTED, accepts)
-        if not found or self.searcher.judge(self.query, found).confidence < self.least:
+        judgement = self.searcher.judge(self.query, found, self.likeness)
+        if not found or judgement.confidence < self.least:
             return ()
         return tuple(hit for hit in _head(found) if hit.relevance > best)
 

@@ -1,11 +1,15 @@
 """Fit the confidence of search on sets of real queries, and show how far it holds.
 
-    python scripts/fit_confidence.py FOLDER [--write]
+    python scripts/fit_confidence.py FOLDER [--model MODEL] [--write]
 
 FOLDER holds the sets that `benchmarks/relevance.py` reads. Each catalog is asked its own queries,
 queries of other sets that nothing in it serves, and requests that no tool serves
 (`benchmarks/unserviceable`). Right is an answer whose first hit is one of the query's right tools.
 Every set weighs the same, and in each half of the weight is on queries that a tool serves.
+
+With MODEL, the folder of a sentence model in ONNX form, the confidence of tools that are found by
+words and vectors is fitted. Mind that queries of other sets were picked with such a model: they are
+easier for it than they should be, unlike the requests written by hand.
 
 All figures are of models that saw neither the set they judge nor any with its catalog, in their
 coefficients or in their table of words. The model that is written has seen all sets.
@@ -18,7 +22,8 @@ import math
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +31,7 @@ import numpy as np
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
+from pick_unserviceable import Encoder  # noqa: E402
 from relevance import lines, read_catalog  # noqa: E402
 
 from discovery_engine.catalog import Catalog  # noqa: E402
@@ -34,10 +40,12 @@ from discovery_engine.search.confidence import Model, Signals, features  # noqa:
 from discovery_engine.search.documents import documents  # noqa: E402
 from discovery_engine.search.lexicon import CONCEPT, SUBJECT, default_lexicon  # noqa: E402
 from discovery_engine.search.searcher import Searcher, build_searcher  # noqa: E402
+from discovery_engine.search.texts import text_of  # noqa: E402
+from discovery_engine.search.vectors import Likeness, Vectors, packed  # noqa: E402
 
 DATA = ROOT / "discovery_engine" / "search" / "data"
 UNSERVICEABLE = ROOT / "benchmarks" / "unserviceable"
-NAMES = ("fit", "told", "named", "lead", "strange", "size")
+NAMES = ("fit", "told", "named", "lead", "strange", "size", "meant")
 SHOWN = 5  # hits among which a right one counts as found
 MOST = 250  # queries of one set
 RAREST = 3  # tools that say a word of the table
@@ -93,45 +101,68 @@ class Judged:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
+    parser.add_argument("--model", type=Path, help="fit for vectors of this model, too")
     parser.add_argument("--write", action="store_true", help="keep coefficients and table")
     options = parser.parse_args()
     folders = sorted(f for f in options.folder.iterdir() if (f / "queries.jsonl").exists())
     counts = {folder.name: word_counts(folder) for folder in folders}
-    cases = {folder.name: ask(folder, options.folder) for folder in folders}
+    encoder = Encoder(options.model) if options.model else None
+    cases = {folder.name: ask(folder, options.folder, encoder) for folder in folders}
     judged = [judge(name, cases, counts) for name in cases]
     show(judged)
     everything = fit(cases.values(), table := table_of(kin_apart(counts)))
     print("\ncoefficients", {n: round(v, 3) for n, v in vars_of(everything).items()})
     if options.write:
-        write(everything, table)
+        file = "confidence_with_vectors.txt" if encoder else "confidence.txt"
+        write(everything, table, DATA / file)
 
 
-def ask(folder: Path, root: Path) -> list[Case]:
+def ask(folder: Path, root: Path, encoder: Encoder | None) -> list[Case]:
     """All queries for one catalog."""
     catalog, descriptions = read_catalog(folder)
     searcher = build_searcher(catalog, SearchSettings(), descriptions=descriptions)
+    case = partial(answered, Asked(searcher, catalog, encoder))
     own = lines(folder / "queries.jsonl")
     own = own[:: max(1, len(own) // MOST)]
     right = [{tuple(pair) for pair in query["relevant"]} for query in own]
-    found = [case(searcher, q["query"], r) for q, r in zip(own, right, strict=True)]
+    found = [case(q["query"], r) for q, r in zip(own, right, strict=True)]
     for pick in lines(UNSERVICEABLE / "foreign.jsonl"):
         if pick["catalog"] == folder.name:
             ids = set(pick["ids"])
             foreign = lines(root / pick["from"] / "queries.jsonl")
-            found += [case(searcher, q["query"], None) for q in foreign if q["id"] in ids]
+            found += [case(q["query"], None) for q in foreign if q["id"] in ids]
     by_hand = (UNSERVICEABLE / "by_hand.txt").read_text(encoding="utf-8").splitlines()
-    found += [case(searcher, q, None, by_hand=True) for q in by_hand if not q.startswith("#")]
+    found += [case(q, None, by_hand=True) for q in by_hand if not q.startswith("#")]
     print(f"asked {folder.name}: {len(found)}", file=sys.stderr, flush=True)
     return found
 
 
-def case(
-    searcher: Searcher, query: str, right: set[tuple[str, str]] | None, *, by_hand: bool = False
+class Asked:
+    """A catalog that can be searched, by vectors, too, if there is an encoder."""
+
+    def __init__(self, searcher: Searcher, catalog: Catalog, encoder: Encoder | None) -> None:
+        self.searcher = searcher
+        self._encoder = encoder
+        if encoder:
+            tools = [entry.tool for entry in catalog]
+            self._vectors = Vectors(
+                tools, list(map(packed, encoder.rows(list(map(text_of, tools)))))
+            )
+
+    def likeness(self, query: str) -> Likeness | None:
+        return self._vectors.compared(self._encoder.rows([query])) if self._encoder else None
+
+
+def answered(
+    asked: Asked, query: str, right: set[tuple[str, str]] | None, *, by_hand: bool = False
 ) -> Case:
-    hits = searcher.search(query, limit=SHOWN, accepts=lambda _: True)
+    likeness = asked.likeness(query)
+    searcher = asked.searcher
+    hits = searcher.search(query, limit=SHOWN, accepts=lambda _: True, likeness=likeness)
+    meant = likeness.height(hits[0].entry.tool) if likeness and hits else None
     are_right = [(h.entry.tool.server, h.entry.tool.name) in (right or ()) for h in hits]
     return Case(
-        signals=lambda table: searcher.signals(query, hits, table),
+        signals=lambda table: replace(searcher.signals(query, hits, table), meant=meant),
         serviceable=right is not None,
         by_hand=by_hand,
         first=are_right[:1] == [True],
@@ -294,10 +325,10 @@ def vars_of(model: Model) -> dict[str, float]:
     return {name: getattr(model, name) for name in (*NAMES, "offset")}
 
 
-def write(model: Model, table: dict[str, float]) -> None:
+def write(model: Model, table: dict[str, float], file: Path) -> None:
     said = "# Written by scripts/fit_confidence.py\n"
     coefficients = (f"{name} {value:.4f}\n" for name, value in vars_of(model).items())
-    (DATA / "confidence.txt").write_text(said + "".join(coefficients), encoding="utf-8")
+    file.write_text(said + "".join(coefficients), encoding="utf-8")
     by_weight: dict[float, list[str]] = {}
     for word, weight in table.items():
         by_weight.setdefault(weight, []).append(word)

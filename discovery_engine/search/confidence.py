@@ -1,7 +1,7 @@
 """How probable it is that the best hit serves the query.
 
 Relevance puts tools in order and says nothing of whether the first one is any good: some tool is
-always the nearest. The confidence is a logistic model of six signals. Each works one way only,
+always the nearest. The confidence is a logistic model of these signals. Each works one way only,
 the one that common sense says:
 
     fit       up     the share of what a tool could say about the query that the best one says
@@ -10,6 +10,7 @@ the one that common sense says:
     lead      up     how far the next hit is behind
     strange   down   telling words of the query that tools elsewhere say, and none here does
     size      down   how many tools there are: among many, some fit by chance
+    meant     up     with vectors: how much likelier the best tool is to be meant than the usual one
 
 Coefficients and what words tell are data, written by `scripts/fit_confidence.py`, which also
 shows how far the probabilities hold.
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from discovery_engine.search.lexicon import Lexicon
     from discovery_engine.search.question import Question
 
-_DATA = Path(__file__).parent / "data" / "confidence.txt"
+_DATA = Path(__file__).parent / "data"
 _LEAST_NAMED = {
     Nearness.LITERAL: 0.99,
     Nearness.SPELLED: 0.99,
@@ -63,6 +64,8 @@ class Signals:
     strange: float
     """From 0 up, as `told`."""
     size: int
+    meant: float | None = None
+    """In standard deviations of all tools' likeness to the query; None without vectors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +78,7 @@ class Model:
     lead: float
     strange: float
     size: float
+    meant: float
     offset: float
 
     def __call__(self, signals: Signals) -> float:
@@ -94,6 +98,7 @@ def features(signals: Signals) -> tuple[float, ...]:
         signals.lead,
         -signals.strange,
         -math.log(min(max(signals.size, least), most)),
+        signals.meant or 0.0,
     )
 
 
@@ -158,8 +163,10 @@ def in_all(by_words: float, *, nearness: Nearness, tagged: float, says_all: bool
 
 
 @cache
-def default_model() -> Model:
-    lines = _DATA.read_text(encoding="utf-8").splitlines()
+def default_model(*, with_vectors: bool = False) -> Model:
+    """The model for tools found by words alone, or by vectors, too."""
+    file = "confidence_with_vectors.txt" if with_vectors else "confidence.txt"
+    lines = (_DATA / file).read_text(encoding="utf-8").splitlines()
     pairs = (line.split() for line in lines if line and not line.startswith("#"))
     return Model(**{name: float(value) for name, value in pairs})
 

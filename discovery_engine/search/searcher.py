@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import itemgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
@@ -170,15 +170,16 @@ class Searcher:
         tags = self._tags.named(hit.entry.verdict.tags, question.stems)
         return explainer.explain(hit, naming, tags)
 
-    def judge(self, query: str, hits: Sequence[Hit]) -> Judgement:
+    def judge(self, query: str, hits: Sequence[Hit], likeness: Likeness | None = None) -> Judgement:
         """What to think of `hits`, which `query` found: two at least, if there are two."""
         _, question, names = self._read(query)
         if not hits:
             return Judgement(0.0, 0, question.unknown)
+        signals = self.signals(query, hits, default_weights(), likeness)
         nearness = [self._nearness(hit, names) for hit in hits]
         return Judgement(
             confidence=in_all(
-                default_model()(self.signals(query, hits, default_weights())),
+                default_model(with_vectors=signals.meant is not None)(signals),
                 nearness=nearness[0],
                 tagged=self._tags.shares(question.stems).get(hits[0].entry.verdict.tags, 0.0),
                 says_all=says_all(question, self._said(hits[0], question), self._lexicon),
@@ -190,18 +191,26 @@ class Searcher:
             unknown=question.unknown,
         )
 
-    def signals(self, query: str, hits: Sequence[Hit], weights: Mapping[str, float]) -> Signals:
+    def signals(
+        self,
+        query: str,
+        hits: Sequence[Hit],
+        weights: Mapping[str, float],
+        likeness: Likeness | None = None,
+    ) -> Signals:
         """What speaks for the first of `hits`; `weights` are of words, from 0 to 1."""
         _, question, _ = self._read(query)
-        return signals_of(
+        found = signals_of(
             question,
             self._said(hits[0], question) if hits else {},
             name=hits[0].entry.tool.name if hits else "",
             lexicon=self._lexicon,
             weights=weights,
-            lead=1 - hits[1].relevance / hits[0].relevance if len(hits) > 1 else 1.0,
+            lead=_lead(hits),
             size=self._index.size,
         )
+        meant = likeness.height(hits[0].entry.tool) if likeness and hits else None
+        return replace(found, meant=meant)
 
     def _said(self, hit: Hit, question: Question) -> dict[str, int]:
         """The impacts on a tool of the question's terms."""
@@ -281,6 +290,12 @@ class Searcher:
         by_partial = (1 - by_exact) * self._weights.partial * partial
         by_tag = (1 - by_exact - by_partial) * self._weights.tag * tag
         return by_exact, by_partial, by_tag
+
+
+def _lead(hits: Sequence[Hit]) -> float:
+    """How far the second is behind the first, from 0 to 1."""
+    relevances = [hit.relevance for hit in hits[:2] if hit.relevance]
+    return 1 - relevances[1] / relevances[0] if len(relevances) > 1 else 1.0
 
 
 def load_searcher(

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from discovery_engine.tools import Tool
 
 _STORED = "<f2"  # half as long as a float, and ranks the same
+_LEAST_SPREAD = 0.02  # of the cosines; below it they are all much the same
 _GLANCE = 4  # times as many as are wanted are put in order at first
 
 
@@ -91,11 +92,17 @@ class Likeness:
         self._cosines = cosines
         self.best = float(cosines.max())
         self.mean = float(cosines.mean())
+        self._spread = max(float(cosines.std()), _LEAST_SPREAD)
 
     def of(self, tool: Tool) -> float | None:
         """None if there is no vector of what it says now."""
         row = self._vectors.row(tool)
         return None if row is None else float(self._cosines[row])
+
+    def height(self, tool: Tool) -> float | None:
+        """How many standard deviations above the mean a tool is; None as `of`."""
+        cosine = self.of(tool)
+        return None if cosine is None else (cosine - self.mean) / self._spread
 
     def nearest(self, most: int, accepts: Callable[[Tool], bool]) -> list[Tool]:
         """The accepted tools that are likest, the likest first."""

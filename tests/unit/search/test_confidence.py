@@ -29,8 +29,9 @@ signals = st.builds(
     lead=shares,
     strange=st.floats(0, 100),
     size=st.integers(0, 1_000_000),
+    meant=st.none() | st.floats(-10, 10),
 )
-models = st.builds(Model, *[st.floats(0, 10)] * 6, st.floats(-10, 10))
+models = st.builds(Model, *[st.floats(0, 10)] * 7, st.floats(-10, 10))
 FAIR = Signals(fit=0.4, told=0.5, named=0.5, lead=0.1, strange=0.3, size=500)
 
 
@@ -94,6 +95,12 @@ def test_confidence_never_rises_with_strange_words_or_with_more_tools(
 )
 def test_each_signal_counts(change: dict[str, float]) -> None:
     assert default_model()(replace(FAIR, **change)) > default_model()(FAIR)
+
+
+def test_tool_that_is_meant_more_surely_is_more_probable() -> None:
+    model = default_model(with_vectors=True)
+
+    assert model(replace(FAIR, meant=4.0)) > model(replace(FAIR, meant=2.0))
 
 
 def test_telling_word_tells_more_than_a_common_one() -> None:

@@ -49,7 +49,7 @@ class WordSearcher:
                 hits.append(WordHit(entry, found / len(words)))
         return tuple(sorted(hits, key=lambda hit: (-hit.relevance, hit.entry.key))[:limit])
 
-    def judge(self, _: str, hits: Sequence[WordHit]) -> Judgement:
+    def judge(self, _: str, hits: Sequence[WordHit], __: object) -> Judgement:
         return Judgement(confidence=1.0 if hits else 0.0, alike=1, unknown=())
 
 
