@@ -58,7 +58,7 @@ async def test_agent_lists_searches_inspects_and_executes(home: Home, mode: str)
         )
 
     assert len(tools) == 5
-    assert "time:get_current_time(timezone)" in found
+    assert "time:get_current_time(timezone: string)" in found
     assert details.startswith("time:get_current_time")
     assert json.loads(executed)["timezone"] == "Asia/Tokyo"
 
