@@ -76,7 +76,12 @@ def hit_form(hit: Hit, view: View) -> JSONObject:
     parts = hit.parts
     return tool_form(hit.entry, view) | {
         "relevance": hit.relevance,
-        "parts": {"exact": parts.exact, "partial": parts.partial, "tag": parts.tag},
+        "parts": {
+            "exact": parts.exact,
+            "partial": parts.partial,
+            "tag": parts.tag,
+            "usage": parts.usage,
+        },
     }
 
 

@@ -6,7 +6,7 @@ first hit takes one that is thought to serve.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from discovery_engine.notices import Notice
     from discovery_engine.search.searcher import Hit, Searcher
     from discovery_engine.search.vectors import Likeness
-    from discovery_engine.tools import ServerName, ToolName
+    from discovery_engine.tools import ServerName, ToolKey, ToolName
 
 _NEAREST = 3  # tools named where none fits
 _TAIL = 0.35  # of the best relevance; next to nothing below it is ever right
@@ -86,6 +86,8 @@ class Asker:
     """The most hits of an answer."""
     least: float
     """The confidence below which nothing fits."""
+    usage: Mapping[ToolKey, float]
+    """How much tools are used, from 0 to 1."""
 
     def answer(self, accepts: Callable[[Entry], bool]) -> SearchAnswer:
         """The accepted tools that fit, or else the nearest."""
@@ -114,7 +116,9 @@ class Asker:
         return tuple(hit for hit in _head(found) if hit.relevance > best)
 
     def _find(self, most: int, accepts: Callable[[Entry], bool]) -> tuple[Hit, ...]:
-        return self.searcher.search(self.query, limit=most, accepts=accepts, likeness=self.likeness)
+        return self.searcher.search(
+            self.query, limit=most, accepts=accepts, likeness=self.likeness, usage=self.usage
+        )
 
 
 def _head(found: Sequence[Hit]) -> tuple[Hit, ...]:

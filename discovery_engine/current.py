@@ -26,12 +26,13 @@ from discovery_engine.refresh import Judge, Told, carried_over, told_part
 from discovery_engine.registry.store import World
 from discovery_engine.search.searcher import build_searcher
 from discovery_engine.trustee import Trustee
+from discovery_engine.usage import Use, shares
 from discovery_engine.view import View
 
 if TYPE_CHECKING:
     from discovery_engine.registry.store import Store
     from discovery_engine.search.vectors import Vectors
-    from discovery_engine.tools import ServerName
+    from discovery_engine.tools import ServerName, ToolKey
 
 logger = logging.getLogger(__name__)
 
@@ -47,6 +48,7 @@ class CurrentView:
     ) -> None:
         self._store = store
         self._events = events
+        self._clock = clock
         self._swap = anyio.Lock()
         self._arrived: dict[ServerName, Told] = {}
         settings = Settings()
@@ -92,6 +94,14 @@ class CurrentView:
         async with self._swap:
             self.view = replace(self.view, vectors=vectors)
 
+    async def learn(self, key: ToolKey) -> None:
+        """Count that a tool was used which had been found; no-op unless the owner wants that."""
+        async with self._swap:
+            if self.view.settings.search.learn:
+                count = partial(self._store.count_use, self._world, key, at=self._clock())
+                await self._remember(count)
+                await self._recall_usage()
+
     async def forget(self, names: Collection[ServerName] | None) -> int:
         """Forget what servers (all with None) listed; returns how many tools were known."""
         async with self._swap:
@@ -103,6 +113,7 @@ class CurrentView:
             known = len(self.view.catalog)
             await self._swap_in(self.view.catalog.with_parts(parts))
             await self._remember(partial(self._save_forgetting, names))
+            await self._recall_usage()
         return known - len(self.view.catalog)
 
     async def reconsider(self) -> bool:
@@ -159,6 +170,18 @@ class CurrentView:
             saved = {} if is_elsewhere else known.catalog.parts
             changed = [part for part in parts if part is not saved.get(part.server)]
             await self._remember(partial(self._save_all, settings, changed))
+            await self._recall_usage()
+
+    async def _recall_usage(self) -> None:
+        """Answer by what was counted; the lock is held."""
+        uses: Mapping[ToolKey, Use] = {}
+        if self.view.settings.search.learn:
+            try:
+                uses = await anyio.to_thread.run_sync(self._store.uses, self._world)
+            except RegistryError as error:
+                logger.warning("What was used could not be recalled: %s", error)
+        if uses or self.view.usage:
+            self.view = replace(self.view, usage=shares(uses, self._clock()))
 
     async def _swap_in(self, catalog: Catalog, settings: Settings | None = None) -> None:
         """Make `catalog` the one to answer from, with other settings if so; the lock is held.

@@ -71,6 +71,7 @@ from discovery_engine.remembered import open_registry
 from discovery_engine.tasks import open_task_group
 from discovery_engine.tools import JSONObject, ServerName, Tool
 from discovery_engine.upstream.state import Condition, State
+from discovery_engine.usage import Finds
 from discovery_engine.view import (
     Live,
     ServerStatus,
@@ -154,6 +155,7 @@ class Engine:
             lambda: self.current.view, self.current.equip, store, self._events, environ=environ
         )
         self._caches = caches
+        self._finds = Finds()
         self._asking: dict[ServerName, anyio.Event] = {}
         self._errors: dict[ServerName, UpstreamError] = {}
         self._rejection: Rejection | None = None
@@ -206,6 +208,8 @@ class Engine:
             include_disabled=include_disabled,
             query_vectors=asked.vectors,
         )
+        if self.settings.search.learn:
+            self._finds.add((hit.entry.key for hit in answer.hits), self._clock())
         return replace(answer, notices=(*answer.notices, *asked.notices))
 
     async def embedded(self, *, timeout: float) -> None:  # noqa: ASYNC109 - an answer, not an error
@@ -288,6 +292,8 @@ class Engine:
             seconds = time.monotonic() - started
             called = ToolCalled(entry.tool.server, entry.tool.name, outcome, seconds)
             self._events.publish(called)
+        if outcome == "ok" and self._finds.take(entry.key, self._clock()):
+            self._tasks.start_soon(self.current.learn, entry.key)
         return result
 
     async def refresh(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -20,6 +21,7 @@ from discovery_engine.config.location import locate, world_of
 from discovery_engine.errors import RegistryError
 from discovery_engine.registry.memory import MemoryStore
 from discovery_engine.registry.sqlite import open_store
+from discovery_engine.usage import shares
 from discovery_engine.view import View
 
 if TYPE_CHECKING:
@@ -47,13 +49,14 @@ def remembered_view(
     name = world_of(place.path, is_found=is_nobodys_word(place), frozen=frozen)
     try:
         with open_store(path) as store:
-            world, index = store.load(name), store.load_index(name)
+            world, index, uses = store.load(name), store.load_index(name), store.uses(name)
     except RegistryError as error:
         logger.warning("Nothing could be recalled: %s", error)
         return None
     if world is None or not is_current(world.settings.inputs):
         return None
-    return View(world.settings, world.catalog, partial(_searcher, world, index))
+    usage = shares(uses, time.time()) if world.settings.search.learn else {}
+    return View(world.settings, world.catalog, partial(_searcher, world, index), usage=usage)
 
 
 def _searcher(world: World, index: bytes | None) -> Searcher:

@@ -32,7 +32,7 @@ from discovery_engine.nearest import nearest
 from discovery_engine.notices import Notice, Rejection
 from discovery_engine.rules import describe
 from discovery_engine.rules.rule import REFUSALS, WITHHELD
-from discovery_engine.tools import ServerName, ToolName
+from discovery_engine.tools import ServerName, ToolKey, ToolName
 
 if TYPE_CHECKING:
     from discovery_engine.config.settings import ServerSettings, Settings
@@ -140,6 +140,8 @@ class View:
     """Why these are not the settings that stand in the files; None if they are."""
     vectors: Vectors | None = None
     """Of the tools that have one; None where tools are found by words alone."""
+    usage: Mapping[ToolKey, float] = field(default_factory=lambda: MappingProxyType({}))
+    """How much tools were used after they had been found, from 0 to 1, where that is counted."""
 
     @cached_property
     def searcher(self) -> Searcher:
@@ -210,6 +212,7 @@ class View:
             self.vectors.compared(query_vectors) if self.vectors else None,
             limit=limit if limit is not None else settings.limit,
             least=settings.min_confidence,
+            usage=self.usage,
         )
         answer = asker.answer(accepts)
         told = [*self._outages(only), *self._held_back(only)]

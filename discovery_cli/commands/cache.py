@@ -46,7 +46,10 @@ def info(invocation: Invocation) -> None:
 @click.argument("servers", metavar="[SERVER]...", nargs=-1, shell_complete=complete_server)
 @pass_invocation
 def clear(invocation: Invocation, servers: tuple[str, ...]) -> None:
-    """Forget the tools of servers; of all without a name. They are asked again when needed."""
+    """Forget the tools of servers, and their use; of all without a name.
+
+    The servers are asked again when needed.
+    """
     output = invocation.output
     count = invocation.run(lambda engine: engine.forget(servers or None))
     if output.as_json:

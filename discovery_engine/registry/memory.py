@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from discovery_engine.catalog import Catalog, ServerPart
 from discovery_engine.config.settings import Settings
 from discovery_engine.registry.codec import without_secrets
 from discovery_engine.registry.store import World
-from discovery_engine.tools import JSONObject, ServerName
+from discovery_engine.tools import JSONObject, ServerName, ToolKey
 from discovery_engine.trust.decisions import Acceptance, Approval, Decisions, with_accepted
+from discovery_engine.usage import Use
 
 
 class MemoryStore:
@@ -22,6 +23,7 @@ class MemoryStore:
         self._accepted: dict[str, tuple[Acceptance, ...]] = {}
         self._vectors: dict[tuple[str, bytes], bytes] = {}
         self._uses: dict[str, frozenset[tuple[str, bytes]]] = {}
+        self._counted: dict[str, dict[ToolKey, Use]] = {}
         self._turn = threading.Lock()
 
     def load(self, scope: str) -> World | None:
@@ -34,6 +36,7 @@ class MemoryStore:
             kept = [part for part in known.parts.values() if part.server in named]
             catalog = Catalog.of(kept, revision=known.revision)
             self._worlds[scope] = World(without_secrets(settings), catalog)
+            self._drop_uses(scope, lambda server: server not in named)
 
     def save_parts(self, scope: str, parts: Iterable[ServerPart], *, revision: int) -> None:
         with self._turn:
@@ -52,6 +55,7 @@ class MemoryStore:
                 return 0
             known = world.catalog
             gone = set(known.parts) if servers is None else set(servers)
+            self._drop_uses(scope, lambda server: servers is None or server in gone)
             kept = [part for part in known.parts.values() if part.server not in gone]
             catalog = Catalog.of(kept, revision=known.revision)
             self._worlds[scope] = World(world.settings, catalog)
@@ -130,8 +134,23 @@ class MemoryStore:
             self._vectors = kept
             return dropped
 
+    def uses(self, scope: str) -> Mapping[ToolKey, Use]:
+        return dict(self._counted.get(scope, {}))
+
+    def count_use(self, scope: str, key: ToolKey, *, at: float) -> None:
+        with self._turn:
+            world = self._worlds.get(scope)
+            if world and any(server.name == key.server for server in world.settings.servers):
+                counted = self._counted.setdefault(scope, {})
+                counted[key] = counted.get(key, Use(0.0, at)).again(at)
+
     def close(self) -> None:
         """Nothing is held open."""
+
+    def _drop_uses(self, scope: str, is_gone: Callable[[ServerName], bool]) -> None:
+        counted = self._counted.get(scope, {})
+        kept = {key: use for key, use in counted.items() if not is_gone(key.server)}
+        self._counted[scope] = kept
 
     def _catalog(self, scope: str) -> Catalog:
         world = self._worlds.get(scope)

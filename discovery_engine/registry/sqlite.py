@@ -18,14 +18,23 @@ from typing import Any
 
 from discovery_engine.catalog import Catalog, Entry, ServerPart
 from discovery_engine.config.settings import Settings
-from discovery_engine.registry import decided, embedded
+from discovery_engine.registry import decided, embedded, used
 from discovery_engine.registry.codec import from_text, part_from_text, to_text
 from discovery_engine.registry.database import Database
 from discovery_engine.registry.store import World
 from discovery_engine.registry.text import as_text, from_column
 from discovery_engine.rules.rule import Verdict
-from discovery_engine.tools import JSONObject, Overridden, ServerName, Tool, ToolName, fingerprint
+from discovery_engine.tools import (
+    JSONObject,
+    Overridden,
+    ServerName,
+    Tool,
+    ToolKey,
+    ToolName,
+    fingerprint,
+)
 from discovery_engine.trust.decisions import Acceptance, Approval, Decisions
+from discovery_engine.usage import Use
 
 logger = logging.getLogger(__name__)
 
@@ -132,6 +141,12 @@ class SqliteStore(AbstractContextManager["SqliteStore"]):
 
     def keep_vectors(self, scope: str, model: str, digests: Collection[bytes]) -> int:
         return self._database.write(lambda db: embedded.keep(db, scope, model, digests))
+
+    def uses(self, scope: str) -> Mapping[ToolKey, Use]:
+        return self._database.read(lambda db: used.uses(db, scope))
+
+    def count_use(self, scope: str, key: ToolKey, *, at: float) -> None:
+        self._database.write(lambda db: used.count(db, scope, key, at))
 
     def close(self) -> None:
         self._database.close()
@@ -256,6 +271,7 @@ def _forget(
     known = _servers(connection, scope)
     keys = [(key,) for key, name in known if servers is None or name in servers]
     connection.executemany("UPDATE servers SET part = NULL WHERE id = ?", keys)
+    connection.executemany("DELETE FROM uses WHERE server = ?", keys)
     return connection.executemany("DELETE FROM tools WHERE server = ?", keys).rowcount
 
 

@@ -13,8 +13,9 @@ from typing import Protocol
 
 from discovery_engine.catalog import Catalog, ServerPart
 from discovery_engine.config.settings import Settings
-from discovery_engine.tools import JSONObject, ServerName
+from discovery_engine.tools import JSONObject, ServerName, ToolKey
 from discovery_engine.trust.decisions import Acceptance, Approval, Decisions
+from discovery_engine.usage import Use
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,10 @@ class Store(Protocol):
         """
 
     def forget(self, scope: str, servers: Iterable[ServerName] | None = None) -> int:
-        """Drop what servers told (all of the scope with None); returns how many tools went."""
+        """Drop what servers told (all of the scope with None), and how often it was used.
+
+        Returns how many tools went.
+        """
 
     def load_index(self, scope: str) -> bytes | None:
         """The search index that was last saved; it may be of an older world."""
@@ -95,6 +99,15 @@ class Store(Protocol):
         """Let a scope use these and no others, of this model or another.
 
         What no scope uses is dropped; returns how many vectors that were.
+        """
+
+    def uses(self, scope: str) -> Mapping[ToolKey, Use]:
+        """How often the tools of a scope were used that had been found, where that is counted."""
+
+    def count_use(self, scope: str, key: ToolKey, *, at: float) -> None:
+        """Count one; `at` is Unix time in seconds. No-op for a server that is not remembered.
+
+        What was counted goes when its server is forgotten.
         """
 
     def close(self) -> None: ...

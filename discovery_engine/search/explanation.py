@@ -48,6 +48,8 @@ class Reason(StrEnum):
     """Its vector is near to that of the query."""
     TAG = "tag"
     """The query names tags of it."""
+    USED = "used"
+    """It was used before, after it had been found."""
 
 
 _REASONS = {
@@ -67,6 +69,7 @@ _SENTENCES = {
     Reason.SLIP: "{word!r} is a slip away from {says!r}, in {field}",
     Reason.MEANING: "what it does is near in meaning",
     Reason.TAG: "the query names its tags: {word}",
+    Reason.USED: "it was found and used before",
 }
 _FIELDS = {
     "name": "its name",
@@ -186,3 +189,4 @@ def _of_words(terms: Iterable[_Met], total: float) -> Iterator[Share]:
 def _by_others(hit: Hit, tags: Sequence[str]) -> Iterator[Share]:
     yield Share(Reason.MEANING, hit.parts.meaning)
     yield Share(Reason.TAG, hit.parts.tag, ", ".join(tags))
+    yield Share(Reason.USED, hit.parts.usage)

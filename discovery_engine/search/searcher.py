@@ -39,23 +39,27 @@ if TYPE_CHECKING:
     from discovery_engine.config.settings import SearchSettings, Weights
     from discovery_engine.search.explanation import Explanation
     from discovery_engine.search.vectors import Likeness
-    from discovery_engine.tools import ServerName, Tool
+    from discovery_engine.tools import ServerName, Tool, ToolKey
 
 _NOTHING: Mapping[ServerName, str] = MappingProxyType({})
 _POOL = 60  # tools that are scored in full
 _ALIKE = 0.03  # of the best relevance; of so close ones each third is the wrong way round
+_OF_USAGE = 0.02  # the most that former uses add: less than sets apart tools that fit unalike
+_UNUSED: Mapping[ToolKey, float] = MappingProxyType({})
 _NOT_NAMED = Naming(Nearness.NOT, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class ScoreParts:
-    """What each part adds to the relevance; the first three add up to it."""
+    """What each part adds to the relevance; all but `meaning` add up to it."""
 
     exact: float
     partial: float
     tag: float
     meaning: float = 0.0
     """What of `partial` comes from vectors; the rest comes from words."""
+    usage: float = 0.0
+    """What former uses add; next to nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +123,12 @@ class Searcher:
         limit: int,
         accepts: Callable[[Entry], bool],
         likeness: Likeness | None = None,
+        usage: Mapping[ToolKey, float] = _UNUSED,
     ) -> tuple[Hit, ...]:
         """The accepted tools that fit `query`, the best first, at most `limit`.
 
-        With a `likeness` to the query's vector, tools are found by meaning, too.
+        With a `likeness` to the query's vector, tools are found by meaning, too. `usage` is how
+        much tools are used, from 0 to 1: it puts the more used before others that fit as well.
         """
         if limit < 1 or not query.strip():
             return ()
@@ -151,9 +157,11 @@ class Searcher:
                 partial=partial,
                 tag=tagged.get(entry.verdict.tags, 0.0),
             )
-            order = (-nearness, -sum(parts), entry.tool.server, entry.tool.name)
+            by_usage = self._by_usage(parts, nearness, usage.get(entry.key, 0.0))
+            relevance = sum(parts) + by_usage
+            order = (-nearness, -relevance, entry.tool.server, entry.tool.name)
             of_meaning = parts[1] * (by_meaning / partial) if partial else 0.0
-            ranked.append((order, entry, ScoreParts(*parts, of_meaning), sum(parts)))
+            ranked.append((order, entry, ScoreParts(*parts, of_meaning, by_usage), relevance))
         best = heapq.nsmallest(limit, ranked, key=itemgetter(0))
         return tuple(Hit(entry, relevance, parts) for _, entry, parts, relevance in best)
 
@@ -283,6 +291,12 @@ class Searcher:
             found = scores(self._index.layers[layer].block, docs, question)
             for doc, score in zip(docs, found, strict=True):
                 yield Place(layer, doc), score
+
+    @staticmethod
+    def _by_usage(parts: tuple[float, ...], nearness: Nearness, share: float) -> float:
+        """Of what fits at all; a tool that is named needs no help, and none may pass it."""
+        fits = any(parts) and nearness is Nearness.NOT
+        return (1 - sum(parts)) * _OF_USAGE * share if fits else 0.0
 
     def _parts(self, *, exact: float, partial: float, tag: float) -> tuple[float, float, float]:
         """Noisy-or: each part closes its share of what the parts before it left open."""

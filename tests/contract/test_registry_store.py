@@ -19,8 +19,9 @@ from discovery_engine.registry.memory import MemoryStore
 from discovery_engine.registry.sqlite import open_store
 from discovery_engine.registry.store import Store, World
 from discovery_engine.rules.rule import Rule, Verdict
-from discovery_engine.tools import ServerName, canonical_json
+from discovery_engine.tools import ServerName, ToolKey, ToolName, canonical_json
 from discovery_engine.trust.decisions import Acceptance, Approval, Decisions
+from discovery_engine.usage import Use
 from tests.contract.worlds import worlds
 from tests.factories import make_catalog, make_entry, make_part, make_server, make_settings
 
@@ -389,3 +390,47 @@ def test_names_of_decisions_need_not_be_utf_8(store: Store) -> None:
 
     assert store.history("scope\udcff", "s\udc80") == (strange,)
     assert store.decisions("scope\udcff").approvals == {"s\udc80": {"1"}}
+
+
+def _key(server: str, tool: str) -> ToolKey:
+    return ToolKey(ServerName(server), ToolName(tool))
+
+
+@pytest.mark.requirement("REG-18")
+def test_uses_are_counted_for_each_scope_and_fade(store: Store) -> None:
+    for scope in (SCOPE, "other"):
+        store.save_settings(scope, make_settings("a", "b"))
+
+    store.count_use(SCOPE, _key("a", "x"), at=0)
+    store.count_use(SCOPE, _key("a", "x"), at=30 * 86_400)
+    store.count_use(SCOPE, _key("b", "\udc80"), at=5)
+
+    uses = store.uses(SCOPE)
+    assert uses == {
+        _key("a", "x"): Use(1.5, 30 * 86_400),
+        _key("b", "\udc80"): Use(1, 5),
+    }
+    assert store.uses("other") == {}
+
+
+@pytest.mark.requirement("REG-18")
+def test_uses_of_an_unknown_server_are_not_kept(store: Store) -> None:
+    store.count_use(SCOPE, _key("a", "x"), at=0)
+    store.save_settings(SCOPE, make_settings("a"))
+    store.count_use(SCOPE, _key("b", "x"), at=0)
+
+    assert store.uses(SCOPE) == {}
+
+
+@pytest.mark.requirement("REG-18")
+def test_uses_go_with_their_server(store: Store) -> None:
+    store.save_settings(SCOPE, make_settings("a", "b", "c"))
+    for server in ("a", "b", "c"):
+        store.count_use(SCOPE, _key(server, "x"), at=0)
+
+    store.forget(SCOPE, [ServerName("a")])
+    assert set(store.uses(SCOPE)) == {_key("b", "x"), _key("c", "x")}
+    store.save_settings(SCOPE, make_settings("a", "b"))
+    assert set(store.uses(SCOPE)) == {_key("b", "x")}
+    store.forget(SCOPE)
+    assert store.uses(SCOPE) == {}

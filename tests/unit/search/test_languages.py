@@ -18,9 +18,7 @@ def heard(text: str) -> list[Heard]:
     [
         pytest.param("Bitte lösche die Datei", ["delete", "file"], id="german"),
         pytest.param("die Wetterberichte von Köln", ["weather", "report", "koln"], id="compound"),
-        pytest.param(
-            "eine Einkaufsliste schreiben", ["buy", "list", "write"], id="linked"
-        ),
+        pytest.param("eine Einkaufsliste schreiben", ["buy", "list", "write"], id="linked"),
         pytest.param("envoyer les fichiers", ["send", "file"], id="french"),
         pytest.param("¿Dónde está mi pedido?", ["order"], id="spanish"),
         pytest.param("请帮我删除文件", ["delete", "file"], id="chinese"),

@@ -40,6 +40,7 @@ class WordSearcher:
         limit: int,
         accepts: Callable[[Entry], bool],
         likeness: object = None,
+        usage: object = None,
     ) -> tuple[WordHit, ...]:
         words = query.casefold().split()
         hits = []

@@ -1,0 +1,37 @@
+"""Uses of tools in SQLite; `store.Store` says what is promised of them."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from discovery_engine.registry.text import as_text, from_column
+from discovery_engine.tools import ServerName, ToolKey, ToolName
+from discovery_engine.usage import Use
+
+_SERVER = """
+    SELECT servers.id FROM servers JOIN scopes ON scopes.id = servers.scope
+    WHERE scopes.name = ? AND servers.name = ?
+    """
+
+
+def uses(connection: sqlite3.Connection, scope: str) -> dict[ToolKey, Use]:
+    query = """
+        SELECT servers.name, tool, count, at FROM uses
+        JOIN servers ON servers.id = uses.server JOIN scopes ON scopes.id = servers.scope
+        WHERE scopes.name = ?
+        """
+    return {
+        ToolKey(ServerName(from_column(server)), ToolName(from_column(tool))): Use(count, at)
+        for server, tool, count, at in connection.execute(query, (as_text(scope),))
+    }
+
+
+def count(connection: sqlite3.Connection, scope: str, key: ToolKey, at: float) -> None:
+    server = connection.execute(_SERVER, (as_text(scope), as_text(key.server))).fetchone()
+    if server is None:
+        return
+    row = *server, as_text(key.tool)
+    query = "SELECT count, at FROM uses WHERE server = ? AND tool = ?"
+    known = connection.execute(query, row).fetchone()
+    use = Use(*(known or (0.0, at))).again(at)
+    connection.execute("INSERT OR REPLACE INTO uses VALUES (?, ?, ?, ?)", (*row, use.count, use.at))
