@@ -12,7 +12,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from subprocess import DEVNULL, PIPE
+from subprocess import DEVNULL
 
 import anyio
 from anyio.abc import Process
@@ -30,6 +30,7 @@ class Reaper:
 
     def __init__(self) -> None:
         self._process: Process | None = None
+        self._pipe: int | None = None
         self._groups: set[int] = set()
         self._turn = anyio.Lock()
 
@@ -63,10 +64,10 @@ class Reaper:
             await self._tell(b"-%d\n" % group)
 
     async def close(self) -> None:
-        if (process := self._process) is None or process.stdin is None:
+        if (process := self._process) is None:
             return
+        self._hang_up()
         with anyio.CancelScope(shield=True), suppress(*_BROKEN):
-            await process.stdin.aclose()
             with anyio.move_on_after(_GOODBYE):
                 await process.wait()
             await process.aclose()
@@ -77,7 +78,7 @@ class Reaper:
                 if self._process is None:
                     return
                 try:
-                    await self._send(line)
+                    self._send(line)
                 except _BROKEN:
                     await self._replace()
 
@@ -85,29 +86,42 @@ class Reaper:
         """Somebody has ended it: another one looks after what runs now."""
         process, self._process = self._process, None
         try:
+            self._hang_up()
             if process:
                 await process.aclose()
             await self._start()
-            await self._send(b"".join(b"+%d\n" % group for group in self._groups))
+            self._send(b"".join(b"+%d\n" % group for group in self._groups))
         except _BROKEN:
             logger.warning("There is no reaper: if this process is killed, its servers live on")
 
     async def _start(self) -> None:
         env = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
-        self._process = await anyio.open_process(
-            [sys.executable, "-I", "-S", str(_PROGRAM), str(os.getpid())],
-            stdin=PIPE,
-            stdout=DEVNULL,
-            stderr=DEVNULL,
-            cwd="/",
-            env=env,
-            start_new_session=True,
-        )
+        reading, self._pipe = os.pipe()
+        try:
+            self._process = await anyio.open_process(
+                [sys.executable, "-I", "-S", str(_PROGRAM), str(os.getpid())],
+                stdin=reading,
+                stdout=DEVNULL,
+                stderr=DEVNULL,
+                cwd="/",
+                env=env,
+                start_new_session=True,
+            )
+        except BaseException:
+            self._hang_up()
+            raise
+        finally:
+            os.close(reading)
 
-    async def _send(self, line: bytes) -> None:
-        if self._process is None or self._process.stdin is None:
-            raise AssertionError("started with a pipe")
-        await self._process.stdin.send(line)
+    def _send(self, line: bytes) -> None:
+        # Past the event loop, which would take one more line for a reader that is gone.
+        if self._pipe is not None:
+            os.write(self._pipe, line)
+
+    def _hang_up(self) -> None:
+        if self._pipe is not None:
+            os.close(self._pipe)
+            self._pipe = None
 
 
 @asynccontextmanager

@@ -42,7 +42,8 @@ def test_conformance_suite_finds_nothing_new(home: Home, tools: NodeTools, revis
 
 def inspected(home: Home, tools: NodeTools, era: str, *arguments: str) -> Any:
     """What the Inspector's command line gives; it starts the server in the home's folder."""
-    server = [tools.node, tools.inspector, "--cli", *home.command()]
+    named = f"DISCOVERY_CONFIG={home.config}"  # it passes nothing on of its own environment
+    server = [tools.node, tools.inspector, "--cli", "-e", named, *home.command()]
     options = ["--format", "json", "--protocol-era", era, "-q"]
     environ = {**os.environ, "HOME": str(home.folder)}
     done = subprocess.run(
