@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import anyio
@@ -223,7 +224,7 @@ def test_one_of_several_queries_is_the_query() -> None:
 def ranked_view(*parts: ServerPart) -> View:
     catalog = Catalog.of(parts, revision=1)
     made = make_settings(*(part.server for part in sorted(parts, key=lambda part: part.server)))
-    return View(made, catalog, build_searcher(catalog, made.search))
+    return View(made, catalog, partial(build_searcher, catalog, made.search))
 
 
 def world(*, turned: bool) -> View:

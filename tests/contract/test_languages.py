@@ -98,9 +98,7 @@ def test_english_is_not_taken_for_another_language(text: str) -> None:
 
 @pytest.mark.requirement("REL-46")
 def test_a_few_foreign_words_make_no_foreign_text() -> None:
-    assert (
-        default_lexicon().language("the weather of Para and a price of the menu") is None
-    )
+    assert default_lexicon().language("the weather of Para and a price of the menu") is None
 
 
 @pytest.mark.requirement("REL-47")
