@@ -21,7 +21,7 @@ ALL = (
     "bare",
     "percent",
 )
-KNOWN = {"workspaceFolder": "/work/${x}", "/": "/"}
+KNOWN = {"workspaceFolder": "/home/me/${x}", "/": "/"}
 TEXTS = st.lists(
     st.sampled_from(
         [
@@ -101,7 +101,7 @@ def test_text_that_looks_like_a_variable_and_is_none_is_noted() -> None:
 def test_a_known_variable_is_its_value_and_no_reference_in_it_counts() -> None:
     translator = Dialect("A client", ("brace",), KNOWN)
 
-    assert translator.translate("${workspaceFolder}${/}${A}") == "/work/$${x}/${A}"
+    assert translator.translate("${workspaceFolder}${/}${A}") == "/home/me/$${x}/${A}"
 
 
 def test_a_folder_that_no_reference_can_name_leaves_the_text_as_it_is() -> None:
