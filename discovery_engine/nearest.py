@@ -1,24 +1,43 @@
-"""The known names nearest to one that is not known."""
+"""The known names nearest to one that is not known.
+
+Two names are near if few letters part them, or if each word of the one that was written begins a
+word of the other, or goes on from it: `issues` is near `create_issue`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 
 _OFFERED = 3
-_ALIKE = 60.0  # of 100; below this a suggestion puzzles more than it helps
+_ALIKE = 0.6  # of 1; below this a suggestion puzzles more than it helps
+_SHORTEST = 3  # letters; what is shorter begins too many words
+_BREAKS = re.compile(r"[\W_]+|(?<=[a-z0-9])(?=[A-Z])")
 
 
 def nearest(word: str, known: Iterable[str]) -> list[str]:
     """At most three names of `known` like `word`, the likest first; case does not count."""
     # Only a mistake needs this library, and every start of the command line would pay for it.
-    from rapidfuzz import fuzz, process, utils  # noqa: PLC0415
+    from rapidfuzz.distance import OSA  # noqa: PLC0415
 
-    found = process.extract(
-        word,
-        sorted(known),
-        scorer=fuzz.WRatio,
-        processor=utils.default_process,
-        limit=_OFFERED,
-        score_cutoff=_ALIKE,
+    written = _words(word)
+    likeness: dict[str, float] = {}
+    for name in known:
+        words = _words(name)
+        alike = OSA.normalized_similarity("".join(written), "".join(words))
+        has_words = bool(written) and all(_is_among(one, words) for one in written)
+        likeness[name] = _ALIKE + (1 - _ALIKE) * alike if has_words else alike
+    near = [name for name, alike in likeness.items() if written and alike >= _ALIKE]
+    return sorted(near, key=lambda name: (-likeness[name], name))[:_OFFERED]
+
+
+def _words(name: str) -> list[str]:
+    return [word.casefold() for word in _BREAKS.split(name) if word]
+
+
+def _is_among(written: str, words: Sequence[str]) -> bool:
+    return any(
+        min(len(written), len(word)) >= _SHORTEST
+        and (word.startswith(written) or written.startswith(word))
+        for word in words
     )
-    return [name for name, _, _ in found]

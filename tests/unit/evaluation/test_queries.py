@@ -119,7 +119,7 @@ queries:
     found = problems(text)
 
     assert [place[:2] for place in found] == [(3, 13), (3, 33), (5, 12), (7, 13), (9, 13), (13, 13)]
-    assert found[0][3].startswith("did you mean 'github:create_issue' or ")
+    assert found[0][3] == "did you mean 'github:create_issue'?"
     assert "is disabled" in found[1][2]
     assert found[2][3] == "did you mean 'github'?"
     assert found[3][2] == "server 'down' could not be asked, so its tools are not known"
