@@ -6,14 +6,16 @@ used checks nothing: its server then judges for itself.
 
 from __future__ import annotations
 
-import json
 import logging
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 import jsonschema_rs
 
+from discovery_engine import strict_json
 from discovery_engine.errors import InvalidArgumentsError
+from discovery_engine.nearest import nearest
 from discovery_engine.signature import signature
 from discovery_engine.tools import JSONObject, JSONValue, Parameter, Tool
 
@@ -21,6 +23,9 @@ logger = logging.getLogger(__name__)
 
 _MISTAKES = 8  # told at once; more would bury the signature
 _MASK = "it"  # for values, where one of them may be the owner's
+
+_NAME = re.compile(r"[A-Za-z_][\w.-]*")
+_FORMS = {"array": """it as JSON: '["…"]'""", "object": """it as JSON: '{"…": …}'"""}
 
 
 class Checker:
@@ -53,29 +58,52 @@ def from_words(tool: Tool, words: Sequence[str]) -> JSONObject:
 
     Positional words fill the parameters in the order of the signature (required first, then by
     name), leaving out those given by name. Each value is read as the parameter's type wants it.
+    A word that begins like `key=` names a parameter, so that a slip in a name is never taken for
+    the value of another.
 
     Raises:
-        InvalidArgumentsError: If there are more words than parameters, or a word does not read
-            as its parameter's type.
+        InvalidArgumentsError: If there are more words than parameters, or a word names no
+            parameter, one that has a value already, or does not read as its type.
     """
     by_name = {parameter.name: parameter for parameter in tool.parameters}
+    named, positional, mistakes = _sorted_out(words, by_name)
+    free = [name for name in by_name if name not in named]
+    mistakes += [f"nowhere to put {extra!r}" for extra in positional[len(free) :][:1]]
+    arguments: JSONObject = {}
+    for name, text in (named | dict(zip(free, positional, strict=False))).items():
+        try:
+            arguments[name] = _read(by_name[name], text)
+        except ValueError as exc:
+            mistakes.append(str(exc))
+    if mistakes:
+        raise InvalidArgumentsError(str(tool.key), mistakes, signature(tool))
+    return arguments
+
+
+def _sorted_out(
+    words: Sequence[str], known: Collection[str]
+) -> tuple[dict[str, str], list[str], list[str]]:
+    """What is given by name, what by position, and what is wrong with the names."""
     named: dict[str, str] = {}
     positional: list[str] = []
+    mistakes: list[str] = []
     for word in words:
         key, equals, value = word.partition("=")
-        if equals and key in by_name:
-            named[key] = value
-        else:
+        if not equals or (key not in known and not _NAME.fullmatch(key)):
             positional.append(word)
-    free = [name for name in by_name if name not in named]
-    if len(positional) > len(free):
-        extra = positional[len(free)]
-        raise InvalidArgumentsError(str(tool.key), [f"nowhere to put {extra!r}"], signature(tool))
-    texts = named | dict(zip(free, positional, strict=False))
-    try:
-        return {name: _read(by_name[name], text) for name, text in texts.items()}
-    except ValueError as exc:
-        raise InvalidArgumentsError(str(tool.key), [str(exc)], signature(tool)) from exc
+        elif key not in known:
+            mistakes.append(_stranger(key, word, known))
+        elif key in named:
+            mistakes.append(f"{key} is given twice")
+        else:
+            named[key] = value
+    return named, positional, mistakes
+
+
+def _stranger(key: str, word: str, known: Collection[str]) -> str:
+    if meant := nearest(key, known):
+        return f"there is no argument {key!r}, did you mean {meant[0]!r}?"
+    return f"there is no argument {key!r}; if {word!r} is a value, write its name and = before it"
 
 
 def _read(parameter: Parameter, text: str) -> JSONValue:
@@ -84,11 +112,12 @@ def _read(parameter: Parameter, text: str) -> JSONValue:
     if "string" in kinds:
         return text
     try:
-        value = json.loads(text)
+        value = strict_json.read(text)
     except ValueError:
         value = {"true": True, "yes": True, "false": False, "no": False}.get(text.casefold(), text)
     if isinstance(value, str) and kinds.isdisjoint({"any"}):
-        raise ValueError(f"{parameter.name}: {text!r} is not of type {parameter.type}")
+        form = next((f", write {_FORMS[kind]}" for kind in _FORMS if kind in kinds), "")
+        raise ValueError(f"{parameter.name}: {text!r} is not of type {parameter.type}{form}")
     return value
 
 

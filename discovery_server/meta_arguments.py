@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
+from discovery_engine import strict_json
 from discovery_engine.errors import DiscoveryError
 from discovery_engine.nearest import nearest
 from discovery_engine.tools import JSONObject, JSONValue
@@ -130,6 +131,6 @@ def _folded(name: str) -> str:
 
 def _parsed(text: str) -> JSONValue:
     try:
-        return json.loads(text) if text.strip() else None
+        return strict_json.read(text) if text.strip() else None
     except ValueError:
         return text

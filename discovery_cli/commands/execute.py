@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from functools import partial
 from pathlib import Path
@@ -13,9 +12,10 @@ import click
 from discovery_cli.failures import ExitCode
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import complete_server, complete_target, pass_invocation
-from discovery_cli.output import one_line
+from discovery_cli.output import json_text, one_line
 from discovery_cli.results import show_failure, show_result
 from discovery_cli.targets import servers_of, tool_named
+from discovery_engine import strict_json
 from discovery_engine.errors import ToolNotFoundError
 from discovery_engine.tools import ServerName
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from discovery_engine.catalog import Entry
     from discovery_engine.engine import Engine
     from discovery_engine.tools import JSONObject
+    from discovery_engine.upstream.sessions import OnProgress
     from discovery_engine.view import View
 
 
@@ -60,25 +61,35 @@ def command(
     view = invocation.view(servers_of(words, server))
     entry, rest = _tool(invocation, view, words, server)
     arguments = _arguments(entry, rest, given)
-    result = invocation.run(partial(_call, entry=entry, arguments=arguments, stream=stream))
-    if result.get("isError"):
-        return show_failure(invocation.output, entry, result)
-    return show_result(invocation.output, entry, result)
+    output = invocation.output
+    on_progress = _report_progress if output.as_json else _say_progress
+    call = partial(_call, entry=entry, arguments=arguments)
+    result = invocation.run(partial(call, on_progress=on_progress if stream else None))
+    show = show_failure if result.get("isError") else show_result
+    return show(output, entry, result)
 
 
 def _document(text: str) -> JSONObject:
+    """The object that `--args` gives.
+
+    Raises:
+        UsageError: If it cannot be read, or is no JSON object.
+    """
     try:
-        value = json.loads(_read(text))
+        value = strict_json.read(_written(text).removeprefix("\ufeff"))
+    except OSError as error:
+        why = f"{error.filename}: {error.strerror}"
+        raise click.UsageError(f"--args cannot be read: {why}") from error
+    except UnicodeDecodeError as error:
+        raise click.UsageError("--args is not UTF-8 text") from error
     except ValueError as error:
         raise click.UsageError(f"--args is not JSON: {error}") from error
-    except OSError as error:
-        raise click.UsageError(f"--args cannot be read: {error}") from error
     if not isinstance(value, dict):
         raise click.UsageError('--args must be a JSON object, like {"title": "…"}')
     return value
 
 
-def _read(text: str) -> str:
+def _written(text: str) -> str:
     if text == "-":
         return sys.stdin.read()
     if text.startswith("@"):
@@ -123,13 +134,22 @@ def _arguments(entry: Entry, words: tuple[str, ...], given: JSONObject) -> JSONO
     return arguments
 
 
-async def _call(engine: Engine, *, entry: Entry, arguments: JSONObject, stream: bool) -> JSONObject:
-    on_progress = _say_progress if stream else None
+async def _call(
+    engine: Engine, *, entry: Entry, arguments: JSONObject, on_progress: OnProgress | None
+) -> JSONObject:
     tool = entry.tool
     return await engine.execute(tool.server, tool.name, arguments, on_progress=on_progress)
 
 
 async def _say_progress(progress: float, total: float | None, message: str | None) -> None:
     share = f"{progress:g}" if total is None else f"{progress:g}/{total:g}"
-    sys.stderr.write(f"progress {share} {one_line(message or '')}".rstrip() + "\n")
+    _write(f"progress {share} {one_line(message or '')}".rstrip())
+
+
+async def _report_progress(progress: float, total: float | None, message: str | None) -> None:
+    _write(json_text({"progress": {"done": progress, "total": total, "message": message}}))
+
+
+def _write(line: str) -> None:
+    sys.stderr.write(line + "\n")
     sys.stderr.flush()

@@ -7,14 +7,13 @@ and the stream goes on behind it; what is not JSON costs that line alone.
 from __future__ import annotations
 
 import json
-import math
 import re
 from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import NoReturn
 
+from discovery_engine.strict_json import finite, refuse
 from discovery_engine.tools import JSONObject, JSONValue
 
 LINE_LIMIT = 8 * 1024 * 1024  # bytes; a tool result of this size is already unusable to an agent
@@ -118,7 +117,7 @@ def pausing_decoder(pause: Callable[[], None]) -> json.JSONDecoder:
         return value
 
     return json.JSONDecoder(
-        parse_constant=_refuse, parse_float=_finite, parse_int=whole, object_hook=complete
+        parse_constant=refuse, parse_float=finite, parse_int=whole, object_hook=complete
     )
 
 
@@ -191,16 +190,5 @@ def _mended(text: str) -> str:
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is not JSON")
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if math.isinf(number):
-        raise ValueError("it holds a number beyond all bounds")
-    return number
-
-
 _UNCLEAN = re.compile("[\0\ud800-\udfff]")
-_DECODER = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite)
+_DECODER = json.JSONDecoder(parse_constant=refuse, parse_float=finite)

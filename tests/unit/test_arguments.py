@@ -85,7 +85,8 @@ def test_a_schema_that_cannot_be_used_checks_nothing(schema: JSONObject) -> None
         pytest.param(["It broke", "3"], {"title": "It broke", "count": 3}, id="then by name"),
         pytest.param(["count=3", "It broke"], {"count": 3, "title": "It broke"}, id="by name"),
         pytest.param(["title=a=b"], {"title": "a=b"}, id="only the first equals sign parts"),
-        pytest.param(["a=b"], {"title": "a=b"}, id="no parameter of that name"),
+        pytest.param(["a + b=c"], {"title": "a + b=c"}, id="a name has no spaces"),
+        pytest.param(["https://a.invalid/?b=c"], {"title": "https://a.invalid/?b=c"}, id="address"),
         pytest.param(["title=7"], {"title": "7"}, id="a string stays one"),
         pytest.param(["either=7"], {"either": "7"}, id="a string wherever one is allowed"),
         pytest.param(["draft=true"], {"draft": True}, id="boolean"),
@@ -106,6 +107,16 @@ def test_words_are_read_as_the_schema_wants_them(
     [
         pytest.param(["count=many"], "count: 'many' is not of type integer", id="no number"),
         pytest.param(["draft=maybe"], "draft: 'maybe' is not of type boolean", id="no boolean"),
+        pytest.param(["count=NaN"], "count: 'NaN' is not of type integer", id="not in JSON"),
+        pytest.param(["count=1", "count=2"], "count is given twice", id="twice"),
+        pytest.param(
+            ["conut=1"], "there is no argument 'conut', did you mean 'count'?", id="slip in a name"
+        ),
+        pytest.param(
+            ["x=1"],
+            "there is no argument 'x'; if 'x=1' is a value, write its name and = before it",
+            id="a name like no other",
+        ),
         pytest.param(list("1234567"), "nowhere to put '7'", id="too many"),
     ],
 )
@@ -116,6 +127,17 @@ def test_words_that_do_not_read_are_refused(tool: Tool, words: list[str], mistak
         from_words(tool, words)
 
     assert caught.value.mistakes == (mistake,)
+
+
+def test_every_mistake_is_told_and_a_list_with_the_way_to_write_it(tool: Tool) -> None:
+    with pytest.raises(InvalidArgumentsError) as caught:
+        from_words(tool, ["tilte=a", "labels=a,b", "count=many"])
+
+    assert caught.value.mistakes == (
+        "there is no argument 'tilte', did you mean 'title'?",
+        "labels: 'a,b' is not of type array, write it as JSON: '[\"…\"]'",
+        "count: 'many' is not of type integer",
+    )
 
 
 def _ordered(words: list[str]) -> list[tuple[str, JSONObject]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -47,13 +48,17 @@ def test_a_tool_is_called_with_its_arguments(words: list[str], call: tuple[objec
     assert engine.asked == [call]
 
 
+@pytest.mark.requirement("CLI-17")
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         pytest.param(["create_issue", "--args", "{"], "--args is not JSON", id="no JSON"),
         pytest.param(["create_issue", "--args", "[]"], "must be a JSON object", id="a list"),
         pytest.param(["create_issue", "--args", "@absent"], "cannot be read", id="no file"),
+        pytest.param(["create_issue", "--args", "[" * 100_000], "nests too deeply", id="too deep"),
+        pytest.param(["create_issue", "--args", '{"a": NaN}'], "NaN is not JSON", id="no number"),
         pytest.param(["create_issue"], '"title" is a required property', id="missing"),
+        pytest.param(["create_issue", "titel=a"], "did you mean 'title'?", id="slip in a name"),
         pytest.param(["create_issue", "a", "[]", "true", "d"], "nowhere to put 'd'", id="too many"),
         pytest.param(["github"], "'github' is a server, name a tool of it", id="only a server"),
         pytest.param(
@@ -111,6 +116,47 @@ def test_progress_is_streamed_where_it_is_wanted() -> None:
 
     assert done.stderr == "progress 1/2 half way\nprogress 3\n"
     assert run("execute", "time:status", recalled=usual_view(), engine=answering()).stderr == ""
+
+
+@pytest.mark.requirement("CLI-19")
+def test_progress_in_json_is_a_document_a_line() -> None:
+    done = run(
+        "execute", "time:status", "--stream", "--json", recalled=usual_view(), engine=answering()
+    )
+
+    assert [json.loads(line)["progress"] for line in done.stderr.splitlines()] == [
+        {"done": 1, "total": 2, "message": "half\x1b[31m way"},
+        {"done": 3, "total": None, "message": None},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        pytest.param(b'\xff\xfe{\x00"\x00', "--args is not UTF-8 text", id="utf-16"),
+        pytest.param(b"", "--args is not JSON", id="empty"),
+    ],
+)
+def test_a_file_of_arguments_that_cannot_be_used_is_told(
+    tmp_path: Path, content: bytes, message: str
+) -> None:
+    file = tmp_path / "arguments.json"
+    file.write_bytes(content)
+
+    done = run("execute", "create_issue", "--args", f"@{file}", recalled=usual_view())
+
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert message in done.stderr
+
+
+def test_a_file_of_arguments_may_begin_with_a_mark_of_its_encoding(tmp_path: Path) -> None:
+    file = tmp_path / "arguments.json"
+    file.write_bytes(b'\xef\xbb\xbf{"title": "hi"}')
+    engine = answering()
+
+    run("execute", "create_issue", "--args", f"@{file}", recalled=usual_view(), engine=engine)
+
+    assert engine.asked == [("github", "create_issue", {"title": "hi"})]
 
 
 def test_a_failing_tool_leaves_with_3() -> None:
