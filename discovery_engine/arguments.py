@@ -50,7 +50,7 @@ class Checker:
             errors = self._validator.iter_errors({**arguments, **pinned})
             mistakes = list(_sentences(errors, pinned))
         if mistakes:
-            raise InvalidArgumentsError(str(self._tool.key), mistakes, signature(self._tool))
+            raise _invalid(self._tool, mistakes)
 
 
 def from_words(tool: Tool, words: Sequence[str]) -> JSONObject:
@@ -76,8 +76,12 @@ def from_words(tool: Tool, words: Sequence[str]) -> JSONObject:
         except ValueError as exc:
             mistakes.append(str(exc))
     if mistakes:
-        raise InvalidArgumentsError(str(tool.key), mistakes, signature(tool))
+        raise _invalid(tool, mistakes)
     return arguments
+
+
+def _invalid(tool: Tool, mistakes: Sequence[str]) -> InvalidArgumentsError:
+    return InvalidArgumentsError(tool.server, tool.name, mistakes, signature(tool))
 
 
 def _sorted_out(

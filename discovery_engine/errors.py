@@ -153,12 +153,13 @@ class ToolWithheldError(ToolDisabledError):
 class InvalidArgumentsError(DiscoveryError):
     code = "INVALID_ARGUMENTS"
 
-    def __init__(self, tool: str, mistakes: Sequence[str], signature: str) -> None:
+    def __init__(self, server: str, tool: str, mistakes: Sequence[str], signature: str) -> None:
+        self.server = server
         self.tool = tool
         self.mistakes = tuple(mistakes)
         self.signature = signature
         super().__init__(
-            f"arguments of {tool!r} do not fit: {'; '.join(self.mistakes)}",
+            f"arguments of '{server}:{tool}' do not fit: {'; '.join(self.mistakes)}",
             hint=f"it takes {signature}",
         )
 

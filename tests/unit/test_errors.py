@@ -68,8 +68,8 @@ ERRORS = [
         "the owner of the configuration decides this; use another tool",
     ),
     (
-        InvalidArgumentsError("x", ["n is missing", "m is unknown"], "x(n: integer)"),
-        "arguments of 'x' do not fit: n is missing; m is unknown",
+        InvalidArgumentsError("s", "x", ["n is missing", "m is unknown"], "x(n: integer)"),
+        "arguments of 's:x' do not fit: n is missing; m is unknown",
         "it takes x(n: integer)",
     ),
     (
@@ -184,7 +184,7 @@ def test_every_error_has_its_words_checked_here() -> None:
             ToolAmbiguousError("x", ["a:x"]), {"tool": "x", "nearest": ("a:x",)}, id="ambiguous"
         ),
         pytest.param(
-            InvalidArgumentsError("x", ["m"], "x()"),
+            InvalidArgumentsError("s", "x", ["m"], "x()"),
             {"tool": "x", "mistakes": ("m",), "signature": "x()"},
             id="arguments",
         ),

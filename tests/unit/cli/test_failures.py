@@ -42,7 +42,7 @@ PROBLEM = Problem(Origin("a.yaml", 3, 5), "cache.ttl", "too small", "say 1", "  
         (ServerNotFoundError("a"), 2),
         (ToolNotFoundError("a", "b"), 2),
         (ToolAmbiguousError("a", ["b:a"]), 2),
-        (InvalidArgumentsError("a", ["b"], "c"), 2),
+        (InvalidArgumentsError("s", "a", ["b"], "c"), 2),
         (UpstreamProtocolError("a", "b", -32602), 3),
         (ServerDisabledError("a", "b"), 4),
         (ToolDisabledError("a", "b", "c"), 4),
@@ -136,8 +136,8 @@ def test_an_error_without_words_is_still_an_error(capsys: pytest.CaptureFixture[
             id="not found",
         ),
         pytest.param(
-            InvalidArgumentsError("a:b", ["c"], "b(d)"),
-            {"mistakes": ["c"], "signature": "b(d)", "exit_code": 2},
+            InvalidArgumentsError("a", "b", ["c"], "b(d)"),
+            {"server": "a", "tool": "b", "mistakes": ["c"], "signature": "b(d)", "exit_code": 2},
             id="arguments",
         ),
         pytest.param(

@@ -285,7 +285,7 @@ def test_error_without_a_hint_is_one_line() -> None:
 
 
 def test_error_is_short_however_much_a_stranger_says() -> None:
-    error = InvalidArgumentsError("x", ["no " * 9000], f"x({'argument, ' * 9000})")
+    error = InvalidArgumentsError("s", "x", ["no " * 9000], f"x({'argument, ' * 9000})")
 
     text = text_of(rendering.error_result(error))
 
