@@ -11,9 +11,10 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from discovery_engine.config.found import tightened
 from discovery_engine.config.loader import load_settings
@@ -42,8 +43,7 @@ _STEERING = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Struct, frozen=True):
     """A server that waits; `approval` is None if it could not be started anyway."""
 
     server: ServerSettings

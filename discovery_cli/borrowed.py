@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from discovery_engine.config.masks import mask_args, mask_url
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
@@ -20,15 +22,13 @@ _SECRET = re.compile(r"token|secret|pass|pwd|key|credential|auth|cookie|session"
 _SCHEME = re.compile(r"(Bearer|Basic|Token)\s+", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class Borrowed:
+class Borrowed(Struct, frozen=True):
     server: ServerSettings
     variables: tuple[str, ...] = ()
     """What its owner has to set, as its secrets were not copied."""
 
 
-@dataclass(frozen=True, slots=True)
-class LeftOut:
+class LeftOut(Struct, frozen=True):
     name: str
     reason: str
     is_secret: bool = False

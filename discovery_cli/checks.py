@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct
 
 from discovery_cli.output import ago, counted
 from discovery_cli.remedies import advice, remedy
@@ -28,8 +29,7 @@ _OLDEST_PYTHON = (3, 11)
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(Struct, frozen=True):
     subject: str
     level: Literal["good", "note", "problem"]
     message: str

@@ -6,8 +6,9 @@ A form is the promise that scripts build on; a key is added, and never given ano
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict
 from typing import TYPE_CHECKING
+
+from msgspec.structs import asdict
 
 from discovery_cli.examples import arguments, command_line
 from discovery_engine.catalog import Entry

@@ -6,8 +6,10 @@ A plan is made before anything is written, so that its owner can look at it firs
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from discovery_cli.borrowed import (
     Borrowed,
@@ -30,8 +32,7 @@ if TYPE_CHECKING:
 _ADVICE = "`sources: [{type: …}]` in discovery.yaml uses the file as it is"
 
 
-@dataclass
-class Plan:
+class Plan(Struct):
     servers: list[Borrowed] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
     rules: list[Rule] = field(default_factory=list)

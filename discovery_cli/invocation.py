@@ -11,9 +11,10 @@ import os
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from msgspec import Struct
 
 from discovery_cli.output import Output, ago
 
@@ -55,8 +56,7 @@ class EngineBackend:
         return open_engine(config, data_dir=data_dir, frozen=frozen)
 
 
-@dataclass
-class Invocation:
+class Invocation(Struct):
     """One run. The options are filled in while the words are parsed, before or after a command."""
 
     config: str | None = None
@@ -65,7 +65,7 @@ class Invocation:
     no_progress: bool = False
     frozen: bool = False
     as_json: bool = False
-    backend: Backend = EngineBackend()  # noqa: RUF009 - it has no state
+    backend: Backend = EngineBackend()
     clock: Callable[[], float] = time.time
 
     @property

@@ -12,10 +12,11 @@ import os
 import sys
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Literal, TextIO
 
 import click
+from msgspec import Struct
+from msgspec.structs import replace
 
 from discovery_engine.text import clean
 from discovery_engine.tools import JSONObject
@@ -45,16 +46,14 @@ def one_line(text: str) -> str:
     return " ".join(clean(" ".join(text.split())).split())
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
+class Cell(Struct, frozen=True):
     text: str
     style: Style = "plain"
     to_the_right: bool = False
     """Whether it stands at the right side of its column, as numbers do."""
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
+class Output(Struct, frozen=True):
     """How this run writes; made once from the streams and the environment."""
 
     as_json: bool = False

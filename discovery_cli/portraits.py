@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from discovery_cli.examples import command_line
 from discovery_cli.output import Cell, Output, ago
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
 _INDENT = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Portrait:
+class Portrait(Struct, frozen=True):
     """Draws on `output`, with as much as was asked for; `now` is Unix time in seconds."""
 
     output: Output

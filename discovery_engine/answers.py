@@ -7,9 +7,10 @@ first hit takes one that is thought to serve.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from discovery_engine.search.tokens import words
 
@@ -35,8 +36,7 @@ class Decision(StrEnum):
     """No tool is thought to serve the query."""
 
 
-@dataclass(frozen=True, slots=True)
-class Alternative:
+class Alternative(Struct, frozen=True):
     """What tells a tool from those that fit as well."""
 
     server: ServerName
@@ -47,8 +47,7 @@ class Alternative:
     """Required arguments that the others do not require."""
 
 
-@dataclass(frozen=True, slots=True)
-class SearchAnswer:
+class SearchAnswer(Struct, frozen=True):
     query: str
     hits: tuple[Hit, ...]
     """Empty if nothing fits. What fits far worse than the first is left out."""
@@ -75,8 +74,7 @@ class SearchAnswer:
         return tuple(_alternative(e, entries) for e in entries) if len(entries) > 1 else ()
 
 
-@dataclass(frozen=True, slots=True)
-class Asker:
+class Asker(Struct, frozen=True):
     """One query, to be asked of all tools or of some."""
 
     query: str

@@ -15,14 +15,15 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 from itertools import accumulate
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from discovery_engine.token_count import TokenCount, estimated_tokens
 
 
-@dataclass(frozen=True, slots=True)
-class Budget:
+class Budget(Struct, frozen=True):
     tokens: int
     """The most that a text may take; a budget below zero has room for nothing."""
     count: TokenCount = estimated_tokens
@@ -39,23 +40,20 @@ class Budget:
         return self.count(f"{line}\n") if line else 0
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
+class Form(Struct, frozen=True):
     text: str
     value: float
     """How far it gets a reader who needs its item: 1 is all the way."""
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(Struct, frozen=True):
     weight: float
     """How likely it is what the reader needs, beside the other items."""
     forms: tuple[Form, ...]
     """The poorest first; at least one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     items: tuple[Item, ...]
     chosen: tuple[int | None, ...]
     """The form of each item; None for an item that is left out."""

@@ -10,10 +10,10 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from cachetools import TLRUCache
+from msgspec import Struct
 
 from discovery_engine.config.settings import CacheSettings
 from discovery_engine.tools import ServerName
@@ -28,8 +28,7 @@ _SUMMARIES = 1_000
 _DETAILS = 2_000
 
 
-@dataclass(frozen=True, slots=True)
-class CacheStats:
+class CacheStats(Struct, frozen=True):
     hits: int
     misses: int
     size: int

@@ -7,16 +7,16 @@ server has its own part, so that what did not change is carried over as it is.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
+
+from msgspec import Struct, field
 
 from discovery_engine.rules.rule import Verdict
 from discovery_engine.tools import Overridden, ServerName, Tool, ToolKey, ToolName
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """A tool as the catalog knows it."""
 
     tool: Tool
@@ -27,16 +27,14 @@ class Entry:
         return self.tool.key
 
 
-@dataclass(frozen=True, slots=True)
-class DroppedTool:
+class DroppedTool(Struct, frozen=True):
     """A tool that an upstream listed and that cannot be used, and why."""
 
     name: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(Struct, frozen=True):
     """Why a server's last listing failed."""
 
     code: str
@@ -56,8 +54,7 @@ class Failure:
         return self.at if self.began is None else self.began
 
 
-@dataclass(frozen=True)
-class ServerPart:
+class ServerPart(Struct, frozen=True, dict=True):
     """What one server is known to offer."""
 
     server: ServerName
@@ -93,8 +90,7 @@ class ServerPart:
         return {entry.tool.name: entry for entry in self.entries}
 
 
-@dataclass(frozen=True, slots=True)
-class CatalogDiff:
+class CatalogDiff(Struct, frozen=True):
     added: tuple[ToolKey, ...] = ()
     removed: tuple[ToolKey, ...] = ()
     changed: tuple[ToolKey, ...] = ()
@@ -104,8 +100,7 @@ class CatalogDiff:
         return bool(self.added or self.removed or self.changed)
 
 
-@dataclass(frozen=True)
-class Catalog:
+class Catalog(Struct, frozen=True):
     revision: int = 0
     parts: Mapping[ServerName, ServerPart] = field(default_factory=lambda: MappingProxyType({}))
 

@@ -12,9 +12,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from urllib.parse import quote
+
+from msgspec import Struct
 
 from discovery_engine.config.masks import mask_transport
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
@@ -32,8 +33,7 @@ _HARMLESS = {
 }
 
 
-@dataclass(frozen=True)
-class Confidential:
+class Confidential(Struct, frozen=True, dict=True):
     values: frozenset[str]
 
     @classmethod

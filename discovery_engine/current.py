@@ -10,12 +10,12 @@ import logging
 import os
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
 import anyio.to_thread
+from msgspec.structs import replace
 
 from discovery_engine.catalog import Catalog, ServerPart
 from discovery_engine.config.location import world_of

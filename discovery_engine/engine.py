@@ -21,7 +21,6 @@ from contextlib import (
     AbstractContextManager,
     asynccontextmanager,
 )
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -30,6 +29,7 @@ from typing import TYPE_CHECKING, NoReturn
 import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
+from msgspec.structs import replace
 
 from discovery_engine.answers import SearchAnswer
 from discovery_engine.arguments import Checker

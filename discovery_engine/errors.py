@@ -28,13 +28,13 @@ narrow below; every error has a stable `code`, a message, and a hint on what to 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+
+class Origin(Struct, frozen=True):
     """Where something was written; `line` and `column` count from 1, 0 means unknown."""
 
     file: str
@@ -45,8 +45,7 @@ class Origin:
         return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """One thing that is wrong with a configuration."""
 
     origin: Origin

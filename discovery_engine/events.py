@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import anyio
+from msgspec import Struct
 
 from discovery_engine.errors import Problem
 from discovery_engine.tools import ServerName, ToolName
@@ -20,35 +20,30 @@ from discovery_engine.tools import ServerName, ToolName
 _BACKLOG = 1000  # events a listener may lag behind: a refresh of some 300 servers
 
 
-@dataclass(frozen=True, slots=True)
-class ServerConnecting:
+class ServerConnecting(Struct, frozen=True):
     server: ServerName
 
 
-@dataclass(frozen=True, slots=True)
-class ServerDiscovering:
+class ServerDiscovering(Struct, frozen=True):
     """Connected; its tools are being listed."""
 
     server: ServerName
 
 
-@dataclass(frozen=True, slots=True)
-class ServerConnected:
+class ServerConnected(Struct, frozen=True):
     server: ServerName
     tool_count: int
     dropped_count: int = 0
     """Tools that were listed and cannot be used."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServerFailed:
+class ServerFailed(Struct, frozen=True):
     server: ServerName
     code: str
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class ServerStateChanged:
+class ServerStateChanged(Struct, frozen=True):
     """A server fares better or worse than before."""
 
     server: ServerName
@@ -58,35 +53,30 @@ class ServerStateChanged:
     """Why, where that is not plain; may be empty."""
 
 
-@dataclass(frozen=True, slots=True)
-class ToolsChanged:
+class ToolsChanged(Struct, frozen=True):
     """An upstream says that its tools are not what they were."""
 
     server: ServerName
 
 
-@dataclass(frozen=True, slots=True)
-class CatalogChanged:
+class CatalogChanged(Struct, frozen=True):
     revision: int
     added: int
     removed: int
     changed: int
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigurationReloaded:
+class ConfigurationReloaded(Struct, frozen=True):
     servers: int
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigurationRejected:
+class ConfigurationRejected(Struct, frozen=True):
     """It was read again and cannot be used; the last good one stays in force."""
 
     problems: tuple[Problem, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCalled:
+class ToolCalled(Struct, frozen=True):
     server: ServerName
     tool: ToolName
     outcome: str

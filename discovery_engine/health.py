@@ -7,9 +7,10 @@ was asked for anything by this process. The status is the view's own: one word e
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from discovery_engine.catalog import DroppedTool, ServerPart
 from discovery_engine.view import ServerStatus, ServerSummary, View
@@ -31,8 +32,7 @@ SICK = frozenset(
 """The statuses that somebody has to do something about."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServerHealth:
+class ServerHealth(Struct, frozen=True):
     summary: ServerSummary
     since: float | None = None
     """Unix time in seconds from which on it has had its status; None if nobody saw it begin."""

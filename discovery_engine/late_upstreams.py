@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup, TaskStatus
+from msgspec.structs import replace
 
 from discovery_engine.confidential import Confidential
 from discovery_engine.config.settings import ServerSettings

@@ -10,12 +10,12 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, Protocol, TypeAlias
 
 import anyio
 from cachetools import LRUCache
+from msgspec import Struct
 
 from discovery_engine.config.location import world_of
 from discovery_engine.events import CatalogChanged, ConfigurationReloaded, EventBus, Subscription
@@ -52,8 +52,7 @@ class Opener(Protocol):
     ) -> AbstractAsyncContextManager[Embedder]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Struct, frozen=True):
     """What there is to compare tools with; empty, search is by words."""
 
     vectors: _Query = ()
@@ -62,8 +61,7 @@ class Asked:
     """Why search is by words, where it should have been by meaning."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Wanted:
+class _Wanted(Struct, frozen=True):
     """All that an embedder and its vectors depend on."""
 
     embeddings: EmbeddingsSettings

@@ -9,8 +9,9 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from discovery_engine.errors import Problem
 from discovery_engine.tools import ServerName
@@ -38,15 +39,13 @@ class NoticeKind(StrEnum):
     """There is nothing to answer from: no server, or none with an enabled tool."""
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
+class Notice(Struct, frozen=True):
     kind: NoticeKind
     message: str
     server: ServerName | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Rejection:
+class Rejection(Struct, frozen=True):
     """A configuration that was read again and could not be used."""
 
     problems: tuple[Problem, ...]

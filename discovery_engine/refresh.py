@@ -6,9 +6,11 @@ Everything here is a plain function over frozen values; the engine does the wait
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from discovery_engine.catalog import Catalog, CatalogDiff, Entry, Failure, ServerPart
 from discovery_engine.errors import UnavailableError, UntrustedServerError, UpstreamError
@@ -29,8 +31,7 @@ if TYPE_CHECKING:
 _RETRY_AFTER = 60.0  # seconds until a server that failed is asked again unbidden
 
 
-@dataclass(frozen=True, slots=True)
-class RefreshReport:
+class RefreshReport(Struct, frozen=True):
     """What a refresh came to."""
 
     servers: tuple[tuple[ServerName, Failure | None], ...]
@@ -38,8 +39,7 @@ class RefreshReport:
     diff: CatalogDiff
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
+class Told(Struct, frozen=True):
     """What came of asking a server for its tools."""
 
     server: ServerSettings
@@ -56,8 +56,7 @@ class Told:
         return ServerConnected(self.server.name, len(tools), len(dropped))
 
 
-@dataclass(frozen=True)
-class Judge:
+class Judge(Struct, frozen=True, dict=True):
     """The rules of one configuration, compiled when they are first needed, and its trust."""
 
     settings: Settings

@@ -15,9 +15,10 @@ import errno
 import re
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct
 
 HIDDEN = "••••"
 
@@ -39,8 +40,7 @@ class UnsetReference(ValueError):  # noqa: N818 - it reads as the state that it 
         super().__init__(f"${{{name}}} {reason}")
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
+class Reference(Struct, frozen=True):
     kind: Literal["variable", "file"]
     name: str
     """The variable's name, or the file's path."""

@@ -9,9 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any, NewType, TypeAlias
+
+from msgspec import Struct, field
 
 from discovery_engine.schemas import without_parameters
 
@@ -26,8 +27,7 @@ _PARSED = 1000  # definitions
 _SUMMARY_LENGTH = 120  # characters; about 30 tokens, so that ten hits stay under 400
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class ToolKey:
+class ToolKey(Struct, frozen=True, order=True):
     """The one address of a tool: which server, which name."""
 
     server: ServerName
@@ -37,8 +37,7 @@ class ToolKey:
         return f"{self.server}:{self.tool}"
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
+class Parameter(Struct, frozen=True):
     name: str
     type: str
     """A JSON Schema type, several joined by `|`, or `any`."""
@@ -47,23 +46,24 @@ class Parameter:
     schema: JSONObject
 
 
-@dataclass(frozen=True, slots=True)
-class Overridden:
+class Overridden(Struct, frozen=True):
     """What the owner says of a tool, in place of its server."""
 
     name: ToolName | None = None
     description: str | None = None
     tags: tuple[str, ...] = ()
-    pinned: Mapping[str, int] = field(default_factory=dict, hash=False)
+    pinned: Mapping[str, int] = field(default_factory=dict)
     """The parameters that the owner gives, and the index of the entry with the value of each."""
     by: tuple[int, ...] = ()
     """The indices of the entries of `overrides` that match."""
     problems: tuple[str, ...] = ()
     """What they say that cannot be, in a few words without a full stop."""
 
+    def __hash__(self) -> int:
+        return hash((self.name, self.description, self.tags, self.by))  # a mapping has none
 
-@dataclass(frozen=True)
-class Tool:
+
+class Tool(Struct, frozen=True, dict=True):
     """One tool of one server. `source` is its definition as canonical JSON text."""
 
     server: ServerName

@@ -6,7 +6,8 @@ Nothing here is counted unless the owner asks for it with `search.learn`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from discovery_engine.tools import ToolKey
 
@@ -16,8 +17,7 @@ _SOON = 600.0  # seconds after which a use has nothing to do with a search any m
 _MOST_FOUND = 1_000  # tools that are remembered as found
 
 
-@dataclass(frozen=True, slots=True)
-class Use:
+class Use(Struct, frozen=True):
     """How often a tool was used, as that counted at a moment."""
 
     count: float

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from discovery_engine import notices
 from discovery_engine.addresses import readings
@@ -79,8 +81,7 @@ _UNREACHABLE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Live:
+class Live(Struct, frozen=True):
     """How a server that was asked for something fares at the moment."""
 
     status: ServerStatus
@@ -89,8 +90,7 @@ class Live:
     """The last lines of a program that failed."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServerSummary:
+class ServerSummary(Struct, frozen=True):
     name: ServerName
     description: str
     status: ServerStatus
@@ -110,8 +110,7 @@ class ServerSummary:
     """The last lines that its program wrote before it failed; a stranger's words."""
 
 
-@dataclass(frozen=True, slots=True)
-class ToolList:
+class ToolList(Struct, frozen=True):
     server: ServerName
     entries: tuple[Entry, ...]
     notices: tuple[Notice, ...] = ()
@@ -127,8 +126,7 @@ def is_withheld(entry: Entry) -> bool:
     return entry.verdict.reason in WITHHELD
 
 
-@dataclass(frozen=True)
-class View:
+class View(Struct, frozen=True, dict=True):
     settings: Settings
     catalog: Catalog
     open_searcher: Callable[[], Searcher]

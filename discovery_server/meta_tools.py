@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import anyio
+from msgspec import Struct
 
 from discovery_engine.budget import Budget
 from discovery_engine.errors import DiscoveryError, ServerDisabledError, ToolNotFoundError
@@ -43,8 +43,7 @@ _MOST_HITS = 50  # of one search; more is a list, which list_tools gives
 OnProgress = Callable[[float, float | None, str | None], Awaitable[None]]
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(Struct, frozen=True):
     """Who calls a meta-tool, as far as the transport tells."""
 
     client: str | None = None
@@ -66,8 +65,7 @@ class InputRequiredError(DiscoveryError):
 Answer = Callable[["Engine", MetaArguments, Caller], Awaitable[JSONObject]]
 
 
-@dataclass(frozen=True, slots=True)
-class MetaTool:
+class MetaTool(Struct, frozen=True):
     name: str
     description: str
     properties: JSONObject

@@ -7,11 +7,12 @@ import os
 import sys
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 import anyio
+from msgspec.structs import replace
 
 from discovery_engine.config.settings import ServerSettings, StdioTransport
 from discovery_engine.engine import Engine, open_engine

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
+from msgspec import Struct
 
 from discovery_cli.failures import ExitCode
 from discovery_cli.invocation import Invocation
@@ -31,8 +31,7 @@ _DRAFTS = """\
 """
 
 
-@dataclass(frozen=True, slots=True)
-class _Options:
+class _Options(Struct, frozen=True):
     queries: BinaryIO | None
     baseline: BinaryIO | None
     save: str | None

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 import yaml
+from msgspec import Struct, field
 
 from discovery_engine.config.scalars import Plain
 from discovery_engine.tools import JSONValue
@@ -33,16 +33,14 @@ _SURROGATES = re.compile(
 Path: TypeAlias = tuple[str | int, ...]
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Position:
+class Position(Struct, frozen=True, order=True):
     """Where a piece starts; both count from 1."""
 
     line: int = 1
     column: int = 1
 
 
-@dataclass(slots=True)
-class Node:
+class Node(Struct):
     value: str | dict[str, Node] | list[Node]
     start: Position
     end: Position
@@ -82,8 +80,7 @@ class Node:
         return isinstance(self.value, Plain) and self.value.meaning is None
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(Struct, frozen=True):
     """Something wrong, before it is told to anybody."""
 
     path: Path
@@ -94,8 +91,7 @@ class Fault:
     """The piece that was left out of the tree because of it; it is not to be shown."""
 
 
-@dataclass(slots=True)
-class Document:
+class Document(Struct):
     lines: list[str]
     root: Node | None = None
     """None for an empty text, and where the text is no YAML at all."""
@@ -135,8 +131,7 @@ class _StopReading(Exception):  # noqa: N818 - leaves the loop, tells of nothing
     pass
 
 
-@dataclass(frozen=True, slots=True)
-class _Key:
+class _Key(Struct, frozen=True):
     """A key that waits for its value."""
 
     name: str

@@ -10,9 +10,11 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Literal
+
+from msgspec import to_builtins
+from msgspec.structs import replace
 
 from discovery_engine.config.location import VARIABLE, Location
 from discovery_engine.config.settings import (
@@ -63,7 +65,7 @@ def _digest_of_overrides(settings: Settings) -> str:
     """What the file has agents told, and tools given, beside what the servers say themselves."""
     if not settings.overrides:
         return ""
-    nowhere = [asdict(replace(override, origin=Origin(""))) for override in settings.overrides]
+    nowhere = [to_builtins(replace(override, origin=Origin(""))) for override in settings.overrides]
     return fingerprint(canonical_json(nowhere))
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from discovery_engine.config.documents import SIZE_LIMIT
 from discovery_engine.config.found import is_nobodys_word, tightened

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec import Struct
 from platformdirs import user_config_path
 
 VARIABLE = "DISCOVERY_CONFIG"
@@ -26,8 +26,7 @@ LOCK_SUFFIX = ".lock"
 _DEFAULTS = "defaults"
 
 
-@dataclass(frozen=True, slots=True)
-class Location:
+class Location(Struct, frozen=True):
     path: str | None
     """Absolute; None where the built-in defaults are used."""
     named_by: str = ""

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from discovery_engine.config.settings import RemoteTransport, StdioTransport
 from discovery_engine.secrets import HIDDEN, MalformedReferenceError, Reference, mask, split

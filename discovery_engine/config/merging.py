@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from itertools import count
 from typing import TypeAlias
+
+from msgspec.structs import replace
 
 from discovery_engine.config.settings import ServerSettings, Settings, StdioTransport
 from discovery_engine.config.sources import Imported

@@ -7,10 +7,11 @@ file unusable: a rule guards something, and must not be skipped in silence.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import chain
 
+from msgspec import Struct, field
+from msgspec.structs import replace
 from pydantic import ValidationError
 from pydantic_core import PydanticCustomError
 
@@ -42,8 +43,7 @@ def parse_settings(content: bytes, *, file: str) -> Settings:
     return _Parsing(read_document(content), file).settings()
 
 
-@dataclass(slots=True)
-class _Entry:
+class _Entry(Struct):
     """One entry of `servers`, on its way to a server."""
 
     name: str

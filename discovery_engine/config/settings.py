@@ -7,8 +7,9 @@ load nothing but the standard library, so that a remembered configuration is rea
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
+
+from msgspec import Struct, field
 
 from discovery_engine.errors import Origin, Problem
 from discovery_engine.overrides.override import Override
@@ -19,8 +20,7 @@ TrustPolicy: TypeAlias = Literal["open", "on_first_use", "quarantine"]
 """What becomes of a tool that nobody has accepted: used unwatched, used from now on, held back."""
 
 
-@dataclass(frozen=True, slots=True)
-class StdioTransport:
+class StdioTransport(Struct, frozen=True):
     """A program to start. Values may hold `${references}`, resolved when it is started."""
 
     command: str
@@ -29,8 +29,7 @@ class StdioTransport:
     cwd: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteTransport:
+class RemoteTransport(Struct, frozen=True):
     """An address to connect to. Values may hold `${references}`, resolved when it is reached."""
 
     url: str
@@ -39,8 +38,7 @@ class RemoteTransport:
     """`auto` tries streamable HTTP first and falls back to SSE."""
 
 
-@dataclass(frozen=True, slots=True)
-class Timeouts:
+class Timeouts(Struct, frozen=True):
     """Seconds that each step may take."""
 
     connect: float = 30.0
@@ -48,8 +46,7 @@ class Timeouts:
     call: float = 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class ServerSettings:
+class ServerSettings(Struct, frozen=True):
     name: ServerName
     transport: StdioTransport | RemoteTransport | None
     """None in a remembered configuration, and in an entry that has a `problem`."""
@@ -73,30 +70,26 @@ class ServerSettings:
     """What is wrong with the entry; such a server is listed, and never connected."""
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Struct, frozen=True):
     """A client's file, or any other list of servers, to be read along with `discovery.yaml`."""
 
     type: str
     path: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CacheSettings:
+class CacheSettings(Struct, frozen=True):
     enabled: bool = True
     ttl: float = 3600.0
     """Seconds after which a server's list of tools is asked for again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Weights:
+class Weights(Struct, frozen=True):
     exact: float = 1.0
     partial: float = 0.5
     tag: float = 0.3
 
 
-@dataclass(frozen=True, slots=True)
-class EmbeddingsSettings:
+class EmbeddingsSettings(Struct, frozen=True):
     """Who makes vectors of texts; `url` and `api_key` may hold `${references}`."""
 
     provider: Literal["none", "onnx", "openai", "http", "hash"] = "none"
@@ -115,8 +108,7 @@ class EmbeddingsSettings:
         return self.provider != "none"
 
 
-@dataclass(frozen=True, slots=True)
-class SearchSettings:
+class SearchSettings(Struct, frozen=True):
     limit: int = 10
     weights: Weights = Weights()
     max_tokens: int = 180
@@ -130,8 +122,7 @@ class SearchSettings:
     """Whether tools that were found and then used come before others that fit as well."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServeSettings:
+class ServeSettings(Struct, frozen=True):
     """How upstreams are held and how `discovery serve` presents itself."""
 
     max_connecting: int = 8
@@ -145,23 +136,20 @@ class ServeSettings:
     """The same for the details of a tool."""
 
 
-@dataclass(frozen=True, slots=True)
-class LogSettings:
+class LogSettings(Struct, frozen=True):
     level: Literal["debug", "info", "warning", "error"] = "info"
     file: str | None = None
     stderr: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class InputFile:
+class InputFile(Struct, frozen=True):
     """A file that was read for the configuration; `digest` is None if it did not exist."""
 
     path: str
     digest: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(Struct, frozen=True):
     enabled: bool = True
     servers: tuple[ServerSettings, ...] = ()
     server_rules: tuple[Rule, ...] = ()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from discovery_engine.config.masks import mask_transport, mask_url
 from discovery_engine.config.settings import (

@@ -7,9 +7,9 @@ so it is read as a stranger's: checked, and refused as a whole if it does not fi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from discovery_engine.errors import ConfigurationError, Origin, Problem
@@ -19,8 +19,7 @@ from discovery_engine.tools import JSONObject
 Direction: TypeAlias = Literal["better", "worse", "changed", "new", "gone"]
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
+class Move(Struct, frozen=True):
     """One query whose answer stands elsewhere than before."""
 
     id: str
@@ -41,8 +40,7 @@ class Move:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """One measure that is another than before."""
 
     metric: Metric
@@ -53,8 +51,7 @@ class Change:
         return {"metric": self.metric.name, "before": self.before, "after": self.after}
 
 
-@dataclass(frozen=True, slots=True)
-class Baseline:
+class Baseline(Struct, frozen=True):
     rows: tuple[Row, ...]
     totals: Totals
 

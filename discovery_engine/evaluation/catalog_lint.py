@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+from msgspec import Struct
 
 from discovery_engine.catalog import Entry
 from discovery_engine.evaluation.confusable import Group, confusable, tell
@@ -43,8 +44,7 @@ _EMPTY_VALUES: JSONObject = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class CatalogFinding:
+class CatalogFinding(Struct, frozen=True):
     kind: Kind
     tools: tuple[ToolKey, ...]
     message: str
@@ -62,8 +62,7 @@ class CatalogFinding:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class CatalogLint:
+class CatalogLint(Struct, frozen=True):
     findings: tuple[CatalogFinding, ...]
     searched: int
     """How many tools were searched for by what they say of themselves."""

@@ -11,8 +11,9 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from discovery_engine.catalog import Entry
 from discovery_engine.evaluation.vocabulary import name_stems, stems
@@ -24,8 +25,7 @@ Words: TypeAlias = frozenset[str]
 Group: TypeAlias = tuple[Entry, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Profile:
+class _Profile(Struct, frozen=True):
     """What is compared of a tool."""
 
     entry: Entry

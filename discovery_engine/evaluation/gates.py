@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from discovery_engine.evaluation.report import METRICS, Metric, Totals, shown
 from discovery_engine.nearest import nearest
@@ -16,8 +17,7 @@ class InvalidGateError(ValueError):
     """A limit that cannot be read or judged; its text says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Gate:
+class Gate(Struct, frozen=True):
     metric: Metric
     limit: float | None
     """The least value if more is better, else the most; None for the baseline's value."""
@@ -54,8 +54,7 @@ class Gate:
         return Judgement(self.metric, value, limit, held)
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
+class Judgement(Struct, frozen=True):
     metric: Metric
     value: float
     limit: float

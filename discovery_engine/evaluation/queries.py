@@ -13,9 +13,9 @@ against the catalog.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Annotated, Self
 
+from msgspec import Struct, field
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from discovery_engine.config.complaints import faults_of
@@ -38,8 +38,7 @@ from discovery_engine.view import View
 _EMPTY_HINT = "write 'queries:' with a list below it; `discovery eval --suggest` drafts one"
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
+class Query(Struct, frozen=True):
     id: str
     """What tells it from the others, from one run to the next."""
     text: str
@@ -49,8 +48,7 @@ class Query:
     """The agent asks for this server's tools only."""
 
 
-@dataclass(frozen=True, slots=True)
-class QuerySet:
+class QuerySet(Struct, frozen=True):
     queries: tuple[Query, ...]
     skipped: tuple[str, ...] = ()
     """The ids of those that cannot be asked, as what they name is not in the catalog."""
@@ -111,17 +109,16 @@ def read_queries(content: bytes, *, file: str, view: View, allow_missing: bool =
     return found
 
 
-@dataclass
-class _Reading:
+class _Reading(Struct):
     document: Document
     file: str
     view: View
-    faults: list[Fault] = field(init=False)
+    faults: list[Fault] = field(default_factory=list)
     missing: list[Fault] = field(default_factory=list)
     """What is named and cannot be found by an agent."""
 
     def __post_init__(self) -> None:
-        self.faults = list(self.document.faults)
+        self.faults += self.document.faults
 
     def read(self) -> QuerySet:
         entries = self._entries()

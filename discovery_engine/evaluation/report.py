@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
+
+from msgspec import Struct
 
 from discovery_engine.evaluation.metrics import (
     DEPTH,
@@ -21,8 +22,7 @@ Totals = Mapping[str, float | None]
 """By the name of the measure; None for what the queries do not measure."""
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(Struct, frozen=True, dict=True):
     """One query and its answer."""
 
     id: str
@@ -84,8 +84,7 @@ class Row:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Metric:
+class Metric(Struct, frozen=True):
     name: str
     more_is_better: bool
     measure: Callable[[Sequence[Row]], float | None]
@@ -93,8 +92,7 @@ class Metric:
     """Empty for shares, which are from 0 to 1."""
 
 
-@dataclass(frozen=True)
-class Report:
+class Report(Struct, frozen=True, dict=True):
     rows: tuple[Row, ...]
     skipped: tuple[str, ...] = ()
     """The ids of queries that were not asked."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from discovery_engine.answers import Decision, SearchAnswer
 from discovery_engine.evaluation.metrics import DEPTH

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
+
+from msgspec import Struct
 
 from discovery_engine.catalog import Entry
 from discovery_engine.evaluation.vocabulary import name_stems, says_nothing
@@ -27,8 +28,7 @@ _LEAST = 2  # words that say something; fewer ask for everything and nothing
 _MOST = 16  # words of a draft; an agent asks in fewer
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
+class Draft(Struct, frozen=True):
     query: str
     tools: tuple[ToolKey, ...]
     """All whose descriptions say this, as each of them would be right."""
@@ -37,8 +37,7 @@ class Draft:
         return {"query": self.query, "tools": list(map(str, self.tools))}
 
 
-@dataclass(frozen=True, slots=True)
-class Suggestion:
+class Suggestion(Struct, frozen=True):
     drafts: tuple[Draft, ...]
     silent: tuple[ToolKey, ...]
     """The tools that say too little for a draft."""

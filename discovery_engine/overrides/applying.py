@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import chain
 from typing import TypeVar
+
+from msgspec.structs import replace
 
 from discovery_engine.errors import Problem
 from discovery_engine.overrides.override import Override

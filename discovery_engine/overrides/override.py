@@ -7,14 +7,15 @@ library.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from discovery_engine.errors import Origin
 from discovery_engine.tools import JSONValue, ToolName
 
 
-@dataclass(frozen=True, slots=True)
-class Override:
+class Override(Struct, frozen=True):
     """One entry of `overrides`, as the owner wrote it."""
 
     patterns: tuple[str, ...] = ()

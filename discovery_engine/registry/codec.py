@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, Field, fields, is_dataclass, replace
 from typing import Any, TypeAlias, TypeVar
+
+from msgspec import NODEFAULT, Struct
+from msgspec.structs import FieldInfo, fields, replace
 
 from discovery_engine.catalog import DroppedTool, Failure, ServerPart
 from discovery_engine.config.settings import (
@@ -98,7 +100,7 @@ def from_text(cls: type[T], text: str) -> T:
 
 
 def _encode(value: Any) -> JSONValue:
-    if is_dataclass(value):
+    if isinstance(value, Struct):
         present = ((f, getattr(value, f.name)) for f in fields(value))
         return {f.name: _encode(v) for f, v in present if v != _default(f)}
     if isinstance(value, Mapping):
@@ -108,8 +110,8 @@ def _encode(value: Any) -> JSONValue:
     return value
 
 
-def _default(field: Field[Any]) -> Any:
-    return field.default if field.default_factory is MISSING else field.default_factory()
+def _default(field: FieldInfo) -> Any:
+    return field.default if field.default_factory is NODEFAULT else field.default_factory()
 
 
 def _decode(cls: type[T], record: JSONObject) -> T:

@@ -11,10 +11,12 @@ import sqlite3
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from discovery_engine.catalog import Catalog, Entry, ServerPart
 from discovery_engine.config.settings import Settings
@@ -155,8 +157,7 @@ class SqliteStore(AbstractContextManager["SqliteStore"]):
         self.close()
 
 
-@dataclass(frozen=True, slots=True)
-class _WorldRows:
+class _WorldRows(Struct, frozen=True):
     settings: str
     revision: int
     parts: list[tuple[int, str]]

@@ -8,8 +8,9 @@ an event loop makes them in a thread.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from discovery_engine.catalog import Catalog, ServerPart
 from discovery_engine.config.settings import Settings
@@ -18,8 +19,7 @@ from discovery_engine.trust.decisions import Acceptance, Approval, Decisions
 from discovery_engine.usage import Use
 
 
-@dataclass(frozen=True, slots=True)
-class World:
+class World(Struct, frozen=True):
     """The settings, without their secrets, and the catalog that was made under them."""
 
     settings: Settings

@@ -7,8 +7,9 @@ expression left open; `ruleset` says what comes of that.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
+
+from msgspec import Struct, field
 
 from discovery_engine.rules.names import Names, Positions
 from discovery_engine.rules.patterns import Pattern, PatternList
@@ -20,8 +21,7 @@ _ITSELF = frozenset({0})  # the position of a lone server
 _NOTHING = Selection(frozenset())
 
 
-@dataclass
-class Searches:
+class Searches(Struct):
     """Tries patterns on names, and notes which were too slow and on what name."""
 
     limit: TimeLimit
@@ -78,8 +78,7 @@ class LoneServer:
         return self._searches.any(pattern, self._tags)
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCondition:
+class ToolCondition(Struct, frozen=True):
     """What a rule of `toolRules` asks of a tool."""
 
     patterns: PatternList
@@ -104,8 +103,7 @@ class ToolCondition:
         return {at for at in positions if _says(batch.tools[at], self.annotations)}
 
 
-@dataclass(frozen=True, slots=True)
-class ServerCondition:
+class ServerCondition(Struct, frozen=True):
     """What a rule of `serverRules` asks of a server."""
 
     patterns: PatternList

@@ -6,8 +6,9 @@ Like `rule`, it loads no pattern library, so that a remembered verdict is explai
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from discovery_engine.rules.rule import Reason, Rule, Verdict
 
@@ -22,8 +23,7 @@ _HELD_BACK: Mapping[Reason, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """What one rule did."""
 
     index: int
@@ -36,8 +36,7 @@ class Step:
     """Those that this rule was the first to give."""
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
+class Explanation(Struct, frozen=True):
     verdict: Verdict
     steps: tuple[Step, ...]
     """One for each rule, in order."""

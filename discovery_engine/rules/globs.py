@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from discovery_engine.rules.names import Names, Positions
 
@@ -26,8 +27,7 @@ class _Needle(NamedTuple):
     """A name that has it matches for sure."""
 
 
-@dataclass(frozen=True, slots=True)
-class Glob:
+class Glob(Struct, frozen=True):
     matches: Callable[[str], object]
     """Tries one spelling; true in the sense of `bool` if the whole of it matches."""
     needle: _Needle | None

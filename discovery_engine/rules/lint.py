@@ -6,10 +6,11 @@ A finding is advice. The rules hold as they are written; the owner may have mean
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
 from typing import Literal, TypeAlias
+
+from msgspec import Struct
 
 from discovery_engine.errors import Origin
 from discovery_engine.rules.explanation import rule_name
@@ -20,8 +21,7 @@ from discovery_engine.tools import Tool, ToolKey
 _Matches: TypeAlias = list[frozenset[ToolKey]]
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     kind: Literal["shadowed", "contradicts", "matches nothing"]
     """`contradicts`: shadowed by earlier rules of which one says the opposite."""
     rule: int

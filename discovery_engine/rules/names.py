@@ -11,10 +11,11 @@ import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, chain
 from typing import TypeAlias
+
+from msgspec import Struct
 
 Positions: TypeAlias = AbstractSet[int]
 
@@ -35,8 +36,7 @@ _BLANKS = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Spellings:
+class Spellings(Struct, frozen=True):
     """One name as a pattern may read it; a pattern matches a name if it matches any of these."""
 
     minding_case: tuple[str, ...]
@@ -52,8 +52,7 @@ class Spellings:
         return cls(minding_case, tuple(dict.fromkeys((*minding_case, folded))))
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(Struct, frozen=True):
     """Some lines of `Names` as one text, without a newline at either end."""
 
     first: int

@@ -15,9 +15,10 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import reduce
 from operator import or_
+
+from msgspec import Struct
 
 from discovery_engine.rules.globs import Glob
 from discovery_engine.rules.names import Names, Positions
@@ -39,8 +40,7 @@ class PatternError(ValueError):
         super().__init__(f"pattern {text!r} cannot be used: {reason}")
 
 
-@dataclass(frozen=True, slots=True)
-class Pattern:
+class Pattern(Struct, frozen=True):
     text: str
     """As it was written."""
     is_negated: bool
@@ -70,8 +70,7 @@ class Pattern:
         return self.body.select(names, limit)
 
 
-@dataclass(frozen=True, slots=True)
-class PatternList:
+class PatternList(Struct, frozen=True):
     """It matches what no negated pattern matches and, if there are others, one of them does."""
 
     positive: tuple[Pattern, ...]

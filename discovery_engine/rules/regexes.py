@@ -10,11 +10,12 @@ import math
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import reduce
 from itertools import chain
 from operator import or_
 from typing import TYPE_CHECKING, TypeAlias
+
+from msgspec import Struct
 
 from discovery_engine.rules.names import Block, Names, Positions
 
@@ -40,8 +41,7 @@ _KEEPS_TO_A_LINE = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class TimeLimit:
+class TimeLimit(Struct, frozen=True):
     """Seconds of this process's CPU, so that a busy machine makes no pattern slow."""
 
     search: float = 0.05
@@ -54,16 +54,14 @@ class TimeLimit:
 DEFAULT_LIMIT = TimeLimit()
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(Struct, frozen=True):
     """The positions of names that match, and of those of which that is unknown: too slow."""
 
     hits: Positions
     slow: Positions = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Regex:
+class Regex(Struct, frozen=True):
     compiled: regex.Pattern[str]
     by_line: regex.Pattern[str] | None
     """The same for names joined by newlines, if it finds the same there."""

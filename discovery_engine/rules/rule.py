@@ -7,8 +7,9 @@ library.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, get_args
+
+from msgspec import Struct, field
 
 from discovery_engine.errors import Origin
 
@@ -25,8 +26,7 @@ WITHHELD: frozenset[str] = frozenset(get_args(Withheld))
 REFUSALS: frozenset[str] = frozenset(get_args(Refusal))
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """One entry of `toolRules` or `serverRules`, as the owner wrote it."""
 
     patterns: tuple[str, ...] = ()
@@ -41,8 +41,7 @@ class Rule:
     origin: Origin = Origin("")
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """Whether a tool (or a server) is enabled, its tags in rule order, and why."""
 
     enabled: bool = True

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from discovery_engine.text import visible
 
@@ -36,8 +37,7 @@ class Severity(StrEnum):
     """Suspicious words that seem to be talked about, not said."""
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     kind: FindingKind
     severity: Severity
     where: str

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from discovery_engine.scanner.findings import Severity
 from discovery_engine.text import unseen
@@ -22,8 +23,7 @@ _BITS = 16  # hidden characters of two kinds: two letters written in zeros and o
 _FEW = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Hidden:
+class Hidden(Struct, frozen=True):
     severity: Severity
     start: int
     end: int

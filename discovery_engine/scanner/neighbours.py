@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from discovery_engine.scanner.plain import letters_only, mixes_alphabets
 from discovery_engine.tools import ServerName, Tool, ToolKey
@@ -33,8 +34,7 @@ _STEM = 5  # letters that a word keeps when its ending goes
 _SHAPES = (("rn", "m"), ("vv", "w"), ("0", "o"), ("1", "l"), ("3", "e"), ("5", "s"))
 
 
-@dataclass(frozen=True)
-class Neighbours:
+class Neighbours(Struct, frozen=True):
     """The names of all tools, laid out so that one tool is compared with all by look-ups."""
 
     servers_of: dict[str, set[ServerName]] = field(default_factory=dict)

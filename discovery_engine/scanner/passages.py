@@ -6,7 +6,8 @@ A definition is a stranger's: what is read of it is bounded in length, in number
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from discovery_engine.tools import JSONObject, JSONValue
 
@@ -15,8 +16,7 @@ _PASSAGES = 512
 _DEPTH = 32
 
 
-@dataclass(frozen=True, slots=True)
-class Passage:
+class Passage(Struct, frozen=True):
     where: str
     text: str
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from discovery_engine.scanner.findings import Severity
 from discovery_engine.scanner.wordings import PHRASES, Phrase
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(Struct, frozen=True):
     phrase: Phrase
     start: int
     end: int

@@ -8,7 +8,8 @@ are written for the readings of `plain`: lower case, Latin letters, single space
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from discovery_engine.scanner.findings import FindingKind, Severity
 
@@ -54,8 +55,7 @@ _ELSEWHERE = r"(?:in|into|to|as|inside|with|via) (?:the |its |our )?(?:field |ar
 _ADDRESS = r"(?:https?://|[\w.+-]{1,64}@[\w-]{1,64}\.\w|\+\d{6})"
 
 
-@dataclass(frozen=True, slots=True)
-class Phrase:
+class Phrase(Struct, frozen=True):
     kind: FindingKind
     severity: Severity
     message: str

@@ -10,9 +10,10 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+from msgspec import Struct, field
 
 from discovery_engine.search.names import spellings
 
@@ -38,8 +39,7 @@ Postings: TypeAlias = tuple[bytes, bytes]
 them the impacts."""
 
 
-@dataclass(frozen=True)
-class Block:
+class Block(Struct, frozen=True, dict=True):
     segments: tuple[Segment, ...]
     postings: Mapping[str, Postings]
     names: Mapping[str, Sequence[int]]
@@ -75,8 +75,7 @@ class Block:
         return self.segments[bisect_right(self.starts, doc) - 1]
 
 
-@dataclass(frozen=True, slots=True)
-class Layer:
+class Layer(Struct, frozen=True):
     """A block without what was struck out of it since it was written."""
 
     block: Block

@@ -20,10 +20,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import astuple
 
 from discovery_engine.search.documents import FULL
 from discovery_engine.search.lexicon import CONCEPT, SUBJECT
@@ -51,8 +53,7 @@ _UNLISTED_IN_NAME = 0.8  # the weight of such a word, where it is a part of the 
 _SIZES = (45, 15_000)  # tools; no catalog beyond these was seen, so none is judged beyond them
 
 
-@dataclass(frozen=True, slots=True)
-class Signals:
+class Signals(Struct, frozen=True):
     fit: float
     """From 0 to 1."""
     told: float
@@ -68,8 +69,7 @@ class Signals:
     """In standard deviations of all tools' likeness to the query; None without vectors."""
 
 
-@dataclass(frozen=True, slots=True)
-class Model:
+class Model(Struct, frozen=True):
     """Coefficients; none is below 0."""
 
     fit: float

@@ -7,8 +7,9 @@ the tool and its server alone, so that a change elsewhere never touches it.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -26,8 +27,7 @@ _SATURATION = 1.4  # the frequency at which a term has half of the impact it can
 _NAME_SHARE = 0.4  # what a term adds that is the whole name; one of two words adds half of it
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(Struct, frozen=True):
     label: str
     weight: float
     slope: float = 0.0

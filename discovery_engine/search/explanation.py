@@ -9,9 +9,10 @@ The shares add up to the relevance.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec import Struct
 
 from discovery_engine.search.documents import origins
 from discovery_engine.search.named import Naming, Nearness
@@ -81,8 +82,7 @@ _FIELDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
+class Share(Struct, frozen=True):
     """One thing that speaks for a tool."""
 
     reason: Reason
@@ -102,8 +102,7 @@ class Share:
         return _SENTENCES[self.reason].format(word=self.word, says=self.says, field=field)
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
+class Explanation(Struct, frozen=True):
     relevance: float
     shares: tuple[Share, ...]
     """What adds most comes first; they add up to the relevance."""
@@ -121,8 +120,7 @@ class _Met(NamedTuple):
     origins: Sequence[Origin]
 
 
-@dataclass(frozen=True, slots=True)
-class Explainer:
+class Explainer(Struct, frozen=True):
     """Explains the hits of one query."""
 
     index: Index

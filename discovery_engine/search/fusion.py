@@ -8,8 +8,9 @@ strictly with either.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 _WEIGHT = 0.7  # of meaning, beside words
 _STEEPNESS = 1.25  # how fast meaning fades from the likest tool to the usual one
@@ -24,8 +25,7 @@ class Contributions(NamedTuple):
     meaning: float
 
 
-@dataclass(frozen=True, slots=True)
-class Fusion:
+class Fusion(Struct, frozen=True):
     """How the two are joined for one query."""
 
     best_words: float

@@ -7,10 +7,11 @@ a block of its own, and joins that with blocks that are no larger, as a log-stru
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec import Struct, field
 
 from discovery_engine.search.blocks import BlockWriter, Layer, Segment
 from discovery_engine.search.documents import documents
@@ -33,8 +34,7 @@ class Place(NamedTuple):
     doc: int
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Struct, frozen=True):
     """What a server's tools were indexed from."""
 
     part: ServerPart
@@ -62,8 +62,7 @@ class Source:
         )
 
 
-@dataclass(frozen=True)
-class Index:
+class Index(Struct, frozen=True, dict=True):
     layers: tuple[Layer, ...] = ()
     sources: Mapping[ServerName, Source] = field(default_factory=lambda: MappingProxyType({}))
     """Of every server that has tools, in the order of names."""

@@ -7,13 +7,13 @@ up, by their stems. Chinese is told by its characters, and looked up run by run.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import Stemmer
+from msgspec import Struct
 
 from discovery_engine.search.tokens import pairs, words
 
@@ -62,8 +62,7 @@ class _Table(NamedTuple):
     meanings: Mapping[str, Meaning]
 
 
-@dataclass(frozen=True)
-class Language:
+class Language(Struct, frozen=True, dict=True):
     code: str
     table: _Table
     english: English

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 from enum import IntEnum
 from itertools import pairwise
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec import Struct
 
 from discovery_engine.search.languages import Heard
 from discovery_engine.search.lexicon import CONCEPT, SUBJECT, Lexicon
@@ -46,8 +47,7 @@ _SHORT_QUERY = 8  # words; a longer one says enough without its unknown words
 _OF_UNKNOWN = 0.5  # how much a word that no tool has counts against every tool
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(Struct, frozen=True):
     weights: Mapping[str, float]
     """Of the terms that tools have, the heaviest first."""
     clauses: tuple[frozenset[str], ...]

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from dataclasses import dataclass, replace
 from operator import itemgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from discovery_engine.search import collector
 from discovery_engine.search.commonness import default_weights
@@ -49,8 +51,7 @@ _UNUSED: Mapping[ToolKey, float] = MappingProxyType({})
 _NOT_NAMED = Naming(Nearness.NOT, 0.0)
 
 
-@dataclass(frozen=True, slots=True)
-class ScoreParts:
+class ScoreParts(Struct, frozen=True):
     """What each part adds to the relevance; all but `meaning` add up to it."""
 
     exact: float
@@ -62,16 +63,14 @@ class ScoreParts:
     """What former uses add; next to nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(Struct, frozen=True):
     entry: Entry
     relevance: float
     """From 0 to 1: how well it fits, not how probable it is."""
     parts: ScoreParts
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
+class Judgement(Struct, frozen=True):
     """What to think of the hits of a query."""
 
     confidence: float

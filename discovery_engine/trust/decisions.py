@@ -7,9 +7,11 @@ back finds its history.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TypeAlias
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 INSTRUCTIONS = ""
 """In place of a tool's name: a server's instructions. No tool can be called that."""
@@ -18,8 +20,7 @@ AcceptedTools: TypeAlias = Mapping[str, frozenset[str]]
 """By a tool's own name: the fingerprints and the meanings that were accepted."""
 
 
-@dataclass(frozen=True, slots=True)
-class Approval:
+class Approval(Struct, frozen=True):
     """The owner's word that a server may be started or reached."""
 
     server: str
@@ -28,8 +29,7 @@ class Approval:
     """Of what was shown to the owner (`admission.identity`)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Acceptance:
+class Acceptance(Struct, frozen=True):
     """A tool, or a server's instructions, as they were accepted."""
 
     server: str
@@ -42,8 +42,7 @@ class Acceptance:
     """Canonical JSON."""
 
 
-@dataclass(frozen=True, slots=True)
-class Decisions:
+class Decisions(Struct, frozen=True):
     """All of one configuration."""
 
     approvals: Mapping[str, frozenset[str]] = field(default_factory=lambda: MappingProxyType({}))

@@ -8,8 +8,10 @@ can be an attack: the weight says whom a change breaks, not whether it is harmle
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from discovery_engine.tools import JSONObject, JSONValue, canonical_json
 from discovery_engine.trust.integrity import ordered
@@ -26,8 +28,7 @@ _HARMLESS = frozenset({"default", "format", "contentEncoding", "contentMediaType
 _MISSING = object()
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     weight: Weight
     path: str
     """Where, for instance `inputSchema.properties.title.type`."""

@@ -20,9 +20,10 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, TypeAlias
+
+from msgspec import Struct
 
 from discovery_engine.catalog import Catalog, ServerPart
 from discovery_engine.config.masks import mask_transport
@@ -44,8 +45,7 @@ LOCK_VERSION = 1
 What: TypeAlias = Literal["added", "removed", "changed"]
 
 
-@dataclass(frozen=True)
-class PinnedServer:
+class PinnedServer(Struct, frozen=True, dict=True):
     identity: str
     reached: str
     instructions: str
@@ -58,8 +58,7 @@ class PinnedServer:
         return {name: fingerprint(canonical_json(one)) for name, one in self.tools.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class Lock:
+class Lock(Struct, frozen=True):
     servers: Mapping[ServerName, PinnedServer]
 
     def pins_server(self, name: ServerName, identity: str) -> bool:
@@ -80,8 +79,7 @@ class Lock:
         return pinned is not None and pinned.instructions == text
 
 
-@dataclass(frozen=True, slots=True)
-class Deviation:
+class Deviation(Struct, frozen=True):
     """One server or tool that is not as it is pinned."""
 
     what: What

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from discovery_engine.rules.rule import WITHHELD
 from discovery_engine.tools import JSONValue, Tool
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
     from discovery_engine.trust.standing import Trust
 
 
-@dataclass(frozen=True, slots=True)
-class Review:
+class Review(Struct, frozen=True):
     """One thing to look at, and what accepting it would mean."""
 
     acceptance: Acceptance

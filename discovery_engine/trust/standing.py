@@ -7,9 +7,11 @@ value, so that what is not started is not found either.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from discovery_engine.trust.admission import known_as, refusal
 from discovery_engine.trust.decisions import Acceptance, AcceptedTools, Decisions, with_accepted
@@ -28,8 +30,7 @@ def _unknown(_: ServerSettings) -> str:
     return ""
 
 
-@dataclass(frozen=True, slots=True)
-class Trust:
+class Trust(Struct, frozen=True):
     decisions: Decisions = field(default_factory=Decisions)
     lock: Lock | None = None
     """What is pinned; None if anything may be used."""

@@ -6,7 +6,8 @@ that goes away when it is asked something new is started again and spoken to in 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from discovery_engine.config.settings import RemoteTransport, ServerSettings
 from discovery_engine.errors import FailureKind, UnavailableError
@@ -25,8 +26,7 @@ _HOPELESS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(Struct, frozen=True):
     """One way to connect."""
 
     carrier: Carrier

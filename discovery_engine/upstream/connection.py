@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
 from typing import Literal, Protocol, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
 from discovery_engine.errors import FailureKind, NeedsConfigError, UnavailableError
@@ -29,8 +31,7 @@ class EraMemory(Protocol):
         """None forgets."""
 
 
-@dataclass(frozen=True, slots=True)
-class Era:
+class Era(Struct, frozen=True):
     """What a server last proved about itself."""
 
     carrier: Carrier

@@ -11,7 +11,8 @@ import re
 from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from discovery_engine.strict_json import finite, refuse
 from discovery_engine.tools import JSONObject, JSONValue
@@ -29,8 +30,7 @@ _HEAD = re.compile(
 _TAIL = re.compile(rb",\s*" + _ID + rb'(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
 
 
-@dataclass(frozen=True, slots=True)
-class Overlong:
+class Overlong(Struct, frozen=True):
     """A part of a line that is too long to keep: where it starts, or where it ends."""
 
     head: bytes = b""
@@ -41,8 +41,7 @@ class Overlong:
         return sniffed_id(self.head, self.tail)
 
 
-@dataclass
-class Garbage:
+class Garbage(Struct):
     """What came that was not a message: how many lines, and the first few of them."""
 
     count: int = 0

@@ -11,12 +11,12 @@ import json
 import secrets
 from collections import OrderedDict
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import httpx2
 from mcp_types import CONNECTION_CLOSED, PARSE_ERROR
+from msgspec import Struct
 
 from discovery_engine.tools import JSONObject, JSONValue
 from discovery_engine.upstream.framing import LINE_LIMIT, decode, encode, is_clean
@@ -36,8 +36,7 @@ _FIRST_ERROR = 400
 _BROKEN = (httpx2.TransportError, httpx2.DecodingError)
 
 
-@dataclass(frozen=True, slots=True)
-class HttpFailure:
+class HttpFailure(Struct, frozen=True):
     """What went wrong with one HTTP exchange."""
 
     reason: str

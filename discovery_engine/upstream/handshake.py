@@ -7,8 +7,6 @@ a slow starter that knows `discover` still gets to say so.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import anyio
 from mcp import ClientSession, MCPError
 from mcp.shared.dispatcher import CallOptions
@@ -23,6 +21,7 @@ from mcp_types import (
     Implementation,
 )
 from mcp_types.version import LATEST_MODERN_VERSION, MODERN_PROTOCOL_VERSIONS
+from msgspec import Struct, field
 from pydantic import ValidationError
 
 from discovery_engine.tasks import open_task_group
@@ -35,8 +34,7 @@ _DISCOVER = "server/discover"
 _PATIENCE = 3.0  # seconds of silence after which `initialize` is tried as well
 
 
-@dataclass(frozen=True, slots=True)
-class Greeting:
+class Greeting(Struct, frozen=True):
     """What a server said of itself, and how it wants to be spoken to."""
 
     version: str
@@ -51,8 +49,7 @@ class Greeting:
         return self.discover is not None
 
 
-@dataclass
-class _Probe:
+class _Probe(Struct):
     """One `server/discover` on its way."""
 
     answer: JSONObject | None = None

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import anyio
 from anyio.lowlevel import checkpoint
+from msgspec import Struct
 
 from discovery_engine.catalog import DroppedTool
 from discovery_engine.tools import JSONObject, JSONValue
@@ -31,8 +31,7 @@ _BATCH = 100  # tools looked at in one turn of the event loop: some 3 ms
 _NAME_SHOWN = 100  # characters
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
+class Listing(Struct, frozen=True):
     tools: tuple[JSONObject, ...]
     """The definitions that can be used, as the server gave them and in its order."""
     dropped: tuple[DroppedTool, ...] = ()
@@ -44,8 +43,7 @@ class Listing:
     """Why the list stops short of its end; empty if it is whole."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pages:
+class Pages(Struct, frozen=True):
     definitions: tuple[JSONValue, ...] = ()
     ttl: float | None = None
     cut: str = ""

@@ -10,7 +10,8 @@ import random as chance
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
 from discovery_engine.errors import FailureKind, NeedsAuthError, UnavailableError
@@ -23,8 +24,7 @@ _NOTHING_WAS_TRIED = (FailureKind.NEEDS_CONFIG, FailureKind.UNTRUSTED, FailureKi
 _HELD_BACK = (State.FAILING, State.CRASH_LOOPING)
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(Struct, frozen=True):
     """What all records go by."""
 
     limits: Limits = field(default_factory=Limits)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
 
@@ -20,6 +19,7 @@ from mcp.client.session import IncomingMessage
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost, listen
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp_types import ToolListChangedNotification
+from msgspec import Struct
 
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
 from discovery_engine.errors import FailureKind, RegistryError, UnavailableError, UpstreamError
@@ -61,8 +61,7 @@ Admit: TypeAlias = Callable[[ServerSettings, StdioTransport | RemoteTransport], 
 """Raises UntrustedServerError unless a server may be started or reached in just this way."""
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
+class Surroundings(Struct, frozen=True):
     """What all sessions share."""
 
     events: EventBus

@@ -6,13 +6,11 @@ queue full is told at once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import anyio
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True):
     per_server: int = 16
     """Calls under way at one server."""
     queue: int = 64

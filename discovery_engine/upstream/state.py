@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from enum import StrEnum
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 
 class Phase(StrEnum):
@@ -11,8 +13,7 @@ class Phase(StrEnum):
     READY = "ready"
 
 
-@dataclass(frozen=True, slots=True)
-class SessionState:
+class SessionState(Struct, frozen=True):
     phase: Phase
     protocol_version: str = ""
     users: int = 0
@@ -44,8 +45,7 @@ class State(StrEnum):
     """It ended by itself five times within two minutes."""
 
 
-@dataclass(slots=True)
-class Counters:
+class Counters(Struct):
     """What has happened since the upstreams were opened."""
 
     calls: int = 0
@@ -72,8 +72,7 @@ class Counters:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
+class Condition(Struct, frozen=True):
     """How a server fares."""
 
     state: State

@@ -18,9 +18,9 @@ from discovery_engine.tools import ServerName, Tool
 CORPUS = Path(__file__).with_name("scanner_corpus")
 ROOM = Path(discovery_engine.scanner.__file__).parent
 HARMLESS = {
-    "__future__", "base64", "binascii", "codecs", "collections", "collections.abc", "dataclasses",
+    "__future__", "base64", "binascii", "codecs", "collections", "collections.abc",
     "discovery_engine.text", "discovery_engine.tools", "enum", "functools", "html", "itertools",
-    "re", "unicodedata",
+    "msgspec", "re", "unicodedata",
 }  # fmt: skip
 
 

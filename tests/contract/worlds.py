@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from discovery_engine.catalog import Catalog, DroppedTool, Entry, Failure, ServerPart
 from discovery_engine.config.settings import (

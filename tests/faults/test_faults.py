@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, Timeouts
 from discovery_engine.errors import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from discovery_engine.confidential import Confidential
@@ -74,7 +74,8 @@ def test_a_value_from_a_file_beside_the_configuration_is_hidden(tmp_path: Path) 
 def test_no_value_is_ever_left(value: str) -> None:
     hidden = Confidential.of(stdio(A=value, B="another-value"), {})
 
-    assert not hidden.values or value not in hidden.hide(f"<{value}> {value}{value}")
+    assume(value in hidden.values)  # a word like `localhost` is nobody's secret
+    assert value not in hidden.hide(f"<{value}> {value}{value}")
 
 
 def test_the_last_words_are_clean_short_and_the_last() -> None:

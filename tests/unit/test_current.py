@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 import threading
-from dataclasses import replace
 from typing import TypeVar
 
 import anyio
 import anyio.to_thread
 import pytest
+from msgspec.structs import replace
 
 from discovery_engine.config.location import scope_of
 from discovery_engine.config.settings import Settings, StdioTransport

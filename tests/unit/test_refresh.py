@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from discovery_engine.catalog import Catalog, DroppedTool, Failure, ServerPart
 from discovery_engine.config.settings import CacheSettings, Settings

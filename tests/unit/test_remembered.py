@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from discovery_engine.catalog import Catalog
 from discovery_engine.config.location import scope_of

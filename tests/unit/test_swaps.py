@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -14,6 +13,8 @@ from anyio.from_thread import start_blocking_portal
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from discovery_engine.catalog import ServerPart
 from discovery_engine.config.location import scope_of
@@ -32,8 +33,7 @@ T = TypeVar("T")
 NO_DELETING = (Rule(patterns=("*delete*",), enabled=False),)
 
 
-@dataclass
-class Known:
+class Known(Struct):
     """What the model expects of one server."""
 
     server: ServerSettings

@@ -8,9 +8,10 @@ become tags.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from discovery_engine.config.settings import Source
 from discovery_engine.config.sources.docker import read_gateway, read_toolkit

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
+
+from msgspec import Struct, field
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 _DEFAULT = r"(?::-(?:(?!\$\{)[^}])*)?"
@@ -32,8 +34,7 @@ _LITERAL = r"\$\{(?:[\w:. /-]{1,64}\})?"
 _ENV_ONLY = frozenset({"percent"})  # elsewhere `%AB%` is a quoted address
 
 
-@dataclass
-class Dialect:
+class Dialect(Struct, dict=True):
     """One client's way to write variables, for one file."""
 
     label: str
@@ -46,13 +47,17 @@ class Dialect:
     notes: list[str] = field(default_factory=list)
     """What the owner should know of the texts translated so far."""
 
-    def __post_init__(self) -> None:
-        self._anywhere = self._compiled(_ENV_ONLY)
-        self._in_env = self._compiled(frozenset())
-
     def translate(self, text: str, *, in_env: bool = False) -> str:
         """The text in our syntax; `in_env` if it is the value of an environment variable."""
         return (self._in_env if in_env else self._anywhere).sub(self._replacement, text)
+
+    @cached_property
+    def _anywhere(self) -> re.Pattern[str]:
+        return self._compiled(without=_ENV_ONLY)
+
+    @cached_property
+    def _in_env(self) -> re.Pattern[str]:
+        return self._compiled(without=frozenset())
 
     def _compiled(self, without: frozenset[str]) -> re.Pattern[str]:
         known = "|".join(map(re.escape, self.known))

@@ -9,8 +9,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from discovery_engine.config.settings import (
     RemoteTransport,
@@ -45,16 +47,14 @@ class NotForUsError(Exception):
     """An entry that is fine where it stands, and no server that anyone else could start."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReadEntry:
+class ReadEntry(Struct, frozen=True):
     server: ServerSettings
     rules: tuple[Rule, ...] = ()
     notes: tuple[str, ...] = ()
     """What the owner should know, though the server can be used."""
 
 
-@dataclass(frozen=True, slots=True)
-class EntryReader:
+class EntryReader(Struct, frozen=True):
     """Reads the entries of one container of one file."""
 
     client: Client

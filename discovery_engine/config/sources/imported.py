@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from discovery_engine.config.settings import InputFile, ServerSettings
 from discovery_engine.config.sources.lists import literal
@@ -13,8 +15,7 @@ from discovery_engine.rules.rule import Rule
 from discovery_engine.tools import ServerName
 
 
-@dataclass(frozen=True, slots=True)
-class Imported:
+class Imported(Struct, frozen=True):
     servers: tuple[ServerSettings, ...] = ()
     """Strongest file first, in the order of the file; no name comes twice."""
     tool_rules: tuple[Rule, ...] = ()
@@ -43,8 +44,7 @@ class Imported:
         return replace(self, servers=servers, tool_rules=rules)
 
 
-@dataclass(frozen=True, slots=True)
-class ClientFile:
+class ClientFile(Struct, frozen=True):
     """A client's file that is there; it has not been opened."""
 
     client: str

@@ -10,9 +10,10 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+
+from msgspec import Struct
 
 from discovery_engine.config.sources.table import Client, FileSpec, Layout, Scope, load_table
 
@@ -22,8 +23,7 @@ _MOST_PARENTS = 32
 _MOST_MATCHES = 64  # files that one `*` may stand for
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """A file of a client: one that is there, or `exists` is false."""
 
     path: Path
@@ -37,8 +37,7 @@ class Place:
         return self.spec.scope
 
 
-@dataclass(frozen=True)
-class Places:
+class Places(Struct, frozen=True, dict=True):
     environ: Mapping[str, str]
     home: Path
     cwd: Path

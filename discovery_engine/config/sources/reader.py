@@ -10,9 +10,11 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from discovery_engine.config.inputs import observe, read_input
 from discovery_engine.config.settings import InputFile, ServerSettings
@@ -33,14 +35,12 @@ _UNDERSCORES = re.compile(r"__+")  # two divide a server from a tool
 _BARE_MARKS = ("command", "cmd", "url", "serverUrl", "httpUrl")
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
+class _Found(Struct, frozen=True):
     server: ServerSettings
     scope: Scope
 
 
-@dataclass
-class Reading:
+class Reading(Struct):
     """What has been found so far in one source."""
 
     client: Client

@@ -6,10 +6,11 @@ What sets a client apart is a row of that table; code here and around it knows n
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct
 
 from discovery_engine.config.sources.formats import Format, parse
 
@@ -21,8 +22,7 @@ Pointer: TypeAlias = tuple[str, ...]
 _LAYOUTS: tuple[Layout, ...] = ("linux", "darwin", "windows")
 
 
-@dataclass(frozen=True, slots=True)
-class FileSpec:
+class FileSpec(Struct, frozen=True):
     scope: Scope
     paths: Mapping[Layout, tuple[str, ...]]
     """Alternatives: the first that exists counts."""
@@ -30,8 +30,7 @@ class FileSpec:
     """Empty for a file that only holds switches."""
 
 
-@dataclass(frozen=True, slots=True)
-class Switch:
+class Switch(Struct, frozen=True):
     """A list of server names that allows only those, or disables them."""
 
     at: Pointer
@@ -40,8 +39,7 @@ class Switch:
     """Only the servers of this scope are meant; None is all of them."""
 
 
-@dataclass(frozen=True, slots=True)
-class EntryShape:
+class EntryShape(Struct, frozen=True):
     """Which keys of an entry say what; `clients.yaml` explains each."""
 
     name: tuple[str, ...]
@@ -71,8 +69,7 @@ class EntryShape:
     unread: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Client:
+class Client(Struct, frozen=True):
     id: str
     label: str
     last_checked: str
@@ -90,8 +87,7 @@ class Client:
     offered: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(Struct, frozen=True):
     clients: Mapping[str, Client]
     roots: Mapping[str, Mapping[str, str]]
     kinds: Mapping[str, str]

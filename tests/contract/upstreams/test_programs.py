@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import sys
-from dataclasses import replace
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from discovery_engine.config.settings import StdioTransport
 from discovery_engine.errors import (

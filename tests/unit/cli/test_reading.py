@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from discovery_engine.catalog import DroppedTool, Failure
 from discovery_engine.errors import ConfigurationError, Origin, Problem

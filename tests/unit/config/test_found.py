@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import fields, replace
 
 from discovery_engine.config.found import is_nobodys_word, tightened
 from discovery_engine.config.location import Location, locate

@@ -1,8 +1,7 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from discovery_engine.config.merging import merge
 from discovery_engine.config.settings import (

@@ -63,7 +63,7 @@ def test_single_characters_are_given_on_demand() -> None:
 def test_words_are_folded_for_good(text: str) -> None:
     for word in words(text):
         assert word
-        assert word == word.lower()
+        assert word == word.casefold()
 
 
 @given(st.lists(st.sampled_from(["get", "user", "pull", "http"]), min_size=1, max_size=4))

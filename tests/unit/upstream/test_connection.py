@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from discovery_engine.config.settings import RemoteTransport, StdioTransport, Timeouts
 from discovery_engine.errors import Origin
