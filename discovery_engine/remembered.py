@@ -19,7 +19,7 @@ from discovery_engine.config.found import is_nobodys_word
 from discovery_engine.config.inputs import is_current
 from discovery_engine.config.location import locate, world_of
 from discovery_engine.errors import RegistryError
-from discovery_engine.registry.memory import MemoryStore
+from discovery_engine.registry.forgetful import ForgetfulStore
 from discovery_engine.registry.sqlite import open_store
 from discovery_engine.usage import shares
 from discovery_engine.view import View
@@ -78,16 +78,16 @@ def _searcher(world: World, index: bytes | None) -> Searcher:
 def open_registry(
     settings: Settings, *, data_dir: str | Path | None, environ: Mapping[str, str]
 ) -> Iterator[Store]:
-    """The registry on disk; one in memory if caching is off or the disk cannot be used."""
+    """The registry on disk; a forgetful one if caching is off or the disk cannot be used."""
     if not settings.cache.enabled:
-        yield MemoryStore()
+        yield ForgetfulStore("`cache.enabled` is false", hint="set it to true")
         return
     path = registry_path(data_dir, environ)
     try:
         store = open_store(path)
     except RegistryError as error:
         logger.warning("Nothing will be remembered: %s", error)
-        yield MemoryStore()
+        yield ForgetfulStore(error.message, hint=error.hint)
         return
     with store:
         yield store

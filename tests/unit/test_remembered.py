@@ -12,10 +12,12 @@ from msgspec.structs import replace
 from discovery_engine.catalog import Catalog
 from discovery_engine.config.location import scope_of
 from discovery_engine.config.settings import Settings
+from discovery_engine.errors import RegistryError
 from discovery_engine.registry.memory import MemoryStore
 from discovery_engine.registry.sqlite import open_store
 from discovery_engine.remembered import open_registry, registry_path, remembered_view
 from discovery_engine.search.searcher import build_searcher
+from discovery_engine.trust.decisions import Acceptance, Approval
 from tests.engines import Folder, good, program, python
 from tests.servers.programs import fault_server
 
@@ -149,6 +151,27 @@ def test_a_run_without_a_cache_has_a_registry_in_memory(tmp_path: Path) -> None:
         assert isinstance(store, MemoryStore)
 
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.requirement("REG-12")
+@pytest.mark.parametrize("is_cached", [True, False], ids=["no folder", "no cache"])
+def test_a_decision_that_cannot_be_kept_is_an_error_and_what_is_seen_is_not(
+    tmp_path: Path, *, is_cached: bool
+) -> None:
+    settings = replace(Settings(), cache=replace(Settings().cache, enabled=is_cached))
+    blocked = tmp_path / "file"
+    blocked.touch()
+    seen = Acceptance("a", "echo", "meaning", "fingerprint", "{}")
+
+    with open_registry(settings, data_dir=blocked, environ={}) as store:
+        store.accept("scope", [seen], at=0, if_new=True)
+        assert store.history("scope", "a") == (seen,)
+        with pytest.raises(RegistryError, match="cannot be kept") as approving:
+            store.approve("scope", [Approval("a", "identity")], at=0)
+        with pytest.raises(RegistryError, match="cannot be kept"):
+            store.accept("scope", [seen], at=0)
+
+    assert approving.value.hint
 
 
 @pytest.mark.requirement("REG-15")

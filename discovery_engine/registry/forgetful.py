@@ -1,0 +1,38 @@
+"""A registry for one run alone, where nothing can be kept.
+
+The one rule: what is only seen may be forgotten, but a decision of the owner is never taken as
+kept when it is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from discovery_engine.errors import RegistryError
+from discovery_engine.registry.memory import MemoryStore
+from discovery_engine.trust.decisions import Acceptance, Approval
+
+
+class ForgetfulStore(MemoryStore):
+    def __init__(self, reason: str, *, hint: str) -> None:
+        super().__init__()
+        self._reason = reason
+        self._hint = hint
+
+    def approve(self, scope: str, approvals: Iterable[Approval], *, at: float) -> None:  # noqa: ARG002 - it never comes to that
+        raise self._refusal()
+
+    def accept(
+        self, scope: str, found: Iterable[Acceptance], *, at: float, if_new: bool = False
+    ) -> None:
+        """Remember for this run what is seen for the first time, which its owner has not decided.
+
+        Raises:
+            RegistryError: For anything else.
+        """
+        if not if_new:
+            raise self._refusal()
+        super().accept(scope, found, at=at, if_new=True)
+
+    def _refusal(self) -> RegistryError:
+        return RegistryError(f"the decision cannot be kept: {self._reason}", hint=self._hint)
