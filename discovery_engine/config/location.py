@@ -17,7 +17,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from msgspec import Struct
-from platformdirs import user_config_path
 
 VARIABLE = "DISCOVERY_CONFIG"
 FILE_NAME = "discovery.yaml"
@@ -103,4 +102,7 @@ def _user_folder(environ: Mapping[str, str], home: str | os.PathLike[str] | None
         return Path(root) / "discovery"
     if home is not None:
         return Path(home) / ".config" / "discovery"
+    # Slow to load, and not needed where the configuration was named or lies here.
+    from platformdirs import user_config_path  # noqa: PLC0415
+
     return user_config_path("discovery", appauthor=False)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import Stemmer
 from msgspec import Struct
 
-from discovery_engine.search.tokens import pairs, words
+from discovery_engine.search.tokens import fold, pairs, words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -85,7 +85,7 @@ class Language(Struct, frozen=True, dict=True):
 
     @cached_property
     def entries(self) -> frozenset[str]:
-        return frozenset(map(_folded, (*self.table.showing, *self.table.meanings)))
+        return frozenset(map(fold, (*self.table.showing, *self.table.meanings)))
 
     @cached_property
     def _english_stems(self) -> frozenset[str]:
@@ -94,14 +94,14 @@ class Language(Struct, frozen=True, dict=True):
 
     @cached_property
     def _silent(self) -> frozenset[str]:
-        return frozenset(map(_folded, self.table.silent))
+        return frozenset(map(fold, self.table.silent))
 
     @cached_property
     def _by_stem(self) -> dict[str, Meaning]:
         found: dict[str, Meaning] = {}
         for text, meaning in self.table.meanings.items():
             for spelling in (text, text.translate(_UMLAUTS)):
-                found.setdefault(self._stem(_folded(spelling)), meaning)
+                found.setdefault(self._stem(fold(spelling)), meaning)
         return found
 
     @cached_property
@@ -177,10 +177,6 @@ class Languages:
 def content() -> str:
     """All that the tables say, to know them again."""
     return "".join(file.read_text(encoding="utf-8") for file in sorted(_DATA.glob("*.txt")))
-
-
-def _folded(text: str) -> str:
-    return text if text.isascii() and text.islower() else words(text)[0]
 
 
 def _unknown(rest: str) -> Iterable[Heard]:

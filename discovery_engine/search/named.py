@@ -87,7 +87,8 @@ def _within_reach(index: Index, reading: str) -> Iterator[tuple[str, int]]:
     reach = slips(len(reading))
     for layer in index.layers:
         for length in range(len(reading) - reach, len(reading) + reach + 1):
-            yield from nearest(reading, layer.block.names_by_length.get(length, ()))
+            if names := layer.block.names_by_length.get(length):
+                yield from nearest(reading, names)
 
 
 def _places(index: Index, reading: str) -> Iterable[Place]:

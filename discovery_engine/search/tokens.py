@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import cache
 
 _UNSPACED = (
     "\u0e00-\u0eff"  # Thai and Lao
@@ -20,19 +21,11 @@ _UNSPACED = (
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Han
     "\uac00-\ud7af"  # Hangul: spaced by phrases, so pairs find the words inside
 )
-_WORD = re.compile(
-    r"[A-Z]+(?![a-z])"  # HTTP before Server
-    r"|[A-Z]?[a-z]+"
-    r"|\d+"
-    rf"|[{_UNSPACED}]+"
-    rf"|[^\W\d_A-Za-z{_UNSPACED}]+"
-)
 _LETTERS = str.maketrans(
     {"ß": "ss", "ø": "o", "Ø": "O", "ł": "l", "Ł": "L", "đ": "d", "Đ": "D", "æ": "ae", "œ": "oe"}
 )  # Latin letters that Unicode does not take apart
 _ASCII_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _SEVERAL = re.compile(r"([A-Z]{2,})s(?![a-z])")  # no stemmer knows that kpis is more than one KPI
-_IS_UNSPACED = re.compile(rf"[{_UNSPACED}]")
 
 
 def words(text: str, *, characters: bool = False) -> list[str]:
@@ -59,12 +52,12 @@ def runs(text: str) -> list[str]:
     if text.isascii():
         return _ascii_words(text)
     bare = _without_accents(_SEVERAL.sub(r"\1 ", text))
-    return [word.casefold() for word in _WORD.findall(bare)]
+    return [word.casefold() for word in _word().findall(bare)]
 
 
 def is_unspaced(word: str) -> bool:
     """Whether a word is of a script that puts no spaces between words."""
-    return not word.isascii() and bool(_IS_UNSPACED.match(word))
+    return not word.isascii() and bool(_unspaced().match(word))
 
 
 def pairs(run: str) -> list[str]:
@@ -82,6 +75,23 @@ def fold(text: str) -> str:
 def _ascii_words(text: str) -> list[str]:
     one_each = text if text.islower() else _SEVERAL.sub(r"\1 ", text)
     return [word.lower() for word in _ASCII_WORD.findall(one_each)]
+
+
+# Sets of so many characters take long to compile, and most texts are ASCII.
+@cache
+def _word() -> re.Pattern[str]:
+    return re.compile(
+        r"[A-Z]+(?![a-z])"  # HTTP before Server
+        r"|[A-Z]?[a-z]+"
+        r"|\d+"
+        rf"|[{_UNSPACED}]+"
+        rf"|[^\W\d_A-Za-z{_UNSPACED}]+"
+    )
+
+
+@cache
+def _unspaced() -> re.Pattern[str]:
+    return re.compile(rf"[{_UNSPACED}]")
 
 
 def _without_accents(text: str) -> str:
