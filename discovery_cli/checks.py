@@ -15,7 +15,7 @@ from msgspec import Struct
 from discovery_cli.output import ago, counted
 from discovery_cli.remedies import advice, remedy
 from discovery_cli.rendering import plain_reason
-from discovery_engine.errors import Problem, UnavailableError
+from discovery_engine.errors import Problem, RegistryError, UnavailableError
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import Catalog
@@ -116,8 +116,16 @@ def age(catalog: Catalog, *, ttl: float, now: float) -> Check:
     return Check("cache", "good", message)
 
 
-def privacy(path: Path, mode: int | None) -> Check:
-    """Whether only their owner may read what is remembered; `mode` is None for no such file."""
+def registry(path: Path, mode: int | None, error: RegistryError | None) -> Check:
+    """Whether things can be remembered, and only their owner may read them.
+
+    Args:
+        path: Where the registry is.
+        mode: Its mode; None if there is no such file.
+        error: Why it cannot be used.
+    """
+    if error is not None:
+        return Check("data", "problem", error.message, error.hint)
     if mode is None:
         return Check("data", "good", f"{path} is not there yet")
     if mode & _OTHERS:

@@ -6,7 +6,6 @@ and no MCP SDK; otherwise the engine is opened and asks the servers that nobody 
 
 from __future__ import annotations
 
-import logging
 import os
 import time
 from collections.abc import Awaitable, Callable, Iterable
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from msgspec import Struct
 
+from discovery_cli.logs import logged
 from discovery_cli.output import Output, ago
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ T = TypeVar("T")
 Concerned = Callable[["View"], Iterable["ServerName"]]
 
 _NAMED = 5  # servers that a sentence names before it counts the rest
-_LOG_LEVELS = {1: logging.INFO, 2: logging.DEBUG}
 
 
 class Backend(Protocol):
@@ -90,7 +89,8 @@ class Invocation(Struct):
 
     def recall(self) -> View | None:
         """What the last run knew, if that still holds."""
-        return self.backend.recall(self.config, self.data_dir, frozen=self.frozen)
+        with logged(self.output, self.verbose):
+            return self.backend.recall(self.config, self.data_dir, frozen=self.frozen)
 
     def known(self) -> View:
         """What is known as it stands: no server is asked."""
@@ -115,16 +115,8 @@ class Invocation(Struct):
             ):
                 return await work(engine)
 
-        self.log_to_stderr()
-        return anyio.run(main)
-
-    def log_to_stderr(self) -> None:
-        """Logs are for `-v`; without it what matters is told in the answer."""
-        if self.verbose:
-            level = _LOG_LEVELS.get(self.verbose, logging.DEBUG)
-            logging.basicConfig(level=level, format="%(levelname)s %(name)s: %(message)s")
-        else:
-            logging.getLogger().addHandler(logging.NullHandler())
+        with logged(self.output, self.verbose):
+            return anyio.run(main)
 
     def _tell_age(self, view: View, names: Iterable[ServerName]) -> None:
         now = self.clock()

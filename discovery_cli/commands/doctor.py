@@ -19,7 +19,7 @@ from discovery_cli.invocation import Invocation
 from discovery_cli.options import pass_invocation
 from discovery_cli.output import Cell, Output, counted
 from discovery_cli.rendering import last_lines
-from discovery_engine.errors import ConfigurationError
+from discovery_engine.errors import ConfigurationError, RegistryError
 
 if TYPE_CHECKING:
     from discovery_engine.config.settings import ServerSettings
@@ -43,9 +43,11 @@ def command(invocation: Invocation, *, online: bool, exit_zero: bool) -> ExitCod
     try:
         view, servers = invocation.run(_connect if online else _look, with_lines=online)
         found += _of_view(view, servers, invocation.clock())
+        is_needed = view.settings.cache.enabled
     except ConfigurationError as error:
         found += [checks.of_problem("configuration", p, "problem") for p in error.problems]
-    found.append(_of_registry(invocation))
+        is_needed = False
+    found.append(_of_registry(invocation, is_needed=is_needed))
     if output.as_json:
         output.answer({"checks": [check.to_json() for check in found]})
     else:
@@ -94,11 +96,18 @@ def _client_files() -> tuple[ClientFile, ...]:
     return client_files(environ=os.environ, home=Path.home(), cwd=Path.cwd(), platform=sys.platform)
 
 
-def _of_registry(invocation: Invocation) -> Check:
+def _of_registry(invocation: Invocation, *, is_needed: bool) -> Check:
+    from discovery_engine.registry.sqlite import open_store
     from discovery_engine.remembered import registry_path
 
     path = registry_path(invocation.data_dir, os.environ)
-    return checks.privacy(path, path.stat().st_mode if path.exists() else None)
+    error = None
+    try:
+        if is_needed or path.exists():
+            open_store(path).close()
+    except RegistryError as reason:
+        error = reason
+    return checks.registry(path, path.stat().st_mode if path.exists() else None, error)
 
 
 def _show(output: Output, found: Sequence[Check]) -> None:

@@ -610,6 +610,22 @@ def test_doctor_online_connects_to_every_server(discovery: Discovery) -> None:
     assert "demo: 4 tools, 1 unusable" in done.err
 
 
+@pytest.mark.requirement("REG-12", "CLI-25")
+def test_where_nothing_can_be_remembered_every_command_says_so(discovery: Discovery) -> None:
+    blocked = str(discovery.home / "discovery.yaml")
+
+    done = discovery("--data-dir", blocked, "tools", "demo")
+    assert "echo" in done.out
+    assert "note: nothing will be remembered: the registry" in done.err
+
+    done = discovery("--data-dir", blocked, "tools", "demo", "--json")
+    assert done.json["tools"]
+    assert done.err == ""
+
+    checks = discovery("--data-dir", blocked, "doctor", "--json").json["checks"]
+    assert [check["level"] for check in checks if check["subject"] == "data"] == ["problem"]
+
+
 @pytest.mark.requirement("CLI-25")
 def test_doctor_goes_on_where_the_configuration_is_broken(tmp_path: Path) -> None:
     (tmp_path / "discovery.yaml").write_text("servers: 1\n")

@@ -10,7 +10,7 @@ from discovery_cli.checks import Check
 from discovery_engine.catalog import DroppedTool, Failure
 from discovery_engine.config.settings import ServerSettings
 from discovery_engine.config.sources import ClientFile
-from discovery_engine.errors import FailureKind, Origin, Problem, UnavailableError
+from discovery_engine.errors import FailureKind, Origin, Problem, RegistryError, UnavailableError
 from discovery_engine.health import health
 from discovery_engine.rules.lint import Finding
 from discovery_engine.rules.rule import Rule, Verdict
@@ -156,7 +156,13 @@ def test_the_oldest_knowledge_of_an_enabled_server_counts() -> None:
     ("mode", "level"), [(0o100600, "good"), (0o100640, "problem"), (None, "good")]
 )
 def test_what_is_remembered_is_for_its_owner_alone(mode: int | None, level: str) -> None:
-    assert checks.privacy(Path("registry.db"), mode).level == level
+    assert checks.registry(Path("registry.db"), mode, None).level == level
+
+
+def test_a_registry_that_cannot_be_used_is_a_problem() -> None:
+    check = checks.registry(Path("registry.db"), None, RegistryError("it is full", hint="empty it"))
+
+    assert (check.level, check.message, check.hint) == ("problem", "it is full", "empty it")
 
 
 def test_client_files_that_are_not_used_are_named_once() -> None:

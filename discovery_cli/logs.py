@@ -1,0 +1,45 @@
+"""What the library logs, on stderr: all of it with `-v`, and without it what concerns the asker."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from discovery_cli.output import Output
+
+_LEVELS = {1: logging.INFO, 2: logging.DEBUG}
+_CONCERNING = ("discovery_engine.remembered", "discovery_engine.current")
+"""Who warns that nothing is remembered, and of rules that take too long."""
+
+
+@contextmanager
+def logged(output: Output, verbosity: int) -> Iterator[None]:
+    """Show logs for as long as the block runs; `verbosity` is how often `-v` was given."""
+    if verbosity:
+        level = _LEVELS.get(verbosity, logging.DEBUG)
+        logging.basicConfig(level=level, format="%(levelname)s %(name)s: %(message)s")
+        yield
+        return
+    handlers = {name: _Notes(output) for name in _CONCERNING} | {"": logging.NullHandler()}
+    for name, handler in handlers.items():
+        logging.getLogger(name).addHandler(handler)
+    try:
+        yield
+    finally:
+        for name, handler in handlers.items():
+            logging.getLogger(name).removeHandler(handler)
+
+
+class _Notes(logging.Handler):
+    """Tells a warning as a note."""
+
+    def __init__(self, output: Output) -> None:
+        super().__init__(logging.WARNING)
+        self._output = output
+
+    def emit(self, record: logging.LogRecord) -> None:
+        message = record.getMessage()
+        self._output.say(f"note: {message[:1].lower()}{message[1:]}")
