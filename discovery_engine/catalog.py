@@ -9,11 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
 from discovery_engine.rules.rule import Verdict
 from discovery_engine.tools import Overridden, ServerName, Tool, ToolKey, ToolName
+
+if TYPE_CHECKING:
+    from discovery_engine.scanner.findings import Finding, Findings
 
 
 class Entry(Struct, frozen=True):
@@ -75,6 +79,9 @@ class ServerPart(Struct, frozen=True, dict=True):
     """What it says instead, if that waits for review; never to be shown to an agent."""
     connection: str = ""
     """Fingerprint of how the server was reached; another one makes the listing out of date."""
+    findings: Findings | None = None
+    """What is suspicious in what it says, by its own names of the tools; by "" what is so in the
+    instructions. None if that was never read."""
 
     @property
     def said(self) -> str:
@@ -84,6 +91,10 @@ class ServerPart(Struct, frozen=True, dict=True):
     @property
     def is_stale(self) -> bool:
         return self.failure is not None and self.listed_at is not None
+
+    def found_in(self, name: str) -> tuple[Finding, ...]:
+        """What is suspicious in the tool that the server calls so; with "" in the instructions."""
+        return self.findings.get(name, ()) if self.findings else ()
 
     @cached_property
     def by_name(self) -> Mapping[ToolName, Entry]:

@@ -20,9 +20,9 @@ from msgspec.structs import replace
 from discovery_engine.catalog import Catalog, ServerPart
 from discovery_engine.config.location import world_of
 from discovery_engine.config.settings import ServerSettings, Settings
-from discovery_engine.errors import Problem, RegistryError, UpstreamError
+from discovery_engine.errors import Problem, RegistryError
 from discovery_engine.events import CatalogChanged, EventBus
-from discovery_engine.refresh import Judge, Told, carried_over, told_part
+from discovery_engine.refresh import Judge, Told, carried_over, read, told_part
 from discovery_engine.registry.store import World
 from discovery_engine.search.searcher import build_searcher
 from discovery_engine.trustee import Trustee
@@ -77,6 +77,8 @@ class CurrentView:
         The rules of this moment judge it, not those of the moment it was asked. Returns False,
         with nothing done, if the server is no longer configured, or is reached in another way.
         """
+        known = self._known(told.server.name)
+        told = await anyio.to_thread.run_sync(read, told, known)
         self._arrived[told.server.name] = told
         async with self._swap:
             arrived, self._arrived = self._arrived, {}
@@ -134,13 +136,13 @@ class CurrentView:
 
     async def _meet(self, arrived: Iterable[Told]) -> None:
         """Have the trustee see what was listed, before anybody else does; the lock is held."""
-        listings = [
-            (server, one.outcome)
+        heard = [
+            said._replace(server=server)
             for one in arrived
-            if not isinstance(one.outcome, UpstreamError) and (server := self._as_reached_now(one))
+            if (said := one.heard) and (server := self._as_reached_now(one))
         ]
         settings = self.view.settings
-        trust = await anyio.to_thread.run_sync(self.trustee.meet, settings, listings)
+        trust = await anyio.to_thread.run_sync(self.trustee.meet, settings, heard)
         if trust is not self.trustee.trust:
             self.trustee.trust = trust
             self._judge = replace(self._judge, trust=trust)
@@ -149,8 +151,10 @@ class CurrentView:
         server = self._as_reached_now(told)
         if server is None:
             return None
-        known = self.view.catalog.parts.get(server.name) or ServerPart(server.name)
-        return told_part(server, known, told, self._judge)
+        return told_part(server, self._known(server.name), told, self._judge)
+
+    def _known(self, name: ServerName) -> ServerPart:
+        return self.view.catalog.parts.get(name) or ServerPart(name)
 
     def _as_reached_now(self, told: Told) -> ServerSettings | None:
         """The settings of the server that told, if it still is reached as it was then."""

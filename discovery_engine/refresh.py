@@ -19,13 +19,15 @@ from discovery_engine.overrides.applying import Overrides
 from discovery_engine.rules import ServerRules, ToolRules
 from discovery_engine.rules.rule import WITHHELD, Verdict
 from discovery_engine.tools import Overridden, ServerName, Tool, ToolName
-from discovery_engine.trust.standing import Trust
+from discovery_engine.trust.standing import Heard, Trust
+from discovery_engine.trust.suspicion import suspects, suspicions
 from discovery_engine.upstream.connection import connection_fingerprint
 
 if TYPE_CHECKING:
     from discovery_engine.config.settings import CacheSettings, ServerSettings, Settings
     from discovery_engine.errors import Problem
     from discovery_engine.rules.rule import Withheld
+    from discovery_engine.scanner import Findings
     from discovery_engine.upstream.listing import Listing
 
 _RETRY_AFTER = 60.0  # seconds until a server that failed is asked again unbidden
@@ -47,6 +49,17 @@ class Told(Struct, frozen=True):
     outcome: Listing | UpstreamError
     at: float
     """Unix time in seconds."""
+    tools: tuple[Tool, ...] = ()
+    """What it listed, once that was `read`."""
+    findings: Findings | None = None
+
+    @property
+    def heard(self) -> Heard | None:
+        """What its trustee is to hear of; None if it could not be asked."""
+        if isinstance(self.outcome, UpstreamError):
+            return None
+        said = self.outcome.instructions
+        return Heard(self.server, self.tools, said, suspects(self.findings))
 
     @property
     def event(self) -> ServerConnected | ServerFailed:
@@ -90,8 +103,7 @@ class Judge(Struct, frozen=True, dict=True):
         """`part` with these tools and the verdicts of this moment."""
         verdict, said = self.server(server), part.said
         entries = self.entries(tools, verdict)
-        held = self.trust.withheld(server, [entry.tool for entry in entries], said)
-        is_held = self.trust.holds_back(server, said) is not None
+        held, is_held = self._held(server, part, entries)
         return replace(
             part,
             entries=tuple(map(_held_back, entries, held)),
@@ -102,13 +114,21 @@ class Judge(Struct, frozen=True, dict=True):
 
     def holds_back_the_same(self, server: ServerSettings, part: ServerPart) -> bool:
         """Whether what a part holds back is what is to be held back now."""
-        held = self.trust.withheld(server, [entry.tool for entry in part.entries], part.said)
-        is_held = self.trust.holds_back(server, part.said) is not None
+        held, is_held = self._held(server, part, part.entries)
         same = (
             _held_back(entry, reason) is entry
             for entry, reason in zip(part.entries, held, strict=True)
         )
         return is_held == (part.new_instructions is not None) and all(same)
+
+    def _held(
+        self, server: ServerSettings, part: ServerPart, entries: Sequence[Entry]
+    ) -> tuple[list[Withheld | None], bool]:
+        """Why each of these tools is held back, and whether the instructions are."""
+        said, suspected = part.said, suspects(part.findings)
+        tools = [entry.tool for entry in entries]
+        held = self.trust.withheld(server, tools, said, suspected)
+        return held, self.trust.holds_back(server, said, suspected) is not None
 
     def entries(self, tools: Sequence[Tool], server: Verdict) -> tuple[Entry, ...]:
         known = self._overrides.applied(tools)
@@ -133,25 +153,36 @@ def _held_back(entry: Entry, reason: Withheld | None) -> Entry:
     return replace(entry, verdict=Verdict(reason is None, verdict.tags, reason or "default"))
 
 
+def read(told: Told, known: ServerPart) -> Told:
+    """`told` with its tools, and with what is suspicious in it; a long list takes seconds.
+
+    What was `known` of the server, and is the same now, is not judged again.
+    """
+    if isinstance(told.outcome, UpstreamError):
+        return told
+    tools = tuple(Tool.from_mcp(told.server.name, one) for one in told.outcome.tools)
+    return replace(told, tools=tools, findings=suspicions(tools, told.outcome.instructions, known))
+
+
 def told_part(server: ServerSettings, known: ServerPart, told: Told, judge: Judge) -> ServerPart:
     """The part of a server that was asked, of which `known` was known before."""
     if isinstance(told.outcome, UpstreamError):
         return failed(known, told.outcome, told.at)
-    return listed(server, told.outcome, judge, told.at)
+    return listed(server, told.outcome, told, judge)
 
 
-def listed(server: ServerSettings, listing: Listing, judge: Judge, now: float) -> ServerPart:
+def listed(server: ServerSettings, listing: Listing, told: Told, judge: Judge) -> ServerPart:
     """The part of a server that has just listed its tools."""
-    tools = [Tool.from_mcp(server.name, d, prefix=server.prefix) for d in listing.tools]
     part = ServerPart(
         server.name,
-        listed_at=now,
+        listed_at=told.at,
         ttl=listing.ttl,
         dropped=listing.dropped,
         instructions=listing.instructions,
         connection=listing.connection,
+        findings=told.findings,
     )
-    return judge.part(server, part, tools)
+    return judge.part(server, part, [_named(tool, server.prefix) for tool in told.tools])
 
 
 def failed(part: ServerPart, error: UpstreamError, now: float) -> ServerPart:

@@ -7,14 +7,13 @@ blocks is done by whoever calls: all but `admit` belongs in a thread.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
 from discovery_engine.config.inputs import read_input
 from discovery_engine.config.location import lock_of, scope_of
 from discovery_engine.errors import ConfigurationError, Origin, Problem, RegistryError
-from discovery_engine.tools import Tool
 from discovery_engine.trust.admission import admit
 from discovery_engine.trust.decisions import Acceptance, Decisions
 from discovery_engine.trust.lockfile import Lock, from_text
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     )
     from discovery_engine.registry.store import Store
     from discovery_engine.trust.decisions import Approval
-    from discovery_engine.upstream.listing import Listing
+    from discovery_engine.trust.standing import Heard
 
 logger = logging.getLogger(__name__)
 
@@ -61,14 +60,14 @@ class Trustee:
     def meet(
         self,
         settings: Settings,
-        listings: Iterable[tuple[ServerSettings, Listing]],
+        heard: Iterable[Heard],
     ) -> Trust:
-        """What holds once these listings have been seen.
+        """What holds once these servers have been heard.
 
         What is new to this process may have been decided by another one meanwhile; its word
         then counts.
         """
-        found = [one for listing in listings for one in self._first_seen(*listing)]
+        found = [acceptance for one in heard for acceptance in self.trust.first_seen(*one)]
         if not found:
             return self.trust
         try:
@@ -113,10 +112,6 @@ class Trustee:
     def history(self, settings: Settings, server: str) -> tuple[Acceptance, ...]:
         """What was accepted of a server; `server` is what it is known as."""
         return self._store.history(scope_of(settings.path), server)
-
-    def _first_seen(self, server: ServerSettings, listing: Listing) -> Iterator[Acceptance]:
-        tools = (Tool.from_mcp(server.name, definition) for definition in listing.tools)
-        return self.trust.first_seen(server, tools, listing.instructions)
 
     def _decisions(self, settings: Settings) -> Decisions:
         try:

@@ -33,11 +33,12 @@ from discovery_engine.errors import (
 from discovery_engine.nearest import nearest
 from discovery_engine.notices import Notice, Rejection
 from discovery_engine.rules import describe
-from discovery_engine.rules.rule import REFUSALS, WITHHELD
+from discovery_engine.rules.rule import FOR_REVIEW, REFUSALS, WITHHELD
 from discovery_engine.tools import ServerName, ToolKey, ToolName
 
 if TYPE_CHECKING:
     from discovery_engine.config.settings import ServerSettings, Settings
+    from discovery_engine.scanner.findings import Finding
     from discovery_engine.search.embedders import Vector
     from discovery_engine.search.searcher import Hit, Searcher
     from discovery_engine.search.vectors import Vectors
@@ -286,6 +287,10 @@ class View(Struct, frozen=True, dict=True):
         """Why a tool has its verdict, in a few words."""
         return describe(entry.verdict, self.settings.tool_rules)
 
+    def findings(self, entry: Entry) -> tuple[Finding, ...]:
+        """What is suspicious in what its server says of a tool."""
+        return self._part(entry.tool.server).found_in(entry.tool.upstream_name)
+
     def refusal(self, server: ServerSettings) -> UntrustedServerError | None:
         """Why a server must not be started; None if that is not what keeps it off."""
         verdict = self._part(server.name).verdict
@@ -417,7 +422,7 @@ class View(Struct, frozen=True, dict=True):
         counts = {part.server: Counter(e.verdict.reason for e in part.entries) for part in parts}
         told = []
         for server, reasons in counts.items():
-            if waiting := reasons["changed"] + reasons["pending"]:
+            if waiting := sum(reasons[reason] for reason in FOR_REVIEW):
                 told.append(notices.review(server, waiting))
             if unpinned := reasons["unpinned"]:
                 told.append(notices.unpinned(server, unpinned))

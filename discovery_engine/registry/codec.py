@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias, TypeVar
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from msgspec import NODEFAULT, Struct
-from msgspec.structs import FieldInfo, fields, replace
+from msgspec import NODEFAULT, Struct, convert
+from msgspec.structs import replace
 
 from discovery_engine.catalog import DroppedTool, Failure, ServerPart
 from discovery_engine.config.settings import (
@@ -32,6 +33,9 @@ from discovery_engine.errors import Origin, Problem
 from discovery_engine.overrides.override import Override
 from discovery_engine.rules.rule import Rule, Verdict
 from discovery_engine.tools import JSONObject, JSONValue, Overridden
+
+if TYPE_CHECKING:
+    from discovery_engine.scanner.findings import Findings
 
 T = TypeVar("T")
 
@@ -101,17 +105,23 @@ def from_text(cls: type[T], text: str) -> T:
 
 def _encode(value: Any) -> JSONValue:
     if isinstance(value, Struct):
-        present = ((f, getattr(value, f.name)) for f in fields(value))
-        return {f.name: _encode(v) for f, v in present if v != _default(f)}
+        defaults = _defaults(type(value))
+        present = ((name, getattr(value, name)) for name in value.__struct_fields__)
+        return {name: _encode(v) for name, v in present if v != defaults.get(name, NODEFAULT)}
     if isinstance(value, Mapping):
-        return dict(value)
+        return {key: _encode(item) for key, item in value.items()}
     if isinstance(value, tuple):
         return [_encode(item) for item in value]
     return value
 
 
-def _default(field: FieldInfo) -> Any:
-    return field.default if field.default_factory is NODEFAULT else field.default_factory()
+@cache
+def _defaults(cls: type[Struct]) -> Mapping[str, Any]:
+    """What the fields hold that need not be given; told without resolving any annotation."""
+    defaults = cls.__struct_defaults__
+    names = cls.__struct_fields__[len(cls.__struct_fields__) - len(defaults) :]
+    made = (one.factory() if hasattr(one, "factory") else one for one in defaults)
+    return dict(zip(names, made, strict=True))
 
 
 def _decode(cls: type[T], record: JSONObject) -> T:
@@ -129,6 +139,15 @@ def _one(cls: type[Any]) -> _Reader:
 
 def _many(cls: type[Any]) -> _Reader:
     return lambda values: tuple(_decode(cls, value) for value in values)
+
+
+def _findings(record: JSONObject | None) -> Findings | None:
+    if not record:
+        return record
+    # Most parts have none, and loading what they are costs a start more than reading a part does.
+    from discovery_engine.scanner.findings import Finding  # noqa: PLC0415
+
+    return convert(record, dict[str, tuple[Finding, ...]])
 
 
 # The fields that JSON does not give back as they were; all others are plain.
@@ -171,6 +190,7 @@ _READERS: dict[type[Any], dict[str, _Reader]] = {
         "verdict": _one(Verdict),
         "failure": _one(Failure),
         "dropped": _many(DroppedTool),
+        "findings": _findings,
     },
     Verdict: {"tags": tuple},
 }

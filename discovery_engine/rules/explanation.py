@@ -17,6 +17,7 @@ Subject = Literal["tool", "server"]
 _HELD_BACK: Mapping[Reason, str] = {
     "changed": "a change that waits for review",
     "pending": "quarantine until it is reviewed",
+    "suspicious": "a suspicion that waits for review",
     "unpinned": "the lock file, which does not pin it as it is now",
     "untrusted": "the lack of an approval",
     "altered": "the lack of an approval for what it has become",

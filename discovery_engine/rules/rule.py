@@ -13,9 +13,9 @@ from msgspec import Struct, field
 
 from discovery_engine.errors import Origin
 
-Withheld: TypeAlias = Literal["changed", "pending", "unpinned"]
-"""Why a tool is held back: what it says is new since it was accepted, was never accepted, or is
-not what the lock file pins."""
+Withheld: TypeAlias = Literal["changed", "pending", "suspicious", "unpinned"]
+"""Why a tool is held back: what it says is new since it was accepted, was never accepted, is what
+no honest tool says and was never accepted, or is not what the lock file pins."""
 Refusal: TypeAlias = Literal["untrusted", "altered", "unpinned"]
 """Why a server is not started: nobody approved it, something else was approved, or the lock file
 does not pin it."""
@@ -23,6 +23,8 @@ Reason: TypeAlias = Literal["default", "rule", "whitelist", "server"] | Withheld
 """`whitelist`: no rule decided while another rule enables; `server`: its server is disabled."""
 
 WITHHELD: frozenset[str] = frozenset(get_args(Withheld))
+FOR_REVIEW: tuple[Withheld, ...] = ("changed", "pending", "suspicious")
+"""Why a tool is held back that its owner may accept."""
 REFUSALS: frozenset[str] = frozenset(get_args(Refusal))
 
 

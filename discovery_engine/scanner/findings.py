@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
+from typing import TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 
 from discovery_engine.text import visible
+from discovery_engine.tools import JSONObject
 
 EXCERPT_LENGTH = 160  # characters
 
@@ -30,7 +33,7 @@ class FindingKind(StrEnum):
 
 class Severity(StrEnum):
     DANGER = "danger"
-    """No honest tool says this."""
+    """No honest tool says this, or not all of it together."""
     WARNING = "warning"
     """Worth a look before the tool is used."""
     NOTICE = "notice"
@@ -45,6 +48,24 @@ class Finding(Struct, frozen=True):
     excerpt: str
     """The words themselves, with hidden characters made visible."""
     message: str
+
+    @property
+    def is_grave(self) -> bool:
+        """Whether no honest tool says this."""
+        return self.severity is Severity.DANGER
+
+    def to_json(self) -> JSONObject:
+        form: JSONObject = to_builtins(self)
+        return form
+
+
+Findings: TypeAlias = Mapping[str, tuple[Finding, ...]]
+"""By the names of what they are about; who has none is left out."""
+
+
+def alarms(found: Iterable[Finding]) -> tuple[Finding, ...]:
+    """The findings that are no mere notices."""
+    return tuple(finding for finding in found if finding.severity is not Severity.NOTICE)
 
 
 def excerpt(text: str, start: int = 0, end: int | None = None) -> str:

@@ -7,7 +7,7 @@ held back one by one; a change of the server's instructions is a change of every
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from discovery_engine.tools import JSONObject, JSONValue, Tool, canonical_json, fingerprint
@@ -28,22 +28,29 @@ _DATA = frozenset({"default", "const", "enum", "examples"})
 _SCHEMAS = frozenset({"inputSchema", "outputSchema"})
 
 
-def withheld(tool: Tool, policy: TrustPolicy, accepted: AcceptedTools) -> Withheld | None:
+def withheld(
+    tool: Tool, policy: TrustPolicy, accepted: AcceptedTools, suspects: Collection[str] = ()
+) -> Withheld | None:
     """Why a tool is held back; None if it may be used.
 
     `accepted` is what was accepted of its server. A tool of which nothing was accepted yet
-    follows the policy.
+    follows the policy, and is not used unseen if it is among the `suspects`.
     """
     known = accepted.get(tool.upstream_name)
     if policy == "open" or (known and tool.fingerprint in known):
         return None
-    if not known:
-        return "pending" if policy == "quarantine" or len(accepted) >= _MOST_NAMES else None
-    return None if meaning(tool.definition) in known else "changed"
+    if known:
+        return None if meaning(tool.definition) in known else "changed"
+    if tool.upstream_name in suspects:
+        return "suspicious"
+    return "pending" if policy == "quarantine" or len(accepted) >= _MOST_NAMES else None
 
 
 def are_held_back(
-    instructions: str, policy: TrustPolicy, accepted: AcceptedTools
+    instructions: str,
+    policy: TrustPolicy,
+    accepted: AcceptedTools,
+    suspects: Collection[str] = (),
 ) -> Withheld | None:
     """Why a server's instructions are held back; None if they may be shown."""
     known = accepted.get(INSTRUCTIONS)
@@ -51,6 +58,8 @@ def are_held_back(
         return None
     if known:
         return "changed"
+    if INSTRUCTIONS in suspects:
+        return "suspicious"
     return "pending" if policy == "quarantine" else None
 
 
@@ -60,15 +69,17 @@ def first_seen(
     instructions: str,
     policy: TrustPolicy,
     accepted: AcceptedTools,
+    suspects: Collection[str] = (),
 ) -> Iterator[Acceptance]:
     """What a listing shows for the first time, and the policy accepts."""
     if policy != "on_first_use":
         return
-    if INSTRUCTIONS not in accepted:
+    known = {*accepted, *suspects}
+    if INSTRUCTIONS not in known:
         yield accept_instructions(server, instructions)
     room = _MOST_NAMES - len(accepted)
     for tool in tools:
-        if tool.upstream_name not in accepted and room > 0:
+        if tool.upstream_name not in known and room > 0:
             room -= 1
             yield accept(server, tool)
 

@@ -9,16 +9,20 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from discovery_engine.rules.rule import WITHHELD
+from discovery_engine.scanner import Finding, Neighbours, alarms, scan, scan_text
 from discovery_engine.tools import JSONValue, Tool
 from discovery_engine.trust.admission import known_as
 from discovery_engine.trust.decisions import INSTRUCTIONS, Acceptance
 from discovery_engine.trust.difference import Change, Weight, difference, heaviest
 from discovery_engine.trust.integrity import accept, accept_instructions, withheld
+from discovery_engine.trust.suspicion import suspects
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import ServerPart
     from discovery_engine.config.settings import ServerSettings
     from discovery_engine.trust.standing import Trust
+
+_NOBODY = Neighbours()
 
 
 class Review(Struct, frozen=True):
@@ -30,6 +34,8 @@ class Review(Struct, frozen=True):
     """The definition, or the instructions, accepted last; None if nothing ever was."""
     after: JSONValue
     changes: tuple[Change, ...]
+    findings: tuple[Finding, ...] = ()
+    """What is suspicious in it as it is now."""
 
     @property
     def tool(self) -> str:
@@ -43,34 +49,48 @@ class Review(Struct, frozen=True):
 
 
 def reviews(
-    server: ServerSettings, part: ServerPart, trust: Trust, history: Iterable[Acceptance]
+    server: ServerSettings,
+    part: ServerPart,
+    trust: Trust,
+    history: Iterable[Acceptance],
+    *,
+    neighbours: Neighbours = _NOBODY,
 ) -> tuple[Review, ...]:
     """What waits of a server: its instructions first, then tools by name.
 
     A tool that only waits because the instructions changed is not among them. `history` is what
-    was accepted of the server, the last one last.
+    was accepted of the server, the last one last; `neighbours` are all tools that are known.
     """
     accepted = {one.tool: json.loads(one.definition) for one in history}
-    return tuple(_reviews(server, part, trust, accepted))
+    return tuple(_reviews(server, part, trust, accepted, neighbours))
 
 
 def _reviews(
-    server: ServerSettings, part: ServerPart, trust: Trust, accepted: Mapping[str, JSONValue]
+    server: ServerSettings,
+    part: ServerPart,
+    trust: Trust,
+    accepted: Mapping[str, JSONValue],
+    neighbours: Neighbours,
 ) -> Iterator[Review]:
     name = known_as(server, trust.path)
     if part.new_instructions is not None:
         yield _of_instructions(name, part.new_instructions, accepted.get(INSTRUCTIONS))
     policy, known = trust.policy_of(server), trust.accepted(server)
+    suspected = suspects(part.findings)
     for entry in part.entries:
-        if entry.verdict.reason in WITHHELD and withheld(entry.tool, policy, known):
-            yield _of_tool(name, entry.tool, accepted.get(entry.tool.upstream_name))
+        is_held = entry.verdict.reason in WITHHELD
+        if is_held and withheld(entry.tool, policy, known, suspected):
+            before = accepted.get(entry.tool.upstream_name)
+            yield _of_tool(name, entry.tool, before, neighbours)
 
 
 def _of_instructions(server: str, now: str, before: JSONValue) -> Review:
     changes = () if before is None else (Change("text", "instructions", before, now),)
-    return Review(accept_instructions(server, now), before, now, changes)
+    found = alarms(scan_text(now, where="instructions"))
+    return Review(accept_instructions(server, now), before, now, changes, found)
 
 
-def _of_tool(server: str, tool: Tool, before: JSONValue) -> Review:
+def _of_tool(server: str, tool: Tool, before: JSONValue, neighbours: Neighbours) -> Review:
     changes = () if before is None else difference(before, tool.definition)
-    return Review(accept(server, tool), before, tool.definition, changes)
+    found = alarms(scan(tool, neighbours))
+    return Review(accept(server, tool), before, tool.definition, changes, found)

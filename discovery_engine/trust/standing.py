@@ -6,9 +6,9 @@ value, so that what is not started is not found either.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -28,6 +28,16 @@ _NOTHING: AcceptedTools = MappingProxyType({})
 
 def _unknown(_: ServerSettings) -> str:
     return ""
+
+
+class Heard(NamedTuple):
+    """What a server said when it was asked."""
+
+    server: ServerSettings
+    tools: tuple[Tool, ...]
+    instructions: str
+    suspects: Collection[str]
+    """The names of tools, or of the instructions, that are not to be used unseen."""
 
 
 class Trust(Struct, frozen=True):
@@ -58,23 +68,38 @@ class Trust(Struct, frozen=True):
         )
 
     def withheld(
-        self, server: ServerSettings, tools: Sequence[Tool], instructions: str
+        self,
+        server: ServerSettings,
+        tools: Sequence[Tool],
+        instructions: str,
+        suspects: Collection[str] = (),
     ) -> list[Withheld | None]:
-        """Why each of a server's tools is held back; None for those that may be used."""
-        of_all = self.holds_back(server, instructions)
+        """Why each of a server's tools is held back; None for those that may be used.
+
+        `suspects` are the names of those that are not to be used unseen.
+        """
+        of_all = self.holds_back(server, instructions, suspects)
         policy, accepted = self.policy_of(server), self.accepted(server)
         return [
-            self._unpinned(tool) or of_all or withheld(tool, policy, accepted) for tool in tools
+            self._unpinned(tool) or of_all or withheld(tool, policy, accepted, suspects)
+            for tool in tools
         ]
 
-    def holds_back(self, server: ServerSettings, instructions: str) -> Withheld | None:
+    def holds_back(
+        self, server: ServerSettings, instructions: str, suspects: Collection[str] = ()
+    ) -> Withheld | None:
         """Why a server's instructions, and with them all its tools, are held back."""
         if self.lock and not self.lock.pins_instructions(server.name, instructions):
             return "unpinned"
-        return are_held_back(instructions, self.policy_of(server), self.accepted(server))
+        policy, accepted = self.policy_of(server), self.accepted(server)
+        return are_held_back(instructions, policy, accepted, suspects)
 
     def first_seen(
-        self, server: ServerSettings, tools: Iterable[Tool], instructions: str
+        self,
+        server: ServerSettings,
+        tools: Iterable[Tool],
+        instructions: str,
+        suspects: Collection[str] = (),
     ) -> Iterator[Acceptance]:
         """What a listing shows for the first time, and is accepted by that.
 
@@ -85,7 +110,7 @@ class Trust(Struct, frozen=True):
                 return iter(())
             tools = filter(self.lock.pins_tool, tools)
         name, policy = known_as(server, self.path), self.policy_of(server)
-        return first_seen(name, tools, instructions, policy, self.accepted(server))
+        return first_seen(name, tools, instructions, policy, self.accepted(server), suspects)
 
     def policy_of(self, server: ServerSettings) -> TrustPolicy:
         return server.trust or self.policy

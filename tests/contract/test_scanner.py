@@ -19,8 +19,8 @@ CORPUS = Path(__file__).with_name("scanner_corpus")
 ROOM = Path(discovery_engine.scanner.__file__).parent
 HARMLESS = {
     "__future__", "base64", "binascii", "codecs", "collections", "collections.abc",
-    "discovery_engine.text", "discovery_engine.tools", "enum", "functools", "html", "itertools",
-    "msgspec", "re", "unicodedata",
+    "discovery_engine.text", "discovery_engine.tools", "enum", "functools", "html", "importlib",
+    "itertools", "msgspec", "msgspec.structs", "re", "typing", "unicodedata",
 }  # fmt: skip
 
 

@@ -24,6 +24,7 @@ from discovery_engine.errors import Origin, Problem
 from discovery_engine.overrides.override import Override
 from discovery_engine.registry.store import World
 from discovery_engine.rules.rule import Rule, Verdict
+from discovery_engine.scanner import Finding, FindingKind, Severity
 from discovery_engine.tools import Overridden, ServerName, Tool, ToolName
 
 TEXT = st.text(max_size=8)
@@ -71,6 +72,11 @@ VERDICTS = st.builds(
     st.sampled_from(["default", "rule", "whitelist", "server", "changed", "altered"]),
     st.none() | st.integers(0, 9),
 )
+FINDINGS = st.lists(
+    st.builds(Finding, st.sampled_from(FindingKind), st.sampled_from(Severity), TEXT, TEXT, TEXT),
+    min_size=1,
+    max_size=2,
+).map(tuple)
 TRANSPORTS = (
     st.none()
     | st.builds(StdioTransport, TEXT, TEXTS, MAPPING, st.none() | TEXT)
@@ -99,18 +105,19 @@ def servers(name: str) -> st.SearchStrategy[ServerSettings]:
 
 
 def parts(server: str) -> st.SearchStrategy[ServerPart]:
-    return st.builds(
-        ServerPart,
-        server=st.just(ServerName(server)),
-        entries=st.lists(NAME, unique=True, max_size=4).flatmap(lambda n: entries(server, n)),
-        verdict=VERDICTS,
-        listed_at=st.none() | SECONDS,
-        ttl=st.none() | SECONDS,
-        failure=st.none() | st.builds(Failure, TEXT, TEXT, TEXT, SECONDS),
-        dropped=st.lists(st.builds(DroppedTool, NAME, TEXT), max_size=2).map(tuple),
-        instructions=TEXT,
-        connection=TEXT,
-    )
+    fields = {
+        "server": st.just(ServerName(server)),
+        "entries": st.lists(NAME, unique=True, max_size=4).flatmap(lambda n: entries(server, n)),
+        "verdict": VERDICTS,
+        "listed_at": st.none() | SECONDS,
+        "ttl": st.none() | SECONDS,
+        "failure": st.none() | st.builds(Failure, TEXT, TEXT, TEXT, SECONDS),
+        "dropped": st.lists(st.builds(DroppedTool, NAME, TEXT), max_size=2).map(tuple),
+        "instructions": TEXT,
+        "connection": TEXT,
+        "findings": st.none() | st.dictionaries(NAME, FINDINGS, max_size=2),
+    }
+    return st.fixed_dictionaries(fields).map(lambda given: ServerPart(**given))
 
 
 def entries(server: str, names: list[str]) -> st.SearchStrategy[tuple[Entry, ...]]:

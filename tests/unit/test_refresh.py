@@ -8,7 +8,16 @@ from msgspec.structs import replace
 from discovery_engine.catalog import Catalog, DroppedTool, Failure, ServerPart
 from discovery_engine.config.settings import CacheSettings, Settings
 from discovery_engine.errors import FailureKind, UnavailableError
-from discovery_engine.refresh import Judge, carried_over, due_at, failed, is_connectable, listed
+from discovery_engine.refresh import (
+    Judge,
+    Told,
+    carried_over,
+    due_at,
+    failed,
+    is_connectable,
+    read,
+    told_part,
+)
 from discovery_engine.rules.rule import Rule, Verdict
 from discovery_engine.tools import ServerName
 from discovery_engine.upstream.connection import connection_fingerprint
@@ -25,18 +34,24 @@ def make_listing(*names: str, **fields: object) -> Listing:
 
 def known(settings: Settings, *names: str) -> Catalog:
     """A catalog of the settings' first server, as it was listed under them."""
+    listing = make_listing(*names, connection=connection_fingerprint(settings.servers[0]))
+    return Catalog.of([part_of(settings, listing, at=1000.0)])
+
+
+def part_of(
+    settings: Settings, listing: Listing, known: ServerPart | None = None, *, at: float = 5.0
+) -> ServerPart:
+    """What the settings' first server comes to by listing this."""
     server = settings.servers[0]
-    listing = make_listing(*names, connection=connection_fingerprint(server))
-    return Catalog.of([listed(server, listing, Judge(settings), 1000.0)])
+    known = known or ServerPart(server.name)
+    return told_part(server, known, read(Told(server, listing, at), known), Judge(settings))
 
 
 class TestListed:
     def test_tools_stand_in_the_order_of_their_names_with_their_verdicts(self) -> None:
         settings = make_settings("github", tool_rules=(NO_DELETING,))
 
-        part = listed(
-            settings.servers[0], make_listing("list", "delete", "create"), Judge(settings), 5.0
-        )
+        part = part_of(settings, make_listing("list", "delete", "create"))
 
         assert tool_names(part.entries) == ["create", "delete", "list"]
         assert [entry.verdict.enabled for entry in part.entries] == [True, False, True]
@@ -46,7 +61,7 @@ class TestListed:
         dropped = (DroppedTool("bad", "no schema"),)
         listing = make_listing("a", ttl=30.0, dropped=dropped, instructions="Be kind.")
 
-        part = listed(settings.servers[0], listing, Judge(settings), 5.0)
+        part = part_of(settings, listing)
 
         assert (part.listed_at, part.ttl, part.dropped) == (5.0, 30.0, dropped)
         assert (part.instructions, part.connection, part.failure) == ("Be kind.", "how", None)
@@ -54,7 +69,7 @@ class TestListed:
     def test_a_prefix_stands_before_the_name_and_not_before_the_upstreams_own(self) -> None:
         settings = make_settings(make_server("github", prefix="gh_"))
 
-        part = listed(settings.servers[0], make_listing("create"), Judge(settings), 5.0)
+        part = part_of(settings, make_listing("create"))
 
         [entry] = part.entries
         assert (entry.tool.name, entry.tool.upstream_name) == ("gh_create", "create")

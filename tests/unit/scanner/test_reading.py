@@ -7,7 +7,7 @@ from discovery_engine.scanner import (
     Severity,
     scan,
     scan_catalog,
-    scan_instructions,
+    scan_text,
 )
 from discovery_engine.scanner.findings import excerpt
 from discovery_engine.scanner.passages import PASSAGE_LENGTH, capped, passages_of
@@ -97,7 +97,7 @@ def test_a_catalog_gives_what_has_findings() -> None:
     found = scan_catalog([good, bad], instructions={bad.server: ORDER})
 
     assert set(found) == {ToolKey(bad.server, bad.name), bad.server}
-    assert found[bad.server] == scan_instructions(ORDER)
+    assert found[bad.server] == scan_text(ORDER, where="instructions")
 
 
 @pytest.mark.requirement("SCN-5")

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from msgspec.structs import replace
+
 from discovery_engine.scanner.credentials import credential_in
-from discovery_engine.scanner.findings import Finding, FindingKind, Severity, excerpt
+from discovery_engine.scanner.findings import Finding, FindingKind, Severity, alarms, excerpt
 from discovery_engine.scanner.invisible import hidden_in
 from discovery_engine.scanner.neighbours import Neighbours, is_disguised
 from discovery_engine.scanner.passages import Passage, capped, passages_of
@@ -20,6 +22,15 @@ from discovery_engine.scanner.plain import loose, plain
 from discovery_engine.tools import ServerName, Tool, ToolKey
 
 _NOBODY = Neighbours()
+_HIDDEN_OR_SAID = frozenset(
+    {
+        FindingKind.HIDDEN_TEXT,
+        FindingKind.INSTRUCTION,
+        FindingKind.CROSS_SERVER,
+        FindingKind.PAYLOAD,
+        FindingKind.EXFILTRATION,
+    }
+)
 
 
 def scan(tool: Tool, neighbours: Neighbours = _NOBODY) -> tuple[Finding, ...]:
@@ -28,12 +39,12 @@ def scan(tool: Tool, neighbours: Neighbours = _NOBODY) -> tuple[Finding, ...]:
     for passage in passages_of(tool.definition):
         found += _in_passage(passage)
         found += _about_neighbours(tool, passage, neighbours)
-    return _without_doubles(found)
+    return _without_doubles(_weighed(found))
 
 
-def scan_instructions(text: str) -> tuple[Finding, ...]:
-    """What is suspicious in a server's instructions."""
-    return _without_doubles(_in_passage(Passage("instructions", capped(text))))
+def scan_text(text: str, *, where: str) -> tuple[Finding, ...]:
+    """What is suspicious in a text by itself, for instance a server's instructions."""
+    return _without_doubles(_weighed(list(_in_passage(Passage(where, capped(text))))))
 
 
 def scan_catalog(
@@ -46,7 +57,8 @@ def scan_catalog(
     known = list(tools)
     neighbours = Neighbours.of(known)
     found: dict[ToolKey | ServerName, tuple[Finding, ...]] = {
-        server: scan_instructions(text) for server, text in (instructions or {}).items()
+        server: scan_text(text, where="instructions")
+        for server, text in (instructions or {}).items()
     }
     found.update({tool.key: scan(tool, neighbours) for tool in known})
     return {subject: findings for subject, findings in found.items() if findings}
@@ -103,6 +115,14 @@ def _about_neighbours(tool: Tool, passage: Passage, neighbours: Neighbours) -> I
         message = f"it gives orders about {name!r}, a tool of {server!r}"
         words = excerpt(passage.text, start, end)
         yield Finding(FindingKind.CROSS_SERVER, Severity.WARNING, passage.where, words, message)
+
+
+def _weighed(found: list[Finding]) -> list[Finding]:
+    """What two kinds of words alarm about in one tool is no chance: all of them are a danger."""
+    suspected = [one for one in alarms(found) if one.kind in _HIDDEN_OR_SAID]
+    if len({one.kind for one in suspected}) <= 1:
+        return found
+    return [replace(one, severity=Severity.DANGER) if one in suspected else one for one in found]
 
 
 def _without_doubles(found: Iterable[Finding]) -> tuple[Finding, ...]:

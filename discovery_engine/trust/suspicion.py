@@ -1,0 +1,45 @@
+"""What is suspicious in what a server says of itself and its tools.
+
+It is read when it is new and remembered with the server's part of the catalog, for to read it
+takes longer than all else that is done with a listing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from discovery_engine import scanner
+from discovery_engine.trust.decisions import INSTRUCTIONS
+
+if TYPE_CHECKING:
+    from discovery_engine.catalog import ServerPart
+    from discovery_engine.scanner import Finding, Findings
+    from discovery_engine.tools import Tool
+
+
+def suspicions(tools: Iterable[Tool], instructions: str, known: ServerPart) -> Findings:
+    """The alarms about a server's tools, by its own names of them, and about its instructions.
+
+    Each tool is judged alone, for its neighbours may be others tomorrow. What is `known` of the
+    server, and the same now, is not read again.
+    """
+    was_read = known.findings is not None
+    before = {e.tool.upstream_name: e.tool.fingerprint for e in known.entries if was_read}
+    found: dict[str, tuple[Finding, ...]] = {}
+    for tool in tools:
+        name = tool.upstream_name
+        is_old = before.get(name) == tool.fingerprint
+        found[name] = known.found_in(name) if is_old else scanner.alarms(scanner.scan(tool))
+    if was_read and instructions == known.said:
+        found[INSTRUCTIONS] = known.found_in(INSTRUCTIONS)
+    else:
+        about = scanner.scan_text(instructions, where="instructions")
+        found[INSTRUCTIONS] = scanner.alarms(about)
+    return {name: findings for name, findings in found.items() if findings}
+
+
+def suspects(findings: Findings | None) -> frozenset[str]:
+    """The names of what says something that no honest server says."""
+    found = (findings or {}).items()
+    return frozenset(name for name, about in found if any(one.is_grave for one in about))
