@@ -104,6 +104,7 @@ def prepared(folder: Path) -> dict[str, str]:
     entry = {"command": sys.executable, "args": [str(upstream)]}
     config.write_text(json.dumps({"servers": {"things": entry}}))
     environ = os.environ | {"DISCOVERY_CONFIG": str(config), "DISCOVERY_DATA_DIR": str(folder)}
+    environ.pop("PYTHONDONTWRITEBYTECODE", None)  # what is installed is compiled once
     words = [sys.executable, "-m", "discovery_cli", "refresh"]
     subprocess.run(words, env=environ, check=True, capture_output=True)
     return environ

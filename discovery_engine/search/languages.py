@@ -174,9 +174,9 @@ class Languages:
         return self._chinese.meanings.get(known, ())
 
 
-def content() -> str:
-    """All that the tables say, to know them again."""
-    return "".join(file.read_text(encoding="utf-8") for file in sorted(_DATA.glob("*.txt")))
+def files() -> list[Path]:
+    """Where the tables stand."""
+    return sorted(_DATA.glob("*.txt"))
 
 
 def _unknown(rest: str) -> Iterable[Heard]:

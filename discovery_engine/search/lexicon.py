@@ -33,6 +33,9 @@ SUBJECT = "#"
 Group = tuple[str, ...]
 
 _DATA = Path(__file__).parent / "data"
+_STOP_WORDS = _DATA / "stopwords.txt"
+_SYNONYMS = _DATA / "synonyms.txt"
+_TOPICS = _DATA / "topics.txt"
 _LONGEST = 40  # characters; beyond that it is an identifier or a hash, not a word
 
 
@@ -52,34 +55,34 @@ class Lexicon:
 
     def __init__(self, groups: Iterable[Group] = (), *, memory: int = 50_000) -> None:
         self._stem: Callable[[str], str] = Stemmer.Stemmer("english").stemWord
-        self._silent = {word for line in _lines("stopwords.txt") for word in line}
+        self._silent = {word for line in _lines(_STOP_WORDS) for word in line}
         self._concepts: dict[str, str] = {}
         self._phrases = Phrases()
         self._owned: set[str] = set()
-        shipped = list(_lines("synonyms.txt"))
+        shipped = list(_lines(_SYNONYMS))
         for group in shipped:
             stems = [self.stem(word) for word in group]
             self._concepts.update(dict.fromkeys(stems, CONCEPT + stems[0]))
         self._subjects: defaultdict[str, list[str]] = defaultdict(list)
-        topics = list(_lines("topics.txt"))
+        topics = list(_lines(_TOPICS))
         for line in topics:
             for stem in dict.fromkeys(map(self._stem, line)):
                 self._subjects[stem].append(SUBJECT + line[0])
         told = [*self._silent, *(word for line in (*shipped, *topics) for word in line)]
         known = frozenset(map(self.stem, told))
         self.languages = Languages(English(self._silent, known, self.stem))
-        for own in groups:
+        self._own = tuple(groups)
+        for own in self._own:
             self._join(own)
         self._chunks: dict[str, Text] = {}
         self._memory = memory
 
     @cached_property
     def digest(self) -> str:
-        """Equal for lexicons that read every text alike."""
-        silent = sorted(self._silent)
-        said = (silent, sorted(self._concepts.items()), sorted(self._subjects.items()))
-        content = (said, repr(self._phrases), sorted(self._owned), languages.content())
-        return hashlib.sha256(repr(content).encode()).hexdigest()
+        """Of all that it was made from: equal for lexicons that read every text alike."""
+        tables = (_STOP_WORDS, _SYNONYMS, _TOPICS, *languages.files())
+        made_from = [file.read_bytes() for file in tables], self._own
+        return hashlib.sha256(repr(made_from).encode()).hexdigest()
 
     def text(self, text: str, language: Language | None = None) -> Text:
         """The terms of a tool's text in `language`, without the words that say nothing."""
@@ -217,7 +220,7 @@ def default_lexicon() -> Lexicon:
     return lexicon_of(())
 
 
-def _lines(file: str) -> Iterator[list[str]]:
-    for line in (_DATA / file).read_text(encoding="utf-8").splitlines():
+def _lines(file: Path) -> Iterator[list[str]]:
+    for line in file.read_text(encoding="utf-8").splitlines():
         if line and not line.startswith("#"):
             yield line.split()

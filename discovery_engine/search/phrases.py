@@ -23,10 +23,6 @@ class Phrases:
     def __bool__(self) -> bool:
         return bool(self._by_first)
 
-    def __repr__(self) -> str:
-        """The same for the same phrases."""
-        return repr(sorted(item for known in self._by_first.values() for item in known.items()))
-
     def add(self, stems: Sequence[str], concept: str) -> None:
         self._by_first[stems[0]][tuple(stems)] = concept
 

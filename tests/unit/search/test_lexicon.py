@@ -56,7 +56,7 @@ def test_what_is_read_is_forgotten_when_it_is_too_much() -> None:
 def test_a_word_stands_in_one_group_of_synonyms_only() -> None:
     stems = Counter(
         stem
-        for group in module._lines("synonyms.txt")
+        for group in module._lines(module._SYNONYMS)
         for stem in {LEXICON.stem(word) for word in group}
     )
 
@@ -64,6 +64,6 @@ def test_a_word_stands_in_one_group_of_synonyms_only() -> None:
 
 
 def test_tables_are_folded_as_words_are() -> None:
-    for file in ("synonyms.txt", "stopwords.txt"):
+    for file in (module._STOP_WORDS, module._SYNONYMS, module._TOPICS):
         for line in module._lines(file):
             assert [word for word in line if word != word.lower()] == []
