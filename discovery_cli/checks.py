@@ -144,8 +144,7 @@ def clients(files: Sequence[ClientFile], used: Iterable[str]) -> Check:
 
 
 def of_problem(subject: str, problem: Problem, level: Literal["note", "problem"]) -> Check:
-    where = ": ".join(filter(None, (str(problem.origin), problem.path)))
-    message = f"{where}: {problem.message}" if where else problem.message
+    message = ": ".join(filter(None, (str(problem.origin), problem.sentence)))
     return Check(subject, level, message, problem.hint)
 
 

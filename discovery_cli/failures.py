@@ -91,8 +91,7 @@ def tell(error: BaseException, *, as_json: bool, verbose: bool) -> None:
 
 def problem_lines(problem: Problem, *, label: str) -> Iterator[str]:
     """A problem of a configuration, its excerpt, and its hint."""
-    where = f"{problem.origin}: {problem.path}: " if problem.path else f"{problem.origin}: "
-    yield clean(f"{label}: {where}{problem.message}")
+    yield clean(f"{label}: {problem.origin}: {problem.sentence}")
     yield from (f"  {line}" for line in clean(problem.excerpt).splitlines())
     if problem.hint:
         yield clean(f"  hint: {problem.hint}")

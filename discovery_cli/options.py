@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -37,53 +38,27 @@ def _store_json(context: click.Context, _: click.Parameter, value: bool) -> None
 
 def global_options(*, hidden: bool) -> list[click.Option]:
     """Fresh options, for one command to own."""
+    option = partial(click.Option, callback=_store, expose_value=False, hidden=hidden)
     return [
-        click.Option(
+        option(
             ["--config"],
             metavar="FILE",
             help="The discovery.yaml to use; else $DISCOVERY_CONFIG, or the usual places.",
-            callback=_store,
-            expose_value=False,
-            hidden=hidden,
         ),
-        click.Option(
+        option(
             ["--data-dir"],
             metavar="DIR",
             help="Where to remember what servers listed; else $DISCOVERY_DATA_DIR.",
-            callback=_store,
-            expose_value=False,
-            hidden=hidden,
         ),
-        click.Option(
-            ["--frozen"],
-            is_flag=True,
-            help="Use only what discovery.lock pins.",
-            callback=_store,
-            expose_value=False,
-            hidden=hidden,
-        ),
-        click.Option(
-            ["-v", "--verbose"],
-            count=True,
-            help="Show logs on stderr; twice for more.",
-            callback=_store,
-            expose_value=False,
-            hidden=hidden,
-        ),
-        click.Option(
-            ["--no-progress"],
-            is_flag=True,
-            help="Show no progress on stderr.",
-            callback=_store,
-            expose_value=False,
-            hidden=hidden,
-        ),
-        click.Option(
+        option(["--frozen"], is_flag=True, help="Use only what discovery.lock pins."),
+        option(["-v", "--verbose"], count=True, help="Show logs on stderr; twice for more."),
+        option(["--no-progress"], is_flag=True, help="Show no progress on stderr."),
+        option(
             ["--json", "as_json"],
             is_flag=True,
             help="Answer in JSON; DISCOVERY_OUTPUT=json does the same.",
             callback=_store_json,
-            expose_value=False,
+            hidden=False,
         ),
     ]
 

@@ -56,9 +56,13 @@ class Problem(Struct, frozen=True):
     excerpt: str = ""
     """The line in question with a caret below it, without secrets; may be empty."""
 
+    @property
+    def sentence(self) -> str:
+        """The message, behind the key that it is about."""
+        return f"{self.path}: {self.message}" if self.path else self.message
+
     def __str__(self) -> str:
-        where = f"{self.origin}: {self.path}: " if self.path else f"{self.origin}: "
-        return where + self.message + (f" ({self.hint})" if self.hint else "")
+        return f"{self.origin}: {self.sentence}" + (f" ({self.hint})" if self.hint else "")
 
 
 class DiscoveryError(Exception):

@@ -340,7 +340,7 @@ class View(Struct, frozen=True, dict=True):
         """Status, reason, hint."""
         part = self._part(server.name)
         if server.problem:
-            return ServerStatus.NEEDS_CONFIG, server.problem.message, server.problem.hint
+            return ServerStatus.NEEDS_CONFIG, server.problem.sentence, server.problem.hint
         if refused := self.refusal(server):
             return ServerStatus.UNTRUSTED, refused.reason, refused.hint
         if reason := self._switch(server, part):

@@ -43,6 +43,8 @@ def command(invocation: Invocation, servers: tuple[str, ...]) -> ExitCode:
         output.answer(_form(report, view))
     else:
         _show(output, report, view)
+        if not servers:
+            _say_broken(output, view)
     codes = [exit_code_of_failure(failure.code) for _, failure in report.servers if failure]
     return min(codes, default=ExitCode.OK)
 
@@ -54,10 +56,16 @@ def _show(output: Output, report: RefreshReport, view: View) -> None:
             output.say(f"{name}: {failure.hint}")
     say_held_back(output, view, [name for name, _ in report.servers])
     diff = report.diff
-    output.say(
-        f"{counted(len(report.servers), 'server')} asked: {len(diff.added)} tools added, "
-        f"{len(diff.removed)} removed, {len(diff.changed)} changed"
-    )
+    asked, added = counted(len(report.servers), "server"), counted(len(diff.added), "tool")
+    removed, changed = len(diff.removed), len(diff.changed)
+    output.say(f"{asked} asked: {added} added, {removed} removed, {changed} changed")
+
+
+def _say_broken(output: Output, view: View) -> None:
+    """The servers that nobody can ask, as their entries cannot be used."""
+    for server in view.settings.servers:
+        if server.problem:
+            output.say(f"{server.name}: not asked: {server.problem.sentence}")
 
 
 def _row(output: Output, view: View, name: ServerName, failure: Failure | None) -> list[Cell | str]:

@@ -31,7 +31,8 @@ def command(
 ) -> ExitCode:
     """Show the tools of a server.
 
-    If it was never reached, the exit code is 5, or 6 if a secret is all that it lacks.
+    If it was never reached, the exit code is 5, or 6 if a secret is all that it lacks; it is 2 if
+    its entry in the configuration cannot be used.
     """
     output = invocation.output
     view = invocation.view(one_server(server))
@@ -67,6 +68,8 @@ def _sum(listed: ToolList, view: View, *, include_disabled: bool) -> str:
 
 
 def _exit_code(listed: ToolList, view: View) -> ExitCode:
+    if view.server(listed.server).problem:
+        return ExitCode.USAGE
     part = view.catalog.parts.get(listed.server)
     if part and part.failure and not view.is_known(listed.server):
         return exit_code_of_failure(part.failure.code)

@@ -63,17 +63,6 @@ def locate(
     return Location(places[found], is_found=places[found] != own, absent=tuple(places[:found]))
 
 
-def find_config(
-    path: str | os.PathLike[str] | None = None,
-    *,
-    environ: Mapping[str, str] = os.environ,
-    cwd: str | os.PathLike[str] | None = None,
-    home: str | os.PathLike[str] | None = None,
-) -> str | None:
-    """The configuration's path, as `locate` finds it; None where the defaults are used."""
-    return locate(path, environ=environ, cwd=cwd, home=home).path
-
-
 def scope_of(path: str | os.PathLike[str] | None) -> str:
     """The name under which what was learnt with this configuration is remembered."""
     return _DEFAULTS if path is None else os.path.realpath(path)

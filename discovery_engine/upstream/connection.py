@@ -87,7 +87,7 @@ def resolved_transport(
             headers = {k: value(f"headers.{k}", v) for k, v in remote.headers.items()}
             return replace(remote, url=value("url", remote.url), headers=headers)
         case None:
-            reason = server.problem.message if server.problem else "its entry is not loaded"
+            reason = server.problem.sentence if server.problem else "its entry is not loaded"
             raise UnavailableError(server.name, FailureKind.NEEDS_CONFIG, reason)
 
 

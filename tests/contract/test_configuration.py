@@ -26,7 +26,7 @@ from msgspec.structs import replace
 
 from discovery_engine.config.inputs import is_current
 from discovery_engine.config.loader import load_settings
-from discovery_engine.config.location import find_config
+from discovery_engine.config.location import locate
 from discovery_engine.config.parsing import parse_settings
 from discovery_engine.config.schema import MODELINE, json_schema
 from discovery_engine.config.settings import Settings
@@ -231,13 +231,13 @@ def test_the_first_place_that_has_a_file_is_used(tmp_path: Path) -> None:
     ]
     environ = {"DISCOVERY_CONFIG": str(places[3])}
 
-    assert find_config(environ={}, cwd=here, home=home) is None
+    assert locate(environ={}, cwd=here, home=home).path is None
     for place in places[:3]:
         place.parent.mkdir(parents=True)
         place.touch()
-        assert find_config(environ={}, cwd=here, home=home) == str(place)
-    assert find_config(environ=environ, cwd=here, home=home) == str(places[3])
-    assert find_config(places[4], environ=environ, cwd=here, home=home) == str(places[4])
+        assert locate(environ={}, cwd=here, home=home).path == str(place)
+    assert locate(environ=environ, cwd=here, home=home).path == str(places[3])
+    assert locate(places[4], environ=environ, cwd=here, home=home).path == str(places[4])
 
 
 @pytest.mark.requirement("CFG-1")

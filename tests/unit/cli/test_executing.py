@@ -12,8 +12,8 @@ from discovery_cli.examples import command_line
 from discovery_cli.output import Output
 from discovery_cli.results import show_result
 from discovery_engine.catalog import Failure
-from discovery_engine.errors import FailureKind, UnavailableError
-from tests.factories import make_entry, make_part, make_settings
+from discovery_engine.errors import FailureKind, Origin, Problem, UnavailableError
+from tests.factories import make_entry, make_part, make_server, make_settings
 from tests.unit.cli.backends import NOW, FakeEngine, nothing_known, run, usual_view, view_of
 
 OK = {"content": [{"type": "text", "text": "done"}]}
@@ -246,6 +246,16 @@ def test_refresh_tells_what_came_of_each_server() -> None:
     assert done.stderr == ("time: set it\n2 servers asked: 3 tools added, 0 removed, 0 changed\n")
     assert [server["success"] for server in form["servers"]] == [True, False]
     assert form["added"] == []
+
+
+def test_refresh_names_the_servers_that_it_cannot_ask() -> None:
+    problem = Problem(Origin("d.yaml", 3), "servers.wrong.args", "must be a list")
+    broken = view_of(make_settings(make_server("wrong", problem=problem)))
+
+    done = run("refresh", engine=FakeEngine(broken))
+
+    assert done.stderr.startswith("0 servers asked: 0 tools added, 0 removed, 0 changed\n")
+    assert "wrong: not asked: servers.wrong.args: must be a list\n" in done.stderr
 
 
 def test_refresh_asks_the_servers_that_are_named() -> None:

@@ -44,7 +44,7 @@ def test_every_server_has_a_row_with_what_to_do_the_sick_ones_first() -> None:
     assert [" ".join(line.split()) for line in done.stdout.splitlines()] == [
         "SERVER STATE SINCE NEXT STEP REASON",
         "✗ down failing 1 min discovery refresh down it exited",
-        "✗ wrong needs_config discovery config validate must be text",
+        "✗ wrong needs_config discovery config validate servers.wrong.command: must be text",
         "✓ good idle 1 min 1 tool, 1 unusable",
     ]
     assert done.stderr.splitlines() == [

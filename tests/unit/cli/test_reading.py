@@ -150,6 +150,18 @@ def test_tools_of_a_server_that_was_never_reached_says_why() -> None:
     assert form["notices"][0]["server"] == "down"
 
 
+@pytest.mark.requirement("CLI-1")
+def test_tools_of_a_server_whose_entry_cannot_be_used_names_the_key() -> None:
+    problem = Problem(Origin("d.yaml", 3), "servers.wrong.args", "must be a list", "use [ ]")
+
+    done = run(
+        "tools", "wrong", recalled=view_of(make_settings(make_server("wrong", problem=problem)))
+    )
+
+    assert (done.stdout, done.exit_code) == ("", 2)
+    assert "note: wrong: needs_config: servers.wrong.args: must be a list (use [ ])" in done.stderr
+
+
 def test_tools_of_a_disabled_server_is_refused_unless_all_are_wanted() -> None:
     view = view_of(make_settings(make_server("off", enabled=False)))
 

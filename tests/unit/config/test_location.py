@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from discovery_engine.config.location import find_config, locate, scope_of
+from discovery_engine.config.location import locate, scope_of
 
 
 def test_the_users_folder_follows_the_environment(tmp_path: Path) -> None:
@@ -32,7 +32,7 @@ def test_without_a_folder_the_search_begins_in_the_working_one(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "discovery.yaml").touch()
 
-    assert find_config(environ={}, home=tmp_path) == str(tmp_path / "discovery.yaml")
+    assert locate(environ={}, home=tmp_path).path == str(tmp_path / "discovery.yaml")
 
 
 def test_the_scope_is_the_same_however_the_file_is_named(tmp_path: Path) -> None:
