@@ -51,6 +51,8 @@ class Cell(Struct, frozen=True):
     style: Style = "plain"
     to_the_right: bool = False
     """Whether it stands at the right side of its column, as numbers do."""
+    is_summary: bool = False
+    """Whether a narrow terminal may cut it, as another command tells it whole."""
 
 
 class Output(Struct, frozen=True):
@@ -90,7 +92,7 @@ class Output(Struct, frozen=True):
         self.write(self._styled(self._writable(text), style) + "\n")
 
     def table(self, rows: Sequence[Sequence[Cell | str]], *, indent: int = 0) -> None:
-        """Write rows in aligned columns; a terminal's width cuts the last one only."""
+        """Write rows in aligned columns; a terminal's width breaks or cuts the last one only."""
         cells = [[self._cell(cell) for cell in row] for row in rows]
         columns = max(map(len, cells), default=0)
         widths = [
@@ -116,11 +118,19 @@ class Output(Struct, frozen=True):
     def _row(self, row: Sequence[Cell], widths: Sequence[int], indent: int) -> str:
         *front, last = row
         padded = [self._padded(cell, width) for cell, width in zip(front, widths, strict=False)]
-        text = last.text
-        if self.is_terminal:
-            taken = indent + sum(width + len(_GAP) for width in widths[: len(front)])
-            text = shortened(text, max(self.width - taken, _NARROWEST), self._ellipsis)
-        return _GAP.join([*padded, self._styled(text, last.style)]).rstrip()
+        before = indent + sum(width + len(_GAP) for width in widths[: len(front)])
+        first, *others = [self._styled(line, last.style) for line in self._lines(last, before)]
+        rest = [f"\n{' ' * before}{line}" for line in others]
+        return _GAP.join([*padded, first]).rstrip() + "".join(rest)
+
+    def _lines(self, cell: Cell, before: int) -> list[str]:
+        """The last cell of a row, `before` columns from the left, as a terminal can show it."""
+        if not self.is_terminal:
+            return [cell.text]
+        room = max(self.width - before, _NARROWEST)
+        if cell.is_summary:
+            return [shortened(cell.text, room, self._ellipsis)]
+        return wrapped(cell.text, room)
 
     def _padded(self, cell: Cell, width: int) -> str:
         text, padding = (
@@ -183,6 +193,17 @@ def shortened(text: str, width: int, ellipsis: str) -> str:
             break
         kept += 1
     return text[:kept].rstrip() + ellipsis
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """`text` in lines of `width` columns; a word that is longer keeps a line for itself."""
+    lines: list[str] = []
+    for word in text.split(" "):
+        if lines and display_width(f"{lines[-1]} {word}") <= width:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(word)
+    return lines
 
 
 def counted(count: int, noun: str) -> str:

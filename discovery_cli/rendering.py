@@ -26,8 +26,8 @@ def server_row(output: Output, server: ServerSummary, *, with_status: bool) -> R
     row: Row = [output.mark(good=is_good), Cell(server.name, "strong"), tool_count(server)]
     if with_status:
         reason = plain_reason(server.name, server.reason)
-        return [*row, status, Cell(reason or server.description, "faint")]
-    return [*row, Cell(server.description if is_good else status, "faint")]
+        return [*row, status, _summary(reason or server.description)]
+    return [*row, _summary(server.description if is_good else status)]
 
 
 def plain_reason(server: str, message: str) -> str:
@@ -47,7 +47,7 @@ def tool_row(output: Output, entry: Entry, view: View, *, with_tags: bool = Fals
     if with_tags:
         row.append(tag_text(entry))
     about = entry.tool.summary if entry.verdict.enabled else f"disabled: {view.reason(entry)}"
-    return [*row, Cell(about, "faint")]
+    return [*row, _summary(about)]
 
 
 def hit_row(output: Output, hit: Hit) -> Row:
@@ -57,8 +57,7 @@ def hit_row(output: Output, hit: Hit) -> Row:
         output.mark(good=entry.verdict.enabled),
         Cell(f"{round(hit.relevance * 100)} % match", to_the_right=True),
         Cell(str(entry.key), "strong"),
-        Cell(entry.tool.summary, "faint"),
-        *([tag_text(entry)] if entry.verdict.tags else []),
+        _summary(f"{tag_text(entry)} {entry.tool.summary}".strip()),
     ]
 
 
@@ -76,6 +75,10 @@ def explanation_rows(explanation: Explanation) -> list[Row]:
 
 def tag_text(entry: Entry) -> str:
     return f"[{', '.join(entry.verdict.tags)}]" if entry.verdict.tags else ""
+
+
+def _summary(text: str) -> Cell:
+    return Cell(text, "faint", is_summary=True)
 
 
 def say_notices(output: Output, notices: Iterable[Notice]) -> None:

@@ -94,7 +94,7 @@ def _row(output: Output, server: ServerHealth, now: float) -> Row:
         str(server.status),
         _since(server, now),
         remedy(server),
-        Cell(reason or _what_it_has(server), "faint"),
+        Cell(reason or _what_it_has(server), "faint", is_summary=True),
     ]
 
 

@@ -43,9 +43,28 @@ def test_numbers_stand_at_the_right(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == "  5  a\n100  b\n"
 
 
-def test_a_terminal_cuts_the_last_column(capsys: pytest.CaptureFixture[str]) -> None:
-    Output(is_terminal=True, width=30).table([["a", "word " * 20]], indent=2)
-    Output(is_terminal=True, width=10, has_unicode=False).table([["a", "word " * 20]])
+@pytest.mark.requirement("CLI-8")
+def test_a_terminal_breaks_the_last_column(capsys: pytest.CaptureFixture[str]) -> None:
+    Output(is_terminal=True, width=26).table(
+        [
+            ["a", "what is wrong, where, and what to do"],
+            ["b", "/a/path/that/is/longer/than/that x"],
+        ],
+        indent=2,
+    )
+
+    assert capsys.readouterr().out.splitlines() == [
+        "  a  what is wrong, where,",
+        "     and what to do",
+        "  b  /a/path/that/is/longer/than/that",
+        "     x",
+    ]
+
+
+def test_a_terminal_cuts_a_summary(capsys: pytest.CaptureFixture[str]) -> None:
+    words = Cell("word " * 20, is_summary=True)
+    Output(is_terminal=True, width=30).table([["a", words]], indent=2)
+    Output(is_terminal=True, width=10, has_unicode=False).table([["a", words]])
 
     wide, narrow = capsys.readouterr().out.splitlines()
     assert display_width(wide) <= 30

@@ -75,7 +75,7 @@ def test_search_shows_the_best_first() -> None:
     done = run("search", "create", "issue", "--limit", "1", recalled=usual_view())
 
     assert "% match  github:create_issue" in done.stdout
-    assert done.stdout.rstrip().endswith("[write]")
+    assert done.stdout.endswith("  [write] Create an issue in a repository.\n")
     assert done.stderr == "1 tool found\n"
 
 
