@@ -108,7 +108,7 @@ def fleet(servers: int, per_server: int) -> list[list[Tool]]:
 
 def make_tool(server: str, number: int, chance: random.Random) -> Tool:
     name = f"{chance.choice(VERBS)}_{chance.choice(NOUNS)}_{chance.choice(NOUNS)}_{number}"
-    return Tool(ServerName(server), ToolName(name), name, "{}", "")
+    return Tool(ServerName(server), ToolName(name), name, "{}")
 
 
 def seconds(work: Callable[..., None], *arguments: object) -> float:

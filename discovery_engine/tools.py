@@ -71,8 +71,6 @@ class Tool(Struct, frozen=True, dict=True):
     """The upstream's name, behind the server's `prefix` if it has one; rules read this one."""
     upstream_name: str
     source: str
-    fingerprint: str
-    """Of what the upstream said, whatever the owner says instead."""
     overridden: Overridden = Overridden()
 
     @classmethod
@@ -80,7 +78,7 @@ class Tool(Struct, frozen=True, dict=True):
         """Read a definition from `tools/list`; it must have passed the listing's checks."""
         source = canonical_json(definition)
         name = definition["name"]
-        return cls(server, ToolName(prefix + name), name, source, fingerprint(source))
+        return cls(server, ToolName(prefix + name), name, source)
 
     @property
     def name(self) -> ToolName:
@@ -90,6 +88,11 @@ class Tool(Struct, frozen=True, dict=True):
     @property
     def key(self) -> ToolKey:
         return ToolKey(self.server, self.name)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Of what the upstream said, whatever the owner says instead."""
+        return fingerprint(self.source)
 
     @property
     def definition(self) -> JSONObject:

@@ -33,7 +33,6 @@ from discovery_engine.tools import (
     Tool,
     ToolKey,
     ToolName,
-    fingerprint,
 )
 from discovery_engine.trust.decisions import Acceptance, Approval, Decisions
 from discovery_engine.usage import Use
@@ -183,7 +182,7 @@ class _WorldRows(Struct, frozen=True):
             name, upstream_name = ToolName(from_column(raw_name)), from_column(raw_upstream_name)
             part, overridden = listed[key]
             said = overridden.get(upstream_name, _AS_LISTED)
-            tool = Tool(part.server, name, upstream_name, source, fingerprint(source), said)
+            tool = Tool(part.server, name, upstream_name, source, said)
             entries[key].append(Entry(tool, _verdict(verdict)))
         return entries
 

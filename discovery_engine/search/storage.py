@@ -64,5 +64,5 @@ def _recipe(lexicon: Lexicon) -> tuple[str, ...]:
 def _digest(server: ServerName, source: Source) -> bytes:
     said = [server, source.description]
     for entry in source.part.entries:
-        said += entry.tool.name, entry.tool.upstream_name, entry.tool.fingerprint
+        said += entry.tool.name, entry.tool.upstream_name, entry.tool.source
     return hashlib.sha256("\0".join(said).encode("utf-8", "backslashreplace")).digest()
