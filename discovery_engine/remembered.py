@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -56,11 +56,12 @@ def remembered_view(
     if world is None or not is_current(world.settings.inputs):
         return None
     usage = shares(uses, time.time()) if world.settings.search.learn else {}
-    return View(world.settings, world.catalog, partial(_searcher, world, index), usage=usage)
+    open_searcher = partial(_searcher, world, index, partial(_keep_index, path, name))
+    return View(world.settings, world.catalog, open_searcher, usage=usage)
 
 
-def _searcher(world: World, index: bytes | None) -> Searcher:
-    """The searcher from its remembered index; built anew if that is of another world."""
+def _searcher(world: World, index: bytes | None, keep: Callable[[bytes], None]) -> Searcher:
+    """The searcher from its remembered index; if that is of another world, built anew and kept."""
     # Most reads search for nothing, and the room of search takes a tenth of their time to load.
     from discovery_engine.search.searcher import build_searcher, load_searcher  # noqa: PLC0415
 
@@ -71,7 +72,19 @@ def _searcher(world: World, index: bytes | None) -> Searcher:
         if index
         else None
     )
-    return known or build_searcher(world.catalog, settings.search, descriptions=described)
+    if known:
+        return known
+    built = build_searcher(world.catalog, settings.search, descriptions=described)
+    keep(built.dump())
+    return built
+
+
+def _keep_index(path: Path, name: str, index: bytes) -> None:
+    try:
+        with open_store(path) as store:
+            store.save_index(name, index)
+    except RegistryError as error:
+        logger.info("The next search will make its index again: %s", error)
 
 
 @contextmanager

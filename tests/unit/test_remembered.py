@@ -201,3 +201,5 @@ async def test_a_remembered_view_searches_with_whatever_index_there_is(
     assert view is not None
     assert view.search("echo").hits == expected
     assert expected
+    with open_store(folder.data / "registry.db") as store:
+        assert store.load_index(scope) == kept
