@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from discovery_engine.rules.rule import Verdict
+from discovery_engine.rules.rule import WITHHELD, Verdict
 from discovery_engine.tools import Overridden, ServerName, Tool, ToolKey, ToolName
 
 if TYPE_CHECKING:
@@ -29,6 +29,16 @@ class Entry(Struct, frozen=True):
     @property
     def key(self) -> ToolKey:
         return self.tool.key
+
+    @property
+    def is_visible(self) -> bool:
+        """Whether an agent may find, inspect and execute it. Nothing else decides this."""
+        return self.verdict.enabled
+
+    @property
+    def is_withheld(self) -> bool:
+        """Whether its own words must reach no agent, not even in a list of what is disabled."""
+        return self.verdict.reason in WITHHELD
 
 
 class DroppedTool(Struct, frozen=True):
@@ -92,6 +102,10 @@ class ServerPart(Struct, frozen=True, dict=True):
     def is_stale(self) -> bool:
         return self.failure is not None and self.listed_at is not None
 
+    @property
+    def visible(self) -> tuple[Entry, ...]:
+        return tuple(entry for entry in self.entries if entry.is_visible)
+
     def found_in(self, name: str) -> tuple[Finding, ...]:
         """What is suspicious in the tool that the server calls so; with "" in the instructions."""
         return self.findings.get(name, ()) if self.findings else ()
@@ -131,6 +145,14 @@ class Catalog(Struct, frozen=True):
         kept = set(servers)
         parts = (part for part in self.parts.values() if part.server in kept)
         return Catalog.of(parts, revision=self.revision + 1)
+
+    @property
+    def visible(self) -> Iterator[Entry]:
+        return (entry for entry in self if entry.is_visible)
+
+    def part(self, server: ServerName) -> ServerPart:
+        """What is known of a server; an empty part if nothing is."""
+        return self.parts.get(server) or ServerPart(server)
 
     def get(self, server: ServerName, tool: ToolName) -> Entry | None:
         part = self.parts.get(server)

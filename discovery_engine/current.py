@@ -77,7 +77,7 @@ class CurrentView:
         The rules of this moment judge it, not those of the moment it was asked. Returns False,
         with nothing done, if the server is no longer configured, or is reached in another way.
         """
-        known = self._known(told.server.name)
+        known = self.view.catalog.part(told.server.name)
         told = await anyio.to_thread.run_sync(read, told, known)
         self._arrived[told.server.name] = told
         async with self._swap:
@@ -151,10 +151,7 @@ class CurrentView:
         server = self._as_reached_now(told)
         if server is None:
             return None
-        return told_part(server, self._known(server.name), told, self._judge)
-
-    def _known(self, name: ServerName) -> ServerPart:
-        return self.view.catalog.parts.get(name) or ServerPart(name)
+        return told_part(server, self.view.catalog.part(server.name), told, self._judge)
 
     def _as_reached_now(self, told: Told) -> ServerSettings | None:
         """The settings of the server that told, if it still is reached as it was then."""

@@ -447,7 +447,7 @@ class Engine:
                 await self._upstreams.close(server.name)
 
     def _part(self, name: ServerName) -> ServerPart:
-        return self.current.view.catalog.parts.get(name) or ServerPart(name)
+        return self.current.view.catalog.part(name)
 
     def _enabled(self) -> list[ServerSettings]:
         if not self.settings.enabled:

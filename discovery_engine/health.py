@@ -77,7 +77,7 @@ def sick(servers: Iterable[ServerHealth]) -> list[ServerHealth]:
 def _of(
     summary: ServerSummary, view: View, condition: Condition | None, now: float
 ) -> ServerHealth:
-    part = view.catalog.parts.get(summary.name) or ServerPart(summary.name)
+    part = view.catalog.part(summary.name)
     next_try = condition.next_try if condition else None
     return ServerHealth(
         summary,

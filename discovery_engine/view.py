@@ -2,7 +2,7 @@
 
 A view is immutable and never waits: every read verb of the engine, the server and the command
 line is answered by the view of the moment. What an agent may see is decided in one place
-(`is_visible`), and every answer says what it cannot speak for (`Notice`).
+(`Entry.is_visible`), and every answer says what it cannot speak for (`Notice`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from discovery_engine.errors import (
 from discovery_engine.nearest import nearest
 from discovery_engine.notices import Notice, Rejection
 from discovery_engine.rules import describe
-from discovery_engine.rules.rule import FOR_REVIEW, REFUSALS, WITHHELD
+from discovery_engine.rules.rule import FOR_REVIEW, REFUSALS
 from discovery_engine.tools import ServerName, ToolKey, ToolName
 
 if TYPE_CHECKING:
@@ -115,16 +115,6 @@ class ToolList(Struct, frozen=True):
     server: ServerName
     entries: tuple[Entry, ...]
     notices: tuple[Notice, ...] = ()
-
-
-def is_visible(entry: Entry) -> bool:
-    """Whether an agent may find, inspect and execute a tool. Nothing else decides this."""
-    return entry.verdict.enabled
-
-
-def is_withheld(entry: Entry) -> bool:
-    """Whether a tool's own words must reach no agent, not even in a list of what is disabled."""
-    return entry.verdict.reason in WITHHELD
 
 
 class View(Struct, frozen=True, dict=True):
@@ -232,7 +222,7 @@ class View(Struct, frozen=True, dict=True):
             UntrustedServerError: If it must not be started, unless `include_disabled`.
         """
         name = self.server(server).name
-        part = self._part(name)
+        part = self.catalog.part(name)
         if not include_disabled:
             self.require_enabled(name)
         entries = tuple(
@@ -260,7 +250,7 @@ class View(Struct, frozen=True, dict=True):
         own = self._own_name(name, tool)
         if found := self.catalog.get(name, own):
             return found
-        known = [e.tool.name for e in self._part(name).entries if is_visible(e)]
+        known = [e.tool.name for e in self.catalog.part(name).visible]
         raise ToolNotFoundError(name, tool, nearest(own, known))
 
     def details(self, server: str | None, tool: str) -> Entry:
@@ -273,11 +263,11 @@ class View(Struct, frozen=True, dict=True):
             UntrustedServerError: If its server must not be started.
         """
         entry = self.find(server, tool)
-        if is_visible(entry):
+        if entry.is_visible:
             return entry
         self.require_enabled(entry.tool.server)
         names = entry.tool.server, entry.tool.name, self.reason(entry)
-        if not is_withheld(entry):
+        if not entry.is_withheld:
             raise ToolDisabledError(*names)
         is_unpinned = entry.verdict.reason == "unpinned"
         command = "lock --check" if is_unpinned else f"review {entry.tool.server}"
@@ -289,11 +279,11 @@ class View(Struct, frozen=True, dict=True):
 
     def findings(self, entry: Entry) -> tuple[Finding, ...]:
         """What is suspicious in what its server says of a tool."""
-        return self._part(entry.tool.server).found_in(entry.tool.upstream_name)
+        return self.catalog.part(entry.tool.server).found_in(entry.tool.upstream_name)
 
     def refusal(self, server: ServerSettings) -> UntrustedServerError | None:
         """Why a server must not be started; None if that is not what keeps it off."""
-        verdict = self._part(server.name).verdict
+        verdict = self.catalog.part(server.name).verdict
         if verdict.reason not in REFUSALS or server.problem or not server.enabled:
             return None
         return UntrustedServerError(server.name, verdict.reason, server.origin.file)
@@ -312,11 +302,8 @@ class View(Struct, frozen=True, dict=True):
         part = self.catalog.parts.get(name)
         return part is not None and part.listed_at is not None
 
-    def _part(self, name: ServerName) -> ServerPart:
-        return self.catalog.parts.get(name) or ServerPart(name)
-
     def _summary(self, server: ServerSettings) -> ServerSummary:
-        part = self._part(server.name)
+        part = self.catalog.part(server.name)
         status, reason, hint = self._standing(server)
         is_trusted = status is not ServerStatus.UNTRUSTED
         is_down = status in _UNREACHABLE and is_trusted
@@ -328,17 +315,17 @@ class View(Struct, frozen=True, dict=True):
             reason=reason,
             hint=hint,
             tool_count=len(part.entries),
-            enabled_count=sum(map(is_visible, part.entries)),
+            enabled_count=len(part.visible),
             tags=(part.verdict.tags or server.tags) if is_trusted else (),
             listed_at=part.listed_at,
             is_stale=part.is_stale,
-            withheld_count=sum(map(is_withheld, part.entries)),
+            withheld_count=sum(entry.is_withheld for entry in part.entries),
             stderr=self._last_words(part) if is_down else "",
         )
 
     def _standing(self, server: ServerSettings) -> tuple[ServerStatus, str, str]:
         """Status, reason, hint."""
-        part = self._part(server.name)
+        part = self.catalog.part(server.name)
         if server.problem:
             return ServerStatus.NEEDS_CONFIG, server.problem.sentence, server.problem.hint
         if refused := self.refusal(server):
@@ -378,7 +365,7 @@ class View(Struct, frozen=True, dict=True):
             if found := self.catalog.get(server, tool):
                 return found
         namesakes = self.catalog.named(ToolName(word))
-        meant = tuple(filter(is_visible, namesakes)) or namesakes
+        meant = tuple(e for e in namesakes if e.is_visible) or namesakes
         if len(meant) == 1:
             return meant[0]
         if meant:
@@ -387,15 +374,14 @@ class View(Struct, frozen=True, dict=True):
 
     def _nothing_named(self, word: str) -> ToolNotFoundError | ServerNotFoundError:
         for server, tool in self._readings(word):
-            known = [e.tool.name for e in self._part(server).entries if is_visible(e)]
+            known = [e.tool.name for e in self.catalog.part(server).visible]
             return ToolNotFoundError(server, tool, nearest(tool, known))
         server_part, colon, _ = word.partition(":")
         if colon:
             return ServerNotFoundError(
                 server_part, nearest(server_part, [s.name for s in self.settings.servers])
             )
-        visible = filter(is_visible, self.catalog)
-        by_name = {entry.tool.name: str(entry.key) for entry in visible}
+        by_name = {entry.tool.name: str(entry.key) for entry in self.catalog.visible}
         return ToolNotFoundError(
             None, word, [by_name[ToolName(n)] for n in nearest(word, list(by_name))]
         )
@@ -433,7 +419,7 @@ class View(Struct, frozen=True, dict=True):
         if status in _UNASKED:
             return None if self.is_known(server.name) else notices.loading(server.name)
         if status in _UNREACHABLE:
-            part = self._part(server.name)
+            part = self.catalog.part(server.name)
             known_at = part.listed_at if part.is_stale else None
             return notices.unavailable(server.name, status, reason, hint, known_at=known_at)
         return None
@@ -444,7 +430,7 @@ class View(Struct, frozen=True, dict=True):
     @cached_property
     def _hiding(self) -> frozenset[ServerName]:
         """The servers with a tool that is not visible."""
-        return frozenset(e.tool.server for e in self.catalog if not is_visible(e))
+        return frozenset(e.tool.server for e in self.catalog if not e.is_visible)
 
     def _reason_for_nothing(
         self, only: ServerName | None, tags: set[str], fitting: Sequence[Hit]
@@ -453,8 +439,7 @@ class View(Struct, frozen=True, dict=True):
             return notices.no_server()
         if fitting:
             return notices.filtered(len(fitting), str(fitting[0].entry.key), only, tags)
-        asked = (entry for entry in self.catalog if only in (None, entry.tool.server))
-        if not any(map(is_visible, asked)):
+        if not any(only in (None, entry.tool.server) for entry in self.catalog.visible):
             return notices.no_enabled_tool(only)
         return notices.no_match(tags)
 
@@ -481,7 +466,7 @@ def _after_failure(failure: Failure, live: Live | None) -> tuple[ServerStatus, s
 
 
 def _may_be_listed(entry: Entry, *, include_disabled: bool) -> bool:
-    return is_visible(entry) or (include_disabled and not is_withheld(entry))
+    return entry.is_visible or (include_disabled and not entry.is_withheld)
 
 
 def _first_line(text: str) -> str:

@@ -10,7 +10,7 @@ from discovery_engine.notices import Notice
 from discovery_engine.search.searcher import Hit
 from discovery_engine.text import clean
 from discovery_engine.tools import JSONObject, Parameter, Tool
-from discovery_engine.view import ServerSummary, ToolList, is_visible
+from discovery_engine.view import ServerSummary, ToolList
 
 
 def search_fields(answer: SearchAnswer) -> JSONObject:
@@ -64,7 +64,7 @@ def list_fields(listed: ToolList) -> JSONObject:
         {
             "name": entry.tool.name,
             "summary": clean(entry.tool.summary),
-            "enabled": is_visible(entry),
+            "enabled": entry.is_visible,
             "tags": list(entry.verdict.tags),
         }
         for entry in listed.entries

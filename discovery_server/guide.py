@@ -15,7 +15,7 @@ from discovery_engine.budget import Budget, first_fitting
 from discovery_engine.errors import NotFoundError
 from discovery_engine.outline import cut
 from discovery_engine.text import clean, escaped
-from discovery_engine.view import ServerStatus, ServerSummary, is_visible
+from discovery_engine.view import ServerStatus, ServerSummary
 from discovery_server.fields import details_fields, list_fields, notice_fields, server_fields
 from discovery_server.rendering import counted
 
@@ -191,8 +191,7 @@ def _names_only(opening: str, servers: Sequence[ServerSummary]) -> Iterator[str]
 def _line(view: View, server: ServerSummary, length: int, examples: int) -> str:
     # The owner's own words only: what an upstream says of itself must not instruct an agent.
     about = cut(view.owners_words(server.name), length)
-    part = view.catalog.parts.get(server.name)
-    names = [entry.tool.name for entry in part.entries if is_visible(entry)] if part else []
+    names = [entry.tool.name for entry in view.catalog.part(server.name).visible]
     such_as = f"such as {', '.join(names[:examples])}" if names and examples else ""
     told = "; ".join(filter(None, (about, such_as)))
     count = f" ({server.enabled_count})" if server.enabled_count else ""

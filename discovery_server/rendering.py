@@ -34,7 +34,6 @@ from discovery_engine.view import (
     ServerSummary,
     ToolList,
     View,
-    is_visible,
 )
 from discovery_server.decisions import alike_items, nothing_items
 from discovery_server.fields import (
@@ -108,7 +107,7 @@ def tools_result(listed: ToolList, view: View, budget: Budget, richest: Detail) 
     """A server's tools; none is told in more detail than `richest`."""
     # A line takes two tokens at the least, so none is made for a tool that could not be told.
     entries = listed.entries[: budget.tokens // 2]
-    states = ["" if is_visible(e) else f"(disabled: {view.reason(e)})" for e in entries]
+    states = ["" if e.is_visible else f"(disabled: {view.reason(e)})" for e in entries]
     counts = counted(len(listed.entries), "tool")
     head = first_fitting((clean(f"{listed.server}: {counts}", newlines=False), counts), budget)
     items = tool_items(entries, states, richest)

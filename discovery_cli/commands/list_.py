@@ -17,11 +17,8 @@ from discovery_cli.rendering import (
     server_row,
     tool_row,
 )
-from discovery_engine.view import is_visible
 
 if TYPE_CHECKING:
-    from discovery_engine.catalog import Entry
-    from discovery_engine.tools import ServerName
     from discovery_engine.view import ServerSummary, View
 
 
@@ -47,18 +44,14 @@ def command(invocation: Invocation, *, status: bool, tools: bool) -> None:
 def _form(server: ServerSummary, view: View, *, with_tools: bool) -> dict[str, object]:
     form = server_form(server)
     if with_tools:
-        form["tools"] = [entry.tool.name for entry in _visible(view, server.name)]
+        form["tools"] = [entry.tool.name for entry in view.catalog.part(server.name).visible]
     return form
 
 
 def _show_with_tools(output: Output, server: ServerSummary, view: View) -> None:
     output.table([server_row(output, server, with_status=True)])
-    output.table([tool_row(output, entry, view) for entry in _visible(view, server.name)], indent=2)
-
-
-def _visible(view: View, name: ServerName) -> list[Entry]:
-    part = view.catalog.parts.get(name)
-    return [entry for entry in part.entries if is_visible(entry)] if part else []
+    tools = view.catalog.part(server.name).visible
+    output.table([tool_row(output, entry, view) for entry in tools], indent=2)
 
 
 def _say_sum(output: Output, view: View) -> None:

@@ -12,7 +12,6 @@ from discovery_cli.invocation import Invocation
 from discovery_cli.options import complete_target, pass_invocation
 from discovery_cli.output import Cell, Output
 from discovery_cli.targets import servers_of, tool_named
-from discovery_engine.view import is_withheld
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import Entry
@@ -50,7 +49,7 @@ def _explain(entry: Entry, view: View) -> Explanation:
 
     server = view.catalog.parts[entry.tool.server].verdict
     explanation = ToolRules(view.settings.tool_rules).explain(entry.tool, server)
-    if not is_withheld(entry):
+    if not entry.is_withheld:
         return explanation
     return replace(explanation, verdict=entry.verdict, sentence=view.reason(entry))
 

@@ -20,7 +20,7 @@ from discovery_engine.evaluation.vocabulary import name_stems, stems
 from discovery_engine.search.tokens import fold, words
 from discovery_engine.text import clean
 from discovery_engine.tools import JSONObject, JSONValue, Parameter, Tool, ToolKey, canonical_json
-from discovery_engine.view import View, is_visible
+from discovery_engine.view import View
 
 Kind: TypeAlias = Literal[
     "confusable", "crowded name", "no description", "not found", "undocumented", "oversized"
@@ -77,7 +77,7 @@ def lint_catalog(view: View, *, searches: int = SEARCHES) -> CatalogLint:
         view: The catalog.
         searches: The most tools to search for; of more, so many are taken evenly.
     """
-    entries = list(filter(is_visible, view.catalog))
+    entries = list(view.catalog.visible)
     groups = confusable(entries)
     grouped = {entry.key for group in groups for entry in group}
     alone = [e for e in entries if _describes_itself(e) and e.key not in grouped]
@@ -164,7 +164,7 @@ def _undescribed(entry: Entry) -> CatalogFinding:
 
 
 def _finds_itself(entry: Entry, view: View) -> bool:
-    hits = view.searcher.search(entry.tool.summary, limit=DEPTH, accepts=is_visible)
+    hits = view.searcher.search(entry.tool.summary, limit=DEPTH, accepts=lambda e: e.is_visible)
     return any(hit.entry.key == entry.key for hit in hits)
 
 

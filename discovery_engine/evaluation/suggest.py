@@ -18,7 +18,7 @@ from discovery_engine.evaluation.vocabulary import name_stems, says_nothing
 from discovery_engine.search.tokens import words
 from discovery_engine.text import clean
 from discovery_engine.tools import JSONObject, ToolKey
-from discovery_engine.view import View, is_visible
+from discovery_engine.view import View
 
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+|(?<=[\u3002\uff01\uff1f\uff1b])")
 _CHUNK = re.compile(r"\S+")
@@ -47,7 +47,7 @@ def suggest(view: View, *, per_tool: int = 1) -> Suggestion:
     """At most `per_tool` drafts for each visible tool, in the order of the catalog."""
     drafts: dict[str, list[ToolKey]] = {}
     silent = []
-    for entry in filter(is_visible, view.catalog):
+    for entry in view.catalog.visible:
         texts = list(islice(_drafts(entry), per_tool))
         for text in texts:
             drafts.setdefault(text, []).append(entry.key)

@@ -18,7 +18,7 @@ from discovery_engine.notices import NoticeKind
 from discovery_engine.outline import Detail
 from discovery_engine.rules.rule import Rule
 from discovery_engine.search.searcher import build_searcher
-from discovery_engine.view import View, is_visible
+from discovery_engine.view import View
 from discovery_server.rendering import search_result
 from tests.factories import make_catalog, make_entry, make_part, make_settings
 
@@ -157,7 +157,7 @@ def test_far_tail_is_not_sent(made, query) -> None:
 
     hits = view.search(query).hits
 
-    found = view.searcher.search(query, limit=10, accepts=is_visible)
+    found = view.searcher.search(query, limit=10, accepts=lambda entry: entry.is_visible)
     assert list(hits) == [h for h in found if h.relevance >= 0.35 * found[0].relevance]
 
 
@@ -258,6 +258,6 @@ def test_what_is_named_can_be_inspected_and_what_is_hidden_is_named_nowhere(
         assert view.details(entry.tool.server, entry.tool.name) == entry
     result = json.dumps(search_result(answer, Budget(10_000), Detail.SCHEMA))
     for entry in view.catalog:
-        if not is_visible(entry):
+        if not entry.is_visible:
             assert str(entry.key) not in result
             assert f'"tool": "{entry.tool.name}"' not in result

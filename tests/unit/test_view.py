@@ -25,7 +25,7 @@ from discovery_engine.notices import NoticeKind
 from discovery_engine.rules.rule import Rule, Verdict
 from discovery_engine.search.searcher import build_searcher
 from discovery_engine.tools import ServerName, ToolKey, ToolName
-from discovery_engine.view import Live, ServerStatus, View, is_visible
+from discovery_engine.view import Live, ServerStatus, View
 from tests.factories import make_catalog, make_entry, make_part, make_server, make_settings
 
 GITHUB = make_part(
@@ -357,6 +357,6 @@ def test_what_is_found_can_be_inspected_and_what_is_hidden_is_told_nowhere(
     for hit in view.search(f"{query} tool", limit=100).hits:
         assert view.details(hit.entry.tool.server, hit.entry.tool.name) == hit.entry
     for entry in view.catalog:
-        if not is_visible(entry):
+        if not entry.is_visible:
             with pytest.raises(DiscoveryError):
                 view.details(entry.tool.server, entry.tool.name)
