@@ -49,6 +49,7 @@ class Checker:
         if self._validator is not None and not mistakes:
             errors = self._validator.iter_errors({**arguments, **pinned})
             mistakes = list(_sentences(errors, pinned))
+            mistakes += _slips(self._tool, arguments) if mistakes else ()
         if mistakes:
             raise _invalid(self._tool, mistakes)
 
@@ -96,7 +97,7 @@ def _sorted_out(
         if not equals or (key not in known and not _NAME.fullmatch(key)):
             positional.append(word)
         elif key not in known:
-            mistakes.append(_stranger(key, word, known))
+            mistakes.append(_stranger(key, known))
         elif key in named:
             mistakes.append(f"{key} is given twice")
         else:
@@ -104,10 +105,9 @@ def _sorted_out(
     return named, positional, mistakes
 
 
-def _stranger(key: str, word: str, known: Collection[str]) -> str:
-    if meant := nearest(key, known):
-        return f"there is no argument {key!r}, did you mean {meant[0]!r}?"
-    return f"there is no argument {key!r}; if {word!r} is a value, write its name and = before it"
+def _stranger(key: str, known: Collection[str]) -> str:
+    meant = nearest(key, known)
+    return f"there is no argument {key!r}" + (f", did you mean {meant[0]!r}?" if meant else "")
 
 
 def _read(parameter: Parameter, text: str) -> JSONValue:
@@ -123,6 +123,15 @@ def _read(parameter: Parameter, text: str) -> JSONValue:
         form = next((f", write {_FORMS[kind]}" for kind in _FORMS if kind in kinds), "")
         raise ValueError(f"{parameter.name}: {text!r} is not of type {parameter.type}{form}")
     return value
+
+
+def _slips(tool: Tool, arguments: JSONObject) -> Iterator[str]:
+    """Arguments that the tool may not know, and must have meant one that is missing."""
+    known = {parameter.name for parameter in tool.parameters}
+    missing = [p.name for p in tool.parameters if p.required and p.name not in arguments]
+    for name in arguments:
+        if name not in known and nearest(name, missing):
+            yield _stranger(name, known=missing)
 
 
 def _validator(tool: Tool) -> jsonschema_rs.Validator | None:

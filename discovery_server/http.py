@@ -41,7 +41,7 @@ def require_loopback(host: str, *, allow_remote: bool) -> None:
         Origin("--http"),
         "",
         f"{host!r} can be reached from other machines, and whoever reaches it can call every tool",
-        "serve 127.0.0.1, or allow it explicitly and put a login in front",
+        "serve 127.0.0.1, behind a proxy of yours that asks others for a login",
     )
     raise ConfigurationError([problem])
 

@@ -27,14 +27,10 @@ from discovery_engine.errors import DiscoveryError, NotFoundError
 from discovery_engine.notices import Notice, NoticeKind
 from discovery_engine.outline import Detail, argument_line, cut, hit_items, tool_items
 from discovery_engine.signature import parameter_line, typed
+from discovery_engine.status import ServerStatus, ServerSummary
 from discovery_engine.text import clean
 from discovery_engine.tools import JSONObject, Parameter, Tool
-from discovery_engine.view import (
-    ServerStatus,
-    ServerSummary,
-    ToolList,
-    View,
-)
+from discovery_engine.view import ToolList, View
 from discovery_server.decisions import alike_items, nothing_items
 from discovery_server.fields import (
     details_fields,
@@ -79,12 +75,8 @@ def searches_result(answers: Sequence[SearchAnswer], budget: Budget, richest: De
     common = list(dict.fromkeys(n for answer in answers for n in answer.notices if n.server))
     notes = noted(common, _notes_budget(budget))
     rest = budget.less(*notes)
-    left = [f"{len(answers)} more queries: raise maxTokens"]
-    if len(answers) * _LEAST_BLOCK <= rest.tokens:
-        kept, left = len(answers), []
-    else:
-        kept = max(1, rest.less(*left).tokens // _LEAST_BLOCK)
-        left = [f"{len(answers) - kept} more queries: raise maxTokens"]
+    kept = _fitting(len(answers), rest)
+    left = [_more_queries(len(answers) - kept)] if kept < len(answers) else []
     blocks = _blocks(answers[:kept], rest.less(*left), richest)
     fields = [{"query": clean(answer.query), **search_fields(answer)} for answer in answers]
     return _result("\n".join([*blocks, *left, *notes]), budget, {"answers": fields})
@@ -118,7 +110,7 @@ def tools_result(listed: ToolList, view: View, budget: Budget, richest: Detail) 
 
 def details_result(entry: Entry, budget: Budget) -> JSONObject:
     tool = entry.tool
-    marks = [*_effects(tool), *entry.verdict.tags]
+    marks = dict.fromkeys([*_effects(tool), *entry.verdict.tags])
     key = str(tool.key)
     heads = (f"{key} [{', '.join(marks)}]", key) if marks else (key,)
     arguments = [_argument_item(parameter, tool) for parameter in tool.parameters]
@@ -178,6 +170,17 @@ def _told(
 def _notes_budget(budget: Budget) -> Budget:
     tokens = max(budget.tokens // _NOTES_SHARE, _LEAST_NOTES)
     return replace(budget, tokens=min(tokens, budget.tokens))
+
+
+def _fitting(queries: int, budget: Budget) -> int:
+    """How many queries can be answered; where not all, one line says how many are left."""
+    if queries * _LEAST_BLOCK <= budget.tokens:
+        return queries
+    return max(1, budget.less(_more_queries(queries)).tokens // _LEAST_BLOCK)
+
+
+def _more_queries(count: int) -> str:
+    return f"{count} more {'query' if count == 1 else 'queries'}: {_RAISE}"
 
 
 def _blocks(answers: Sequence[SearchAnswer], budget: Budget, richest: Detail) -> list[str]:

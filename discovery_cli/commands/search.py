@@ -69,6 +69,9 @@ def command(
 
     The best match comes first. Without a match the exit code is 2, and the reasons are told.
     """
+    query = " ".join(words).strip()
+    if not query:
+        raise click.UsageError("the query is empty, say what to look for")
     output = invocation.output
     view = invocation.view(one_server(server) if server else None)
     asked: Asked = {
@@ -77,7 +80,7 @@ def command(
         "limit": limit,
         "include_disabled": include_disabled,
     }
-    answer = _answer(invocation, view, " ".join(words), asked)
+    answer = _answer(invocation, view, query, asked)
     form_of = partial(explained_form, query=answer.query) if explain else hit_form
     if max_tokens:
         from discovery_engine.budget import Budget
@@ -89,14 +92,18 @@ def command(
     elif output.as_json:
         output.answer(_form(answer, view, form_of))
     else:
-        if explain:
-            _explain(output, view, answer)
-        else:
-            output.table([hit_row(output, hit) for hit in answer.hits])
-        say_notices(output, answer.notices)
-        if summary := _summary(answer):
-            output.say(summary)
+        _show(output, view, answer, explain=explain)
     return ExitCode.OK if answer.hits else ExitCode.USAGE
+
+
+def _show(output: Output, view: View, answer: SearchAnswer, *, explain: bool) -> None:
+    if explain:
+        _explain(output, view, answer)
+    else:
+        output.table([hit_row(output, hit) for hit in answer.hits])
+    say_notices(output, answer.notices)
+    if summary := _summary(answer):
+        output.say(summary)
 
 
 def _form(

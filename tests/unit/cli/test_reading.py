@@ -11,7 +11,8 @@ from msgspec.structs import replace
 from discovery_engine.catalog import DroppedTool, Failure
 from discovery_engine.errors import ConfigurationError, Origin, Problem
 from discovery_engine.rules.rule import Rule, Verdict
-from discovery_engine.view import Live, ServerStatus, View
+from discovery_engine.status import Live, ServerStatus
+from discovery_engine.view import View
 from tests.factories import make_entry, make_part, make_server, make_settings
 from tests.unit.cli.backends import NOW, FakeEngine, nothing_known, run, usual_view, view_of
 
@@ -77,6 +78,13 @@ def test_search_shows_the_best_first() -> None:
     assert "% match  github:create_issue" in done.stdout
     assert done.stdout.endswith("  [write] Create an issue in a repository.\n")
     assert done.stderr == "1 tool found\n"
+
+
+def test_a_search_for_nothing_is_a_mistake() -> None:
+    done = run("search", "", " ", recalled=usual_view())
+
+    assert (done.stdout, done.exit_code) == ("", 2)
+    assert done.stderr.startswith("error: the query is empty, say what to look for\n")
 
 
 @pytest.mark.parametrize(
