@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from discovery_engine.health import ServerHealth
     from discovery_engine.notices import Notice
     from discovery_engine.search.searcher import Hit
-    from discovery_engine.view import ServerSummary, View
+    from discovery_engine.status import ServerSummary
+    from discovery_engine.view import View
 
 
 def server_form(summary: ServerSummary) -> JSONObject:

@@ -16,7 +16,8 @@ from discovery_engine.text import clean
 if TYPE_CHECKING:
     from discovery_engine.catalog import Entry
     from discovery_engine.tools import ServerName
-    from discovery_engine.view import ServerSummary, View
+    from discovery_engine.status import ServerSummary
+    from discovery_engine.view import View
 
 _INDENT = 2
 

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from discovery_engine.notices import Notice
     from discovery_engine.search.explanation import Explanation
     from discovery_engine.search.searcher import Hit
-    from discovery_engine.view import ServerSummary, View
+    from discovery_engine.status import ServerSummary
+    from discovery_engine.view import View
 
 Row = list["Cell | str"]
 

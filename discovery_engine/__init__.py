@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     from discovery_engine.errors import ConfigurationError, DiscoveryError
     from discovery_engine.remembered import remembered_view
     from discovery_engine.search.searcher import Hit
+    from discovery_engine.status import ServerSummary
     from discovery_engine.tools import Tool, ToolKey
     from discovery_engine.version import __version__
-    from discovery_engine.view import ServerSummary, View
+    from discovery_engine.view import View
 
 _HOMES = {
     "Catalog": "catalog",
@@ -35,7 +36,7 @@ _HOMES = {
     "Entry": "catalog",
     "Hit": "search.searcher",
     "SearchAnswer": "answers",
-    "ServerSummary": "view",
+    "ServerSummary": "status",
     "Settings": "config.settings",
     "Tool": "tools",
     "ToolKey": "tools",

@@ -68,17 +68,12 @@ from discovery_engine.refresh import (
     report,
 )
 from discovery_engine.remembered import open_registry
+from discovery_engine.status import Live, ServerStatus, ServerSummary
 from discovery_engine.tasks import open_task_group
 from discovery_engine.tools import JSONObject, ServerName, Tool
 from discovery_engine.upstream.state import Condition, State
 from discovery_engine.usage import Finds
-from discovery_engine.view import (
-    Live,
-    ServerStatus,
-    ServerSummary,
-    ToolList,
-    View,
-)
+from discovery_engine.view import ToolList, View
 
 if TYPE_CHECKING:
     from discovery_engine.registry.store import Store

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from discovery_engine.catalog import DroppedTool, ServerPart
-from discovery_engine.view import ServerStatus, ServerSummary, View
+from discovery_engine.status import ServerStatus, ServerSummary
+from discovery_engine.view import View
 
 if TYPE_CHECKING:
     from discovery_engine.tools import ServerName

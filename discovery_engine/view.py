@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from enum import StrEnum
 from functools import cached_property, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -20,9 +19,8 @@ from msgspec.structs import replace
 from discovery_engine import notices
 from discovery_engine.addresses import readings
 from discovery_engine.answers import Asker, Decision, SearchAnswer
-from discovery_engine.catalog import Catalog, Entry, Failure, ServerPart
+from discovery_engine.catalog import Catalog, Entry
 from discovery_engine.errors import (
-    ServerDisabledError,
     ServerNotFoundError,
     ToolAmbiguousError,
     ToolDisabledError,
@@ -33,7 +31,8 @@ from discovery_engine.errors import (
 from discovery_engine.nearest import nearest
 from discovery_engine.notices import Notice, Rejection
 from discovery_engine.rules import describe
-from discovery_engine.rules.rule import FOR_REVIEW, REFUSALS
+from discovery_engine.rules.rule import FOR_REVIEW
+from discovery_engine.status import Live, ServerSummary, ServerView
 from discovery_engine.tools import ServerName, ToolKey, ToolName
 
 if TYPE_CHECKING:
@@ -42,73 +41,6 @@ if TYPE_CHECKING:
     from discovery_engine.search.embedders import Vector
     from discovery_engine.search.searcher import Hit, Searcher
     from discovery_engine.search.vectors import Vectors
-
-
-class ServerStatus(StrEnum):
-    PENDING = "pending"
-    """Its tools have not been asked for yet."""
-    STARTING = "starting"
-    READY = "ready"
-    """A session is open."""
-    IDLE = "idle"
-    """Its tools are known; the next call connects."""
-    DEGRADED = "degraded"
-    """A session is open, and not all is well with it."""
-    FAILING = "failing"
-    CRASH_LOOPING = "crash-looping"
-    """Its program keeps ending by itself."""
-    NEEDS_CONFIG = "needs_config"
-    NEEDS_AUTH = "needs_auth"
-    UNTRUSTED = "untrusted"
-    """Its owner has not approved that it is started."""
-    DISABLED = "disabled"
-
-
-_STATUS_OF_FAILURE = {
-    "SERVER_NEEDS_CONFIG": ServerStatus.NEEDS_CONFIG,
-    "SERVER_NEEDS_AUTH": ServerStatus.NEEDS_AUTH,
-    "SERVER_UNTRUSTED": ServerStatus.UNTRUSTED,
-}
-
-
-_UNASKED = (ServerStatus.PENDING, ServerStatus.STARTING)
-_OPEN = (ServerStatus.READY, ServerStatus.DEGRADED)
-_DOWN = (ServerStatus.FAILING, ServerStatus.CRASH_LOOPING)
-_UNREACHABLE = (
-    *_DOWN,
-    ServerStatus.NEEDS_CONFIG,
-    ServerStatus.NEEDS_AUTH,
-    ServerStatus.UNTRUSTED,
-)
-
-
-class Live(Struct, frozen=True):
-    """How a server that was asked for something fares at the moment."""
-
-    status: ServerStatus
-    reason: str = ""
-    stderr: str = ""
-    """The last lines of a program that failed."""
-
-
-class ServerSummary(Struct, frozen=True):
-    name: ServerName
-    description: str
-    status: ServerStatus
-    reason: str
-    """Why the status is what it is, where that is not plain; may be empty."""
-    hint: str
-    tool_count: int
-    enabled_count: int
-    tags: tuple[str, ...]
-    listed_at: float | None
-    """Unix time in seconds at which its tools were last listed; None for never."""
-    is_stale: bool
-    """The newest attempt to list failed: the tools are the last known ones."""
-    withheld_count: int = 0
-    """Tools that are held back until their owner has accepted what they say."""
-    stderr: str = ""
-    """The last lines that its program wrote before it failed; a stranger's words."""
 
 
 class ToolList(Struct, frozen=True):
@@ -138,8 +70,7 @@ class View(Struct, frozen=True, dict=True):
 
     def servers(self) -> tuple[ServerSummary, ...]:
         """Every configured server, in the order of names."""
-        ordered = sorted(self.settings.servers, key=lambda server: server.name)
-        return tuple(self._summary(server) for server in ordered)
+        return tuple(self._servers[name].summary for name in sorted(self._servers))
 
     def shortcomings(self) -> tuple[Notice, ...]:
         """What is wrong with the world that is answered from as a whole."""
@@ -281,70 +212,17 @@ class View(Struct, frozen=True, dict=True):
         """What is suspicious in what its server says of a tool."""
         return self.catalog.part(entry.tool.server).found_in(entry.tool.upstream_name)
 
-    def refusal(self, server: ServerSettings) -> UntrustedServerError | None:
-        """Why a server must not be started; None if that is not what keeps it off."""
-        verdict = self.catalog.part(server.name).verdict
-        if verdict.reason not in REFUSALS or server.problem or not server.enabled:
-            return None
-        return UntrustedServerError(server.name, verdict.reason, server.origin.file)
-
     def refusals(self) -> list[UntrustedServerError]:
         """The servers that must not be started, in the order of the settings."""
-        return [error for server in self.settings.servers if (error := self.refusal(server))]
+        return [error for server in self._servers.values() if (error := server.refusal)]
 
     def owners_words(self, name: ServerName) -> str:
         """What the owner says a server is for; empty while it waits for the owner's approval."""
-        server = self.server(name)
-        return "" if self.refusal(server) else server.description
+        return self._seen(name).owners_words
 
     def is_known(self, name: ServerName) -> bool:
         """Whether a server's tools have ever been listed, as it is reached now."""
-        part = self.catalog.parts.get(name)
-        return part is not None and part.listed_at is not None
-
-    def _summary(self, server: ServerSettings) -> ServerSummary:
-        part = self.catalog.part(server.name)
-        status, reason, hint = self._standing(server)
-        is_trusted = status is not ServerStatus.UNTRUSTED
-        is_down = status in _UNREACHABLE and is_trusted
-        description = self.owners_words(server.name) or _first_line(part.instructions)
-        return ServerSummary(
-            name=server.name,
-            description=description if is_trusted else "",
-            status=status,
-            reason=reason,
-            hint=hint,
-            tool_count=len(part.entries),
-            enabled_count=len(part.visible),
-            tags=(part.verdict.tags or server.tags) if is_trusted else (),
-            listed_at=part.listed_at,
-            is_stale=part.is_stale,
-            withheld_count=sum(entry.is_withheld for entry in part.entries),
-            stderr=self._last_words(part) if is_down else "",
-        )
-
-    def _standing(self, server: ServerSettings) -> tuple[ServerStatus, str, str]:
-        """Status, reason, hint."""
-        part = self.catalog.part(server.name)
-        if server.problem:
-            return ServerStatus.NEEDS_CONFIG, server.problem.sentence, server.problem.hint
-        if refused := self.refusal(server):
-            return ServerStatus.UNTRUSTED, refused.reason, refused.hint
-        if reason := self._switch(server, part):
-            return ServerStatus.DISABLED, reason, ""
-        return _seen_and_known(self.live.get(server.name), part)
-
-    def _last_words(self, part: ServerPart) -> str:
-        live = self.live.get(part.server)
-        return (live.stderr if live else "") or (part.failure.stderr if part.failure else "")
-
-    def _switch(self, server: ServerSettings, part: ServerPart) -> str:
-        """What switches a server off; empty if nothing does."""
-        if not server.enabled:
-            return "enabled: false"
-        if part.verdict.enabled:
-            return ""
-        return describe(part.verdict, self.settings.server_rules, subject="server")
+        return self.catalog.part(name).listed_at is not None
 
     def require_enabled(self, name: ServerName) -> None:
         """Check that a server may be used.
@@ -353,12 +231,17 @@ class View(Struct, frozen=True, dict=True):
             ServerDisabledError: If it is switched off.
             UntrustedServerError: If it must not be started.
         """
-        server = self.server(name)
-        status, reason, _ = self._standing(server)
-        if refused := self.refusal(server):
-            raise refused
-        if status is ServerStatus.DISABLED:
-            raise ServerDisabledError(name, reason)
+        self._seen(name).require_enabled()
+
+    def _seen(self, name: str) -> ServerView:
+        return self._servers[self.server(name).name]
+
+    @cached_property
+    def _servers(self) -> Mapping[ServerName, ServerView]:
+        """Every configured server, in the order of the settings."""
+        part, rules, live = self.catalog.part, self.settings.server_rules, self.live.get
+        servers = self.settings.servers
+        return {s.name: ServerView(s, part(s.name), rules, live(s.name)) for s in servers}
 
     def _find_anywhere(self, word: str) -> Entry:
         for server, tool in self._readings(word):
@@ -398,9 +281,8 @@ class View(Struct, frozen=True, dict=True):
 
     def _outages(self, only: ServerName | None) -> list[Notice]:
         """The servers in question that cannot be spoken for."""
-        asked = [s for s in self.settings.servers if only in (None, s.name)]
-        found = (self._outage(server) for server in sorted(asked, key=lambda s: s.name))
-        return [notice for notice in found if notice]
+        asked = [only] if only else sorted(self._servers)
+        return [notice for name in asked if (notice := self._servers[name].outage)]
 
     def _held_back(self, only: ServerName | None) -> list[Notice]:
         """The servers in question of which something is held back."""
@@ -413,16 +295,6 @@ class View(Struct, frozen=True, dict=True):
             if unpinned := reasons["unpinned"]:
                 told.append(notices.unpinned(server, unpinned))
         return told
-
-    def _outage(self, server: ServerSettings) -> Notice | None:
-        status, reason, hint = self._standing(server)
-        if status in _UNASKED:
-            return None if self.is_known(server.name) else notices.loading(server.name)
-        if status in _UNREACHABLE:
-            part = self.catalog.part(server.name)
-            known_at = part.listed_at if part.is_stale else None
-            return notices.unavailable(server.name, status, reason, hint, known_at=known_at)
-        return None
 
     def _has_hidden(self, only: ServerName | None) -> bool:
         return only in self._hiding if only else bool(self._hiding)
@@ -444,30 +316,5 @@ class View(Struct, frozen=True, dict=True):
         return notices.no_match(tags)
 
 
-def _seen_and_known(live: Live | None, part: ServerPart) -> tuple[ServerStatus, str, str]:
-    """Status, reason and hint of a server that may be asked."""
-    if live and live.status is ServerStatus.STARTING:
-        return live.status, "", ""
-    if failure := part.failure:
-        return _after_failure(failure, live)
-    if live and live.status is not ServerStatus.IDLE:
-        return live.status, live.reason, ""
-    return (ServerStatus.IDLE if part.listed_at else ServerStatus.PENDING), "", ""
-
-
-def _after_failure(failure: Failure, live: Live | None) -> tuple[ServerStatus, str, str]:
-    """Status, reason and hint of a server whose tools could not be listed."""
-    if live and live.status in _OPEN:
-        return ServerStatus.DEGRADED, live.reason or failure.message, failure.hint
-    status = _STATUS_OF_FAILURE.get(failure.code, ServerStatus.FAILING)
-    if live and live.status in _DOWN and status is ServerStatus.FAILING:
-        return live.status, live.reason or failure.message, failure.hint
-    return status, failure.message, failure.hint
-
-
 def _may_be_listed(entry: Entry, *, include_disabled: bool) -> bool:
     return entry.is_visible or (include_disabled and not entry.is_withheld)
-
-
-def _first_line(text: str) -> str:
-    return text.strip().partition("\n")[0]

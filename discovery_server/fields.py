@@ -8,9 +8,10 @@ from discovery_engine.answers import SearchAnswer
 from discovery_engine.catalog import Entry
 from discovery_engine.notices import Notice
 from discovery_engine.search.searcher import Hit
+from discovery_engine.status import ServerSummary
 from discovery_engine.text import clean
 from discovery_engine.tools import JSONObject, Parameter, Tool
-from discovery_engine.view import ServerSummary, ToolList
+from discovery_engine.view import ToolList
 
 
 def search_fields(answer: SearchAnswer) -> JSONObject:

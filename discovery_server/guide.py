@@ -14,8 +14,8 @@ from urllib.parse import unquote
 from discovery_engine.budget import Budget, first_fitting
 from discovery_engine.errors import NotFoundError
 from discovery_engine.outline import cut
+from discovery_engine.status import ServerStatus, ServerSummary
 from discovery_engine.text import clean, escaped
-from discovery_engine.view import ServerStatus, ServerSummary
 from discovery_server.fields import details_fields, list_fields, notice_fields, server_fields
 from discovery_server.rendering import counted
 

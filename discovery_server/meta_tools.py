@@ -18,8 +18,8 @@ from discovery_engine.budget import Budget
 from discovery_engine.errors import DiscoveryError, ServerDisabledError, ToolNotFoundError
 from discovery_engine.notices import Notice, NoticeKind
 from discovery_engine.outline import Detail
+from discovery_engine.status import ServerStatus
 from discovery_engine.tools import JSONObject
-from discovery_engine.view import ServerStatus
 from discovery_server.meta_arguments import MetaArguments
 from discovery_server.rendering import (
     LEAST_TOKENS,

@@ -17,8 +17,9 @@ from msgspec.structs import replace
 from discovery_engine.config.settings import ServerSettings, StdioTransport
 from discovery_engine.engine import Engine, open_engine
 from discovery_engine.events import Event, Subscription
+from discovery_engine.status import ServerSummary
 from discovery_engine.tools import JSONObject, ServerName
-from discovery_engine.view import ServerSummary, View
+from discovery_engine.view import View
 from tests.servers.programs import HERE, fault_server, text_of
 
 E = TypeVar("E", bound=Event)

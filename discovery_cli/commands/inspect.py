@@ -16,8 +16,9 @@ from discovery_cli.targets import server_named, servers_of, tool_named
 if TYPE_CHECKING:
     from discovery_engine.catalog import Entry
     from discovery_engine.engine import Engine
+    from discovery_engine.status import ServerSummary
     from discovery_engine.tools import JSONObject, ServerName
-    from discovery_engine.view import ServerSummary, View
+    from discovery_engine.view import View
 
 Which = Literal["enabled", "disabled", "all"]
 

@@ -19,7 +19,8 @@ from discovery_cli.rendering import (
 )
 
 if TYPE_CHECKING:
-    from discovery_engine.view import ServerSummary, View
+    from discovery_engine.status import ServerSummary
+    from discovery_engine.view import View
 
 
 @click.command("list")

@@ -25,7 +25,7 @@ from discovery_engine.events import (
     ToolCalled,
 )
 from discovery_engine.notices import NoticeKind
-from discovery_engine.view import ServerStatus
+from discovery_engine.status import ServerStatus
 from tests.engines import (
     Changing,
     Folder,

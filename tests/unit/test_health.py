@@ -7,8 +7,8 @@ import pytest
 from discovery_engine.catalog import DroppedTool, Failure, ServerPart
 from discovery_engine.errors import Origin, Problem
 from discovery_engine.health import ServerHealth, health, sick
+from discovery_engine.status import Live, ServerStatus
 from discovery_engine.upstream.state import Condition, Counters, State
-from discovery_engine.view import Live, ServerStatus
 from tests.factories import make_part, make_server, make_settings
 from tests.unit.cli.backends import view_of
 

@@ -14,7 +14,6 @@ from discovery_engine.config.settings import Settings
 from discovery_engine.errors import (
     DiscoveryError,
     Origin,
-    Problem,
     ServerDisabledError,
     ServerNotFoundError,
     ToolAmbiguousError,
@@ -24,8 +23,9 @@ from discovery_engine.errors import (
 from discovery_engine.notices import NoticeKind
 from discovery_engine.rules.rule import Rule, Verdict
 from discovery_engine.search.searcher import build_searcher
+from discovery_engine.status import Live, ServerStatus
 from discovery_engine.tools import ServerName, ToolKey, ToolName
-from discovery_engine.view import Live, ServerStatus, View
+from discovery_engine.view import View
 from tests.factories import make_catalog, make_entry, make_part, make_server, make_settings
 
 GITHUB = make_part(
@@ -210,114 +210,12 @@ def _with(entry: Any, verdict: Verdict) -> Any:
 
 
 class TestServers:
-    @pytest.mark.parametrize(
-        ("part", "fields", "status"),
-        [
-            pytest.param(GITHUB, {}, ServerStatus.IDLE, id="known"),
-            pytest.param(ServerPart(ServerName("github")), {}, ServerStatus.PENDING, id="new"),
-            pytest.param(GITHUB, {"enabled": False}, ServerStatus.DISABLED, id="switched off"),
-            pytest.param(
-                GITHUB,
-                {"problem": Problem(Origin("f"), "command", "is empty")},
-                ServerStatus.NEEDS_CONFIG,
-                id="broken entry",
-            ),
-            pytest.param(
-                make_part("github", failure=Failure("SERVER_NEEDS_AUTH", "401", "", 1.0)),
-                {},
-                ServerStatus.NEEDS_AUTH,
-                id="login",
-            ),
-            pytest.param(
-                make_part("github", failure=Failure("SERVER_NEEDS_CONFIG", "TOKEN", "", 1.0)),
-                {},
-                ServerStatus.NEEDS_CONFIG,
-                id="unset reference",
-            ),
-            pytest.param(
-                make_part("github", failure=Failure("OTHER", "gone", "", 1.0)),
-                {},
-                ServerStatus.FAILING,
-                id="failing",
-            ),
-        ],
-    )
-    def test_the_status_follows_from_what_is_known(
-        self, part: ServerPart, fields: dict[str, Any], status: ServerStatus
-    ) -> None:
-        view = make_view(part, settings=make_settings(make_server("github", **fields)))
+    def test_they_are_told_in_the_order_of_names_with_what_is_seen_of_each(self) -> None:
+        live = {ServerName("clock"): Live(ServerStatus.READY)}
 
-        assert view.servers()[0].status is status
+        told = [(s.name, s.status) for s in make_view(GITHUB, CLOCK, live=live).servers()]
 
-    @pytest.mark.requirement("HEA-2")
-    @pytest.mark.parametrize(
-        ("code", "live", "status", "reason"),
-        [
-            pytest.param(None, Live(ServerStatus.READY), ServerStatus.READY, "", id="open"),
-            pytest.param(None, Live(ServerStatus.IDLE), ServerStatus.IDLE, "", id="closed"),
-            pytest.param(
-                None,
-                Live(ServerStatus.CRASH_LOOPING, "it died"),
-                ServerStatus.CRASH_LOOPING,
-                "it died",
-                id="listed, and dying since",
-            ),
-            pytest.param(
-                "OTHER", Live(ServerStatus.STARTING), ServerStatus.STARTING, "", id="tried again"
-            ),
-            pytest.param(
-                "OTHER",
-                Live(ServerStatus.READY),
-                ServerStatus.DEGRADED,
-                "gone",
-                id="open, but not listed",
-            ),
-            pytest.param(
-                "OTHER", Live(ServerStatus.IDLE), ServerStatus.FAILING, "gone", id="not tried since"
-            ),
-            pytest.param(
-                "OTHER",
-                Live(ServerStatus.FAILING, "it died"),
-                ServerStatus.FAILING,
-                "it died",
-                id="the newer reason",
-            ),
-            pytest.param(
-                "SERVER_NEEDS_AUTH",
-                Live(ServerStatus.FAILING, "401"),
-                ServerStatus.NEEDS_AUTH,
-                "gone",
-                id="the more exact word",
-            ),
-        ],
-    )
-    def test_what_is_known_and_what_is_seen_make_one_status(
-        self, code: str | None, live: Live, status: ServerStatus, reason: str
-    ) -> None:
-        failure = Failure(code, "gone", "", 1.0) if code else None
-        view = make_view(make_part("github", failure=failure), live={ServerName("github"): live})
-
-        [summary] = view.servers()
-
-        assert (summary.status, summary.reason) == (status, reason)
-
-    def test_the_last_words_of_a_server_that_fails_are_told(self) -> None:
-        failure = Failure("OTHER", "gone", "", 1.0, stderr="No license")
-        parts = make_part("github", failure=failure), make_part("clock")
-
-        told = [server.stderr for server in make_view(*parts).servers()]
-
-        assert told == ["", "No license"]
-
-    def test_tools_are_counted_and_so_are_the_enabled_ones(self) -> None:
-        [summary] = make_view(GITHUB).servers()
-
-        assert (summary.tool_count, summary.enabled_count) == (3, 2)
-
-    def test_without_a_description_the_first_line_of_the_instructions_serves(self) -> None:
-        [summary] = make_view(make_part("clock", instructions="Tells the time.\nMore.")).servers()
-
-        assert summary.description == "Tells the time."
+        assert told == [("clock", ServerStatus.READY), ("github", ServerStatus.IDLE)]
 
 
 class TestListTools:

@@ -12,9 +12,10 @@ from discovery_engine.catalog import DroppedTool, Failure
 from discovery_engine.errors import Origin, Problem
 from discovery_engine.health import ServerHealth, health
 from discovery_engine.rules.rule import Verdict
+from discovery_engine.status import Live, ServerStatus
 from discovery_engine.tools import ServerName
 from discovery_engine.upstream.state import Condition, Counters, State
-from discovery_engine.view import Live, ServerStatus, View
+from discovery_engine.view import View
 from tests.factories import make_entry, make_part, make_server, make_settings
 from tests.unit.cli.backends import NOW, FakeEngine, run, usual_view, view_of
 

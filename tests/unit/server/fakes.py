@@ -14,8 +14,9 @@ from discovery_engine.config.settings import Settings
 from discovery_engine.errors import Origin
 from discovery_engine.rules.rule import Rule
 from discovery_engine.search.searcher import Judgement
+from discovery_engine.status import Live
 from discovery_engine.tools import JSONObject
-from discovery_engine.view import Live, ToolList, View
+from discovery_engine.view import ToolList, View
 from tests.factories import make_catalog, make_entry, make_part, make_server, make_settings
 
 OnProgress = Callable[[float, float | None, str | None], Awaitable[None]]

@@ -14,9 +14,10 @@ from discovery_engine.errors import (
 )
 from discovery_engine.notices import Notice, NoticeKind
 from discovery_engine.outline import Detail
+from discovery_engine.status import Live, ServerStatus
 from discovery_engine.token_count import estimated_tokens
 from discovery_engine.tools import JSONObject, ServerName
-from discovery_engine.view import Live, ServerStatus, ToolList
+from discovery_engine.view import ToolList
 from discovery_server import rendering
 from tests.factories import make_entry, make_part
 from tests.unit.server.fakes import CLOCK, ISSUES, make_view, object_schema

@@ -1,0 +1,212 @@
+"""How one server fares: in one word, why, and what to do about it.
+
+The word is folded from what the settings say of the server, what the catalog holds of it, and how
+it is seen to fare at the moment. Whoever speaks of a server uses this word and no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from discovery_engine import notices
+from discovery_engine.catalog import Failure, ServerPart
+from discovery_engine.errors import ServerDisabledError, UntrustedServerError
+from discovery_engine.rules import describe
+from discovery_engine.rules.rule import REFUSALS
+
+if TYPE_CHECKING:
+    from discovery_engine.config.settings import ServerSettings
+    from discovery_engine.notices import Notice
+    from discovery_engine.rules.rule import Rule
+    from discovery_engine.tools import ServerName
+
+
+class ServerStatus(StrEnum):
+    PENDING = "pending"
+    """Its tools have not been asked for yet."""
+    STARTING = "starting"
+    READY = "ready"
+    """A session is open."""
+    IDLE = "idle"
+    """Its tools are known; the next call connects."""
+    DEGRADED = "degraded"
+    """A session is open, and not all is well with it."""
+    FAILING = "failing"
+    CRASH_LOOPING = "crash-looping"
+    """Its program keeps ending by itself."""
+    NEEDS_CONFIG = "needs_config"
+    NEEDS_AUTH = "needs_auth"
+    UNTRUSTED = "untrusted"
+    """Its owner has not approved that it is started."""
+    DISABLED = "disabled"
+
+
+_STATUS_OF_FAILURE = {
+    "SERVER_NEEDS_CONFIG": ServerStatus.NEEDS_CONFIG,
+    "SERVER_NEEDS_AUTH": ServerStatus.NEEDS_AUTH,
+    "SERVER_UNTRUSTED": ServerStatus.UNTRUSTED,
+}
+
+_UNASKED = (ServerStatus.PENDING, ServerStatus.STARTING)
+_OPEN = (ServerStatus.READY, ServerStatus.DEGRADED)
+_DOWN = (ServerStatus.FAILING, ServerStatus.CRASH_LOOPING)
+_UNREACHABLE = (*_DOWN, *_STATUS_OF_FAILURE.values())
+
+
+class Live(Struct, frozen=True):
+    """How a server that was asked for something fares at the moment."""
+
+    status: ServerStatus
+    reason: str = ""
+    stderr: str = ""
+    """The last lines of a program that failed."""
+
+
+class Diagnosis(Struct, frozen=True):
+    status: ServerStatus
+    reason: str = ""
+    """Why the status is what it is, where that is not plain."""
+    hint: str = ""
+
+
+class ServerSummary(Struct, frozen=True):
+    name: ServerName
+    description: str
+    status: ServerStatus
+    reason: str
+    """Why the status is what it is, where that is not plain; may be empty."""
+    hint: str
+    tool_count: int
+    enabled_count: int
+    tags: tuple[str, ...]
+    listed_at: float | None
+    """Unix time in seconds at which its tools were last listed; None for never."""
+    is_stale: bool
+    """The newest attempt to list failed: the tools are the last known ones."""
+    withheld_count: int = 0
+    """Tools that are held back until their owner has accepted what they say."""
+    stderr: str = ""
+    """The last lines that its program wrote before it failed; a stranger's words."""
+
+
+class ServerView(Struct, frozen=True, dict=True):
+    """One server of a view: all that can be said of it."""
+
+    settings: ServerSettings
+    part: ServerPart
+    rules: Sequence[Rule]
+    """The `serverRules` that its verdict was made with."""
+    live: Live | None = None
+    """How it fares; None if this process asked it for nothing."""
+
+    @cached_property
+    def diagnosis(self) -> Diagnosis:
+        if problem := self.settings.problem:
+            return Diagnosis(ServerStatus.NEEDS_CONFIG, problem.sentence, problem.hint)
+        if refused := self.refusal:
+            return Diagnosis(ServerStatus.UNTRUSTED, refused.reason, refused.hint)
+        if reason := self._switch:
+            return Diagnosis(ServerStatus.DISABLED, reason)
+        return _seen_and_known(self.live, self.part)
+
+    @property
+    def refusal(self) -> UntrustedServerError | None:
+        """Why it must not be started; None if that is not what keeps it off."""
+        server, reason = self.settings, self.part.verdict.reason
+        if reason not in REFUSALS or server.problem or not server.enabled:
+            return None
+        return UntrustedServerError(server.name, reason, server.origin.file)
+
+    @property
+    def owners_words(self) -> str:
+        """What the owner says it is for; empty while it waits for the owner's approval."""
+        return "" if self.refusal else self.settings.description
+
+    @property
+    def summary(self) -> ServerSummary:
+        server, part = self.settings, self.part
+        found = self.diagnosis
+        is_trusted = found.status is not ServerStatus.UNTRUSTED
+        is_down = found.status in _UNREACHABLE and is_trusted
+        description = self.owners_words or _first_line(part.instructions)
+        return ServerSummary(
+            name=server.name,
+            description=description if is_trusted else "",
+            status=found.status,
+            reason=found.reason,
+            hint=found.hint,
+            tool_count=len(part.entries),
+            enabled_count=len(part.visible),
+            tags=(part.verdict.tags or server.tags) if is_trusted else (),
+            listed_at=part.listed_at,
+            is_stale=part.is_stale,
+            withheld_count=sum(entry.is_withheld for entry in part.entries),
+            stderr=self._last_words if is_down else "",
+        )
+
+    @property
+    def outage(self) -> Notice | None:
+        """That an answer cannot speak for it, and why; None if one can."""
+        name, part, found = self.settings.name, self.part, self.diagnosis
+        if found.status in _UNASKED:
+            return notices.loading(name) if part.listed_at is None else None
+        if found.status not in _UNREACHABLE:
+            return None
+        known_at = part.listed_at if part.is_stale else None
+        return notices.unavailable(name, found.status, found.reason, found.hint, known_at=known_at)
+
+    def require_enabled(self) -> None:
+        """Check that it may be used.
+
+        Raises:
+            ServerDisabledError: If it is switched off.
+            UntrustedServerError: If it must not be started.
+        """
+        if refused := self.refusal:
+            raise refused
+        if self.diagnosis.status is ServerStatus.DISABLED:
+            raise ServerDisabledError(self.settings.name, self.diagnosis.reason)
+
+    @property
+    def _switch(self) -> str:
+        """What switches it off; empty if nothing does."""
+        if not self.settings.enabled:
+            return "enabled: false"
+        if self.part.verdict.enabled:
+            return ""
+        return describe(self.part.verdict, self.rules, subject="server")
+
+    @property
+    def _last_words(self) -> str:
+        live, failure = self.live, self.part.failure
+        return (live.stderr if live else "") or (failure.stderr if failure else "")
+
+
+def _seen_and_known(live: Live | None, part: ServerPart) -> Diagnosis:
+    """Of a server that may be asked."""
+    if live and live.status is ServerStatus.STARTING:
+        return Diagnosis(live.status)
+    if failure := part.failure:
+        return _after_failure(failure, live)
+    if live and live.status is not ServerStatus.IDLE:
+        return Diagnosis(live.status, live.reason)
+    return Diagnosis(ServerStatus.IDLE if part.listed_at else ServerStatus.PENDING)
+
+
+def _after_failure(failure: Failure, live: Live | None) -> Diagnosis:
+    """Of a server whose tools could not be listed."""
+    if live and live.status in _OPEN:
+        return Diagnosis(ServerStatus.DEGRADED, live.reason or failure.message, failure.hint)
+    status = _STATUS_OF_FAILURE.get(failure.code, ServerStatus.FAILING)
+    if live and live.status in _DOWN and status is ServerStatus.FAILING:
+        return Diagnosis(live.status, live.reason or failure.message, failure.hint)
+    return Diagnosis(status, failure.message, failure.hint)
+
+
+def _first_line(text: str) -> str:
+    return text.strip().partition("\n")[0]
