@@ -1,32 +1,111 @@
-"""The ways in which callers name a tool in one word.
+"""Finds the server or the tool that a caller names, in one word or in two.
 
 github:create_issue          the form of this project
 github__create_issue         a common one of gateways
 github.create_issue
 mcp__github__create_issue    as some hosts show it
+create_issue                 where only one server has it
+
+What is not found is answered with the nearest names; a tool that is not visible is never one.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection
 
+from msgspec import Struct
+
+from discovery_engine.catalog import Catalog, Entry
+from discovery_engine.errors import (
+    NotFoundError,
+    ServerNotFoundError,
+    ToolAmbiguousError,
+    ToolNotFoundError,
+)
+from discovery_engine.nearest import nearest
 from discovery_engine.tools import ServerName, ToolName
 
 _SEPARATORS = (":", "__", ".")
 _HOST_PREFIX = re.compile(r"^mcp__", re.IGNORECASE)
 
 
-def readings(word: str, servers: Iterable[ServerName]) -> list[tuple[ServerName, ToolName]]:
-    """Every way to read `word` as one of `servers` and a tool; the longest server name first.
+class AddressBook(Struct, frozen=True):
+    catalog: Catalog
+    servers: Collection[ServerName]
+    """Those that are configured, whether anything is known of them or not."""
 
-    A server's name is read in any case; the tool's is left as it is.
-    """
-    spellings = dict.fromkeys((word, _HOST_PREFIX.sub("", word)))
-    return [
-        (server, ToolName(spelling[len(server) + len(separator) :]))
-        for spelling in spellings
-        for server in sorted(servers, key=len, reverse=True)
-        for separator in _SEPARATORS
-        if spelling.casefold().startswith(server.casefold() + separator)
-    ]
+    def server(self, name: str) -> ServerName:
+        """The server of exactly that name, or the only one of it in another case.
+
+        Raises:
+            ServerNotFoundError: With the nearest names.
+        """
+        if name in self.servers:
+            return ServerName(name)
+        folded = [own for own in self.servers if own.casefold() == name.casefold()]
+        if len(folded) == 1:
+            return folded[0]
+        raise ServerNotFoundError(name, nearest(name, self.servers))
+
+    def tool(self, server: str | None, name: str) -> Entry:
+        """The tool of that name, visible or not; without a server, `name` may hold it too.
+
+        Raises:
+            ServerNotFoundError: If `server` is given and not configured.
+            ToolNotFoundError: With the nearest names.
+            ToolAmbiguousError: If several servers have that tool.
+        """
+        if server is None:
+            return self._anywhere(name)
+        of = self.server(server)
+        own = self._own_name(of, name)
+        if found := self.catalog.get(of, own):
+            return found
+        raise ToolNotFoundError(of, name, self._nearest_tools(of, own))
+
+    def _anywhere(self, word: str) -> Entry:
+        for server, tool in self._readings(word):
+            if found := self.catalog.get(server, tool):
+                return found
+        namesakes = self.catalog.named(ToolName(word))
+        meant = tuple(entry for entry in namesakes if entry.is_visible) or namesakes
+        if len(meant) == 1:
+            return meant[0]
+        if meant:
+            raise ToolAmbiguousError(word, [str(entry.key) for entry in meant])
+        raise self._nothing_named(word)
+
+    def _nothing_named(self, word: str) -> NotFoundError:
+        if readings := self._readings(word):
+            server, tool = readings[0]
+            return ToolNotFoundError(server, tool, self._nearest_tools(server, tool))
+        name, colon, _ = word.partition(":")
+        if colon:
+            return ServerNotFoundError(name, nearest(name, self.servers))
+        keys: dict[str, str] = {entry.tool.name: str(entry.key) for entry in self.catalog.visible}
+        return ToolNotFoundError(None, word, [keys[near] for near in nearest(word, keys)])
+
+    def _nearest_tools(self, server: ServerName, tool: ToolName) -> list[str]:
+        return nearest(tool, [entry.tool.name for entry in self.catalog.part(server).visible])
+
+    def _own_name(self, server: ServerName, name: str) -> ToolName:
+        """A tool's name without its server's, which callers often repeat."""
+        if self.catalog.get(server, ToolName(name)):
+            return ToolName(name)
+        own = (tool for read, tool in self._readings(name) if read == server)
+        return next(own, ToolName(name))
+
+    def _readings(self, word: str) -> list[tuple[ServerName, ToolName]]:
+        """Every way to read `word` as a server and a tool; the longest server name first.
+
+        A server's name is read in any case; the tool's is left as it is.
+        """
+        spellings = dict.fromkeys((word, _HOST_PREFIX.sub("", word)))
+        return [
+            (server, ToolName(spelling[len(server) + len(separator) :]))
+            for spelling in spellings
+            for server in sorted(self.servers, key=len, reverse=True)
+            for separator in _SEPARATORS
+            if spelling.casefold().startswith(server.casefold() + separator)
+        ]

@@ -17,23 +17,19 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from discovery_engine import notices
-from discovery_engine.addresses import readings
+from discovery_engine.addresses import AddressBook
 from discovery_engine.answers import Asker, Decision, SearchAnswer
 from discovery_engine.catalog import Catalog, Entry
 from discovery_engine.errors import (
-    ServerNotFoundError,
-    ToolAmbiguousError,
     ToolDisabledError,
-    ToolNotFoundError,
     ToolWithheldError,
     UntrustedServerError,
 )
-from discovery_engine.nearest import nearest
 from discovery_engine.notices import Notice, Rejection
 from discovery_engine.rules import describe
 from discovery_engine.rules.rule import FOR_REVIEW
 from discovery_engine.status import Live, ServerSummary, ServerView
-from discovery_engine.tools import ServerName, ToolKey, ToolName
+from discovery_engine.tools import ServerName, ToolKey
 
 if TYPE_CHECKING:
     from discovery_engine.config.settings import ServerSettings, Settings
@@ -82,13 +78,7 @@ class View(Struct, frozen=True, dict=True):
         Raises:
             ServerNotFoundError: With the nearest names.
         """
-        for server in self.settings.servers:
-            if server.name == name:
-                return server
-        folded = [s for s in self.settings.servers if s.name.casefold() == name.casefold()]
-        if len(folded) == 1:
-            return folded[0]
-        raise ServerNotFoundError(name, nearest(name, [s.name for s in self.settings.servers]))
+        return self._seen(name).settings
 
     def search(
         self,
@@ -175,14 +165,7 @@ class View(Struct, frozen=True, dict=True):
             ToolNotFoundError: With the nearest names.
             ToolAmbiguousError: If several servers have that tool.
         """
-        if server is None:
-            return self._find_anywhere(tool)
-        name = self.server(server).name
-        own = self._own_name(name, tool)
-        if found := self.catalog.get(name, own):
-            return found
-        known = [e.tool.name for e in self.catalog.part(name).visible]
-        raise ToolNotFoundError(name, tool, nearest(own, known))
+        return self._addresses.tool(server, tool)
 
     def details(self, server: str | None, tool: str) -> Entry:
         """The tool of that name, if it may be seen.
@@ -234,7 +217,7 @@ class View(Struct, frozen=True, dict=True):
         self._seen(name).require_enabled()
 
     def _seen(self, name: str) -> ServerView:
-        return self._servers[self.server(name).name]
+        return self._servers[self._addresses.server(name)]
 
     @cached_property
     def _servers(self) -> Mapping[ServerName, ServerView]:
@@ -243,41 +226,9 @@ class View(Struct, frozen=True, dict=True):
         servers = self.settings.servers
         return {s.name: ServerView(s, part(s.name), rules, live(s.name)) for s in servers}
 
-    def _find_anywhere(self, word: str) -> Entry:
-        for server, tool in self._readings(word):
-            if found := self.catalog.get(server, tool):
-                return found
-        namesakes = self.catalog.named(ToolName(word))
-        meant = tuple(e for e in namesakes if e.is_visible) or namesakes
-        if len(meant) == 1:
-            return meant[0]
-        if meant:
-            raise ToolAmbiguousError(word, [str(entry.key) for entry in meant])
-        raise self._nothing_named(word)
-
-    def _nothing_named(self, word: str) -> ToolNotFoundError | ServerNotFoundError:
-        for server, tool in self._readings(word):
-            known = [e.tool.name for e in self.catalog.part(server).visible]
-            return ToolNotFoundError(server, tool, nearest(tool, known))
-        server_part, colon, _ = word.partition(":")
-        if colon:
-            return ServerNotFoundError(
-                server_part, nearest(server_part, [s.name for s in self.settings.servers])
-            )
-        by_name = {entry.tool.name: str(entry.key) for entry in self.catalog.visible}
-        return ToolNotFoundError(
-            None, word, [by_name[ToolName(n)] for n in nearest(word, list(by_name))]
-        )
-
-    def _readings(self, word: str) -> list[tuple[ServerName, ToolName]]:
-        return readings(word, [server.name for server in self.settings.servers])
-
-    def _own_name(self, server: ServerName, tool: str) -> ToolName:
-        """A tool's name without its server's, which callers often repeat."""
-        if self.catalog.get(server, ToolName(tool)):
-            return ToolName(tool)
-        readings = (own for name, own in self._readings(tool) if name == server)
-        return next(readings, ToolName(tool))
+    @cached_property
+    def _addresses(self) -> AddressBook:
+        return AddressBook(self.catalog, self._servers.keys())
 
     def _outages(self, only: ServerName | None) -> list[Notice]:
         """The servers in question that cannot be spoken for."""

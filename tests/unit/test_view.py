@@ -16,9 +16,7 @@ from discovery_engine.errors import (
     Origin,
     ServerDisabledError,
     ServerNotFoundError,
-    ToolAmbiguousError,
     ToolDisabledError,
-    ToolNotFoundError,
 )
 from discovery_engine.notices import NoticeKind
 from discovery_engine.rules.rule import Rule, Verdict
@@ -123,69 +121,6 @@ class TestSearch:
 
     def test_no_server_at_all_is_said(self) -> None:
         assert kinds(make_view().search("anything").notices) == [NoticeKind.EMPTY]
-
-
-class TestFind:
-    @pytest.mark.parametrize(
-        ("server", "tool"),
-        [
-            pytest.param("github", "create_issue", id="two words"),
-            pytest.param("GitHub", "create_issue", id="server in another case"),
-            pytest.param(None, "create_issue", id="a name that only one server has"),
-            pytest.param(None, "github:create_issue", id="colon"),
-            pytest.param(None, "github__create_issue", id="underscores"),
-            pytest.param(None, "mcp__github__create_issue", id="as hosts name it"),
-            pytest.param("github", "github:create_issue", id="server said twice"),
-        ],
-    )
-    def test_a_tool_is_found_by_every_way_to_name_it(self, server: str | None, tool: str) -> None:
-        assert make_view(GITHUB, CLOCK).find(server, tool).tool.name == "create_issue"
-
-    def test_the_longest_server_name_wins(self) -> None:
-        view = make_view(make_part("a", "b__c"), make_part("a__b", "c"))
-
-        assert view.find(None, "a__b__c").tool.server == "a__b"
-
-    def test_a_name_that_two_servers_have_is_ambiguous(self) -> None:
-        view = make_view(make_part("a", "now"), make_part("b", "now"))
-
-        with pytest.raises(ToolAmbiguousError) as caught:
-            view.find(None, "now")
-
-        assert caught.value.nearest == ("a:now", "b:now")
-
-    def test_of_two_only_the_visible_one_is_meant(self) -> None:
-        view = make_view(
-            make_part("a", make_entry("now", "a", enabled=False)), make_part("b", "now")
-        )
-
-        assert view.find(None, "now").tool.server == "b"
-
-    @pytest.mark.parametrize(
-        ("server", "tool", "nearest"),
-        [
-            pytest.param("github", "craete_issue", "create_issue", id="of that server"),
-            pytest.param(None, "github:craete_issue", "create_issue", id="in one word"),
-            pytest.param(None, "craete_issue", "github:create_issue", id="of any server"),
-        ],
-    )
-    def test_an_unknown_tool_is_answered_with_the_nearest(
-        self, server: str | None, tool: str, nearest: str
-    ) -> None:
-        with pytest.raises(ToolNotFoundError) as caught:
-            make_view(GITHUB, CLOCK).find(server, tool)
-
-        assert caught.value.nearest[0] == nearest
-
-    def test_a_hidden_tool_is_never_offered(self) -> None:
-        with pytest.raises(ToolNotFoundError) as caught:
-            make_view(GITHUB).find("github", "delete_repositor")
-
-        assert "delete_repository" not in caught.value.nearest
-
-    def test_an_unknown_server_in_one_word_is_said_to_be(self) -> None:
-        with pytest.raises(ServerNotFoundError):
-            make_view(GITHUB).find(None, "gitlab:create_issue")
 
 
 class TestDetails:
