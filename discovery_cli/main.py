@@ -122,4 +122,15 @@ def cli() -> None:
 
 
 def main() -> NoReturn:
+    _open_closed_streams()
     cli.main()
+
+
+def _open_closed_streams() -> None:
+    """Lead a standard stream that the shell has closed nowhere, before another file gets its place.
+
+    A registry on descriptor 1 would be written to by whatever prints.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115, PTH123 - for the whole run

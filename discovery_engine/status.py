@@ -17,7 +17,7 @@ from discovery_engine import notices
 from discovery_engine.catalog import Failure, ServerPart
 from discovery_engine.errors import ServerDisabledError, UntrustedServerError
 from discovery_engine.rules import describe
-from discovery_engine.rules.rule import REFUSALS
+from discovery_engine.rules.rule import REFUSALS, Verdict
 
 if TYPE_CHECKING:
     from discovery_engine.config.settings import ServerSettings
@@ -52,6 +52,7 @@ _STATUS_OF_FAILURE = {
     "SERVER_UNTRUSTED": ServerStatus.UNTRUSTED,
 }
 
+_OFF_BY_ITSELF = Verdict(enabled=False, reason="server")
 _UNASKED = (ServerStatus.PENDING, ServerStatus.STARTING)
 _OPEN = (ServerStatus.READY, ServerStatus.DEGRADED)
 _DOWN = (ServerStatus.FAILING, ServerStatus.CRASH_LOOPING)
@@ -175,11 +176,8 @@ class ServerView(Struct, frozen=True, dict=True):
     @property
     def _switch(self) -> str:
         """What switches it off; empty if nothing does."""
-        if not self.settings.enabled:
-            return "enabled: false"
-        if self.part.verdict.enabled:
-            return ""
-        return describe(self.part.verdict, self.rules, subject="server")
+        verdict = self.part.verdict if self.settings.enabled else _OFF_BY_ITSELF
+        return "" if verdict.enabled else describe(verdict, self.rules, subject="server")
 
     @property
     def _last_words(self) -> str:

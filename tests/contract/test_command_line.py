@@ -307,6 +307,17 @@ def test_a_closed_pipe_is_quiet(listed: Discovery) -> None:
     assert (run.returncode, err) == (0, b"")
 
 
+@pytest.mark.requirement("CLI-9")
+@pytest.mark.skipif(sys.platform == "win32", reason="its shell closes no streams")
+def test_streams_that_are_closed_from_the_start_are_quiet(listed: Discovery) -> None:
+    line = f"{sys.executable} -m discovery_cli execute demo:echo --args - <&- >&- 2>&-"
+
+    done = subprocess.run(["/bin/sh", "-c", line], cwd=listed.home, env=listed.environ, check=False)
+
+    assert done.returncode == 2
+    assert listed("list").code == 0
+
+
 @pytest.mark.requirement("CLI-10")
 @pytest.mark.parametrize(
     "words",

@@ -68,7 +68,7 @@ def test_list_with_tools_of_a_server_that_has_no_part() -> None:
     view = view_of(make_settings(make_server("off", enabled=False)))
 
     assert rows(run("list", "--tools", recalled=view).stdout) == [
-        ["✗", "off", "-", "disabled", "enabled:", "false"]
+        ["✗", "off", "-", "disabled", *["its", "entry", "says", "enabled:", "false"]]
     ]
 
 

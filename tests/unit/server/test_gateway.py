@@ -266,7 +266,9 @@ async def test_disabled_server_says_so() -> None:
 
     text = await text_of(engine, "auto", "list_tools", server="off")
 
-    assert text.startswith("SERVER_DISABLED: server 'off' is disabled: enabled: false")
+    assert text.startswith(
+        "SERVER_DISABLED: server 'off' is disabled: its entry says enabled: false"
+    )
 
 
 async def test_servers_are_listed() -> None:
