@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from discovery_engine.tools import ServerName
     from discovery_engine.view import View
 
-_SEPARATORS = (":", "__", ".")
-
 
 def server_named(view: View, word: str) -> ServerSettings | None:
     """The server of that name, if there is one."""
@@ -43,7 +41,7 @@ def servers_of(words: Sequence[str], server: str | None) -> Concerned:
     def concerned(view: View) -> list[ServerName]:
         if server is not None:
             return [view.server(server).name]
-        found = [s.name for s in view.settings.servers if words and _begins(words[0], s.name)]
+        found = view.addresses.servers_in(words[0]) if words else []
         return found or [s.name for s in view.settings.servers]
 
     return concerned
@@ -68,11 +66,6 @@ def tool_named(
         return view.find(first, rest[0]), tuple(rest[1:])
     except ToolNotFoundError as error:
         return _or_else(view, first, error), tuple(rest)
-
-
-def _begins(word: str, server: str) -> bool:
-    folded, name = word.casefold(), server.casefold()
-    return folded == name or folded.startswith(tuple(name + sep for sep in _SEPARATORS))
 
 
 def _tool_alone(view: View, word: str, rest: Sequence[str]) -> Entry:

@@ -48,6 +48,12 @@ class AddressBook(Struct, frozen=True):
             return folded[0]
         raise ServerNotFoundError(name, nearest(name, self.servers))
 
+    def servers_in(self, word: str) -> list[ServerName]:
+        """The servers that `word` may begin with or be; none where it names a tool alone."""
+        begun = [server for server, _ in self._readings(word)]
+        whole = [server for server in self.servers if server.casefold() == word.casefold()]
+        return list(dict.fromkeys([*whole, *begun]))
+
     def tool(self, server: str | None, name: str) -> Entry:
         """The tool of that name, visible or not; without a server, `name` may hold it too.
 

@@ -122,10 +122,12 @@ def _choices(values: list[JSONValue]) -> str:
 
 
 def _range(facts: JSONObject) -> str:
-    low, high = facts.get("minimum"), facts.get("maximum")
-    if low is None and high is None:
-        return ""
-    return f"({'' if low is None else low}..{'' if high is None else high})"
+    low, high = (_bound(facts.get(key)) for key in ("minimum", "maximum"))
+    return f"({low}..{high})" if low or high else ""
+
+
+def _bound(value: JSONValue) -> str:
+    return _cut(_literal(value)) if isinstance(value, int | float) else ""
 
 
 def _default(schema: JSONObject) -> str:

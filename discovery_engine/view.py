@@ -21,6 +21,7 @@ from discovery_engine.addresses import AddressBook
 from discovery_engine.answers import Asker, Decision, SearchAnswer
 from discovery_engine.catalog import Catalog, Entry
 from discovery_engine.errors import (
+    ServerDisabledError,
     ToolDisabledError,
     ToolWithheldError,
     UntrustedServerError,
@@ -145,7 +146,7 @@ class View(Struct, frozen=True, dict=True):
         name = self.server(server).name
         part = self.catalog.part(name)
         if not include_disabled:
-            self.require_enabled(name)
+            self._seen(name).require_enabled()
         entries = tuple(
             e for e in part.entries if _may_be_listed(e, include_disabled=include_disabled)
         )
@@ -165,7 +166,7 @@ class View(Struct, frozen=True, dict=True):
             ToolNotFoundError: With the nearest names.
             ToolAmbiguousError: If several servers have that tool.
         """
-        return self._addresses.tool(server, tool)
+        return self.addresses.tool(server, tool)
 
     def details(self, server: str | None, tool: str) -> Entry:
         """The tool of that name, if it may be seen.
@@ -179,7 +180,7 @@ class View(Struct, frozen=True, dict=True):
         entry = self.find(server, tool)
         if entry.is_visible:
             return entry
-        self.require_enabled(entry.tool.server)
+        self._seen(entry.tool.server).require_enabled()
         names = entry.tool.server, entry.tool.name, self.reason(entry)
         if not entry.is_withheld:
             raise ToolDisabledError(*names)
@@ -207,17 +208,30 @@ class View(Struct, frozen=True, dict=True):
         """Whether a server's tools have ever been listed, as it is reached now."""
         return self.catalog.part(name).listed_at is not None
 
-    def require_enabled(self, name: ServerName) -> None:
-        """Check that a server may be used.
+    @cached_property
+    def connectable(self) -> Mapping[ServerName, ServerSettings]:
+        """The servers that may be started or reached, in the order of the settings."""
+        if not self.settings.enabled:
+            return {}
+        return {name: s.settings for name, s in self._servers.items() if s.is_connectable}
+
+    def require_connectable(self, name: str) -> ServerSettings:
+        """The settings of a server that may be started or reached.
 
         Raises:
-            ServerDisabledError: If it is switched off.
+            ServerNotFoundError: If it is not configured.
+            ConfigurationError: If its entry cannot be used.
+            ServerDisabledError: If it is switched off, or the whole engine is.
             UntrustedServerError: If it must not be started.
         """
-        self._seen(name).require_enabled()
+        server = self._seen(name)
+        server.require_connectable()
+        if not self.settings.enabled:
+            raise ServerDisabledError(server.settings.name, "the engine is disabled")
+        return server.settings
 
     def _seen(self, name: str) -> ServerView:
-        return self._servers[self._addresses.server(name)]
+        return self._servers[self.addresses.server(name)]
 
     @cached_property
     def _servers(self) -> Mapping[ServerName, ServerView]:
@@ -227,7 +241,8 @@ class View(Struct, frozen=True, dict=True):
         return {s.name: ServerView(s, part(s.name), rules, live(s.name)) for s in servers}
 
     @cached_property
-    def _addresses(self) -> AddressBook:
+    def addresses(self) -> AddressBook:
+        """Finds servers and tools by what callers call them."""
         return AddressBook(self.catalog, self._servers.keys())
 
     def _outages(self, only: ServerName | None) -> list[Notice]:

@@ -113,8 +113,9 @@ def read_document(content: bytes) -> Document:
         line, column = _after(content[: error.start].decode("utf-8-sig"))
         return _unreadable("is not UTF-8 text", Position(line, column), hint="save it as UTF-8")
     if unprintable := _UNPRINTABLE.search(text):
-        at = Position(*_after(text[: unprintable.start()]))
-        return _unreadable(f"has the unprintable character {unprintable.group()!r}", at)
+        at, character = Position(*_after(text[: unprintable.start()])), unprintable.group()
+        hint = "save it as UTF-8" if character == "\0" else ""  # UTF-16 of ASCII is full of them
+        return _unreadable(f"has the unprintable character {character!r}", at, hint=hint)
     return _Reader(text).read()
 
 

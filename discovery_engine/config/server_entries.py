@@ -98,6 +98,13 @@ def _good_command(text: str) -> str:
     return text
 
 
+def _one_program(value: JSONValue) -> JSONValue:
+    if isinstance(value, list):
+        hint = "put the program here, and what follows into 'args'"
+        raise complaint("must be text, not a list", hint=hint)
+    return value
+
+
 def _known_transport(value: JSONValue) -> JSONValue:
     if not isinstance(value, str):
         return value
@@ -124,8 +131,10 @@ class TimeoutsSection(Section):
 class ServerEntry(Section):
     """One MCP server: a `command` to start, or a `url` to reach."""
 
-    command: Annotated[Template, AfterValidator(_good_command)] = Field(
-        default="", description="The program to start, without its arguments.", examples=["npx"]
+    command: Annotated[Template, AfterValidator(_good_command), BeforeValidator(_one_program)] = (
+        Field(
+            default="", description="The program to start, without its arguments.", examples=["npx"]
+        )
     )
     args: Annotated[list[Template], list_or_nothing] = Field(
         default=[],

@@ -33,6 +33,20 @@ def test_a_server_is_found_in_any_case_that_names_one_only(name: str, server: st
 
 
 @pytest.mark.parametrize(
+    ("word", "servers"),
+    [
+        pytest.param("github", ["github"], id="a server"),
+        pytest.param("GitHub:create_issue", ["github"], id="its tool"),
+        pytest.param("mcp__github__create_issue", ["github"], id="as hosts write it"),
+        pytest.param("create_issue", [], id="a tool alone"),
+        pytest.param("githubs", [], id="another name"),
+    ],
+)
+def test_a_word_tells_which_servers_it_may_be_about(word: str, servers: list[str]) -> None:
+    assert book(GITHUB, CLOCK).servers_in(word) == servers
+
+
+@pytest.mark.parametrize(
     ("name", "nearest"),
     [
         pytest.param("githb", "github", id="a slip"),
