@@ -12,18 +12,12 @@ Opening reads files only: it answers from what was remembered, and a server is f
 
 from __future__ import annotations
 
-import math
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import (
-    AbstractAsyncContextManager,
-    AbstractContextManager,
-    asynccontextmanager,
-)
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, NoReturn
 
 import anyio
@@ -33,54 +27,36 @@ from msgspec.structs import replace
 
 from discovery_engine.answers import SearchAnswer
 from discovery_engine.arguments import Checker
+from discovery_engine.asking import Asking
 from discovery_engine.cache import Caches, CacheStats
-from discovery_engine.catalog import Entry, ServerPart
-from discovery_engine.config.loader import load_settings, pinned_only
-from discovery_engine.config.settings import ServerSettings, Settings
+from discovery_engine.calling import Calling
+from discovery_engine.catalog import Entry
+from discovery_engine.config.loader import require_same_file, settings_of
+from discovery_engine.config.settings import Settings
 from discovery_engine.current import CurrentView
-from discovery_engine.errors import (
-    ConfigurationError,
-    DiscoveryError,
-    Origin,
-    Problem,
-    ServerDisabledError,
-    ToolNotFoundError,
-    UpstreamError,
-)
+from discovery_engine.errors import ConfigurationError, ToolNotFoundError
 from discovery_engine.events import (
     ConfigurationRejected,
     ConfigurationReloaded,
     EventBus,
     Subscription,
-    ToolCalled,
 )
 from discovery_engine.health import ServerHealth, health
 from discovery_engine.keeping import keep_fresh
 from discovery_engine.late_upstreams import LateUpstreams
 from discovery_engine.meaning import Meaning
 from discovery_engine.notices import Rejection
-from discovery_engine.overrides.pinning import pinned_values
-from discovery_engine.refresh import (
-    RefreshReport,
-    Told,
-    due_at,
-    is_connectable,
-    report,
-)
+from discovery_engine.refresh import RefreshReport, Told
 from discovery_engine.remembered import open_registry
-from discovery_engine.status import Live, ServerStatus, ServerSummary
+from discovery_engine.status import ServerSummary
 from discovery_engine.tasks import open_task_group
 from discovery_engine.tools import JSONObject, ServerName, Tool
-from discovery_engine.upstream.state import Condition, State
 from discovery_engine.usage import Finds
 from discovery_engine.view import ToolList, View
 
 if TYPE_CHECKING:
     from discovery_engine.registry.store import Store
-    from discovery_engine.upstream.listing import Listing
     from discovery_engine.upstream.sessions import OnProgress, Upstreams
-
-_STARTING = Live(ServerStatus.STARTING)
 
 
 @asynccontextmanager
@@ -104,7 +80,7 @@ async def open_engine(
     Raises:
         ConfigurationError: If the configuration, or a lock file that is needed, cannot be used.
     """
-    load = partial(_load, config, environ, frozen=frozen)
+    load = partial(settings_of, config, environ, frozen=frozen)
     settings = await anyio.to_thread.run_sync(load)
     with open_registry(settings, data_dir=data_dir, environ=environ) as store:
         async with open_task_group() as tasks:
@@ -114,16 +90,6 @@ async def open_engine(
             tasks.start_soon(engine.meaning.keep)
             yield engine
             tasks.cancel_scope.cancel()
-
-
-def _load(
-    config: str | Path | Settings | None, environ: Mapping[str, str], *, frozen: bool
-) -> Settings:
-    settings = config
-    if not isinstance(settings, Settings):
-        path = os.fspath(settings) if settings is not None else None
-        settings = load_settings(path, environ=environ)
-    return pinned_only(settings) if frozen else settings
 
 
 class Engine:
@@ -151,11 +117,13 @@ class Engine:
         )
         self._caches = caches
         self._finds = Finds()
-        self._asking: dict[ServerName, anyio.Event] = {}
-        self._errors: dict[ServerName, UpstreamError] = {}
         self._rejection: Rejection | None = None
         self._reloading = anyio.Lock()
         self._upstreams = LateUpstreams(tasks, self._open_upstreams, environ)
+        self._asking = Asking(self.current, self._upstreams, tasks, taken=self._taken, clock=clock)
+        self._calling = Calling(
+            self.current, self._upstreams, self._events, checker=self._checker, environ=environ
+        )
 
     @property
     def settings(self) -> Settings:
@@ -164,7 +132,7 @@ class Engine:
     @property
     def view(self) -> View:
         """The snapshot of the moment; hold it to answer several questions from one world."""
-        return replace(self.current.view, live=self._live(), rejection=self._rejection)
+        return replace(self.current.view, live=self._asking.live(), rejection=self._rejection)
 
     def subscribe(self) -> AbstractContextManager[Subscription]:
         """`with engine.subscribe() as events: async for event in events: ...`."""
@@ -214,9 +182,9 @@ class Engine:
 
     async def list_tools(self, server: str, *, include_disabled: bool = False) -> ToolList:
         """As `View.list_tools`; a server that was never asked is asked first."""
-        await self._get_to_know(server)
+        name = self.current.view.server(server).name
+        await self._asking.get_to_know(name)
         view = self.view
-        name = view.server(server).name
         key = (name, view.catalog.revision, view.live.get(name), include_disabled)
         make = partial(view.list_tools, name, include_disabled=include_disabled)
         return self._caches.summaries.get_or(key, make)
@@ -233,10 +201,8 @@ class Engine:
         except ToolNotFoundError as error:
             if error.server is None or self.view.is_known(ServerName(error.server)):
                 raise
-            unknown = self._enabled_one(error.server)
-        await self._ask_soon(unknown.name).wait()
-        if unreached := self._errors.get(unknown.name):
-            raise unreached
+            unknown = self.current.view.require_connectable(error.server)
+        await self._asking.reach(unknown.name)
         return self.view.details(server, tool)
 
     async def execute(
@@ -265,29 +231,10 @@ class Engine:
             UpstreamError: If the server cannot be reached, times out, or goes away meanwhile.
         """
         entry = await self.details(server, tool)
-        view = self.current.view
-        pinned = pinned_values(entry.tool, view.settings.overrides, self._environ)
-        self._checker(entry.tool).check(arguments, pinned)
-        settings = view.server(entry.tool.server)
-        started = time.monotonic()
-        outcome = "cancelled"
-        try:
-            result = await self._upstreams.call(
-                settings,
-                entry.tool.upstream_name,
-                {**arguments, **pinned},
-                client=client,
-                on_progress=on_progress,
-            )
-            outcome = "tool_error" if result.get("isError") else "ok"
-        except DiscoveryError as error:
-            outcome = error.code
-            raise
-        finally:
-            seconds = time.monotonic() - started
-            called = ToolCalled(entry.tool.server, entry.tool.name, outcome, seconds)
-            self._events.publish(called)
-        if outcome == "ok" and self._finds.take(entry.key, self._clock()):
+        result = await self._calling.call(
+            entry.tool, arguments, client=client, on_progress=on_progress
+        )
+        if not result.get("isError") and self._finds.take(entry.key, self._clock()):
             self._tasks.start_soon(self.current.learn, entry.key)
         return result
 
@@ -304,26 +251,12 @@ class Engine:
             ServerNotFoundError, ServerDisabledError, UntrustedServerError, ConfigurationError:
                 If a named server cannot be asked.
         """
-        named = self._enabled() if servers is None else [self._enabled_one(s) for s in servers]
-        chosen = list({server.name: server for server in named}.values())
-        if only_due:
-            now, cache = self._clock(), self.settings.cache
-            chosen = [s for s in chosen if due_at(self._part(s.name), cache) <= now]
-        for server in () if only_due else chosen:
-            self._upstreams.insist(server.name)
-        before = self.view.catalog
-        for asked in [self._ask_soon(server.name) for server in chosen]:
-            await asked.wait()
-        parts = [self._part(server.name) for server in chosen]
-        refused = self.view.refusals() if servers is None else ()
-        diff = before.diff(self.view.catalog)
-        return report(parts, diff, refused=refused, now=self._clock())
+        return await self._asking.refresh(servers, only_due=only_due)
 
     async def known(self, *, timeout: float) -> None:  # noqa: ASYNC109 - an answer, not an error
         """Wait until every enabled server was listed or has failed once, or `timeout` seconds."""
         with anyio.move_on_after(timeout):
-            for asked in [self._ask_soon(server.name) for server in self._unasked()]:
-                await asked.wait()
+            await self._asking.all_known()
 
     async def reload(self) -> None:
         """Read the configuration again; a server that is reached as before keeps its session.
@@ -332,10 +265,10 @@ class Engine:
             ConfigurationError: If it cannot be used; the last good one then stays in force.
         """
         async with self._reloading:
-            before = self._enabled()
+            before = self.current.view.connectable
             try:
                 settings = await anyio.to_thread.run_sync(self._load)
-                _require_same_file(self.settings, settings)
+                require_same_file(self.settings, settings)
                 await self.current.adopt(settings)
             except ConfigurationError as error:
                 since = self._rejection.since if self._rejection else self._clock()
@@ -344,14 +277,14 @@ class Engine:
                 raise
             self._rejection = None
             self._caches = Caches(settings.cache)
-            await self._close_unlike(before)
+            await self._upstreams.close_unlike(before, self.current.view.connectable)
             self._events.publish(ConfigurationReloaded(len(settings.servers)))
 
     async def reconsider(self) -> None:
         """Heed what was approved, revoked or accepted meanwhile; no-op if nothing was."""
-        before = self._enabled()
+        before = self.current.view.connectable
         if await self.current.reconsider():
-            await self._close_unlike(before)
+            await self._upstreams.close_unlike(before, self.current.view.connectable)
             self._events.publish(ConfigurationReloaded(len(self.settings.servers)))
 
     async def forget(self, servers: Iterable[str] | None = None) -> int:
@@ -367,59 +300,11 @@ class Engine:
 
     async def keep_fresh(self) -> NoReturn:
         """What a long-running host runs in a task: asks what is due, follows what changes."""
-        await keep_fresh(self)
-
-    async def ask_anew(self, name: ServerName) -> None:
-        """List a server's tools once more, after a listing that is under way."""
-        if earlier := self._asking.get(name):  # it may have read the list before the change
-            await earlier.wait()
-        await self._ask_soon(name).wait()
-
-    def rest(self) -> float:
-        """Seconds until the next server's tools are due to be listed; negative if they were."""
-        now, cache = self._clock(), self.settings.cache
-        due = (due_at(self._part(server.name), cache) - now for server in self._enabled())
-        return min(due, default=math.inf)
+        await keep_fresh(self, self._asking)
 
     def _checker(self, tool: Tool) -> Checker:
         key = (tool.server, tool.name, tool.fingerprint, frozenset(tool.overridden.pinned))
         return self._caches.details.get_or(key, partial(Checker, tool))
-
-    def _ask_soon(self, name: ServerName) -> anyio.Event:
-        """Have a server's tools listed, once at a time; the event says when that is over."""
-        if (asked := self._asking.get(name)) is None:
-            asked = self._asking[name] = anyio.Event()
-            self._tasks.start_soon(self._ask, name, asked)
-        return asked
-
-    async def _ask(self, name: ServerName, asked: anyio.Event) -> None:
-        """Ask a server; once more if a reload changed meanwhile how it is reached."""
-        try:
-            is_taken = False
-            while not is_taken and (server := self._connectable(name)):
-                told = await self._told_by(server)
-                is_taken = await self.current.take(told)
-                if is_taken:
-                    self._caches.drop(name)
-                    self._events.publish(told.event)
-        finally:
-            del self._asking[name]
-            asked.set()
-
-    async def _told_by(self, server: ServerSettings) -> Told:
-        self._errors.pop(server.name, None)
-        outcome: Listing | UpstreamError
-        try:
-            outcome = await self._upstreams.list_tools(server)
-        except UpstreamError as error:
-            outcome = self._errors[server.name] = error
-        return Told(server, outcome, self._clock())
-
-    async def _get_to_know(self, name: str) -> None:
-        """Ask a server that has never been listed; no-op for others, and for a disabled one."""
-        server = self._connectable(self.view.server(name).name)
-        if server and not self.view.is_known(server.name):
-            await self._ask_soon(server.name).wait()
 
     def _open_upstreams(self) -> AbstractAsyncContextManager[Upstreams]:
         # Loading the SDK takes longer than all else together, and most runs need no upstream.
@@ -434,58 +319,7 @@ class Engine:
             admit=self.current.trustee.admit,
         )
 
-    async def _close_unlike(self, before: Iterable[ServerSettings]) -> None:
-        """End the sessions of servers that must not be used as they were `before`."""
-        for server in before:
-            now = self._connectable(server.name)
-            if now is None or now.transport != server.transport:
-                await self._upstreams.close(server.name)
-
-    def _part(self, name: ServerName) -> ServerPart:
-        return self.current.view.catalog.part(name)
-
-    def _enabled(self) -> list[ServerSettings]:
-        if not self.settings.enabled:
-            return []
-        return [s for s in self.settings.servers if is_connectable(s, self._part(s.name).verdict)]
-
-    def _connectable(self, name: ServerName) -> ServerSettings | None:
-        return next((server for server in self._enabled() if server.name == name), None)
-
-    def _enabled_one(self, name: str) -> ServerSettings:
-        server = self.view.server(name)
-        if server.problem:
-            raise ConfigurationError([server.problem])
-        if server not in self._enabled():
-            self.view.require_enabled(server.name)
-            summary = next(s for s in self.view.servers() if s.name == server.name)
-            raise ServerDisabledError(server.name, summary.reason or "the engine is disabled")
-        return server
-
-    def _unasked(self) -> list[ServerSettings]:
-        parts = ((server, self._part(server.name)) for server in self._enabled())
-        return [server for server, part in parts if not (part.listed_at or part.failure)]
-
-    def _live(self) -> Mapping[ServerName, Live]:
-        conditions = self._upstreams.conditions()
-        live = {name: _live_one(condition) for name, condition in conditions.items()}
-        return MappingProxyType(live | dict.fromkeys(self._asking, _STARTING))
-
-
-def _live_one(condition: Condition) -> Live:
-    status = ServerStatus(condition.state)
-    is_down = condition.state in (State.FAILING, State.CRASH_LOOPING)
-    return Live(status, condition.reason, condition.stderr if is_down else "")
-
-
-def _require_same_file(before: Settings, after: Settings) -> None:
-    """Check that the file in use is still there, and no other one has slipped in before it.
-
-    Raises:
-        ConfigurationError: Otherwise; who wants another file starts anew.
-    """
-    if before.path in (None, after.path):
-        return
-    message = f"{after.path} would take its place" if after.path else "it is gone"
-    hint = "start again to use another file"
-    raise ConfigurationError([Problem(Origin(before.path), "", message, hint)])
+    def _taken(self, told: Told) -> None:
+        """What a server told is in the view: answers made before it hold no longer."""
+        self._caches.drop(told.server.name)
+        self._events.publish(told.event)

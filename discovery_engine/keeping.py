@@ -21,6 +21,7 @@ from discovery_engine.lull import Lull
 from discovery_engine.tasks import open_task_group
 
 if TYPE_CHECKING:
+    from discovery_engine.asking import Asking
     from discovery_engine.config.settings import Settings
     from discovery_engine.tools import ServerName
 
@@ -41,31 +42,26 @@ class Kept(Protocol):
 
     def subscribe(self) -> AbstractContextManager[Subscription]: ...
 
-    def rest(self) -> float:
-        """Seconds until the next server is due; infinite if none ever is."""
-
     async def refresh(
         self, servers: Iterable[str] | None = None, *, only_due: bool = False
     ) -> object: ...
-
-    async def ask_anew(self, name: ServerName) -> None: ...
 
     async def reload(self) -> None: ...
 
     async def reconsider(self) -> None: ...
 
 
-async def keep_fresh(engine: Kept) -> NoReturn:
+async def keep_fresh(engine: Kept, asking: Asking) -> NoReturn:
     async with open_task_group() as tasks:
-        tasks.start_soon(_follow_servers, engine, tasks)
+        tasks.start_soon(_follow_servers, engine, asking, tasks)
         tasks.start_soon(_follow_files, engine)
         tasks.start_soon(_follow_decisions, engine)
         while True:
             await engine.refresh(only_due=True)
-            await anyio.sleep(min(max(engine.rest(), _SHORTEST_NAP), _LONGEST_NAP))
+            await anyio.sleep(min(max(asking.rest(), _SHORTEST_NAP), _LONGEST_NAP))
 
 
-async def _follow_servers(engine: Kept, tasks: TaskGroup) -> None:
+async def _follow_servers(engine: Kept, asking: Asking, tasks: TaskGroup) -> None:
     lulls: dict[ServerName, Lull] = {}
     with engine.subscribe() as events:
         async for event in events:
@@ -75,16 +71,16 @@ async def _follow_servers(engine: Kept, tasks: TaskGroup) -> None:
                         server, Lull(pause=_CHANGE_PAUSE, longest=_LONGEST_CHANGE)
                     )
                     if not lull.is_awaited:
-                        tasks.start_soon(_ask_in_lull, engine, server, lull)
+                        tasks.start_soon(_ask_in_lull, asking, server, lull)
                     lull.said()
                 case ConfigurationReloaded():
                     tasks.start_soon(partial(engine.refresh, only_due=True))
 
 
-async def _ask_in_lull(engine: Kept, name: ServerName, lull: Lull) -> None:
+async def _ask_in_lull(asking: Asking, name: ServerName, lull: Lull) -> None:
     await lull.come()
     lull.over()
-    await engine.ask_anew(name)
+    await asking.anew(name)
 
 
 async def _follow_files(engine: Kept) -> None:

@@ -74,10 +74,16 @@ class LateUpstreams:
             confidential.censor(error)
             raise
 
-    async def close(self, server: ServerName) -> None:
-        """As `Upstreams.close`; no-op before the first use."""
-        if self._upstreams:
-            await self._upstreams.close(server)
+    async def close_unlike(
+        self,
+        before: Mapping[ServerName, ServerSettings],
+        now: Mapping[ServerName, ServerSettings],
+    ) -> None:
+        """End the sessions of servers that are not to be reached as before; no-op if none is."""
+        for name, server in before.items():
+            is_same = name in now and now[name].transport == server.transport
+            if self._upstreams and not is_same:
+                await self._upstreams.close(name)
 
     def insist(self, server: ServerName) -> None:
         """As `Upstreams.insist`; no-op before the first use."""

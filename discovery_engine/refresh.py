@@ -243,10 +243,6 @@ def _named(tool: Tool, prefix: str) -> Tool:
     return replace(tool, given_name=ToolName(prefix + tool.upstream_name), overridden=Overridden())
 
 
-def is_connectable(server: ServerSettings, verdict: Verdict) -> bool:
-    return server.problem is None and verdict.enabled
-
-
 def due_at(part: ServerPart, cache: CacheSettings) -> float:
     """Unix time in seconds at which a server's tools should be listed again; 0 for never yet."""
     if part.failure:

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from discovery_engine import notices
 from discovery_engine.catalog import Failure, ServerPart
-from discovery_engine.errors import ServerDisabledError, UntrustedServerError
+from discovery_engine.errors import ConfigurationError, ServerDisabledError, UntrustedServerError
 from discovery_engine.rules import describe
 from discovery_engine.rules.rule import REFUSALS, Verdict
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from discovery_engine.notices import Notice
     from discovery_engine.rules.rule import Rule
     from discovery_engine.tools import ServerName
+    from discovery_engine.upstream.state import Condition
 
 
 class ServerStatus(StrEnum):
@@ -66,6 +67,11 @@ class Live(Struct, frozen=True):
     reason: str = ""
     stderr: str = ""
     """The last lines of a program that failed."""
+
+    @classmethod
+    def of(cls, condition: Condition) -> Live:
+        status = ServerStatus(condition.state)
+        return cls(status, condition.reason, condition.stderr if status in _DOWN else "")
 
 
 class Diagnosis(Struct, frozen=True):
@@ -160,6 +166,22 @@ class ServerView(Struct, frozen=True, dict=True):
             return None
         known_at = part.listed_at if part.is_stale else None
         return notices.unavailable(name, found.status, found.reason, found.hint, known_at=known_at)
+
+    @property
+    def is_connectable(self) -> bool:
+        """Whether it may be started or reached, as far as its entry and the rules go."""
+        return self.settings.problem is None and self.part.verdict.enabled
+
+    def require_connectable(self) -> None:
+        """Check that it may be started or reached.
+
+        Raises:
+            ConfigurationError: If its entry cannot be used.
+            ServerDisabledError, UntrustedServerError: As `require_enabled`.
+        """
+        if self.settings.problem:
+            raise ConfigurationError([self.settings.problem])
+        self.require_enabled()
 
     def require_enabled(self) -> None:
         """Check that it may be used.

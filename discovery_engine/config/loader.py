@@ -48,6 +48,30 @@ def load_settings(
     return tightened(settings) if is_nobodys_word(place) else settings
 
 
+def settings_of(
+    config: str | os.PathLike[str] | Settings | None, environ: Mapping[str, str], *, frozen: bool
+) -> Settings:
+    """The settings that are given, or those of the configuration there; as pinned, if `frozen`.
+
+    Raises:
+        ConfigurationError: As `load_settings`.
+    """
+    settings = config if isinstance(config, Settings) else load_settings(config, environ=environ)
+    return pinned_only(settings) if frozen else settings
+
+
+def require_same_file(before: Settings, after: Settings) -> None:
+    """Check that the file in use is still there, and no other one has slipped in before it.
+
+    Raises:
+        ConfigurationError: Otherwise; who wants another file starts anew.
+    """
+    if before.path in (None, after.path):
+        return
+    message = f"{after.path} would take its place" if after.path else "it is gone"
+    raise _unusable(before.path, message, "start again to use another file")
+
+
 def pinned_only(settings: Settings) -> Settings:
     """The settings with the lock file in force; it is one more file that they depend on."""
     files = () if settings.path is None else (observe(lock_of(settings.path)),)

@@ -14,11 +14,10 @@ from discovery_engine.refresh import (
     carried_over,
     due_at,
     failed,
-    is_connectable,
     read,
     told_part,
 )
-from discovery_engine.rules.rule import Rule, Verdict
+from discovery_engine.rules.rule import Rule
 from discovery_engine.tools import ServerName
 from discovery_engine.upstream.connection import connection_fingerprint
 from discovery_engine.upstream.listing import Listing
@@ -156,8 +155,3 @@ class TestDue:
     )
     def test_a_server_is_due_when_its_list_is_old(self, part: ServerPart, expected: float) -> None:
         assert due_at(part, CacheSettings(ttl=3600.0)) == expected
-
-
-def test_a_broken_or_disabled_server_is_not_connected() -> None:
-    assert is_connectable(make_server(), Verdict())
-    assert not is_connectable(make_server(), Verdict(enabled=False))

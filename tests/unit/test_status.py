@@ -7,13 +7,24 @@ from typing import Any
 import pytest
 
 from discovery_engine.catalog import Failure, ServerPart
-from discovery_engine.errors import Origin, Problem, ServerDisabledError, UntrustedServerError
+from discovery_engine.errors import (
+    ConfigurationError,
+    DiscoveryError,
+    Origin,
+    Problem,
+    ServerDisabledError,
+    UntrustedServerError,
+)
 from discovery_engine.notices import NoticeKind
 from discovery_engine.rules.rule import Rule, Verdict
 from discovery_engine.status import Live, ServerStatus, ServerView
 from discovery_engine.tools import ServerName
+from discovery_engine.upstream.state import Condition, Counters, State
 from tests.factories import make_entry, make_part, make_server
 
+BROKEN = Problem(Origin("f"), "command", "is empty")
+OFF = Verdict(enabled=False, reason="server")
+UNTRUSTED = Verdict(enabled=False, tags=("write",), reason="untrusted")
 NEW = ServerPart(ServerName("github"))
 GITHUB = make_part("github", "create_issue", make_entry("delete_repository", enabled=False))
 
@@ -32,7 +43,7 @@ def make_server_view(
         pytest.param(GITHUB, {"enabled": False}, ServerStatus.DISABLED, id="switched off"),
         pytest.param(
             GITHUB,
-            {"problem": Problem(Origin("f"), "command", "is empty")},
+            {"problem": BROKEN},
             ServerStatus.NEEDS_CONFIG,
             id="broken entry",
         ),
@@ -142,8 +153,7 @@ def test_without_a_description_the_first_line_of_the_instructions_serves() -> No
 
 
 def test_of_a_server_that_must_not_be_started_nothing_is_told_but_why() -> None:
-    untrusted = Verdict(enabled=False, tags=("write",), reason="untrusted")
-    part = make_part("github", verdict=untrusted, instructions="Tells the time.")
+    part = make_part("github", verdict=UNTRUSTED, instructions="Tells the time.")
     server = make_server_view(part, description="Issues")
 
     summary = server.summary
@@ -180,3 +190,36 @@ def test_an_answer_that_cannot_speak_for_it_is_told_so(
     outage = make_server_view(part, live=live).outage
 
     assert (outage.kind if outage else None) is kind
+
+
+@pytest.mark.parametrize(
+    ("verdict", "fields", "error"),
+    [
+        pytest.param(Verdict(), {"problem": BROKEN}, ConfigurationError, id="broken entry"),
+        pytest.param(OFF, {"enabled": False}, ServerDisabledError, id="switched off"),
+        pytest.param(UNTRUSTED, {}, UntrustedServerError, id="not approved"),
+    ],
+)
+def test_a_server_that_must_not_be_connected_is_refused_with_the_reason(
+    verdict: Verdict, fields: dict[str, Any], error: type[DiscoveryError]
+) -> None:
+    server = make_server_view(make_part("github", verdict=verdict), **fields)
+
+    assert not server.is_connectable
+    with pytest.raises(error):
+        server.require_connectable()
+
+
+def test_any_other_server_may_be_connected() -> None:
+    server = make_server_view(NEW)
+
+    assert server.is_connectable
+    server.require_connectable()
+
+
+def test_only_a_program_that_fails_has_last_words() -> None:
+    conditions = [Condition(s, 1.0, "it died", Counters(), stderr="No license") for s in State]
+
+    told = {seen.status for seen in map(Live.of, conditions) if seen.stderr}
+
+    assert told == {ServerStatus.FAILING, ServerStatus.CRASH_LOOPING}

@@ -1,0 +1,149 @@
+"""Servers asked for their tools: each once at a time, however many want to know.
+
+What a server tells is taken into the view of the moment; who may be asked, that view says.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import anyio
+from anyio.abc import TaskGroup
+
+from discovery_engine.errors import UpstreamError
+from discovery_engine.refresh import RefreshReport, Told, due_at, report
+from discovery_engine.status import Live, ServerStatus
+
+if TYPE_CHECKING:
+    from discovery_engine.config.settings import ServerSettings
+    from discovery_engine.current import CurrentView
+    from discovery_engine.late_upstreams import LateUpstreams
+    from discovery_engine.tools import ServerName
+    from discovery_engine.upstream.listing import Listing
+    from discovery_engine.view import View
+
+_STARTING = Live(ServerStatus.STARTING)
+
+
+class Asking:
+    """Asks in `tasks`, to the end even if nobody waits for it any more.
+
+    `taken` is called with what a server told, once the view holds it; `clock` tells Unix time in
+    seconds.
+    """
+
+    def __init__(
+        self,
+        current: CurrentView,
+        upstreams: LateUpstreams,
+        tasks: TaskGroup,
+        *,
+        taken: Callable[[Told], None],
+        clock: Callable[[], float],
+    ) -> None:
+        self._current = current
+        self._upstreams = upstreams
+        self._tasks = tasks
+        self._taken = taken
+        self._clock = clock
+        self._under_way: dict[ServerName, anyio.Event] = {}
+        self._errors: dict[ServerName, UpstreamError] = {}
+
+    def live(self) -> Mapping[ServerName, Live]:
+        """How the servers fare at the moment that were asked for something."""
+        conditions = self._upstreams.conditions()
+        seen = {name: Live.of(condition) for name, condition in conditions.items()}
+        return MappingProxyType(seen | dict.fromkeys(self._under_way, _STARTING))
+
+    async def refresh(self, servers: Iterable[str] | None, *, only_due: bool) -> RefreshReport:
+        """As `Engine.refresh`."""
+        before = self._view.catalog
+        chosen = self._chosen(servers)
+        if only_due:
+            chosen = [name for name in chosen if self._due_in(name) <= 0]
+        else:
+            for name in chosen:
+                self._upstreams.insist(name)
+        await self._ask_all(chosen)
+        parts = [self._view.catalog.part(name) for name in chosen]
+        refused = self._view.refusals() if servers is None else ()
+        diff = before.diff(self._view.catalog)
+        return report(parts, diff, refused=refused, now=self._clock())
+
+    async def all_known(self) -> None:
+        """Wait until every server that may be asked was listed or has failed once."""
+        parts = map(self._view.catalog.part, self._view.connectable)
+        await self._ask_all([p.server for p in parts if not (p.listed_at or p.failure)])
+
+    async def get_to_know(self, name: ServerName) -> None:
+        """Ask a server that has never been listed; no-op for one that must not be asked."""
+        if name in self._view.connectable and not self._view.is_known(name):
+            await self._soon(name).wait()
+
+    async def reach(self, name: ServerName) -> None:
+        """Ask a server.
+
+        Raises:
+            UpstreamError: If it cannot be reached.
+        """
+        await self._soon(name).wait()
+        if unreached := self._errors.get(name):
+            raise unreached
+
+    async def anew(self, name: ServerName) -> None:
+        """Ask a server once more, after a listing that is under way."""
+        if earlier := self._under_way.get(name):  # it may have read the list before the change
+            await earlier.wait()
+        await self._soon(name).wait()
+
+    def rest(self) -> float:
+        """Seconds until the next server is due; negative if one is, infinite if none ever is."""
+        return min(map(self._due_in, self._view.connectable), default=math.inf)
+
+    @property
+    def _view(self) -> View:
+        return self._current.view
+
+    def _chosen(self, servers: Iterable[str] | None) -> list[ServerName]:
+        if servers is None:
+            return list(self._view.connectable)
+        return list(dict.fromkeys(self._view.require_connectable(s).name for s in servers))
+
+    def _due_in(self, name: ServerName) -> float:
+        """Seconds until a server's tools should be listed again."""
+        return due_at(self._view.catalog.part(name), self._view.settings.cache) - self._clock()
+
+    async def _ask_all(self, names: Iterable[ServerName]) -> None:
+        for asked in [self._soon(name) for name in names]:
+            await asked.wait()
+
+    def _soon(self, name: ServerName) -> anyio.Event:
+        """Have a server asked, unless it is being asked; the event says when that is over."""
+        if (asked := self._under_way.get(name)) is None:
+            asked = self._under_way[name] = anyio.Event()
+            self._tasks.start_soon(self._ask, name, asked)
+        return asked
+
+    async def _ask(self, name: ServerName, asked: anyio.Event) -> None:
+        """Ask a server; once more if a reload changed meanwhile how it is reached."""
+        try:
+            is_taken = False
+            while not is_taken and (server := self._view.connectable.get(name)):
+                told = await self._told_by(server)
+                if is_taken := await self._current.take(told):
+                    self._taken(told)
+        finally:
+            del self._under_way[name]
+            asked.set()
+
+    async def _told_by(self, server: ServerSettings) -> Told:
+        self._errors.pop(server.name, None)
+        outcome: Listing | UpstreamError
+        try:
+            outcome = await self._upstreams.list_tools(server)
+        except UpstreamError as error:
+            outcome = self._errors[server.name] = error
+        return Told(server, outcome, self._clock())
