@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from discovery_cli.groups import did_you_mean
 from discovery_cli.writing import replace_file
 from discovery_engine.config.parsing import parse_settings
 from discovery_engine.config.schema import SCHEMA_FILE, json_schema
@@ -51,10 +52,7 @@ def source_named(text: str) -> Source:
         return Source(text)
     if Path(text).expanduser().exists():
         return Source("custom", str(Path(text).expanduser().absolute()))
-    from discovery_engine.nearest import nearest
-
-    meant = nearest(text, SOURCE_TYPES)
-    question = f", did you mean {' or '.join(map(repr, meant))}?" if meant else ""
+    question = did_you_mean(text, SOURCE_TYPES)
     raise click.UsageError(f"{text!r} is neither a client nor a file{question}")
 
 

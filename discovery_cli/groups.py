@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import click
 
 
@@ -13,8 +15,12 @@ class Group(click.Group):
         word = args[0]
         if word in known or word.startswith("-") or ctx.resilient_parsing:
             return super().resolve_command(ctx, args)
-        from discovery_engine.nearest import nearest
+        raise click.UsageError(f"there is no command {word!r}{did_you_mean(word, known)}", ctx)
 
-        meant = nearest(word, known)
-        question = f", did you mean {' or '.join(map(repr, meant))}?" if meant else ""
-        raise click.UsageError(f"there is no command {word!r}{question}", ctx)
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """The end of a sentence about a word that is not known; empty if none is near."""
+    from discovery_engine.nearest import nearest
+
+    meant = nearest(word, known)
+    return f", did you mean {' or '.join(map(repr, meant))}?" if meant else ""

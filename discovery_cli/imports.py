@@ -39,6 +39,11 @@ class Plan(Struct):
     warnings: list[Problem] = field(default_factory=list)
 
     @property
+    def is_empty(self) -> bool:
+        """Whether nothing was found, be it to be taken or not."""
+        return not self.servers and not self.left_out
+
+    @property
     def variables(self) -> list[str]:
         return sorted({name for one in self.servers for name in one.variables})
 

@@ -81,19 +81,22 @@ def validate(invocation: Invocation) -> ExitCode:
 @pass_invocation
 def sources(invocation: Invocation) -> None:
     """Show where servers come from: discovery.yaml and the files of other clients."""
+    from discovery_engine.config.shown import OWN_SOURCE
+
     output = invocation.output
     settings = _load(invocation)
-    forms = _source_forms(settings)
+    places = [(OWN_SOURCE, settings.path), *((one.type, one.path) for one in settings.sources)]
+    forms = [_source_form(settings, *place) for place in places]
     if output.as_json:
         output.answer({"sources": forms})
         return
     output.table(
         [
             [
-                output.mark(good=bool(form["servers"]) or form["type"] == "discovery.yaml"),
+                output.mark(good=bool(form["servers"]) or form["type"] == OWN_SOURCE),
                 Cell(form["type"], "strong"),
                 counted(len(form["servers"]), "server"),
-                form["path"] or "",
+                ", ".join(form["files"]),
             ]
             for form in forms
         ]
@@ -175,11 +178,14 @@ def _say_sum(output: Output, settings: Settings, *, good: bool) -> None:
     output.say(f"{settings.path or 'the built-in configuration'} {word}: {servers}, {rules}")
 
 
-def _source_forms(settings: Settings) -> list[JSONObject]:
-    """The file itself first, then its sources, each with the servers that came from it."""
-    own = {"type": "discovery.yaml", "path": settings.path}
-    others = ({"type": source.type, "path": source.path} for source in settings.sources)
-    return [
-        place | {"servers": [s.name for s in settings.servers if s.source == place["type"]]}
-        for place in (own, *others)
-    ]
+def _source_form(settings: Settings, kind: str, path: str | None) -> JSONObject:
+    """A source, with `path` as its entry has it, and the files that its servers were read from."""
+    servers = [server for server in settings.servers if server.source == kind]
+    read = dict.fromkeys(server.origin.file for server in servers)
+    named = [path] if path else []
+    return {
+        "type": kind,
+        "path": path,
+        "files": list(read) or named,
+        "servers": [server.name for server in servers],
+    }

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from discovery_cli.failures import ExitCode
+from discovery_cli.groups import did_you_mean
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import pass_invocation
 from discovery_cli.output import Output, counted
@@ -14,6 +17,7 @@ from discovery_cli.output import Output, counted
 if TYPE_CHECKING:
     from discovery_cli.imports import Plan
     from discovery_engine.config.settings import Source
+    from discovery_engine.config.sources import Imported
 
 
 @click.command("import")
@@ -35,39 +39,60 @@ def command(
     only: tuple[str, ...],
     dry_run: bool,
     yes: bool,
-) -> None:
+) -> ExitCode:
     """Copy servers from another client's file into discovery.yaml.
 
     What stands there stays. Secrets are not copied: a reference takes their place. Nothing is
-    started.
+    started. If what was named holds no server the exit code is 2.
     """
-    from discovery_cli import files, imports, writing
-    from discovery_cli.approvals import approve_written
+    from discovery_cli import files, imports
     from discovery_engine.config.loader import load_settings
 
     output = invocation.output
-    sources = _sources(output, origins, dry_run=dry_run, yes=yes)
-    target, text = _target(invocation)
+    imported = files.read(_sources(output, origins, dry_run=dry_run, yes=yes))
+    _require(only, imported)
+    target = _target(invocation)
     existing = load_settings(str(target)).servers if target.exists() else ()
-    plan = imports.make_plan(files.read(sources), existing, only)
+    plan = imports.make_plan(imported, existing, only)
     if not output.as_json:
         imports.show_plan(output, plan)
     writes = bool(plan.servers) and not dry_run
-    if writes and files.confirm(f"Write {_servers(plan)} into {target}?", yes=yes):
-        servers = [borrowed.server for borrowed in plan.servers]
-        is_new = not target.exists()
-        files.write_checked(target, writing.with_servers(text, servers, plan.rules))
-        if is_new:
-            files.write_schema(target)
-        named = [server.name for server in servers if not server.is_found]
-        approve_written(invocation, target, only=named)
+    if writes := writes and files.confirm(f"Write {_servers(plan)} into {target}?", yes=yes):
+        _write(invocation, target, plan)
         imports.say_variables(output, plan)
-    else:
-        writes = False
     if output.as_json:
         output.answer({"path": str(target), "written": writes, **plan.to_json()})
-        return
-    output.say(f"wrote {_servers(plan)} into {target}" if writes else f"{target} is as it was")
+    else:
+        output.say(f"wrote {_servers(plan)} into {target}" if writes else f"{target} is as it was")
+    return ExitCode.USAGE if origins and plan.is_empty else ExitCode.OK
+
+
+def _require(names: Iterable[str], imported: Mapping[str, Imported]) -> None:
+    """Check that there are servers of these names to import.
+
+    Raises:
+        UsageError: For the first that is not there.
+    """
+    there = [server.name for one in imported.values() for server in one.servers]
+    for name in names:
+        if imported and name not in there:
+            question = did_you_mean(name, there)
+            raise click.UsageError(f"there is no server {name!r} to import{question}")
+
+
+def _write(invocation: Invocation, target: Path, plan: Plan) -> None:
+    from discovery_cli import files, writing
+    from discovery_cli.approvals import approve_written
+    from discovery_engine.config.schema import MODELINE
+
+    is_new = not target.exists()
+    text = MODELINE + "\n" if is_new else target.read_text(encoding="utf-8")
+    servers = [borrowed.server for borrowed in plan.servers]
+    files.write_checked(target, writing.with_servers(text, servers, plan.rules))
+    if is_new:
+        files.write_schema(target)
+    named = [server.name for server in servers if not server.is_found]
+    approve_written(invocation, target, only=named)
 
 
 def _servers(plan: Plan) -> str:
@@ -92,10 +117,8 @@ def _sources(output: Output, origins: tuple[str, ...], *, dry_run: bool, yes: bo
     return [Source(client) for client in dict.fromkeys(file.client for file in found)]
 
 
-def _target(invocation: Invocation) -> tuple[Path, str]:
-    """The configuration to write into, and what it holds now."""
+def _target(invocation: Invocation) -> Path:
+    """The configuration to write into."""
     from discovery_engine.config.location import FILE_NAME, locate
-    from discovery_engine.config.schema import MODELINE
 
-    target = Path(locate(invocation.config).path or FILE_NAME)
-    return target, target.read_text(encoding="utf-8") if target.exists() else MODELINE + "\n"
+    return Path(locate(invocation.config).path or FILE_NAME)

@@ -77,7 +77,9 @@ def _decoded(data: bytes) -> str:
         return data.decode(encoding)
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise UnreadableError(f"it is not {encoding[:6].upper()} text", line, 1) from None
+        raise UnreadableError(
+            f"it is not {encoding.removesuffix('-sig').upper()} text", line, 1
+        ) from None
 
 
 def _of_any_format(text: str) -> JSONValue:

@@ -92,6 +92,7 @@ def test_config_sources_names_what_came_from_where() -> None:
         ["✓", "cursor", "2", "servers"],
         ["✗", "zed", "0", "servers"],
     ]
+    assert done.stdout.splitlines()[1].endswith("mcp.json")
     assert "no file of Zed was found" in done.stderr
 
 
@@ -203,6 +204,28 @@ def test_import_where_there_is_nothing_to_import(home: Path) -> None:
     done = run("import", "--yes")
 
     assert "no client's file was found" in done.stderr
+    assert not Path("discovery.yaml").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        pytest.param(["--from", "zed"], "no file of Zed was found", id="no such file"),
+        pytest.param(["--from", "odd.json"], "it is not UTF-8 text", id="no text"),
+        pytest.param(
+            ["--only", "clokc"],
+            "no server 'clokc' to import, did you mean 'clock'?",
+            id="no server",
+        ),
+    ],
+)
+def test_import_of_what_is_not_there_leaves_with_2(home: Path, words: list[str], told: str) -> None:
+    (home / "odd.json").write_bytes(b"{\xff}")
+
+    done = run("import", *words, "--yes")
+
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert told in done.stderr
     assert not Path("discovery.yaml").exists()
 
 
