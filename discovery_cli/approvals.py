@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from discovery_cli.suspicions import suspicion_lines
+from discovery_engine import scanner
 from discovery_engine.config.found import tightened
 from discovery_engine.config.loader import load_settings
 from discovery_engine.config.location import scope_of
@@ -32,6 +34,7 @@ from discovery_engine.upstream.identity import identity_as_configured, program_o
 if TYPE_CHECKING:
     from discovery_cli.invocation import Invocation
     from discovery_engine.config.settings import Settings
+    from discovery_engine.scanner import Finding
     from discovery_engine.tools import JSONObject
     from discovery_engine.view import View
 
@@ -51,6 +54,11 @@ class Candidate(Struct, frozen=True):
     program: str
     approval: Approval | None
     notes: tuple[str, ...]
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What is suspicious in what its entry has agents told."""
+        return _findings(self.server.description)
 
 
 def candidates(view: View, names: Iterable[str], environ: Mapping[str, str]) -> list[Candidate]:
@@ -94,6 +102,7 @@ def candidate_lines(one: Candidate) -> Iterator[str]:
         yield f"  {name:<8} {text}"
     for note in one.notes:
         yield f"  {'careful':<8} {note}"
+    yield from _suspicions(one.findings)
 
 
 def override_lines(settings: Settings) -> Iterator[str]:
@@ -103,6 +112,7 @@ def override_lines(settings: Settings) -> Iterator[str]:
         given = ", ".join(f"{k}: {json.dumps(v)}" for k, v in said.items() if v is not None)
         tools = ", ".join((*one.servers, *one.patterns))
         yield f"override  {_one_line(tools)}  ({one.origin}; {_one_line(given)})"
+        yield from _suspicions(_findings(one.description or ""))
 
 
 def candidate_form(one: Candidate) -> JSONObject:
@@ -115,6 +125,7 @@ def candidate_form(one: Candidate) -> JSONObject:
         "program": one.program,
         "description": one.server.description,
         "notes": list(one.notes),
+        "findings": [finding.to_json() for finding in one.findings],
     }
     match one.server.transport:
         case StdioTransport(command, args, env, cwd):
@@ -160,6 +171,15 @@ def _facts(one: Candidate) -> Iterator[tuple[str, str]]:
                 yield "header", f"{_word(name)}: {_word(mask(text))}"
     if one.server.description:
         yield "says", _one_line(one.server.description)
+
+
+def _findings(description: str) -> tuple[Finding, ...]:
+    return scanner.alarms(scanner.scan_text(description, where="description"))
+
+
+def _suspicions(findings: Iterable[Finding]) -> Iterator[str]:
+    for line in suspicion_lines(findings):
+        yield f"  {'careful':<8} {line}"
 
 
 def _notes(server: ServerSettings, program: str) -> Iterator[str]:

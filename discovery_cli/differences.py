@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from discovery_cli.suspicions import suspicion_lines
 from discovery_engine.text import visible
 
 if TYPE_CHECKING:
@@ -16,13 +17,11 @@ if TYPE_CHECKING:
 
 
 def review_lines(review: Review) -> Iterator[str]:
-    """A tool or the instructions: what changed, or all of what is new."""
-    if review.before is None:
-        yield f"  {_name(review)}: new"
-        yield from _value_lines("+", review.after)
-        return
-    yield f"  {_name(review)}: {review.weight or 'changed'}"
-    yield from change_lines(review.changes)
+    """A tool or the instructions: what is suspicious, and what changed or all of what is new."""
+    is_new = review.before is None
+    yield f"  {_name(review)}: {'new' if is_new else review.weight or 'changed'}"
+    yield from (f"    {line}" for line in suspicion_lines(review.findings))
+    yield from _value_lines("+", review.after) if is_new else change_lines(review.changes)
 
 
 def review_form(review: Review) -> JSONObject:
@@ -31,6 +30,7 @@ def review_form(review: Review) -> JSONObject:
         "state": "pending" if review.before is None else "changed",
         "weight": review.weight,
         "fingerprint": review.acceptance.meaning,
+        "findings": [finding.to_json() for finding in review.findings],
         "changes": list(map(change_form, review.changes)),
         "now": review.after,
     }

@@ -131,6 +131,7 @@ def details_form(entry: Entry, view: View) -> JSONObject:
         "output_schema": tool.definition.get("outputSchema"),
         "examples": [{"arguments": arguments(entry), "command": command_line(entry)}],
         "fingerprint": tool.fingerprint,
+        "findings": [finding.to_json() for finding in view.findings(entry)],
         "overridden": overridden_form(entry, view),
     }
 

@@ -10,13 +10,14 @@ from msgspec import Struct
 from discovery_cli.examples import command_line
 from discovery_cli.output import Cell, Output, ago
 from discovery_cli.rendering import server_row, tool_row
+from discovery_cli.suspicions import suspicion_lines
 from discovery_engine.signature import type_text
 from discovery_engine.text import clean
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import Entry
-    from discovery_engine.tools import ServerName
     from discovery_engine.status import ServerSummary
+    from discovery_engine.tools import ServerName
     from discovery_engine.view import View
 
 _INDENT = 2
@@ -57,6 +58,8 @@ class Portrait(Struct, frozen=True):
         self.output.table([[mark, Cell(str(entry.key), "strong"), state]])
         for line in clean(entry.tool.description).strip().splitlines():
             self.output.line(f"  {line}".rstrip())
+        for line in suspicion_lines(view.findings(entry)):
+            self.output.line(f"  {line}", "bad")
         self.output.table(_tool_facts(entry, view), indent=_INDENT)
         self._arguments(entry, _INDENT)
         self.output.line(f"  example: {command_line(entry)}")

@@ -20,7 +20,7 @@ from discovery_engine.rules import ServerRules, ToolRules
 from discovery_engine.rules.rule import WITHHELD, Verdict
 from discovery_engine.tools import Overridden, ServerName, Tool, ToolName
 from discovery_engine.trust.standing import Heard, Trust
-from discovery_engine.trust.suspicion import suspects, suspicions
+from discovery_engine.trust.suspicion import SUSPICIOUS, suspects, suspicions
 from discovery_engine.upstream.connection import connection_fingerprint
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class Judge(Struct, frozen=True, dict=True):
     def part(self, server: ServerSettings, part: ServerPart, tools: Sequence[Tool]) -> ServerPart:
         """`part` with these tools and the verdicts of this moment."""
         verdict, said = self.server(server), part.said
-        entries = self.entries(tools, verdict)
+        entries = tuple(_marked(one, part) for one in self.entries(tools, verdict))
         held, is_held = self._held(server, part, entries)
         return replace(
             part,
@@ -139,8 +139,19 @@ class Judge(Struct, frozen=True, dict=True):
 
 def _entry(tool: Tool, verdict: Verdict) -> Entry:
     """With the tags of the owner's override behind those of the rules."""
-    tags = tuple(dict.fromkeys(verdict.tags + tool.overridden.tags))
-    return Entry(tool, verdict if tags == verdict.tags else replace(verdict, tags=tags))
+    return Entry(tool, _tagged(verdict, *tool.overridden.tags))
+
+
+def _marked(entry: Entry, part: ServerPart) -> Entry:
+    """With a tag that says so if there is something suspicious in it."""
+    if not part.found_in(entry.tool.upstream_name):
+        return entry
+    return replace(entry, verdict=_tagged(entry.verdict, SUSPICIOUS))
+
+
+def _tagged(verdict: Verdict, *more: str) -> Verdict:
+    tags = tuple(dict.fromkeys(verdict.tags + more))
+    return verdict if tags == verdict.tags else replace(verdict, tags=tags)
 
 
 def _held_back(entry: Entry, reason: Withheld | None) -> Entry:

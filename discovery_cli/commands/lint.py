@@ -1,11 +1,11 @@
-"""`discovery lint`: rules that do nothing or contradict each other, and tools hard to find."""
+"""`discovery lint`: rules without effect, words that mean harm, and tools hard to find."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -13,42 +13,57 @@ from discovery_cli.failures import ExitCode
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import pass_invocation
 from discovery_cli.output import Output, counted, one_line
+from discovery_cli.suspicions import quoted
 
 if TYPE_CHECKING:
     from discovery_engine.evaluation.catalog_lint import CatalogFinding, CatalogLint
+    from discovery_engine.evaluation.text_lint import Suspicion
     from discovery_engine.rules.lint import Finding
     from discovery_engine.tools import JSONObject
     from discovery_engine.view import View
 
+T = TypeVar("T")
+
 _SHOWN = 5  # findings of one kind; many tools of one server often lack the same
+_IN_FULL = {"danger"}  # but of these all are shown
 
 
 @click.command("lint")
-@click.option("--strict", is_flag=True, help="Leave with 2 for the catalog's findings, too.")
+@click.option(
+    "--strict", is_flag=True, help="Leave with 2 for findings about servers and tools, too."
+)
 @click.option("--thorough", is_flag=True, help="Search for every tool, and show every finding.")
 @click.option("--exit-zero", is_flag=True, help="Leave with 0 even if something was found.")
 @pass_invocation
 def command(invocation: Invocation, *, strict: bool, thorough: bool, exit_zero: bool) -> ExitCode:
-    """Find rules without effect, and tools that are hard to find.
+    """Find rules without effect, words that mean harm, and tools that are hard to find.
 
     The rules are tried on every known tool. With findings about them the exit code is 2.
+
+    What servers say is read for hidden text, orders to a model and the like. A `danger` is what
+    no honest tool says, a `warning` is worth a look, and a `notice` seems to be talk about such.
 
     The catalog is looked at for tools that cannot be told apart, found or understood. What mends
     a finding is drafted as an entry for `overrides:`; `discovery eval` shows what it did.
     """
-    output = invocation.output
-    view = invocation.view()
-    found, about = findings_of(view), _of_catalog(view, thorough=thorough)
+    from discovery_engine.evaluation.catalog_lint import SEARCHES, lint_catalog
+    from discovery_engine.evaluation.text_lint import lint_texts
+
+    output, view = invocation.output, invocation.view()
+    found, suspicions = findings_of(view), lint_texts(view)
+    about = lint_catalog(view, searches=len(view.catalog) if thorough else SEARCHES)
     if output.as_json:
-        rules = [finding_form(finding) for finding in found]
-        tools = [finding.to_json() for finding in about.findings]
-        output.answer({"findings": rules, "catalog": tools, "searched": about.searched})
+        output.answer(_form(found, suspicions, about))
     else:
+        most = None if thorough else _SHOWN
         for finding in found:
             show_finding(output, finding)
-        _show_catalog(output, about, most=None if thorough else _SHOWN)
-        _say_sum(output, view, found, about)
-    counts = found or (strict and about.findings)
+        for suspicion in _of_each(suspicions, lambda one: one.finding.severity, most, output):
+            _show_suspicion(output, suspicion)
+        for advice in _of_each(about.findings, lambda one: one.kind, most, output):
+            _show_catalog_finding(output, advice)
+        _say_sum(output, view, found, suspicions, about)
+    counts = found or (strict and (about.findings or _alarms(suspicions)))
     return ExitCode.USAGE if counts and not exit_zero else ExitCode.OK
 
 
@@ -73,22 +88,41 @@ def finding_form(finding: Finding) -> JSONObject:
     }
 
 
-def _of_catalog(view: View, *, thorough: bool) -> CatalogLint:
-    from discovery_engine.evaluation.catalog_lint import SEARCHES, lint_catalog
+def _form(
+    found: Sequence[Finding], suspicions: Sequence[Suspicion], about: CatalogLint
+) -> JSONObject:
+    return {
+        "findings": [finding_form(finding) for finding in found],
+        "suspicions": [suspicion.to_json() for suspicion in suspicions],
+        "catalog": [finding.to_json() for finding in about.findings],
+        "searched": about.searched,
+    }
 
-    return lint_catalog(view, searches=len(view.catalog) if thorough else SEARCHES)
+
+def _alarms(suspicions: Sequence[Suspicion]) -> list[Suspicion]:
+    return [one for one in suspicions if one.finding.is_alarm]
 
 
-def _show_catalog(output: Output, about: CatalogLint, *, most: int | None) -> None:
+def _of_each(
+    findings: Sequence[T], kind_of: Callable[[T], str], most: int | None, output: Output
+) -> Iterator[T]:
+    """The first of each kind, or all with None; then it is said how many are left out."""
     seen: Counter[str] = Counter()
-    for finding in about.findings:
-        seen[finding.kind] += 1
-        if most is None or seen[finding.kind] <= most:
-            _show_catalog_finding(output, finding)
-    left = {kind: count - most for kind, count in seen.items() if most and count > most}
-    if left:
-        kinds = ", ".join(f"{count} {kind}" for kind, count in left.items())
+    for finding in findings:
+        kind = kind_of(finding)
+        seen[kind] += 1
+        if most is None or seen[kind] <= most or kind in _IN_FULL:
+            yield finding
+    left = {k: count - most for k, count in seen.items() if most and k not in _IN_FULL}
+    if kinds := ", ".join(f"{count} {kind}" for kind, count in left.items() if count > 0):
         output.say(f"not shown: {kinds}; --thorough shows them")
+
+
+def _show_suspicion(output: Output, suspicion: Suspicion) -> None:
+    finding = suspicion.finding
+    output.line(f"{finding.severity}: {one_line(f'{suspicion.subject}: {finding.message}')}")
+    output.line(f"  {one_line(f'{finding.where}: {quoted(finding)}')}")
+    output.line(f"  hint: {suspicion.hint}")
 
 
 def _show_catalog_finding(output: Output, finding: CatalogFinding) -> None:
@@ -108,9 +142,16 @@ def _yaml(override: JSONObject) -> Iterator[str]:
         yield f"{lead}{name}: {json.dumps(value, ensure_ascii=False)}"
 
 
-def _say_sum(output: Output, view: View, found: Sequence[Finding], about: CatalogLint) -> None:
+def _say_sum(
+    output: Output,
+    view: View,
+    found: Sequence[Finding],
+    suspicions: Sequence[Suspicion],
+    about: CatalogLint,
+) -> None:
     rules, tools = counted(len(view.settings.tool_rules), "rule"), len(view.catalog)
     output.say(f"{counted(len(found), 'finding')} in {rules} over {counted(tools, 'tool')}")
+    output.say(f"{counted(len(_alarms(suspicions)), 'alarm')} about what servers say")
     some = about.searched < about.searchable
     sample = f", {about.searched} of {about.searchable} searched for" if some else ""
     output.say(f"{counted(len(about.findings), 'finding')} about the tools themselves{sample}")

@@ -32,7 +32,8 @@ def command(
     """Look at tools that are held back, and accept them as they are now.
 
     A tool whose meaning has changed is neither found nor executed before this; nor is a new one
-    of a server with `trust: quarantine`. While something waits, the exit code is 4.
+    that says what no honest tool says, or is of a server with `trust: quarantine`. What is
+    suspicious in it is told first. While something waits, the exit code is 4.
     """
     output = invocation.output
     waiting = invocation.run(partial(_waiting, servers=servers, tools=tools))
@@ -50,6 +51,7 @@ def command(
 
 
 async def _waiting(engine: Engine, *, servers: tuple[str, ...], tools: tuple[str, ...]) -> Waiting:
+    from discovery_engine.scanner import Neighbours
     from discovery_engine.trust.admission import known_as
     from discovery_engine.trust.review import reviews
 
@@ -57,13 +59,14 @@ async def _waiting(engine: Engine, *, servers: tuple[str, ...], tools: tuple[str
     if missing := unasked(engine.view, names):
         await engine.refresh(missing)
     view, trustee = engine.view, engine.current.trustee
+    neighbours = Neighbours.of(entry.tool for entry in view.catalog)
     found: Waiting = {}
     for name in names:
         server, part = view.server(name), view.catalog.parts.get(name)
         if part is None:
             continue
         history = trustee.history(view.settings, known_as(server, view.settings.path))
-        chosen = reviews(server, part, trustee.trust, history)
+        chosen = reviews(server, part, trustee.trust, history, neighbours=neighbours)
         found[name] = tuple(one for one in chosen if not tools or one.tool in tools)
     return {name: reviewed for name, reviewed in found.items() if reviewed}
 

@@ -50,6 +50,10 @@ class Finding(Struct, frozen=True):
     message: str
 
     @property
+    def is_alarm(self) -> bool:
+        return self.severity is not Severity.NOTICE
+
+    @property
     def is_grave(self) -> bool:
         """Whether no honest tool says this."""
         return self.severity is Severity.DANGER
@@ -65,7 +69,7 @@ Findings: TypeAlias = Mapping[str, tuple[Finding, ...]]
 
 def alarms(found: Iterable[Finding]) -> tuple[Finding, ...]:
     """The findings that are no mere notices."""
-    return tuple(finding for finding in found if finding.severity is not Severity.NOTICE)
+    return tuple(finding for finding in found if finding.is_alarm)
 
 
 def excerpt(text: str, start: int = 0, end: int | None = None) -> str:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cached_property
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -49,29 +51,46 @@ PERSON = r"(?:(?:the |your |end )?(?:end )?(?:user|human|person|customer|owner)|
 PERSONAL = r"(?:(?:chat|conversation)(?: history| log| transcript| context)?|(?:system )?prompts?|messages?|history|api[ _-]?keys?|passwords?|secrets?|credentials|tokens?|private keys?|environment variables|cookies|mailbox|inbox|personal data)"
 SLOT = r"(?:[`'\"]\w+[`'\"]|\w+) (?:parameter|argument|field|input|value|query|header)"
 # What a tool has no business with, and a place for it that is not named after it.
-FOREIGN = r"(?:(?:current |full |whole |entire |complete )?(?:conversation|chat)(?! (?:id|model|room|completion|message))|system prompt|environment (?:file|variables)|printenv|\benv\b|(?:access|session|bearer|auth) token|authorization header|the user'?s? (?:\w+ )?(?:messages?|prompts?|passwords?|history|location|name|address|email|files|data|identity|secrets?|keys?)|(?:files|notes|messages|mails|data) of other users|shell history|bash history|/\.bash_history|host ?name of|home directory|browser (?:history|cookies|tabs)|clipboard|ssh keys?|tool results?|other tools' (?:results?|output))"
-ELSEWHERE = r"(?:in|into|to|as|inside|with|via) (?:the |its |our )?(?:field |argument |parameter |header )?[`'](?!\w*(?:messages?|conversation|chat|history|prompt|token|key|auth|secret|password|credential|header|env|transcript|context|cookie|location|user|name|email|address|file|path|body|text_to)\w*[`'])\w+[`']"
+FOREIGN = r"(?:\b(?:(?:current |full |whole |entire |complete )?(?:conversation|chat)(?! (?:id|model|room|completion|message))|system prompt|environment (?:file|variables)|printenv|\benv\b|(?:access|session|bearer|auth) token|authorization header|the user'?s? (?:\w+ )?(?:messages?|prompts?|passwords?|history|location|name|address|email|files|data|identity|secrets?|keys?)|(?:files|notes|messages|mails|data) of other users|shell history|bash history|host ?name of|home directory|browser (?:history|cookies|tabs)|clipboard|ssh keys?|tool results?|other tools' (?:results?|output))|/\.bash_history)"
+ELSEWHERE = r"\b(?:in|into|to|as|inside|with|via) (?:the |its |our )?(?:field |argument |parameter |header )?[`'](?!\w*(?:messages?|conversation|chat|history|prompt|token|key|auth|secret|password|credential|header|env|transcript|context|cookie|location|user|name|email|address|file|path|body|text_to)\w*[`'])\w+[`']"
 ADDRESS = r"(?:https?://|[\w.+-]{1,64}@[\w-]{1,64}\.\w|\+\d{6})"
+
+NO_WORDS = ""
+"""Of languages that do not put spaces between words."""
 
 # What may stand between two words of one sentence: a dot ends it only before a space.
 _WITHIN = r"(?:[^.!?]|[.!?](?=\w))"
 
 
-class Phrase(Struct, frozen=True):
+class Said(NamedTuple):
+    """One thing to say, in any of these patterns; none of them fits where none of the words is."""
+
+    words: frozenset[str]
+    patterns: tuple[str, ...]
+
+
+class Phrase(Struct, frozen=True, dict=True):
     kind: FindingKind
     severity: Severity
     message: str
-    pattern: re.Pattern[str]
+    said: Said
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """Compiled when it is first needed: all of them take longer than reading a hundred tools."""
+        return re.compile("|".join(self.said.patterns).replace("[^.!?]", _WITHIN), re.MULTILINE)
+
+
+def said(words: str, *patterns: str) -> Said:
+    return Said(frozenset(words.split()), patterns)
 
 
 def phrases(
-    kind: FindingKind, severity: Severity, table: Mapping[str, tuple[str, ...]]
-) -> list[Phrase]:
-    """One phrase for each message, which any of its patterns makes."""
-    return [
-        Phrase(kind, severity, message, _compiled(patterns)) for message, patterns in table.items()
-    ]
-
-
-def _compiled(patterns: tuple[str, ...]) -> re.Pattern[str]:
-    return re.compile("|".join(patterns).replace("[^.!?]", _WITHIN), re.MULTILINE)
+    severity: Severity, table: Mapping[FindingKind, Mapping[str, Said]]
+) -> tuple[Phrase, ...]:
+    """One phrase for each message."""
+    return tuple(
+        Phrase(kind, severity, message, one)
+        for kind, messages in table.items()
+        for message, one in messages.items()
+    )

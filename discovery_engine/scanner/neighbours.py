@@ -66,6 +66,8 @@ class Neighbours(Struct, frozen=True):
 
     def _misspelt(self, tool: Tool, spelling: str) -> ToolKey | None:
         """Another server's tool whose name has a word right that is one letter off in this one."""
+        if not self.words:
+            return None
         name_words = spelling.split("_")
         said = {
             word
@@ -89,6 +91,8 @@ class Neighbours(Struct, frozen=True):
 
     def ordered_about(self, tool: Tool, text: str) -> Iterator[tuple[str, ServerName, int, int]]:
         """Another server's tools that a text gives orders about: name, server, where."""
+        if not self.servers_of:
+            return
         own = {parameter.name for parameter in tool.parameters} | {tool.name}
         for sentence in _SENTENCE.finditer(text):
             for found in _IDENTIFIER.finditer(sentence[0]):

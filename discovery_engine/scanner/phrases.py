@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 
 from msgspec import Struct
 
 from discovery_engine.scanner.findings import Severity
-from discovery_engine.scanner.fragments import Phrase
+from discovery_engine.scanner.fragments import NO_WORDS, Phrase
 from discovery_engine.scanner.unmistakable import UNMISTAKABLE
 from discovery_engine.scanner.wordings import WORDINGS
 
@@ -21,6 +23,7 @@ class Match(Struct, frozen=True):
 
 
 _PHRASES = (*UNMISTAKABLE, *WORDINGS)
+_WORD = re.compile(r"[^\W_]+")
 
 # Words that talk about such orders instead of giving them.
 _TALK = re.compile(
@@ -34,10 +37,29 @@ _SENTENCE_END = re.compile(r"(?<!\be[. ]g)[.!?] |\n")
 
 def matches(text: str) -> Iterator[Match]:
     """What is said in a reading; the first match of each phrase."""
-    for phrase in _PHRASES:
+    for phrase in _candidates(text):
         if found := phrase.pattern.search(text):
             severity = Severity.NOTICE if _is_talk(text, found.start()) else phrase.severity
             yield Match(phrase, found.start(), found.end(), severity)
+
+
+def _candidates(text: str) -> Iterator[Phrase]:
+    """The phrases of which a text has a word; to search for every phrase takes far longer."""
+    words = set(_WORD.findall(text))
+    if not text.isascii():
+        words.add(NO_WORDS)
+    by_word = _numbers_by_word()
+    numbers = {number for word in words for number in by_word.get(word, ())}
+    return (_PHRASES[number] for number in sorted(numbers))
+
+
+@cache
+def _numbers_by_word() -> Mapping[str, Sequence[int]]:
+    numbers: defaultdict[str, list[int]] = defaultdict(list)
+    for number, phrase in enumerate(_PHRASES):
+        for word in phrase.said.words or (NO_WORDS,):
+            numbers[word].append(number)
+    return dict(numbers)
 
 
 def _is_talk(text: str, at: int) -> bool:

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from discovery_engine.scanner import Finding, Findings
     from discovery_engine.tools import Tool
 
+SUSPICIOUS = "suspicious"
+"""The tag of a tool about which there is an alarm."""
+
 
 def suspicions(tools: Iterable[Tool], instructions: str, known: ServerPart) -> Findings:
     """The alarms about a server's tools, by its own names of them, and about its instructions.

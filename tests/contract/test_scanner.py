@@ -1,4 +1,8 @@
-"""The scanner's gate: a labelled corpus, measured on the half whose misses tuning did not see."""
+"""The scanner's gate: a labelled corpus, measured on the half whose misses tuning did not see.
+
+`honest` holds what honest tools may well say that is near to what poisoned ones do: alarms about
+it are in order, but nothing in it is a danger.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +15,12 @@ from typing import Any
 
 import pytest
 
-import discovery_engine.scanner
-from discovery_engine.scanner import Finding, FindingKind, Neighbours, Severity, scan, scan_catalog
+from discovery_engine import scanner
+from discovery_engine.scanner import Finding, FindingKind, Neighbours, scan, scan_catalog
 from discovery_engine.tools import ServerName, Tool
 
 CORPUS = Path(__file__).with_name("scanner_corpus")
-ROOM = Path(discovery_engine.scanner.__file__).parent
+ROOM = Path(scanner.__file__).parent
 HARMLESS = {
     "__future__", "base64", "binascii", "codecs", "collections", "collections.abc",
     "discovery_engine.text", "discovery_engine.tools", "enum", "functools", "html", "importlib",
@@ -32,15 +36,23 @@ def is_held_out(example: dict[str, Any]) -> bool:
     return hashlib.sha256(example["id"].encode()).digest()[0] % 2 == 1
 
 
-def alarms(example: dict[str, Any]) -> list[Finding]:
+def alarms(example: dict[str, Any]) -> tuple[Finding, ...]:
     """What is found in an example's tool beside its neighbours, but for notices."""
-    tool = Tool.from_mcp(ServerName("subject"), example["tool"])
+    tool = tool_of(example)
     others = []
     for key in example.get("neighbours", ()):
         server, _, name = key.partition(":")
         others.append(Tool.from_mcp(ServerName(server), {"name": name}))
-    found = scan(tool, Neighbours.of([tool, *others]))
-    return [finding for finding in found if finding.severity is not Severity.NOTICE]
+    return scanner.alarms(scan(tool, Neighbours.of([tool, *others])))
+
+
+def tool_of(example: dict[str, Any]) -> Tool:
+    return Tool.from_mcp(ServerName("subject"), example["tool"])
+
+
+def is_grave(example: dict[str, Any]) -> bool:
+    """Whether an example's tool, by itself, says what no honest tool says."""
+    return any(finding.is_grave for finding in scan(tool_of(example)))
 
 
 def share_with_alarm(examples: list[dict[str, Any]]) -> float:
@@ -72,6 +84,19 @@ def test_innocent_sentences_written_after_the_detectors_raise_no_alarm() -> None
     unseen = [example for example in corpus("unseen") if not example["poisoned"]]
 
     assert share_with_alarm(unseen) == 0
+
+
+@pytest.mark.requirement("SCN-7")
+@pytest.mark.parametrize("name", ["innocent", "honest"])
+def test_no_honest_tool_is_a_danger(name: str) -> None:
+    assert [example["id"] for example in corpus(name) if is_grave(example)] == []
+
+
+@pytest.mark.requirement("SCN-7")
+def test_near_half_of_the_poisoned_tools_are_a_danger_by_themselves() -> None:
+    held_out = [*filter(is_held_out, corpus("poisoned"))]
+
+    assert sum(map(is_grave, held_out)) / len(held_out) >= 0.45
 
 
 def test_every_kind_of_finding_is_made_by_the_corpus() -> None:

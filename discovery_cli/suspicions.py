@@ -1,0 +1,22 @@
+"""What is suspicious in the words of strangers, for people: what, where, and the words themselves.
+
+The words come last and in quotes, with whatever hides in them made visible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from discovery_engine.scanner.findings import Finding
+
+
+def suspicion_lines(findings: Iterable[Finding]) -> Iterator[str]:
+    """One line for each, in words that a terminal may be sent."""
+    for finding in findings:
+        yield f"{finding.severity}  {finding.where}: {finding.message}: {quoted(finding)}"
+
+
+def quoted(finding: Finding) -> str:
+    return f'"{finding.excerpt}"'
