@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from discovery_engine.config.settings import LogSettings
 
+logger = logging.getLogger(__name__)
+
 _FILE = "DISCOVERY_LOG_FILE"
 _LEVEL = "DISCOVERY_LOG_LEVEL"
 _FILE_SIZE = 10 * 1024 * 1024  # bytes
@@ -26,11 +28,16 @@ _CHATTY = ("mcp", "httpx2", "httpcore2", "uvicorn")
 def log_to(settings: LogSettings, environ: Mapping[str, str]) -> Iterator[None]:
     """Log as configured while the block runs; `environ` overrides level and file.
 
-    The file rotates at 10 MB and five older ones are kept. Its folder is made if need be.
+    The file rotates at 10 MB and five older ones are kept. Its folder is made if need be. One that
+    cannot be written is warned of, and does without.
     """
     level = _level(environ.get(_LEVEL) or settings.level)
-    file = environ.get(_FILE) or settings.file
-    handlers = [*_to_stderr(settings), *([_to_file(Path(file))] if file else [])]
+    file, problem = environ.get(_FILE) or settings.file, ""
+    handlers = _to_stderr(settings)
+    try:
+        handlers += [_to_file(Path(file))] if file else []
+    except OSError as error:
+        problem = error.strerror or str(error)
     root = logging.getLogger()
     before = root.level
     root.setLevel(level)
@@ -39,6 +46,8 @@ def log_to(settings: LogSettings, environ: Mapping[str, str]) -> Iterator[None]:
     for handler in handlers:
         handler.setFormatter(logging.Formatter(_FORMAT))
         root.addHandler(handler)
+    if problem:
+        logger.warning("The log file %s cannot be written: %s", file, problem)
     try:
         yield
     finally:
@@ -63,5 +72,5 @@ def _to_file(path: Path) -> logging.Handler:
     path = path.expanduser()
     path.parent.mkdir(parents=True, exist_ok=True)
     return logging.handlers.RotatingFileHandler(
-        path, maxBytes=_FILE_SIZE, backupCount=_FILES, encoding="utf-8", delay=True
+        path, maxBytes=_FILE_SIZE, backupCount=_FILES, encoding="utf-8"
     )

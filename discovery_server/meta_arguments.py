@@ -15,6 +15,8 @@ from discovery_engine.errors import DiscoveryError
 from discovery_engine.nearest import nearest
 from discovery_engine.tools import JSONObject, JSONValue
 
+_DIGITS = 18  # of a number in quotes; Python refuses thousands of them
+
 
 class MetaArgumentsError(DiscoveryError):
     """A meta-tool was called with arguments that it does not take."""
@@ -59,7 +61,7 @@ class MetaArguments:
         value, least = self._given.get(name), self._properties[name].get("minimum", 1)
         if value is None:
             return None
-        if isinstance(value, str) and value.strip().isdecimal():
+        if isinstance(value, str) and len(value) <= _DIGITS and value.strip().isdecimal():
             value = int(value)
         if isinstance(value, float) and value.is_integer():
             value = int(value)

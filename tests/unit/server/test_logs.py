@@ -48,6 +48,19 @@ def test_environment_overrides_file_and_level(tmp_path: Path) -> None:
     assert not (tmp_path / "one.log").exists()
 
 
+def test_a_file_that_cannot_be_written_is_warned_of(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+
+    for path in (tmp_path, tmp_path / "file" / "discovery.log"):
+        with log_to(LogSettings(file=str(path)), {}):
+            log.info("told")
+        captured = capfd.readouterr().err
+        assert f"WARNING discovery_server.logs: The log file {path} cannot be written: " in captured
+        assert "INFO    discovery_engine.test: told" in captured
+
+
 def test_unknown_level_is_taken_as_info(capfd: pytest.CaptureFixture[str]) -> None:
     with log_to(LogSettings(), {"DISCOVERY_LOG_LEVEL": "loud"}):
         log.info("told")

@@ -74,6 +74,13 @@ def test_plain_meaning_is_taken(read: str, given: dict[str, Any], value: object)
         ),
         pytest.param(
             "optional_count",
+            "limit",
+            {"limit": "9" * 5000},
+            "limit must be a whole number from 1",
+            id="more digits than Python reads",
+        ),
+        pytest.param(
+            "optional_count",
             "maxTokens",
             {"maxTokens": "49"},
             "maxTokens must be a whole number from 50",
