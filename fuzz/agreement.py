@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from discovery_engine.upstream.framing import Framer, Overlong, decode, edges, sniffed_id
+from collections.abc import Callable
+
+from discovery_engine.tools import JSONValue
+from discovery_engine.upstream.framing import (
+    Framer,
+    Overlong,
+    decode,
+    decode_in_slices,
+    edges,
+    sniffed_id,
+)
 from discovery_engine.upstream.messages import answered_id, as_message
 from fuzz import model
 
@@ -16,26 +26,38 @@ def check(data: bytes, cuts: bytes, limit: int) -> None:
     """
     found = framed(pieces(data, cuts), limit)
     assert found == model.lines(data, limit), (found, data, limit)
+    window = 1 + sum(cuts) % 40
     for line in found:
         if isinstance(line, bytes):
-            check_line(line)
+            check_line(line, window)
 
 
-def check_line(line: bytes) -> None:
+def check_line(line: bytes, window: int = 16) -> None:
     sniffed_id(*edges(line))
-    value = read(line)
+    value = read(lambda: decode(line))
+    slowly = read(lambda: decoded_in_slices(line, window))
     if not model.is_deep(line):
         expected = model.decoded(line)
         assert repr(value) == repr(expected), (value, expected)
+        assert repr(slowly) == repr(expected), (slowly, expected, window)
     answered_id(value)
     as_message(value)
 
 
-def read(line: bytes) -> object:
+def read(decoding: Callable[[], JSONValue]) -> object:
     try:
-        return decode(line)
+        return decoding()
     except ValueError:
         return model.UNREADABLE
+
+
+def decoded_in_slices(line: bytes, window: int) -> JSONValue:
+    slices = decode_in_slices(line, window=window)
+    while True:
+        try:
+            next(slices)
+        except StopIteration as end:
+            return end.value
 
 
 def framed(chunks: list[bytes], limit: int) -> list[bytes | str]:

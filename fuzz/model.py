@@ -8,7 +8,7 @@ from typing import Any
 
 UNREADABLE = "unreadable"
 TOO_LONG = "too long"
-_DEEP = 300  # levels; beyond them it depends on the caller's own stack what is too deep
+_DEEP = 150  # levels; beyond them it depends on the caller's own stack what is too deep
 
 
 def lines(data: bytes, limit: int) -> list[bytes | str]:

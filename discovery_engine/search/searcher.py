@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from discovery_engine.search import collector
+from discovery_engine import collector
 from discovery_engine.search.commonness import default_weights
 from discovery_engine.search.confidence import (
     Signals,

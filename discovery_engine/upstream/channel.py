@@ -93,7 +93,7 @@ class Channel:
         answer = await self.dispatcher.send_raw_request(method, params, options)
         if not self.is_proven:
             self._prove()
-        return answer
+        return self.link.result(answer)
 
     def _prove(self) -> None:
         self.is_proven = True

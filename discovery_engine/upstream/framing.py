@@ -9,13 +9,15 @@ from __future__ import annotations
 import json
 import re
 from codecs import BOM_UTF8
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
+from typing import Any
 
 from msgspec import Struct, field
 
 from discovery_engine.strict_json import finite, refuse
-from discovery_engine.tools import JSONObject, JSONValue
+from discovery_engine.tools import JSONValue
+from discovery_engine.upstream.slices import WINDOW, Slices, in_slices
 
 LINE_LIMIT = 8 * 1024 * 1024  # bytes; a tool result of this size is already unusable to an agent
 
@@ -59,14 +61,12 @@ class Framer:
 
     def __init__(self, limit: int = LINE_LIMIT) -> None:
         self._limit = limit
-        self._parts: list[bytes] = []
-        self._size = 0
+        self._line = bytearray()
         self._tail: bytes | None = None  # set while the rest of an overlong line is dropped
 
-    @property
-    def is_dropping(self) -> bool:
-        """Whether the line that has begun is too long to keep."""
-        return self._tail is not None
+    def is_beyond(self, size: int) -> bool:
+        """Whether the line that has begun is longer than so many bytes."""
+        return len(self._line) > size or self._tail is not None
 
     def feed(self, chunk: bytes) -> Iterator[bytes | Overlong]:
         """The lines that end in `chunk`, and word of a line that has become too long."""
@@ -79,57 +79,44 @@ class Framer:
 
     def finish(self) -> Iterator[bytes | Overlong]:
         """What is left when the stream ends without a newline."""
-        if self._parts or self._tail is not None:
+        if self._line or self._tail is not None:
             yield self._finished()
 
     def _add(self, piece: bytes) -> Iterator[Overlong]:
         if self._tail is not None:
             self._tail = (self._tail + piece)[-_EDGE:]
             return
-        self._parts.append(piece)
-        self._size += len(piece)
-        if self._size > self._limit:
-            head = b"".join(self._parts)[:_EDGE]
-            self._parts.clear()
+        self._line += piece
+        if len(self._line) > self._limit:
+            head = bytes(self._line[:_EDGE])
+            self._line = bytearray()
             self._tail = piece[-_EDGE:]
             yield Overlong(head=head)
 
     def _finished(self) -> bytes | Overlong:
-        line: bytes | Overlong = b"".join(self._parts)
-        if self._tail is not None:
-            line = Overlong(tail=self._tail)
-        self._parts.clear()
-        self._size = 0
+        line = bytes(self._line) if self._tail is None else Overlong(tail=self._tail)
+        self._line = bytearray()
         self._tail = None
         return line
 
 
-def pausing_decoder(pause: Callable[[], None]) -> json.JSONDecoder:
-    """A decoder that calls `pause` after each object and each whole number."""
-
-    def whole(text: str) -> int:
-        pause()
-        return int(text)
-
-    def complete(value: JSONObject) -> JSONObject:
-        pause()
-        return value
-
-    return json.JSONDecoder(
-        parse_constant=refuse, parse_float=finite, parse_int=whole, object_hook=complete
-    )
-
-
-def decode(line: bytes, decoder: json.JSONDecoder | None = None) -> JSONValue:
+def decode(line: bytes) -> JSONValue:
     """The JSON of a line; invalid UTF-8, lone surrogates and NUL become U+FFFD.
 
     Raises:
         ValueError: If it is not JSON, nests too deeply, or holds a number beyond all bounds.
     """
-    line = line.removeprefix(BOM_UTF8)
+    text = _text(line)
     try:
-        value = (decoder or _DECODER).decode(line.decode("utf-8", "replace"))
-        return _cleaned(value) if _may_be_unclean(line) else value
+        return _clean(_DECODER.decode(text), text)
+    except RecursionError:
+        raise ValueError("it nests too deeply") from None
+
+
+def decode_in_slices(line: bytes, *, window: int = WINDOW) -> Slices[JSONValue]:
+    """The same of a long line, as a generator that returns it; each step takes but a moment."""
+    try:
+        return (yield from in_slices(_text(line), _clean, window=window))
     except RecursionError:
         raise ValueError("it nests too deeply") from None
 
@@ -164,13 +151,21 @@ def edges(line: bytes) -> tuple[bytes, bytes]:
     return line[:_EDGE], line[-_EDGE:]
 
 
-def is_clean(text: bytes) -> bool:
+def is_clean(line: bytes) -> bool:
     """Whether it certainly holds nothing that `decode` would replace."""
-    return not _may_be_unclean(text) and not text.startswith(BOM_UTF8)
+    return not line.startswith(BOM_UTF8) and not _may_be_unclean(line.decode("latin-1"))
 
 
-def _may_be_unclean(text: bytes) -> bool:
-    return b"\\ud" in text or b"\\uD" in text or b"\\u0000" in text
+def _text(line: bytes) -> str:
+    return line.removeprefix(BOM_UTF8).decode("utf-8", "replace")
+
+
+def _clean(value: Any, text: str) -> Any:
+    return _cleaned(value) if _may_be_unclean(text) else value
+
+
+def _may_be_unclean(text: str) -> bool:
+    return "\\" in text and ("\\ud" in text or "\\uD" in text or "\\u0000" in text)
 
 
 def _cleaned(value: JSONValue) -> JSONValue:

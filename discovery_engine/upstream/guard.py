@@ -11,6 +11,7 @@ import json
 import secrets
 from collections import OrderedDict
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -19,6 +20,7 @@ from mcp_types import CONNECTION_CLOSED, PARSE_ERROR
 from msgspec import Struct
 
 from discovery_engine.tools import JSONObject, JSONValue
+from discovery_engine.upstream.bypass import Bypass, Events
 from discovery_engine.upstream.framing import LINE_LIMIT, decode, encode, is_clean
 from discovery_engine.upstream.messages import answered_id, as_message
 from discovery_engine.upstream.pace import LARGE, Pace
@@ -28,6 +30,7 @@ ANSWER_LIMIT = LINE_LIMIT  # bytes of one JSON answer or one event
 _ERROR_LIMIT = 64 * 1024  # bytes read of the body of an HTTP error
 _REMEMBERED = 100  # failures that nobody has asked about
 _FAILURE = "discovery.failure"
+_MAY_BE_LARGE = ("tools/call", "tools/list")  # whose results nobody but us looks into
 _SESSION_HEADER = "mcp-session-id"
 _OK = 200
 _NOT_FOUND = 404
@@ -56,7 +59,8 @@ class GuardedClient(httpx2.AsyncClient):
     def __init__(self, pace: Pace, *, expects_answers: bool, **options: Any) -> None:
         """With `expects_answers` a request is answered by the response to its own post."""
         super().__init__(**options)
-        self._pace = pace
+        self.bypass = Bypass(pace)
+        """Where the large results of calls and lists are, in place of which tickets come."""
         self._expects_answers = expects_answers
         self._failures: OrderedDict[str, HttpFailure] = OrderedDict()
 
@@ -77,12 +81,26 @@ class GuardedClient(httpx2.AsyncClient):
         kind = media_type(response)
         if kind == "application/json":
             return await self._vetted_json(request, response)
-        if kind != "text/event-stream" and self._expects_answer(request, response):
+        asked = self._asked(request)
+        if kind != "text/event-stream" and asked and response.status_code == _OK:
             await response.aclose()
             reason = f"it answers with {kind or 'nothing'}, not with MCP"
             return self._refusal(request, HttpFailure(reason), status=502)
-        response.stream = _Quiet(response.stream)
+        response.stream = self._events(response, asked)
         return response
+
+    def _events(self, response: httpx2.Response, asked: JSONObject | None) -> _Quiet | Events:
+        if asked is None or "content-encoding" in response.headers:
+            return _Quiet(response.stream)
+        return Events(response.stream, partial(self._mended, asked), broken=_BROKEN)
+
+    async def _mended(self, asked: JSONObject, data: bytes) -> bytes:
+        """The data of an event; what cannot be read is left to the SDK to tell of."""
+        if len(data) <= LARGE and is_clean(data):
+            return data
+        with suppress(ValueError):
+            return (await self._fit(asked, data)).rstrip(b"\n")
+        return data
 
     async def _vetted_error(
         self, request: httpx2.Request, response: httpx2.Response
@@ -106,19 +124,27 @@ class GuardedClient(httpx2.AsyncClient):
         if body is None:
             reason = f"its answer is longer than {ANSWER_LIMIT // (1024 * 1024)} MiB"
             return _unreadable(request, reason)
-        if not self._expects_answers or (asked := _request_id(request)) is None:
+        if (asked := self._asked(request)) is None:
             return _rebuilt(request, response, body)
         try:
-            cleaned = partial(_cleaned, asked)
-            is_small = len(body) <= LARGE
-            clean = cleaned(body) if is_small else await self._pace.aside(cleaned, body)
+            return _rebuilt(request, response, await self._fit(asked, body))
         except ValueError as error:
             return _unreadable(request, f"its answer cannot be read: {error}")
-        return _rebuilt(request, response, clean)
 
-    def _expects_answer(self, request: httpx2.Request, response: httpx2.Response) -> bool:
-        is_asked = request.method == "POST" and _request_id(request) is not None
-        return self._expects_answers and is_asked and response.status_code == _OK
+    async def _fit(self, asked: JSONObject, data: bytes) -> bytes:
+        """An answer as the SDK can take it: clean, and with no large result.
+
+        Raises:
+            ValueError: If it cannot be read, or is not one to what was asked.
+        """
+        answer = _checked(await self.bypass.read(data), asked["id"])
+        if len(data) > LARGE and asked["method"] in _MAY_BE_LARGE and "result" in answer:
+            return self.bypass.ticket(answer)
+        return data if is_clean(data) else encode(answer)
+
+    def _asked(self, request: httpx2.Request) -> JSONObject | None:
+        """The message in a request that is answered by its response."""
+        return _asking(request) if self._expects_answers and request.method == "POST" else None
 
     def _refusal(
         self, request: httpx2.Request, failure: HttpFailure, *, status: int
@@ -210,19 +236,15 @@ def _unreadable(request: httpx2.Request, reason: str) -> httpx2.Response:
     return httpx2.Response(_OK, request=request, json=answer)
 
 
-def _cleaned(asked: JSONValue, body: bytes, decoder: json.JSONDecoder | None = None) -> bytes:
-    """The answer to a request, fit for strict readers.
-
-    Raises:
-        ValueError: If it is not an answer to that request.
-    """
-    value = decode(body, decoder)
+def _checked(value: JSONValue, asked: JSONValue) -> JSONObject:
+    """A value that is an answer to the request of that id, or else a ValueError."""
     answered = answered_id(value)
     if answered is None or as_message(value) is None:
         raise ValueError("it is not one of JSON-RPC")
     if str(answered) != str(asked):
         raise ValueError("it is one to another request")
-    return body if is_clean(body) else encode(value)
+    answer: JSONObject = value
+    return answer
 
 
 def _retry_after(response: httpx2.Response) -> float | None:
@@ -236,8 +258,14 @@ def media_type(response: httpx2.Response) -> str:
 
 
 def _request_id(request: httpx2.Request) -> JSONValue:
+    asking = _asking(request)
+    return asking["id"] if asking else None
+
+
+def _asking(request: httpx2.Request) -> JSONObject | None:
     try:
         message = json.loads(request.content or b"null")
     except (ValueError, httpx2.RequestNotRead):
         return None
-    return message.get("id") if isinstance(message, dict) and "method" in message else None
+    is_request = isinstance(message, dict) and {"id", "method"} <= message.keys()
+    return message if is_request else None

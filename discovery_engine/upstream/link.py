@@ -10,7 +10,7 @@ from mcp import MCPError
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 
 from discovery_engine.errors import FailureKind, UnavailableError
-from discovery_engine.tools import ServerName
+from discovery_engine.tools import JSONObject, ServerName
 from discovery_engine.upstream.connection import Carrier
 
 _OUT_OF_ROOM = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
@@ -38,6 +38,10 @@ class Link(ABC):
     @abstractmethod
     async def failure(self, error: Exception) -> UnavailableError:
         """What kept the server from being connected, told from what was caught."""
+
+    def result(self, passed_on: JSONObject) -> JSONObject:
+        """The result of a request, from what the SDK passed on."""
+        return passed_on
 
     async def end(self) -> str:
         """How the server went away, in words."""

@@ -1,76 +1,78 @@
 """How much of our time servers get for what nobody waits for, and for what is very large.
 
-There is one event loop for all. A server that floods us is read at leisure, all such servers
-together in a tenth of the time, and a large message is parsed in a thread, so that the calls of
-the others go on in between.
+There is one event loop for all, and all of this happens on it: a thread would fight the loop for
+the interpreter, and each of its victories costs every call under way. So a server that floods us
+is read at leisure, and what is large is parsed in slices. All such servers together get a tenth
+of the time, in turns so short that the calls of the others do not notice.
 """
 
 from __future__ import annotations
 
-import gc
 import time
-from collections.abc import Callable
-from json import JSONDecoder
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 import anyio
-from anyio import to_thread
+from anyio.lowlevel import checkpoint
 
-from discovery_engine.upstream.framing import pausing_decoder
+from discovery_engine import collector
+from discovery_engine.upstream.slices import Slices
 
-LARGE = 256 * 1024  # bytes; to parse as much takes some three milliseconds
+LARGE = 64 * 1024  # bytes; to parse as much takes up to half a millisecond
 
 _REST = 0.005  # seconds
-_PARSERS = 1  # threads: more would only wait for one another
-_VALUES = 100  # parsed at a stroke: a tenth of a millisecond
-_BREATH = 0.0001  # seconds
+_TURN = 0.001  # seconds of work on what is large, with the others in between
+_REST_OF_TURN = 9  # times as long
 
 T = TypeVar("T")
 
 
 class Pace:
-    """Shared by all servers."""
+    """Shared by all servers; `worked` tells the seconds that this thread has worked."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        *,
+        worked: Callable[[], float] = time.thread_time,
+        sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
+    ) -> None:
+        self._worked = worked
+        self._sleep = sleep
         self._lane = anyio.Lock()
-        self._parsers = anyio.CapacityLimiter(_PARSERS)
+        self._parser = anyio.Lock()
 
     async def rest(self) -> None:
         """Wait until it is a flooding server's turn again."""
-        async with self._lane:
-            await anyio.sleep(_REST)
+        await self._wait(_REST)
 
-    async def aside(self, parse: Callable[[bytes, JSONDecoder], T], data: bytes) -> T:
-        """What `parse` makes of large data with the decoder that it is given, in a thread.
+    async def slowly(self, slices: Slices[T]) -> T:
+        """What a generator returns in the end; other tasks run between its steps.
+
+        One generator follows the other, and the collector looks only in between.
 
         Raises:
-            Exception: What `parse` raises.
+            Exception: What the generator raises.
         """
-        return await to_thread.run_sync(_parsed, parse, data, limiter=self._parsers)
+        async with self._parser:
+            with collector.paused():
+                return await self._driven(slices)
 
+    async def _driven(self, slices: Slices[T]) -> T:
+        turn = 0.0
+        while True:
+            began = self._worked()
+            try:
+                next(slices)
+            except StopIteration as end:
+                value: T = end.value
+                return value
+            turn += self._worked() - began
+            if turn < _TURN:
+                await checkpoint()
+            else:
+                await self._wait(turn * _REST_OF_TURN)
+                turn = 0.0
 
-def _parsed(parse: Callable[[bytes, JSONDecoder], T], data: bytes) -> T:
-    # All that parsing makes is alive, so that the collector would look for nothing, many times,
-    # and hold up every thread for it.
-    is_collecting = gc.isenabled()
-    gc.disable()
-    try:
-        return parse(data, pausing_decoder(_Breath().draw))
-    finally:
-        if is_collecting:
-            gc.enable()
-
-
-class _Breath:
-    """A thread that parses holds the interpreter: it lets go of it after every few values.
-
-    Else the loop would wait for five milliseconds after each of its system calls.
-    """
-
-    def __init__(self) -> None:
-        self._values = 0
-
-    def draw(self) -> None:
-        self._values += 1
-        if self._values % _VALUES == 0:
-            time.sleep(_BREATH)
+    async def _wait(self, seconds: float) -> None:
+        async with self._lane:
+            await self._sleep(seconds)

@@ -13,7 +13,14 @@ import anyio
 from anyio.abc import ByteReceiveStream
 from anyio.lowlevel import checkpoint
 from mcp.shared.message import SessionMessage
-from mcp_types import JSONRPCError, JSONRPCMessage, JSONRPCRequest, JSONRPCResponse, RequestId
+from mcp_types import (
+    JSONRPCError,
+    JSONRPCMessage,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
+    RequestId,
+)
 
 from discovery_engine.upstream.framing import (
     LINE_LIMIT,
@@ -21,6 +28,7 @@ from discovery_engine.upstream.framing import (
     Garbage,
     Overlong,
     decode,
+    decode_in_slices,
     edges,
     sniffed_id,
 )
@@ -30,14 +38,22 @@ from discovery_engine.upstream.pace import LARGE, Pace
 from discovery_engine.upstream.streams import Stream
 
 _CHUNK = 64 * 1024  # bytes read in one turn of the loop; what asyncio buffers of a pipe
-_MAX_UNANSWERED = 64  # requests of a server that wait for our answer; more are dropped
+_BAD_MANNERS = 64  # requests that it lets us not answer, for one fault
 
 # What a server may cost between two answers before it has to wait, in lines that are left out.
 _UNASKED = 64
 _LOOKED_INTO = 4  # a message that it sends of its own accord
-_DROPPED = 16  # a chunk of a line that is too long
+_LARGE_CHUNK = 16  # a chunk of a line that is large already
 
+_HEARD = (
+    "notifications/cancelled",
+    "notifications/progress",
+    "notifications/subscriptions/acknowledged",
+    "notifications/tools/list_changed",
+)
 
+OnRequest: TypeAlias = Callable[[JSONRPCRequest], bool]
+"""Answers what a server asks of us; False if it leaves that."""
 OnFault: TypeAlias = Callable[[str, int], None]
 """Told what a server does wrong, in words, and how bad it is by now: 100 is too much."""
 
@@ -52,6 +68,7 @@ class MessageReader(Stream):
         pace: Pace,
         *,
         on_end: Callable[[], None],
+        on_request: OnRequest = lambda _request: True,
         on_fault: OnFault = lambda _reason, _times: None,
         limit: int = LINE_LIMIT,
     ) -> None:
@@ -59,6 +76,7 @@ class MessageReader(Stream):
         self._ids = ids
         self._pace = pace
         self._on_end = on_end
+        self._on_request = on_request
         self._on_fault = on_fault
         self._limit = limit
         self._framer = Framer(limit)
@@ -67,9 +85,7 @@ class MessageReader(Stream):
         self._is_told = False  # whose answer the line is that is being dropped
         self._unasked = 0
         self.garbage = Garbage()
-        self._dropped = 0
-        self.unanswered = 0
-        """Requests of the server that wait for our answer."""
+        self._unanswered = 0
 
     def __aiter__(self) -> Self:
         return self
@@ -90,8 +106,8 @@ class MessageReader(Stream):
             if self._ended:
                 self._on_end()
                 raise anyio.EndOfStream
-            if self._framer.is_dropping:
-                self._unasked += _DROPPED
+            if self._framer.is_beyond(LARGE):
+                self._unasked += _LARGE_CHUNK
             await self._rest_if_due()
             await self._read()
 
@@ -119,15 +135,15 @@ class MessageReader(Stream):
             return None
         try:
             is_small = len(line) <= LARGE
-            value = decode(line) if is_small else await self._pace.aside(decode, line)
+            value = decode(line) if is_small else await self._pace.slowly(decode_in_slices(line))
         except ValueError as error:
             self._left_out(line)
             return self._instead(sniffed_id(*edges(line)), f"its answer cannot be read: {error}")
         message = as_message(value)
-        if message is not None and self._concerns_us(message):
-            return message
-        self._left_out(line)
-        return self._instead(answered_id(value), STRANGE) if message is None else None
+        if message is None:
+            self._left_out(line)
+            return self._instead(answered_id(value), STRANGE)
+        return message if self._concerns_us(message, line) else None
 
     def _overlong(self, line: Overlong) -> JSONRPCMessage | None:
         if line.head:
@@ -147,15 +163,20 @@ class MessageReader(Stream):
         is_ours = request_id is not None and self._is_waited_for(request_id)
         return unreadable(request_id, reason) if is_ours else None
 
-    def _concerns_us(self, message: JSONRPCMessage) -> bool:
+    def _concerns_us(self, message: JSONRPCMessage, line: bytes) -> bool:
         match message:
-            case JSONRPCResponse(id=id_) | JSONRPCError(id=id_) if id_ is not None:
-                return self._is_waited_for(id_)
+            case JSONRPCNotification(method=method):
+                is_heard = method in _HEARD
+                self._unasked += _LOOKED_INTO if is_heard else 1
+                return is_heard
             case JSONRPCRequest():
-                return self._is_answerable()
-            case _:
-                self._unasked += _LOOKED_INTO
-                return True
+                self._answer(message, line)
+                return False
+            case JSONRPCResponse(id=id_) | JSONRPCError(id=id_):
+                is_ours = id_ is not None and self._is_waited_for(id_)
+                if not is_ours:
+                    self._left_out(line)
+                return is_ours
 
     def _is_waited_for(self, request_id: RequestId) -> bool:
         if self._ids.settle(request_id):
@@ -166,12 +187,11 @@ class MessageReader(Stream):
             self._on_fault(f"it sent {times} answers that nobody waited for", times)
         return False
 
-    def _is_answerable(self) -> bool:
-        if self.unanswered < _MAX_UNANSWERED:
-            self._unasked += _LOOKED_INTO
-            self.unanswered += 1
-            return True
-        self._dropped += 1
-        reason = f"it asked {self._dropped} more things than it lets us answer"
-        self._on_fault(reason, self._dropped // _MAX_UNANSWERED)
-        return False
+    def _answer(self, request: JSONRPCRequest, line: bytes) -> None:
+        self._unasked += _LOOKED_INTO
+        if self._on_request(request):
+            return
+        self.garbage.add(line)
+        self._unanswered += 1
+        reason = f"it asked {self._unanswered} more things than it lets us answer"
+        self._on_fault(reason, self._unanswered // _BAD_MANNERS)

@@ -17,7 +17,7 @@ from mcp_types import CONNECTION_CLOSED, PARSE_ERROR
 
 from discovery_engine.config.settings import RemoteTransport, Timeouts
 from discovery_engine.errors import FailureKind, NeedsAuthError, UnavailableError
-from discovery_engine.tools import ServerName
+from discovery_engine.tools import JSONObject, ServerName
 from discovery_engine.upstream.connection import Carrier
 from discovery_engine.upstream.guard import ANSWER_LIMIT, GuardedClient, HttpFailure
 from discovery_engine.upstream.link import (
@@ -53,6 +53,9 @@ class RemoteLink(Link):
 
     def dispatcher(self) -> JSONRPCDispatcher:
         return JSONRPCDispatcher(*self._streams)
+
+    def result(self, passed_on: JSONObject) -> JSONObject:
+        return self._client.bypass.result(passed_on)
 
     async def failure(self, error: Exception) -> UnavailableError:
         return self._unavailable(error) or strange_greeting(self.server, error)

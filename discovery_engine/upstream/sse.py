@@ -17,7 +17,7 @@ import httpx2
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
 
-from discovery_engine.upstream.framing import decode, edges, encode, sniffed_id
+from discovery_engine.upstream.framing import edges, encode, sniffed_id
 from discovery_engine.upstream.guard import (
     ANSWER_LIMIT,
     GuardedClient,
@@ -52,7 +52,7 @@ class Poster(Stream):
             headers={"content-type": "application/json"},
         )
         if response.is_error:
-            await _deliver(self._inbox, response.content)
+            await _deliver(self._client, self._inbox, response.content)
 
 
 @asynccontextmanager
@@ -91,7 +91,7 @@ async def _flowing(
 ) -> AsyncIterator[SseStreams]:
     inbox, outlet = anyio.create_memory_object_stream[Item]()
     async with inbox, outlet, anyio.create_task_group() as tasks:
-        tasks.start_soon(_receive, events, inbox, on_end)
+        tasks.start_soon(_receive, client, events, inbox, on_end)
         yield outlet, Poster(client, endpoint, inbox)
         tasks.cancel_scope.cancel()
 
@@ -115,6 +115,7 @@ async def _endpoint(
 
 
 async def _receive(
+    client: GuardedClient,
     events: AsyncIterator[httpx2.ServerSentEvent],
     inbox: MemoryObjectSendStream[Item],
     on_end: Callable[[], None],
@@ -123,13 +124,13 @@ async def _receive(
         with suppress(httpx2.TransportError):
             async for event in events:
                 if event.event == "message":
-                    await _deliver(inbox, event.data.encode())
+                    await _deliver(client, inbox, event.data.encode())
         on_end()
 
 
-async def _deliver(inbox: MemoryObjectSendStream[Item], data: bytes) -> None:
+async def _deliver(client: GuardedClient, inbox: MemoryObjectSendStream[Item], data: bytes) -> None:
     try:
-        message = as_message(decode(data))
+        message = as_message(await client.bypass.read(data))
     except ValueError as error:
         message = unreadable(sniffed_id(*edges(data)), f"its answer cannot be read: {error}")
     if message is not None:

@@ -15,17 +15,11 @@ from anyio.abc import ByteSendStream
 from mcp import MCPError
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.message import SessionMessage
-from mcp_types import (
-    CONNECTION_CLOSED,
-    JSONRPCError,
-    JSONRPCMessage,
-    JSONRPCNotification,
-    JSONRPCRequest,
-    JSONRPCResponse,
-)
+from mcp_types import CONNECTION_CLOSED, JSONRPCMessage, JSONRPCNotification, JSONRPCRequest
 
 from discovery_engine.config.settings import StdioTransport
 from discovery_engine.errors import FailureKind, UnavailableError
+from discovery_engine.tasks import open_task_group
 from discovery_engine.tools import ServerName
 from discovery_engine.upstream.framing import encode
 from discovery_engine.upstream.ids import IdTable
@@ -36,7 +30,10 @@ from discovery_engine.upstream.process import Child, running, start_program
 from discovery_engine.upstream.program import child_environment, find_program
 from discovery_engine.upstream.reading import MessageReader, OnFault
 from discovery_engine.upstream.reaper import Reaper
+from discovery_engine.upstream.replies import Replies
 from discovery_engine.upstream.streams import Stream
+
+_BROKEN = (anyio.BrokenResourceError, anyio.ClosedResourceError)
 
 
 class MessageWriter(Stream):
@@ -47,22 +44,25 @@ class MessageWriter(Stream):
         sink: ByteSendStream,
         ids: IdTable,
         *,
-        on_answer: Callable[[], None],
         on_end: Callable[[], None],
     ) -> None:
         self._sink = sink
         self._ids = ids
-        self._on_answer = on_answer
         self._on_end = on_end
         self._turn = anyio.Lock()
 
     async def send(self, item: SessionMessage, /) -> None:
         line = encode(as_json(item.message))
         self._book(item.message)
+        await self.write(line)
+
+    async def write(self, line: bytes) -> None:
         async with self._turn:
-            await self._write(line)
-        if isinstance(item.message, JSONRPCResponse | JSONRPCError):
-            self._on_answer()
+            try:
+                await self._sink.send(line)
+            except _BROKEN:
+                self._on_end()  # it may be seen to break before its other end is seen to close
+                raise
 
     def _book(self, message: JSONRPCMessage) -> None:
         match message:
@@ -70,13 +70,6 @@ class MessageWriter(Stream):
                 self._ids.ask(id_)
             case JSONRPCNotification(method="notifications/cancelled", params={"requestId": id_}):
                 self._ids.give_up(id_)
-
-    async def _write(self, line: bytes) -> None:
-        try:
-            await self._sink.send(line)
-        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-            self._on_end()  # the pipe may be seen to break before its other end is seen to close
-            raise
 
 
 class StdioLink(Link):
@@ -95,15 +88,23 @@ class StdioLink(Link):
         self.child = child
         self.ids = IdTable()
         self._on_lost = on_lost
+        self._replies = Replies()
+        self._writer = MessageWriter(child.stdin, self.ids, on_end=self._lose)
         self.reader = MessageReader(
-            child.stdout, self.ids, pace, on_end=self._lose, on_fault=on_fault
+            child.stdout,
+            self.ids,
+            pace,
+            on_end=self._lose,
+            on_request=self._replies.answer,
+            on_fault=on_fault,
         )
 
     def dispatcher(self) -> JSONRPCDispatcher:
-        writer = MessageWriter(
-            self.child.stdin, self.ids, on_answer=self._count_answer, on_end=self._lose
-        )
-        return JSONRPCDispatcher(self.reader, writer)
+        return JSONRPCDispatcher(self.reader, self._writer)
+
+    async def reply(self) -> None:
+        """Answer what the server asks of us, until it is gone."""
+        await self._replies.send(self._writer.write)
 
     @property
     def stderr(self) -> str:
@@ -130,9 +131,6 @@ class StdioLink(Link):
     def _lose(self) -> None:
         self.is_lost = True
         self._on_lost()
-
-    def _count_answer(self) -> None:
-        self.reader.unanswered -= 1
 
 
 def _not_started(server: ServerName, program: str, error: OSError) -> UnavailableError:
@@ -171,5 +169,12 @@ async def open_stdio_link(
     except ValueError as error:
         reason = f"{command[0]!r} cannot be started: {error}"
         raise UnavailableError(server, FailureKind.OTHER, reason) from error
-    async with reaper.watching(process.pid), running(process) as child:
-        yield StdioLink(server, child, pace, on_lost=on_lost, on_fault=on_fault)
+    async with (
+        reaper.watching(process.pid),
+        running(process) as child,
+        open_task_group() as tasks,
+    ):
+        link = StdioLink(server, child, pace, on_lost=on_lost, on_fault=on_fault)
+        tasks.start_soon(link.reply)
+        yield link
+        tasks.cancel_scope.cancel()

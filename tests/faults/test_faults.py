@@ -191,7 +191,10 @@ OLD = {"program": "http_server.py"}
 ADDRESSES = [
     http("ok", "hi"),
     http("big_body", "xxx"),
+    http("many_body", "many"),
+    http("many_events", "many"),
     http("nul_body", "a\ufffdb"),
+    http("nul_event", "a\ufffdb"),
     http("forgetful", "hi", **OLD),
     http("wrong_id", UpstreamProtocolError, "to another request"),
     http("no_rpc", UpstreamProtocolError, "not one of JSON-RPC"),

@@ -28,6 +28,9 @@ MODES = {
     "bad_gzip": "says that its answer is compressed, and it is not",
     "huge_body": "answers a call with 50 MB",
     "big_body": "answers a call with six mebibytes",
+    "many_body": "answers a call with a mebibyte of small objects",
+    "many_events": "the same, in an event",
+    "nul_event": "answers a call with an event that has NUL in its text",
     "deep_body": "answers a call with 100,000 nested arrays",
     "nan_body": "answers a call with NaN",
     "nul_body": "answers a call with NUL in its text",
@@ -45,6 +48,9 @@ RAW = {
     "closes": b"",
     "cut_chunk": b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
     b"transfer-encoding: chunked\r\n\r\nff\r\n{",
+}
+MANY = content("many") | {
+    "structuredContent": {"items": [{"number": n, "name": f"n{n}"} for n in range(35_000)]}
 }
 STATUS = {"busy": 429, "gone": 410, "login": 401}
 
@@ -87,6 +93,17 @@ class WireHandler(Handler):
     def call_big_body(self, message: Message, reply: Message) -> None:
         reply["result"] = content("x" * (6 * 1024 * 1024))
         self.json(json.dumps(reply).encode())
+
+    def call_many_body(self, message: Message, reply: Message) -> None:
+        self.json(json.dumps(reply | {"result": MANY}).encode())
+
+    def call_many_events(self, message: Message, reply: Message) -> None:
+        self.begin_events()
+        self.event(reply | {"result": MANY})
+
+    def call_nul_event(self, message: Message, reply: Message) -> None:
+        self.begin_events()
+        self.event(reply | {"result": content("a\0b")})
 
     def call_deep_body(self, message: Message, reply: Message) -> None:
         reply["result"] = {"content": [], "deep": "#"}

@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import httpx2
 import pytest
 
+from discovery_engine.tools import JSONObject
 from discovery_engine.upstream.guard import ANSWER_LIMIT, GuardedClient, HttpFailure, failure_of
 from discovery_engine.upstream.pace import Pace
 
@@ -167,3 +168,87 @@ async def test_only_the_last_hundred_failures_are_remembered() -> None:
             await client.post("http://h/mcp", json=ASK)
 
         assert len(client._failures) == 100
+
+
+ITEMS = [{"n": n} for n in range(9000)]
+MANY = {"jsonrpc": "2.0", "id": 5, "result": {"content": [], "items": ITEMS}}
+EVENTS = {"content-type": "text/event-stream"}
+
+
+def event(data: bytes) -> bytes:
+    return b"event: message\ndata: " + data + b"\n\n"
+
+
+async def streamed(
+    body: bytes, headers: dict[str, str], ask: JSONObject = ASK
+) -> tuple[bytes, GuardedClient]:
+    """What is left of a body that comes as from a server: the data of its event."""
+
+    async def content() -> AsyncIterator[bytes]:
+        yield body
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        return httpx2.Response(200, content=content(), headers=headers)
+
+    transport = httpx2.MockTransport(answer)
+    async with GuardedClient(Pace(), expects_answers=True, transport=transport) as client:
+        async with client.stream("POST", "http://h/mcp", json=ask) as response:
+            told = await response.aread()
+        return told.rpartition(b"data: ")[2].strip(), client
+
+
+@pytest.mark.requirement("UPS-34")
+@pytest.mark.parametrize("headers", [JSON, EVENTS])
+async def test_a_large_result_is_led_past_the_sdk(headers: dict[str, str]) -> None:
+    body = json.dumps(MANY).encode()
+
+    told, client = await streamed(body if headers is JSON else event(body), headers)
+
+    short = json.loads(told)
+    assert short["id"] == 5
+    assert len(told) < 200
+    assert client.bypass.result(short["result"]) == MANY["result"]
+
+
+@pytest.mark.parametrize("headers", [JSON, EVENTS])
+@pytest.mark.parametrize(
+    "ask",
+    [
+        pytest.param(ASK | {"method": "initialize"}, id="a-handshake"),
+        pytest.param({"jsonrpc": "2.0", "method": "tools/call"}, id="no-question"),
+    ],
+)
+async def test_what_the_sdk_itself_looks_into_stays(
+    ask: JSONObject, headers: dict[str, str]
+) -> None:
+    body = json.dumps(MANY).encode()
+
+    told, _ = await streamed(body if headers is JSON else event(body), headers, ask)
+
+    assert told == body
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        pytest.param(b'{"jsonrpc":"2.0","method":"n"}', None, id="a-notification"),
+        pytest.param(b"{oops", None, id="garbage"),
+        pytest.param(b'{"id":5,"result":{"x":"\\ud83d"},"jsonrpc":"2.0"}', "\ufffd", id="unclean"),
+        pytest.param(b'{"id":6,"result":{"x":"\\ud83d"},"jsonrpc":"2.0"}', None, id="another"),
+    ],
+)
+async def test_events_are_cleaned_and_otherwise_left_alone(data: bytes, text: str | None) -> None:
+    told, _ = await streamed(event(data), EVENTS)
+
+    if text is None:
+        assert told == data
+    else:
+        assert json.loads(told)["result"] == {"x": text}
+
+
+async def test_compressed_events_are_left_to_the_client() -> None:
+    packed = gzip.compress(event(json.dumps(MANY).encode()))
+
+    told, _ = await streamed(packed, EVENTS | {"content-encoding": "gzip"})
+
+    assert json.loads(told) == MANY

@@ -1,69 +1,113 @@
 from __future__ import annotations
 
 import gc
-import threading
-from collections.abc import Iterator
-from json import JSONDecoder
+from collections.abc import Generator, Iterator
 
 import anyio
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from anyio.lowlevel import checkpoint
 
-from discovery_engine.upstream.framing import decode, encode, pausing_decoder
 from discovery_engine.upstream.pace import Pace
 
 pytestmark = pytest.mark.anyio
 
 
-def where(data: bytes, decoder: JSONDecoder) -> str:
-    return threading.current_thread().name
+class Worker:
+    """Works for a while at each step, and tells how long it has worked and rested in all."""
+
+    def __init__(self, step: float) -> None:
+        self.step = step
+        self.worked = 0.0
+        self.rested: list[float] = []
+
+    def steps(self, count: int, value: str = "done") -> Generator[None, None, str]:
+        for _ in range(count):
+            self.worked += self.step
+            yield
+        return value
+
+    async def sleep(self, seconds: float) -> None:
+        self.rested.append(seconds)
+        await checkpoint()
+
+    def pace(self) -> Pace:
+        return Pace(worked=lambda: self.worked, sleep=self.sleep)
 
 
-async def test_what_is_large_is_parsed_in_a_thread() -> None:
-    assert await Pace().aside(where, b"{}") != threading.current_thread().name
+@pytest.mark.requirement("UPS-34")
+async def test_what_takes_long_gets_a_tenth_of_the_time_in_short_turns() -> None:
+    worker = Worker(step=0.0003)
+
+    assert await worker.pace().slowly(worker.steps(1000)) == "done"
+
+    assert sum(worker.rested) == pytest.approx(worker.worked * 9, rel=0.01)
+    assert max(worker.rested) < 0.0013 * 9
 
 
-def collects(data: bytes, decoder: JSONDecoder) -> bool:
-    return gc.isenabled()
+async def test_what_is_soon_done_need_not_rest() -> None:
+    worker = Worker(step=0.0003)
+
+    await worker.pace().slowly(worker.steps(3))
+
+    assert worker.rested == []
 
 
-def fail(data: bytes, decoder: JSONDecoder) -> None:
-    int(data)
+async def test_others_have_their_turn_after_each_step() -> None:
+    worker = Worker(step=0.0)
+    seen = set()
+
+    async def look() -> None:
+        while True:
+            seen.add(worker.worked)
+            await checkpoint()
+
+    def steps() -> Iterator[None]:
+        for number in range(10):
+            worker.worked = number
+            yield
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(look)
+        await Pace(worked=lambda: 0.0).slowly(steps())
+        tasks.cancel_scope.cancel()
+
+    assert seen >= set(range(1, 10))
 
 
-@given(
-    st.recursive(st.integers() | st.text(), lambda v: st.lists(v) | st.dictionaries(st.text(), v))
-)
-def test_a_decoder_that_pauses_reads_the_same(value: object) -> None:
-    pauses: list[None] = []
+async def test_the_collector_rests_meanwhile_and_works_in_between() -> None:
+    pace = Pace()
+    during: list[bool] = []
 
-    read = decode(encode(value), pausing_decoder(lambda: pauses.append(None)))
+    def steps() -> Generator[None, None, None]:
+        during.append(gc.isenabled())
+        yield
 
-    assert read == decode(encode(value))
-    assert bool(pauses) == any(isinstance(part, int | dict) for part in parts(value))
+    async def after() -> None:
+        await pace.slowly(steps())
+        during.append(gc.isenabled())
 
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(after)
+        tasks.start_soon(after)
 
-def parts(value: object) -> Iterator[object]:
-    yield value
-    if isinstance(value, list | dict):
-        for part in value if isinstance(value, list) else value.values():
-            yield from parts(part)
-
-
-async def test_the_collector_rests_while_much_is_parsed_and_works_on_afterwards() -> None:
-    during = await Pace().aside(collects, b"x")
-
-    assert (during, gc.isenabled()) == (False, True)
+    assert during == [False, True, False, True]
 
 
-async def test_what_parsing_raises_is_raised() -> None:
-    with pytest.raises(ValueError, match="invalid literal"):
-        await Pace().aside(fail, b"x")
+async def test_what_a_step_raises_is_raised_and_the_next_one_can_begin() -> None:
+    pace = Pace()
+
+    def fail() -> Generator[None, None, None]:
+        yield
+        raise ValueError("broken")
+
+    for _ in range(2):
+        with pytest.raises(ValueError, match="broken"):
+            await pace.slowly(fail())
 
 
 async def test_servers_that_flood_us_wait_for_one_another() -> None:
-    pace, resting = Pace(), []
+    worker = Worker(step=0.0)
+    pace, resting = worker.pace(), []
 
     async def rest(name: str) -> None:
         await pace.rest()
@@ -75,3 +119,4 @@ async def test_servers_that_flood_us_wait_for_one_another() -> None:
         await pace.rest()
 
     assert resting == ["a", "b"]
+    assert len(worker.rested) == 3

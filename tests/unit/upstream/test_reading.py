@@ -35,14 +35,14 @@ class CountingPace(Pace):
     def __init__(self) -> None:
         super().__init__()
         self.rests = 0
-        self.asides = 0
+        self.slowly_read = 0
 
     async def rest(self) -> None:
         self.rests += 1
 
-    async def aside(self, parse: Any, data: bytes) -> Any:
-        self.asides += 1
-        return await super().aside(parse, data)
+    async def slowly(self, slices: Any) -> Any:
+        self.slowly_read += 1
+        return await super().slowly(slices)
 
 
 def line(**members: Any) -> bytes:
@@ -86,22 +86,37 @@ async def test_what_it_does_wrong_is_told_with_how_often() -> None:
     assert "2 answers that nobody waited for" in told[-1][0]
 
 
-async def test_of_a_flood_of_requests_some_arrive_and_later_ones_when_these_are_answered() -> None:
-    told: list[int] = []
-    flood = b"".join(line(id=f"r{i}", method="ping") for i in range(1000))
-    later = line(id="later", method="ping")
-    source = flood + answer(1) + later
-    reader, _ = reader_of(source, 1, on_fault=lambda _, times: told.append(times))
-    found = []
+async def test_a_request_is_answered_here_and_a_refusal_to_answer_is_its_fault() -> None:
+    asked: list[object] = []
+    told: list[tuple[str, int]] = []
 
-    async for item in reader:
-        found.append(item.message)
-        if isinstance(item.message, JSONRPCResponse):
-            reader.unanswered -= 64
+    def reply(request: JSONRPCRequest) -> bool:
+        asked.append(request.id)
+        return len(asked) <= 10
 
-    assert sum(isinstance(message, JSONRPCRequest) for message in found) == 65
-    assert found[-1].id == "later"
-    assert told[-1] == (1000 - 64) // 64
+    reader, _ = reader_of(
+        b"".join(line(id=f"r{i}", method="ping") for i in range(200)) + answer(1),
+        1,
+        on_request=reply,
+        on_fault=lambda reason, times: told.append((reason, times)),
+    )
+    found = await messages(reader)
+
+    assert [message.id for message in found] == [1]
+    assert asked == [f"r{i}" for i in range(200)]
+    assert told[-1] == ("it asked 190 more things than it lets us answer", 190 // 64)
+    assert reader.garbage.count == 190
+
+
+async def test_what_nobody_listens_to_is_left_out_and_is_no_garbage() -> None:
+    heard = ["notifications/progress", "notifications/tools/list_changed"]
+    unheard = ["notifications/message", "notifications/resources/updated", "n"]
+    reader, _ = reader_of(b"".join(line(method=method) for method in [*heard, *unheard]))
+
+    found = await messages(reader)
+
+    assert [message.method for message in found] == heard
+    assert reader.garbage.count == 0
 
 
 @pytest.mark.requirement("UPS-34")
@@ -110,8 +125,10 @@ async def test_of_a_flood_of_requests_some_arrive_and_later_ones_when_these_are_
     [
         pytest.param(b"garbage\n" * 1000, 15, id="garbage"),
         pytest.param(b"\n" * 1000, 15, id="blank-lines"),
-        pytest.param(line(method="n") * 1000, 62, id="notifications"),
-        pytest.param(b"x" * 4_000_000 + b"\n", 11, id="too-long"),
+        pytest.param(line(method="n") * 1000, 15, id="notifications"),
+        pytest.param(line(method="notifications/progress") * 1000, 62, id="progress"),
+        pytest.param(line(id=5, method="ping") * 1000, 62, id="requests"),
+        pytest.param(b"x" * 4_000_000 + b"\n", 15, id="too-long"),
         pytest.param(b"garbage\n" * 60, 0, id="a-banner"),
     ],
 )
@@ -152,13 +169,13 @@ async def test_other_tasks_run_while_much_is_read() -> None:
 
 
 @pytest.mark.requirement("UPS-34")
-async def test_a_large_message_is_parsed_aside_and_keeps_its_place() -> None:
+async def test_a_large_message_is_parsed_in_slices_and_keeps_its_place() -> None:
     reader, pace = reader_of(answer(1, text="x" * 300_000) + answer(2), 1, 2)
 
     found = await messages(reader)
 
     assert [message.id for message in found] == [1, 2]
-    assert pace.asides == 1
+    assert pace.slowly_read == 1
 
 
 @pytest.mark.parametrize("is_last", [False, True])

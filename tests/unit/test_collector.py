@@ -6,7 +6,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from discovery_engine.search import collector
+from discovery_engine import collector
 
 
 @pytest.fixture(autouse=True)

@@ -1,7 +1,7 @@
-"""Python's collector of cyclic garbage, kept from looking at an index again and again.
+"""Python's collector of cyclic garbage, kept from looking for what is not there.
 
-It looks through all that lives whenever much was made, and an index is much; but building one
-leaves no cycle behind, so that there is nothing to find.
+It looks through all that lives whenever much was made, and an index or a large answer is much; but
+making one leaves no cycle behind, so that there is nothing to find.
 """
 
 from __future__ import annotations

@@ -1,0 +1,105 @@
+"""A way for large results past the SDK's HTTP client.
+
+That reads an answer at a stroke, and everybody waits for it. Here it is read in slices and kept,
+and what the SDK passes on in its place is a ticket that no server can forge.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Awaitable, Callable
+from itertools import count
+from typing import Any
+
+import httpx2
+from mcp import MCPError
+from mcp_types import INTERNAL_ERROR
+
+from discovery_engine.tools import JSONObject, JSONValue
+from discovery_engine.upstream.framing import LINE_LIMIT, decode, decode_in_slices, encode
+from discovery_engine.upstream.pace import LARGE, Pace
+
+_KEPT = 8  # results; who gave up on one does not come for it
+
+
+class Bypass:
+    def __init__(self, pace: Pace) -> None:
+        self._pace = pace
+        self._mark = secrets.token_hex(16)
+        self._numbers = count()
+        self._kept: OrderedDict[int, JSONObject] = OrderedDict()
+
+    async def read(self, data: bytes) -> JSONValue:
+        """The JSON of an answer, clean as `decode` has it.
+
+        Raises:
+            ValueError: If it cannot be read.
+        """
+        if len(data) <= LARGE:
+            return decode(data)
+        return await self._pace.slowly(decode_in_slices(data))
+
+    def ticket(self, answer: JSONObject) -> bytes:
+        """The same answer with a ticket in place of its result, which is kept."""
+        number = next(self._numbers)
+        self._kept[number] = answer["result"]
+        if len(self._kept) > _KEPT:
+            self._kept.popitem(last=False)
+        return encode({"jsonrpc": "2.0", "id": answer["id"], "result": {self._mark: number}})
+
+    def result(self, passed_on: JSONObject) -> JSONObject:
+        """The result that a ticket stands for; anything else is the result itself.
+
+        Raises:
+            MCPError: If others have taken its place since.
+        """
+        if self._mark not in passed_on:
+            return passed_on
+        if (kept := self._kept.pop(passed_on[self._mark], None)) is None:
+            raise MCPError(INTERNAL_ERROR, "too many large answers came at the same time")
+        return kept
+
+
+class Events(httpx2.AsyncByteStream):
+    """A stream of events with `mend` applied to the data of each; it ends where it breaks."""
+
+    def __init__(
+        self,
+        stream: Any,
+        mend: Callable[[bytes], Awaitable[bytes]],
+        *,
+        broken: tuple[type[Exception], ...],
+    ) -> None:
+        self._stream = stream
+        self._mend = mend
+        self._broken = broken
+        self._line = bytearray()
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        try:
+            async for chunk in self._stream:
+                yield await self._mended(chunk)
+        except self._broken:
+            pass
+        yield bytes(self._line)
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    async def _mended(self, chunk: bytes) -> bytes:
+        whole = bytearray()
+        *ends, rest = chunk.split(b"\n")
+        for end in ends:
+            self._line += end
+            whole += await self._mended_line(bytes(self._line)) + b"\n"
+            self._line.clear()
+        self._line += rest
+        if len(self._line) > LINE_LIMIT:  # the SDK's client will not have it either
+            whole += self._line
+            self._line.clear()
+        return bytes(whole)
+
+    async def _mended_line(self, line: bytes) -> bytes:
+        name, colon, data = line.partition(b":")
+        return b"data: " + await self._mend(data.strip()) if name == b"data" and colon else line

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import anyio
+import pytest
+from mcp_types import JSONRPCRequest
+
+from discovery_engine.upstream.replies import Replies
+
+pytestmark = pytest.mark.anyio
+
+
+def asked(id_: int | str, method: str = "ping") -> JSONRPCRequest:
+    return JSONRPCRequest(jsonrpc="2.0", id=id_, method=method)
+
+
+class Pipe:
+    def __init__(self) -> None:
+        self.writes: list[bytes] = []
+        self.is_open = anyio.Event()
+
+    @property
+    def messages(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in b"".join(self.writes).splitlines()]
+
+    async def write(self, data: bytes) -> None:
+        await self.is_open.wait()
+        self.writes.append(data)
+
+
+async def sent(replies: Replies, pipe: Pipe) -> None:
+    pipe.is_open.set()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(replies.send, pipe.write)
+        await anyio.wait_all_tasks_blocked()
+        tasks.cancel_scope.cancel()
+
+
+@pytest.mark.requirement("UPS-53")
+async def test_a_sign_of_life_is_given_and_all_else_refused() -> None:
+    replies, pipe = Replies(), Pipe()
+
+    assert replies.answer(asked(1))
+    assert replies.answer(asked("two", "sampling/createMessage"))
+    await sent(replies, pipe)
+
+    ping, refusal = pipe.messages
+    assert ping == {"jsonrpc": "2.0", "id": 1, "result": {}}
+    assert (refusal["id"], refusal["error"]["code"]) == ("two", -32601)
+    assert refusal["error"]["message"] == "sampling/createMessage is not supported"
+
+
+@pytest.mark.requirement("UPS-53")
+async def test_who_asks_and_does_not_read_is_not_answered_any_more() -> None:
+    replies, pipe = Replies(), Pipe()
+
+    answered = [replies.answer(asked(number)) for number in range(1500)]
+    await sent(replies, pipe)
+
+    assert answered == [True] * 1000 + [False] * 500
+    assert [message["id"] for message in pipe.messages] == list(range(1000))
+    assert len(pipe.writes) == 1
+
+
+async def test_an_id_that_is_a_burden_is_not_sent_back_and_a_method_is_named_in_short() -> None:
+    replies, pipe = Replies(), Pipe()
+
+    assert not replies.answer(asked("x" * 10_000))
+    assert replies.answer(asked(1, "m" * 10_000))
+    await sent(replies, pipe)
+
+    assert len(b"".join(pipe.writes)) < 500
+
+
+@pytest.mark.parametrize("error", [anyio.BrokenResourceError, anyio.ClosedResourceError])
+async def test_a_server_that_is_gone_needs_no_answer(error: type[Exception]) -> None:
+    replies = Replies()
+
+    async def gone(data: bytes) -> None:
+        raise error
+
+    assert replies.answer(asked(1))
+    with anyio.fail_after(5):
+        await replies.send(gone)

@@ -1,0 +1,130 @@
+"""Reading in slices gives what reading at a stroke gives, and never takes long for one step."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from discovery_engine import strict_json
+from discovery_engine.upstream.slices import Slices, in_slices
+
+TEXT = st.text(st.sampled_from('ab"\\\n,:[]{} 0é\U0001f600\ud83d'), max_size=12)
+SCALAR = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXT
+JSON = st.recursive(
+    SCALAR, lambda v: st.lists(v, max_size=6) | st.dictionaries(TEXT, v, max_size=6), max_leaves=40
+)
+STYLES = st.sampled_from([(",", ":"), (", ", ": "), (" ,\n", "\t:\r\n")])
+WINDOWS = st.sampled_from([1, 2, 3, 5, 8, 16, 50, 1000])
+
+
+def steps(slices: Slices[Any]) -> Iterator[Any]:
+    """None for each step, then the value."""
+    value = yield from slices
+    yield value
+
+
+def read(text: str, window: int) -> Any:
+    *_, value = steps(in_slices(text, lambda value, _: value, window=window))
+    return value
+
+
+def outcome(text: str, window: int | None) -> str:
+    try:
+        return repr(strict_json.read(text) if window is None else read(text, window))
+    except ValueError:
+        return "unreadable"
+
+
+@settings(max_examples=400)
+@given(JSON, STYLES, WINDOWS, st.booleans())
+def test_whatever_is_json_is_read_the_same(
+    value: object, style: tuple[str, str], window: int, is_ascii: bool
+) -> None:
+    text = f" {json.dumps(value, separators=style, ensure_ascii=is_ascii)} "
+
+    assert outcome(text, window) == outcome(text, None)
+
+
+@settings(max_examples=400)
+@given(JSON, st.integers(0, 200), st.sampled_from([*'},]":1eN -.', "", "\\"]), WINDOWS)
+def test_what_is_broken_is_told_apart_the_same(
+    value: object, place: int, change: str, window: int
+) -> None:
+    text = json.dumps(value)
+    text = text[:place] + change + text[place + 1 :]
+
+    assert outcome(text, window) == outcome(text, None)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(f"[{','.join(map(str, range(20_000)))}]", id="numbers"),
+        pytest.param(json.dumps([{"n": n, "name": f"n{n}"} for n in range(9000)]), id="rows"),
+        pytest.param(json.dumps([{"a": [{"b": n}, {}]} for n in range(9000)]), id="nested"),
+        pytest.param(json.dumps({f"k{n}": {"v": n} for n in range(9000)}), id="members"),
+        pytest.param(f"[{'[],' * 50_000}[]]", id="nothing-much"),
+        pytest.param(json.dumps([[n, "x", {"k": [n]}, None] for n in range(9000)]), id="mixed"),
+    ],
+)
+def test_what_is_large_takes_many_steps(text: str) -> None:
+    *pauses, value = steps(in_slices(text, lambda value, _: value))
+
+    assert len(pauses) >= len(text) // (16 * 1024)
+    assert value == json.loads(text)
+
+
+@pytest.mark.parametrize("number", ["12345678", "-0.5e+12", "1E5", "0", "-1.25"])
+def test_a_number_is_never_cut(number: str) -> None:
+    text = f"[{number},{number}]"
+
+    for window in range(1, len(text) + 2):
+        assert read(text, window) == json.loads(text)
+
+
+def test_a_scalar_that_is_longer_than_a_window_is_whole() -> None:
+    assert read(json.dumps(["x" * 5000, "y"]), 16) == ["x" * 5000, "y"]
+
+
+@pytest.mark.parametrize("text", ["[   ]", "{ \n  }", '{"a"  :   [ ] }'])
+def test_blanks_may_fill_a_window(text: str) -> None:
+    assert read(text, 2) == json.loads(text)
+
+
+def test_what_nests_too_deeply_is_a_value_error_at_any_width() -> None:
+    with pytest.raises(ValueError, match="too deeply"):
+        read("[" * 500 + "]" * 500, 100)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"a" 1}', "Expecting ':' delimiter: line 1 column 6"),
+        ("{1: 2}", "Expecting property name enclosed in double quotes: line 1 column 2"),
+        ("[1 2]", "Expecting ',' delimiter: line 1 column 4"),
+        ("[1,]", "Expecting value: line 1 column 4"),
+        ("[1] x", "Extra data: line 1 column 5"),
+        ("", "Expecting value: line 1 column 1"),
+        ("[NaN]", "NaN is not JSON"),
+    ],
+)
+def test_a_mistake_is_told_with_its_place(text: str, said: str) -> None:
+    with pytest.raises(ValueError, match="^" + said):
+        read(text, 1)
+
+
+def test_each_piece_is_cleaned_with_its_own_text() -> None:
+    seen: list[str] = []
+
+    def clean(value: Any, text: str) -> Any:
+        seen.append(text)
+        return value
+
+    list(steps(in_slices('[1, 2, 3, {"key": "value"}]', clean, window=8)))
+
+    assert "".join(seen).replace(" ", "") == '1,23"key""value"'
