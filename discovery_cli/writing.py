@@ -40,13 +40,17 @@ class _Dumper(yaml.SafeDumper):
 def with_servers(text: str, servers: Iterable[ServerSettings], rules: Iterable[Rule]) -> str:
     """The text of a configuration with servers and tool rules added behind those it has.
 
-    `text` must be a configuration that loads.
+    `text` must be a configuration that loads. Where all its lines end as on Windows, so do those
+    that are added.
     """
+    is_of_windows = 0 < text.count("\r\n") == text.count("\n")
+    if is_of_windows:
+        text = text.replace("\r\n", "\n")
     if entries := {str(server.name): dump_server(server) for server in servers}:
         text = _with_entries(text, ("servers",), entries)
     if added := dump(Settings(tool_rules=tuple(rules)))["toolRules"]:
         text = _with_entries(text, ("toolRules", "tool_rules"), added)
-    return text
+    return text.replace("\n", "\r\n") if is_of_windows else text
 
 
 def block(entries: Entries, *, column: int = 0) -> str:

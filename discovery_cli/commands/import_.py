@@ -86,7 +86,7 @@ def _write(invocation: Invocation, target: Path, plan: Plan) -> None:
     from discovery_engine.config.schema import MODELINE
 
     is_new = not target.exists()
-    text = MODELINE + "\n" if is_new else target.read_text(encoding="utf-8")
+    text = MODELINE + "\n" if is_new else target.read_bytes().decode()
     servers = [borrowed.server for borrowed in plan.servers]
     files.write_checked(target, writing.with_servers(text, servers, plan.rules))
     if is_new:

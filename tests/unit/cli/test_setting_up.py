@@ -198,6 +198,18 @@ def test_import_takes_only_what_is_wanted(home: Path) -> None:
     assert "a:" not in Path("discovery.yaml").read_text().partition("servers:")[2]
 
 
+@pytest.mark.requirement("CLI-21")
+def test_import_leaves_the_bytes_that_stand_there() -> None:
+    before = b"\xef\xbb\xbfservers:\r\n  own: {command: mine}  # kept\r\n"
+    Path("discovery.yaml").write_bytes(before)
+
+    run("import", "--from", "cursor", "--yes")
+
+    after = Path("discovery.yaml").read_bytes()
+    assert after.startswith(before)
+    assert b"\r\n  clock:\r\n" in after
+
+
 def test_import_where_there_is_nothing_to_import(home: Path) -> None:
     (home / ".cursor" / "mcp.json").unlink()
 

@@ -55,8 +55,19 @@ def test_entries_are_added_and_what_stands_there_stays(text: str) -> None:
         position = written.index(character, position) + 1
 
 
-def test_nothing_to_add_changes_nothing() -> None:
-    assert with_servers("a: 1", [], []) == "a: 1"
+@pytest.mark.requirement("CLI-21")
+def test_line_ends_stay_and_those_of_windows_are_taken_up() -> None:
+    windows = with_servers("# ours\r\nservers:\r\n  a: {command: b}\r\n", [NEW], [])
+    mixed = with_servers("# ours\r\nservers:\n  a: {command: b}\n", [NEW], [])
+
+    assert windows.startswith("# ours\r\nservers:\r\n  a: {command: b}\r\n  new:\r\n")
+    assert windows.count("\n") == windows.count("\r\n")
+    assert mixed.startswith("# ours\r\nservers:\n  a: {command: b}\n  new:\n")
+
+
+@pytest.mark.parametrize("text", ["a: 1", "a: 1\r\nb: 2\r\n"])
+def test_nothing_to_add_changes_nothing(text: str) -> None:
+    assert with_servers(text, [], []) == text
 
 
 def test_a_remote_server_is_written_with_its_headers() -> None:
