@@ -12,17 +12,18 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from discovery_engine.errors import RegistryError
 from discovery_engine.registry.migrations import migrate
+from discovery_engine.registry.turns import Turns
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_BUSY_TIMEOUT = 5.0  # seconds to wait for another process's transaction
 _DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _SIDE_FILES = ("", "-wal", "-shm", "-journal")  # what SQLite keeps beside the database, and itself
 # Before it, two processes that checkpoint a write-ahead log at once can damage the database.
@@ -36,53 +37,74 @@ class Database:
         RegistryError: From the constructor and both verbs, for whatever SQLite or the disk says.
     """
 
-    def __init__(self, path: Path, *, sqlite_version: tuple[int, ...]) -> None:
+    def __init__(self, path: Path, *, sqlite_version: tuple[int, ...], turns: Turns) -> None:
         self.path = path.absolute()
         self.recovered: str | None = None
         """Where a damaged file was put that stood in this one's place; None if none did."""
         self._journal = "wal" if sqlite_version >= _WAL_IS_SAFE else "delete"
-        self._turn = threading.Lock()
+        self._turns = turns
+        self._alone = threading.Lock()
         with _registry_errors(self.path):
             self._connection = self._opened()
 
     def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """What `work` finds; all it reads is of one moment. It may be run twice."""
-        return self._run("BEGIN", work)
+        return self._run(partial(self._found, work))
 
     def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Keep all that `work` does, or none; it is on the disk on return. It may be run twice."""
-        return self._run("BEGIN IMMEDIATE", work)
+        return self._run(partial(self._written, work))
 
     def close(self) -> None:
         """Further calls raise; closing again does nothing."""
-        with self._turn, _registry_errors(self.path):
+        with self._alone, _registry_errors(self.path):
             self._connection.close()
 
-    def _run(self, begin: str, work: Callable[[sqlite3.Connection], T]) -> T:
-        with self._turn, _registry_errors(self.path):
+    def _run(self, transaction: Callable[[], T]) -> T:
+        with self._alone, _registry_errors(self.path):
             try:
-                return _transaction(self._connection, begin, work)
+                return transaction()
             except sqlite3.Error as exc:
                 if not _is_damage(exc):
                     raise
                 self._connection.close()
                 self._set_aside(exc)
                 self._connection = self._opened()
-                return _transaction(self._connection, begin, work)
+                return transaction()
+
+    def _found(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        # To begin takes no lock. The first look does, so there is nothing to do again but it.
+        return self._turns.wait_for(partial(self._transaction, "BEGIN", work))
+
+    def _written(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        with self._turns.writing():
+            return self._transaction("BEGIN IMMEDIATE", work)
+
+    def _transaction(self, begin: str, work: Callable[[sqlite3.Connection], T]) -> T:
+        connection = self._connection
+        self._turns.wait_for(partial(connection.execute, begin))
+        try:
+            result = work(connection)
+            self._turns.wait_for(partial(connection.execute, "COMMIT"))
+        except BaseException:
+            with suppress(sqlite3.Error):  # the first error is the one to tell
+                connection.rollback()
+            raise
+        return result
 
     def _opened(self) -> sqlite3.Connection:
         try:
-            return self._connected()
+            return self._turns.wait_for(self._connected)
         except sqlite3.Error as exc:
             if not _is_damage(exc):
                 raise
             self._set_aside(exc)
-            return self._connected()
+            return self._turns.wait_for(self._connected)
 
     def _connected(self) -> sqlite3.Connection:
         self._identity = _make_private(self.path)
         connection = sqlite3.connect(
-            self.path, timeout=_BUSY_TIMEOUT, isolation_level=None, check_same_thread=False
+            self.path, timeout=0.0, isolation_level=None, check_same_thread=False
         )
         try:
             connection.execute("PRAGMA foreign_keys = ON")
@@ -130,20 +152,6 @@ def _set_journal(connection: sqlite3.Connection, mode: str) -> None:
         # Refused while others have the file open; both modes keep what was committed.
         with suppress(sqlite3.OperationalError):
             connection.execute(f"PRAGMA journal_mode = {mode}")
-
-
-def _transaction(
-    connection: sqlite3.Connection, begin: str, work: Callable[[sqlite3.Connection], T]
-) -> T:
-    connection.execute(begin)
-    try:
-        result = work(connection)
-        connection.execute("COMMIT")
-    except BaseException:
-        with suppress(sqlite3.Error):  # the first error is the one to tell
-            connection.rollback()
-        raise
-    return result
 
 
 def _is_damage(error: sqlite3.Error) -> bool:

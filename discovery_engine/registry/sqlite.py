@@ -25,6 +25,7 @@ from discovery_engine.registry.codec import from_text, part_from_text, to_text
 from discovery_engine.registry.database import Database
 from discovery_engine.registry.store import World
 from discovery_engine.registry.text import as_text, from_column
+from discovery_engine.registry.turns import Turns
 from discovery_engine.rules.rule import Verdict
 from discovery_engine.tools import (
     JSONObject,
@@ -45,7 +46,10 @@ _ERAS_KEPT = 1000  # connections; the ones first met go first
 
 
 def open_store(
-    path: str | Path, *, sqlite_version: tuple[int, ...] = sqlite3.sqlite_version_info
+    path: str | Path,
+    *,
+    sqlite_version: tuple[int, ...] = sqlite3.sqlite_version_info,
+    turns: Turns | None = None,
 ) -> SqliteStore:
     """The registry at `path`, made with its folder if it is not there.
 
@@ -54,7 +58,7 @@ def open_store(
     Raises:
         RegistryError: If it cannot be opened, or a newer version of the program made it.
     """
-    return SqliteStore(Database(Path(path), sqlite_version=sqlite_version))
+    return SqliteStore(Database(Path(path), sqlite_version=sqlite_version, turns=turns or Turns()))
 
 
 class SqliteStore(AbstractContextManager["SqliteStore"]):

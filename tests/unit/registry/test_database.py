@@ -322,21 +322,6 @@ def test_a_full_disk_is_a_registry_error_and_what_was_kept_stays(path: Path) -> 
         assert tool_count(store) == 2000
 
 
-@pytest.mark.requirement("REG-12")
-def test_a_lock_that_is_held_too_long_is_a_registry_error(path: Path) -> None:
-    with open_store(filled(path)) as store, closing(sqlite3.connect(path)) as other:
-        store._database._connection.execute("PRAGMA busy_timeout = 0")
-        other.execute("BEGIN IMMEDIATE")
-
-        with pytest.raises(RegistryError, match="locked"):
-            fill(store, "x")
-        assert tool_count(store) == 3
-
-        other.rollback()
-        fill(store, "x")
-        assert tool_count(store) == 1
-
-
 def test_a_store_that_is_closed_says_so(path: Path) -> None:
     store = open_store(path)
     store.close()
