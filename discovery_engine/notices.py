@@ -82,9 +82,12 @@ def _minute(at: float) -> str:
 
 
 def hidden(reasons: Iterable[str]) -> Notice:
-    """One reason for each tool that is disabled: how many, and by what; never their names."""
+    """One reason for each tool that is disabled: how many, and the commonest reasons first.
+
+    Their names are never told.
+    """
     counts = Counter(reasons)
-    why = "; ".join(f"{count} by {reason}" for reason, count in counts.most_common(_REASONS))
+    why = "; ".join(reason for reason, _ in counts.most_common(_REASONS))
     noun = "tool that matches is" if counts.total() == 1 else "tools that match are"
     return Notice(NoticeKind.HIDDEN, f"{counts.total()} {noun} disabled: {why}")
 

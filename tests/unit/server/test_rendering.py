@@ -129,7 +129,7 @@ def test_no_hit_is_explained() -> None:
     result = rendering.search_result(make_view(ISSUES).search("delete"), WIDELY, Detail.SIGNATURE)
 
     assert "github:delete_repository" not in text_of(result)
-    assert "disabled: 1 by rule 1 (discovery.yaml:7:5)" in text_of(result)
+    assert "disabled: rule 1 (discovery.yaml:7:5)" in text_of(result)
     assert fields_of(result)["notices"][0]["kind"] == "hidden"
 
 
