@@ -98,6 +98,7 @@ class Discovery:
             "args": [str(script)],
             "env": {"STARTS": "${STARTS}"},
             "description": "Says things",
+            "trust": "open",  # one of its tools writes to the terminal, to no avail
         }
         text = "servers: " + json.dumps({"demo": demo, **servers}) + "\n" + rules
         (self.home / "discovery.yaml").write_text(text, encoding="utf-8")

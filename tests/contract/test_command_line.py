@@ -14,7 +14,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from discovery_cli.main import cli
+from discovery_cli.program import cli
 from tests.contract.discovery import Discovery
 from tests.unit.cli.backends import run
 
@@ -179,7 +179,7 @@ def test_the_forms_of_json_are_stable(listed: Discovery) -> None:
     assert list(hit) == [*tool, "relevance", "parts"]
     assert list(details) == [
         *tool, "title", "description", "signature", "parameters", "annotations",
-        "input_schema", "output_schema", "examples", "fingerprint", "overridden",
+        "input_schema", "output_schema", "examples", "fingerprint", "findings", "overridden",
     ]  # fmt: skip
     assert [p["name"] for p in details["parameters"]] == ["text", "loud", "tags", "times"]
 
