@@ -336,7 +336,8 @@ def test_lint_tells_findings_and_leaves_with_2() -> None:
     assert done.exit_code == 2
     assert done.stdout.startswith("matches nothing: rule 2")
     assert done.stderr == (
-        "1 finding in 2 rules over 5 tools\n0 findings about the tools themselves\n"
+        "1 finding in 2 rules over 5 tools\n0 alarms about what servers say\n"
+        "0 findings about the tools themselves\n"
     )
     assert run("lint", "--exit-zero", recalled=view).exit_code == 0
     assert run("lint", recalled=usual_view()).exit_code == 0
