@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -115,9 +117,7 @@ class TestFirstSight:
             assert tags(engine.view) == {"add": ()}
 
     @pytest.mark.requirement("TRU-40")
-    @pytest.mark.parametrize(
-        ("policy", "reason"), [("quarantine", "pending"), ("open", "default")]
-    )
+    @pytest.mark.parametrize(("policy", "reason"), [("quarantine", "pending"), ("open", "default")])
     async def test_other_policies_keep_their_word(
         self, folder: Folder, told: Told, policy: str, reason: str
     ) -> None:
@@ -214,3 +214,15 @@ def test_trust_shows_it_beside_the_words_of_the_entry(home: Home) -> None:
 
     assert done.code == 4
     assert done.out.count("careful  danger  description: it tells a model to drop") == 2
+
+
+@pytest.mark.requirement("TRU-43")
+def test_reading_commands_load_nothing_of_it(tmp_path: Path) -> None:
+    home = Home(tmp_path, HONEST)
+    home("refresh")
+
+    command = [sys.executable, "-X", "importtime", "-m", "discovery_cli", "search", "count"]
+    ran = subprocess.run(command, env=home.discovery.environ, capture_output=True, check=True)
+
+    assert b"told:count" in ran.stdout
+    assert b"discovery_engine.scanner" not in ran.stderr
