@@ -13,10 +13,8 @@ from discovery_engine.config.documents import SIZE_LIMIT
 from discovery_engine.config.found import is_nobodys_word, tightened
 from discovery_engine.config.inputs import observe, read_input
 from discovery_engine.config.location import Location, locate, lock_of
-from discovery_engine.config.merging import merge
 from discovery_engine.config.parsing import parse_settings
 from discovery_engine.config.settings import InputFile, Settings
-from discovery_engine.config.sources import read_source
 from discovery_engine.errors import ConfigurationError, Origin, Problem
 
 
@@ -98,6 +96,12 @@ def _with_sources(
     cwd: str | os.PathLike[str] | None,
     home: str | os.PathLike[str] | None,
 ) -> Settings:
+    if not settings.sources:
+        return settings
+    # Readers of every format that a client may have, and most configurations name none.
+    from discovery_engine.config.merging import merge  # noqa: PLC0415
+    from discovery_engine.config.sources import read_source  # noqa: PLC0415
+
     here = Path(cwd) if cwd else Path.cwd()
     imports = [
         read_source(

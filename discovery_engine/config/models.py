@@ -37,15 +37,22 @@ from discovery_engine.config.settings import (
     TrustPolicy,
     Weights,
 )
-from discovery_engine.config.sources import SOURCE_TYPES
 from discovery_engine.nearest import nearest
 
 
+def _source_types() -> tuple[str, ...]:
+    # The table of clients is long to read, and most configurations name none.
+    from discovery_engine.config.sources import SOURCE_TYPES  # noqa: PLC0415
+
+    return SOURCE_TYPES
+
+
 def _known_type(text: str) -> str:
-    if text in SOURCE_TYPES:
+    known = _source_types()
+    if text in known:
         return text
-    near = nearest(text, SOURCE_TYPES)[:1]
-    hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(SOURCE_TYPES)}"
+    near = nearest(text, known)[:1]
+    hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"
     raise complaint(f"no such type of source: {text!r}", hint=hint)
 
 
@@ -64,7 +71,7 @@ class SourceEntry(Section):
     type: Annotated[Word, AfterValidator(_known_type)] = Field(
         description="Which client's file it is, or `custom` for any list of servers.",
         examples=["cursor"],
-        json_schema_extra={"enum": list(SOURCE_TYPES)},
+        json_schema_extra=lambda schema: schema.update(enum=list(_source_types())),
     )
     path: Word = Field(
         default="",
