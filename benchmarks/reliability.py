@@ -20,18 +20,22 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import anyio
+from mcp_types import ListToolsResult
+from pydantic import ValidationError
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from discovery_engine.config.settings import ServerSettings, Timeouts  # noqa: E402
+from benchmarks.fleet import WIRE, Clock, Row, healthy, list_all, sick  # noqa: E402
+from benchmarks.isolation import isolation  # noqa: E402
+from benchmarks.soak import soak  # noqa: E402
+from discovery_engine.config.settings import ServerSettings  # noqa: E402
 from discovery_engine.errors import OutcomeUnknownError, UpstreamError  # noqa: E402
 from discovery_engine.upstream.record import Policy  # noqa: E402
 from discovery_engine.upstream.sessions import Upstreams  # noqa: E402
@@ -42,139 +46,6 @@ from tests.servers.programs import (  # noqa: E402
     text_of,
     upstreams,
 )
-
-WIRE = "wire_server.py"
-SICK = (
-    "huge",
-    "garbage_flood",
-    "notice_flood",
-    "request_storm",
-    "many_objects",
-    "obeys",
-    "hang_call",
-)
-
-
-@dataclass(frozen=True)
-class Row:
-    what: str
-    goal: str
-    value: str
-    baseline: str = ""
-    is_met: bool = True
-
-    def print(self) -> None:
-        verdict = "yes" if self.is_met else "NO"
-        print(
-            f"| {self.what} | {self.baseline} | {self.value} | {self.goal} | {verdict} |",
-            flush=True,
-        )
-
-
-class Clock:
-    """Time that goes so fast that no pause after a failure is ever seen."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        self.now += 1000.0
-        return self.now
-
-
-def healthy(count: int) -> list[ServerSettings]:
-    return [fault_server(name=f"healthy{number}") for number in range(count)]
-
-
-def sick(mode: str, number: int = 0, **settings: Any) -> ServerSettings:
-    program = "fault_server.py" if mode in {"huge", "stubborn", "hang_start", "hang_call"} else WIRE
-    return fault_server(mode, name=f"{mode}{number}", program=program, **settings)
-
-
-async def list_all(opened: Upstreams, servers: list[ServerSettings]) -> list[float]:
-    """Seconds after which each server had listed its tools; those that fail are left out."""
-    began, took = time.perf_counter(), []
-
-    async def ask(server: ServerSettings) -> None:
-        with suppress(UpstreamError):
-            await opened.list_tools(server)
-            took.append(time.perf_counter() - began)
-
-    async with anyio.create_task_group() as tasks:
-        for server in servers:
-            tasks.start_soon(ask, server)
-    return took
-
-
-async def again_and_again(ask: Callable[[], Awaitable[Any]]) -> None:
-    while True:
-        with suppress(UpstreamError):
-            await ask()
-        await anyio.sleep(0.01)
-
-
-# --- healthy servers beside sick ones ---------------------------------------------------------
-
-
-async def isolation(*, full: bool) -> AsyncIterator[Row]:
-    for mode in SICK:
-        calm, troubled = await beside(mode, rounds=6 if full else 3)
-        ratio = p99(troubled) / p99(calm)
-        yield Row(
-            f"p99 of 18 healthy servers beside 2 of {mode!r} (n={len(troubled)})",
-            "<= 1.10x",
-            f"{p99(troubled):.1f} ms ({ratio:.2f}x)",
-            f"{p99(calm):.1f} ms",
-            is_met=ratio <= 1.1,
-        )
-
-
-async def beside(mode: str, *, rounds: int) -> tuple[list[float], list[float]]:
-    well = healthy(18)
-    ill = [sick(mode, number, timeouts=Timeouts(call=2)) for number in range(2)]
-    calm: list[float] = []
-    troubled: list[float] = []
-    async with upstreams() as opened:
-        await list_all(opened, [*well, *ill])
-        for _ in range(rounds):
-            calm += await latencies(opened, well, seconds=2)
-            async with anyio.create_task_group() as tasks:
-                for server in ill:
-                    tool = {"obeys": "crash", "hang_call": "hang"}.get(mode, "huge")
-                    tasks.start_soon(
-                        again_and_again, lambda s=server, t=tool: opened.call(s, t, {})
-                    )
-                await anyio.sleep(0.2)
-                troubled += await latencies(opened, well, seconds=2)
-                tasks.cancel_scope.cancel()
-            await anyio.sleep(0.3)
-    return calm, troubled
-
-
-async def latencies(
-    opened: Upstreams, servers: list[ServerSettings], *, seconds: float
-) -> list[float]:
-    """Milliseconds of calls, some 400 in a second over all servers."""
-    took: list[float] = []
-
-    async def work(server: ServerSettings) -> None:
-        for nonce in itertools.count():
-            began = time.perf_counter()
-            answer = text_of(await opened.call(server, "echo", {"nonce": nonce}))
-            took.append((time.perf_counter() - began) * 1000)
-            assert json.loads(answer) == {"nonce": nonce}
-            await anyio.sleep(len(servers) / 400)
-
-    with anyio.move_on_after(seconds):
-        async with anyio.create_task_group() as tasks:
-            for server in servers:
-                tasks.start_soon(work, server)
-    return took
-
-
-def p99(values: list[float]) -> float:
-    return statistics.quantiles(values, n=100)[98]
-
 
 # --- starting and stopping --------------------------------------------------------------------
 
@@ -382,6 +253,71 @@ async def crash_on(
             told["died"] += 1
 
 
+# --- lists with malformed tools -----------------------------------------------------------------
+
+
+async def kept_tools(*, full: bool) -> AsyncIterator[Row]:
+    counts = collections.Counter[str]()
+    with tempfile.TemporaryDirectory() as folder:
+        async with upstreams() as opened:
+            for number in range(100 if full else 20):
+                pages, good = random_list(number)
+                path = Path(folder) / f"{number}.json"
+                path.write_text(json.dumps(pages), "utf-8")
+                server = sick("lists_file", number, env={"TOOLS": str(path)})
+                listing = await opened.list_tools(server)
+                counts["kept"] += len(good & {tool["name"] for tool in listing.tools})
+                counts["good"] += len(good)
+                counts["malformed"] += len(listing.dropped)
+                counts["typed"] += len(good) * is_valid(pages)
+                await opened.close(server.name)
+    yield Row(
+        f"good tools kept beside {counts['malformed']} malformed ones and pages that fail",
+        "100 %",
+        f"{counts['kept']} of {counts['good']}",
+        f"{counts['typed']} with the SDK's typed lists",
+        is_met=counts["kept"] == counts["good"],
+    )
+
+
+def random_list(number: int) -> tuple[list[list[Any] | None], set[str]]:
+    """Pages of tools, and the names of those that must be kept; None is a page that fails."""
+    names = {f"tool-{number}-{n}" for n in range(random.randrange(1, 300))}
+    good = [{"name": name, "inputSchema": {"type": "object"}, "x": [name]} for name in names]
+    bad = [random.choice(MALFORMED) for _ in range(random.randrange(1, 300))]
+    mixed = [*good, *bad]
+    random.shuffle(mixed)
+    size = random.randrange(20, 200)
+    pages = [mixed[start : start + size] for start in range(0, len(mixed), size)]
+    return [*pages, *random.choice([[], [None]])], names
+
+
+MALFORMED: list[Any] = [
+    {"name": "no-schema"},
+    {"name": "text", "inputSchema": "object"},
+    {"name": "array", "inputSchema": {"type": "array"}},
+    {"name": "properties", "inputSchema": {"type": "object", "properties": []}},
+    {"name": "", "inputSchema": {"type": "object"}},
+    {"name": 17, "inputSchema": {"type": "object"}},
+    {"name": "description", "description": ["text"], "inputSchema": {"type": "object"}},
+    {"name": "big", "description": "x" * 70_000, "inputSchema": {"type": "object"}},
+    {"inputSchema": {"type": "object"}},
+    "tool",
+    None,
+    [],
+]
+
+
+def is_valid(pages: list[list[Any] | None]) -> bool:
+    """Whether the SDK's own model takes the list; it takes all or nothing."""
+    try:
+        for page in pages:
+            ListToolsResult.model_validate({"tools": page})
+    except ValidationError:
+        return False
+    return True
+
+
 ROWS = {
     "isolation": isolation,
     "first_list": first_list,
@@ -389,6 +325,8 @@ ROWS = {
     "kills": kills,
     "large_results": large_results,
     "crashes": crashes,
+    "kept_tools": kept_tools,
+    "soak": soak,
 }
 
 

@@ -21,9 +21,11 @@ from fault_server import (
     TOOLS,
     Message,
     Server,
+    answer,
     answer_text,
     content,
     notify,
+    refuse,
     reply,
     serve,
     tool,
@@ -67,6 +69,7 @@ MODES = {
     "kills_itself": "ends itself with SIGKILL",
     "exits_when_idle": "answers, and ends when it has nothing to do",
     "many_tools": "lists 5,000 tools on one page",
+    "lists_file": "lists the pages in the file $TOOLS; one that is null fails",
     "obeys": "notes its calls in $EFFECTS; `crash` ends it, `hang` hangs, all else is echoed",
     "slow_start": "takes half a second to start",
 }
@@ -83,7 +86,19 @@ class WireServer(Server):
     def list_tools(self, message: Message) -> None:
         if self.mode == "many_tools":
             TOOLS.extend(tool(f"tool_{number}") for number in range(5000))
-        super().list_tools(message)
+        if self.mode == "lists_file":
+            self.list_page(message)
+        else:
+            super().list_tools(message)
+
+    def list_page(self, message: Message) -> None:
+        pages = json.loads(Path(os.environ["TOOLS"]).read_text("utf-8"))
+        number = int(message.get("params", {}).get("cursor", 0))
+        if pages[number] is None:
+            refuse(message, -32603, "no such page")
+            return
+        more = {"nextCursor": str(number + 1)} if number + 1 < len(pages) else {}
+        answer(message, {"tools": pages[number], **more})
 
     def call(self, message: Message) -> None:
         if handler := getattr(self, f"call_{self.mode}", None):

@@ -1,0 +1,210 @@
+"""What sick servers cost the calls of healthy ones that share a gateway with them.
+
+    python benchmarks/isolation.py [KIND...] [--rounds 8]
+
+Eighteen healthy servers are called some 400 times in a second, in windows of a second that take
+turns: alone, while two sick servers do their worst behind another gateway, and while they do it
+behind this one. Sick servers, and whoever reads them, need the same cores as everybody else, so
+that the second is the baseline of the third: as much is done by the machine, by others. Told are
+medians over the windows, how often each p99 is that of the baseline, and of calm, and the part of
+a core that the sick servers cost this gateway.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import logging
+import statistics
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import anyio
+from anyio.abc import Process
+from anyio.streams.buffered import BufferedByteReceiveStream
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.fleet import Row, again_and_again, healthy, list_all, p99, sick  # noqa: E402
+from discovery_engine.config.settings import ServerSettings, Timeouts  # noqa: E402
+from discovery_engine.upstream.sessions import Upstreams  # noqa: E402
+from tests.servers.programs import http_server, remote_server, text_of, upstreams  # noqa: E402
+
+KINDS = {
+    "huge": "huge",
+    "garbage_flood": "huge",
+    "notice_flood": "huge",
+    "request_storm": "huge",
+    "many_objects": "huge",
+    "many_events": "echo",
+    "obeys": "crash",
+    "hang_call": "hang",
+}
+"""Modes of the servers of the tests, and the tool that sets them off."""
+OVER_HTTP = ("many_events",)
+GOAL = 1.1
+ARMS = ("calm", "apart", "beside")
+
+
+async def isolation(*, full: bool) -> AsyncIterator[Row]:
+    for kind in KINDS:
+        yield await measured(kind, rounds=20 if full else 6)
+
+
+async def measured(kind: str, *, rounds: int) -> Row:
+    windows: dict[str, list[list[float]]] = {arm: [] for arm in ARMS}
+    cpu = dict.fromkeys(ARMS, 0.0)
+    with ill(kind) as patients:
+        async with elsewhere(kind) as there, upstreams() as opened:
+            well = healthy(18)
+            await list_all(opened, [*well, *patients])
+            for number in range(rounds * len(ARMS)):
+                # each arm comes first, second and third as often as the others
+                arm = ARMS[(number + number // len(ARMS)) % len(ARMS)]
+                scopes = {"apart": there.fit(), "beside": fit(opened, kind, patients)}
+                async with scopes.get(arm, nullcontext()):
+                    await anyio.sleep(0.2)
+                    before = time.process_time()
+                    windows[arm].append(await latencies(opened, well, seconds=1))
+                    cpu[arm] += (time.process_time() - before) / rounds
+                await anyio.sleep(0.2)
+    return row(kind, windows, cpu["beside"] - cpu["calm"])
+
+
+def row(kind: str, windows: dict[str, list[list[float]]], cpu: float) -> Row:
+    calm, apart, beside = (statistics.median(map(p99, windows[arm])) for arm in ARMS)
+    count = sum(map(len, windows["beside"]))
+    return Row(
+        f"p99 of 18 healthy servers beside 2 of {kind!r} (n={count})",
+        f"<= {GOAL:.2f}x",
+        f"{beside:.1f} ms ({beside / apart:.2f}x, {beside / calm:.2f}x of calm; {cpu:.0%} CPU)",
+        f"{apart:.1f} ms (calm: {calm:.1f} ms)",
+        is_met=beside / apart <= GOAL,
+    )
+
+
+@asynccontextmanager
+async def fit(opened: Upstreams, kind: str, patients: list[ServerSettings]) -> AsyncIterator[None]:
+    """The time in which the sick servers are called, one call after the other to each."""
+    async with anyio.create_task_group() as tasks:
+        for server in patients:
+            tasks.start_soon(again_and_again, lambda s=server: opened.call(s, KINDS[kind], {}))
+        yield
+        tasks.cancel_scope.cancel()
+
+
+async def latencies(
+    opened: Upstreams, servers: list[ServerSettings], *, seconds: float
+) -> list[float]:
+    """Milliseconds of calls, some 400 in a second over all servers."""
+    took: list[float] = []
+
+    async def work(server: ServerSettings) -> None:
+        for nonce in itertools.count():
+            began = time.perf_counter()
+            answer = text_of(await opened.call(server, "echo", {"nonce": nonce}))
+            took.append((time.perf_counter() - began) * 1000)
+            assert json.loads(answer) == {"nonce": nonce}
+            await anyio.sleep(len(servers) / 400)
+
+    with anyio.move_on_after(seconds):
+        async with anyio.create_task_group() as tasks:
+            for server in servers:
+                tasks.start_soon(work, server)
+    return took
+
+
+@contextmanager
+def ill(kind: str) -> Iterator[list[ServerSettings]]:
+    """Two sick servers of a kind."""
+    timeouts = Timeouts(call=2)
+    if kind not in OVER_HTTP:
+        yield [sick(kind, number, timeouts=timeouts) for number in range(2)]
+        return
+    with ExitStack() as running:
+        urls = [
+            running.enter_context(http_server(kind, program="wire_http_server.py"))
+            for _ in range(2)
+        ]
+        yield [
+            remote_server(url, name=f"{kind}{number}", kind="http", timeouts=timeouts)
+            for number, url in enumerate(urls)
+        ]
+
+
+# --- another gateway, with sick servers of its own -----------------------------------------------
+
+
+class Elsewhere:
+    def __init__(self, process: Process) -> None:
+        assert process.stdin
+        assert process.stdout
+        self._stdin = process.stdin
+        self._told = BufferedByteReceiveStream(process.stdout)
+
+    async def say(self, word: bytes) -> None:
+        await self._stdin.send(word + b"\n")
+        await self.heard()
+
+    async def heard(self) -> None:
+        await self._told.receive_until(b"\n", 100)
+
+    @asynccontextmanager
+    async def fit(self) -> AsyncIterator[None]:
+        await self.say(b"begin")
+        yield
+        await self.say(b"end")
+
+
+@asynccontextmanager
+async def elsewhere(kind: str) -> AsyncIterator[Elsewhere]:
+    command = [sys.executable, __file__, "--apart", kind]
+    async with await anyio.open_process(command, stderr=None) as process:
+        there = Elsewhere(process)
+        await there.heard()
+        yield there
+        await process.stdin.aclose()  # type: ignore[union-attr] # started with a pipe
+        await process.wait()
+
+
+async def apart(kind: str) -> None:
+    """What the other gateway does: `begin` and `end` are read, and answered when it is so."""
+    lines = anyio.wrap_file(sys.stdin)
+    with ill(kind) as patients:
+        async with upstreams() as opened:
+            await list_all(opened, patients)
+            print("ready", flush=True)
+            while await lines.readline():
+                async with fit(opened, kind, patients):
+                    print("begun", flush=True)
+                    await lines.readline()
+                print("ended", flush=True)
+
+
+async def run(kinds: list[str], rounds: int) -> None:
+    print("| what | apart | beside | goal | met |\n|---|--:|--:|--:|---|")
+    for kind in kinds or KINDS:
+        (await measured(kind, rounds=rounds)).print()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("kinds", nargs="*", choices=[*KINDS, []])
+    parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--apart", choices=list(KINDS), help=argparse.SUPPRESS)
+    options: Any = parser.parse_args()
+    logging.disable()  # what sick servers do is told at length
+    if options.apart:
+        anyio.run(apart, options.apart)
+    else:
+        anyio.run(run, options.kinds, options.rounds)
+
+
+if __name__ == "__main__":
+    main()
