@@ -116,15 +116,7 @@ class View(Struct, frozen=True, dict=True):
         def is_hidden(entry: Entry) -> bool:
             return in_scope(entry) and not accepts(entry)
 
-        settings = self.settings.search
-        asker = Asker(
-            query,
-            self.searcher,
-            self.vectors.compared(query_vectors) if self.vectors else None,
-            limit=limit if limit is not None else settings.limit,
-            least=settings.min_confidence,
-            usage=self.usage,
-        )
+        asker = self._asker(query, query_vectors, limit)
         answer = asker.answer(accepts)
         told = [*self._outages(only), *self._held_back(only)]
         if self._has_hidden(only) and (hidden := asker.better(answer, is_hidden)):
@@ -244,6 +236,17 @@ class View(Struct, frozen=True, dict=True):
     def addresses(self) -> AddressBook:
         """Finds servers and tools by what callers call them."""
         return AddressBook(self.catalog, self._servers.keys())
+
+    def _asker(self, query: str, vectors: Sequence[Vector], limit: int | None) -> Asker:
+        settings = self.settings.search
+        return Asker(
+            query,
+            self.searcher,
+            self.vectors.compared(vectors) if self.vectors else None,
+            limit=limit if limit is not None else settings.limit,
+            least=settings.min_confidence,
+            usage=self.usage,
+        )
 
     def _outages(self, only: ServerName | None) -> list[Notice]:
         """The servers in question that cannot be spoken for."""
