@@ -13,8 +13,9 @@ from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, field
 
+from discovery_cli.interrupts import Interrupts
 from discovery_cli.logs import logged
 from discovery_cli.output import Output, ago
 
@@ -66,6 +67,7 @@ class Invocation(Struct):
     as_json: bool = False
     backend: Backend = EngineBackend()
     clock: Callable[[], float] = time.time
+    interrupts: Interrupts = field(default_factory=Interrupts)
 
     @property
     def output(self) -> Output:
@@ -104,8 +106,6 @@ class Invocation(Struct):
             work: What to do.
             with_lines: Show progress as lines where no moving display can be shown, too.
         """
-        import anyio
-
         from discovery_cli.progress import shown
 
         async def main() -> T:
@@ -116,7 +116,7 @@ class Invocation(Struct):
                 return await work(engine)
 
         with logged(self.output, self.verbose):
-            return anyio.run(main)
+            return self.interrupts.run(main)
 
     def _tell_age(self, view: View, names: Iterable[ServerName]) -> None:
         now = self.clock()

@@ -42,17 +42,17 @@ def command(invocation: Invocation, *, stdio: bool, address: tuple[str, int] | N
     """
     if stdio and address:
         raise click.UsageError("either --stdio or --http, not both")
-    import anyio
-
     from discovery_server import app
 
     config, data_dir, frozen = invocation.config, invocation.data_dir, invocation.frozen
     if address is None:
-        anyio.run(partial(app.serve_stdio, config, data_dir=data_dir, frozen=frozen))
+        invocation.interrupts.run(
+            partial(app.serve_stdio, config, data_dir=data_dir, frozen=frozen)
+        )
         return
     host, port = address
     serve = partial(app.serve_http, host=host, port=port, on_listening=_say_address)
-    anyio.run(partial(serve, config, data_dir=data_dir, frozen=frozen))
+    invocation.interrupts.run(partial(serve, config, data_dir=data_dir, frozen=frozen))
 
 
 def _say_address(address: str) -> None:

@@ -75,17 +75,7 @@ def test_the_exit_code_says_what_happened(listed: Discovery, words: list[str], c
     assert "Traceback" not in done.err
 
 
-def interrupted(run: subprocess.Popen[bytes]) -> bytes:
-    """Press Ctrl-C, and once more if the first fell into a moment that cannot be interrupted."""
-    run.send_signal(2)
-    try:
-        return run.communicate(timeout=15)[1]
-    except subprocess.TimeoutExpired:
-        run.send_signal(2)
-        return run.communicate(timeout=15)[1]
-
-
-@pytest.mark.requirement("CLI-1")
+@pytest.mark.requirement("CLI-1", "CLI-28")
 def test_an_interrupted_command_leaves_with_130(tmp_path: Path) -> None:
     discovery = Discovery(tmp_path)
     asleep = (

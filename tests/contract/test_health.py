@@ -11,7 +11,7 @@ import anyio
 import pytest
 from click.testing import CliRunner
 
-from discovery_cli.main import cli
+from discovery_cli.program import cli
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
 from discovery_engine.errors import DiscoveryError
 from discovery_engine.health import ServerHealth

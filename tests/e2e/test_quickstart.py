@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
-from discovery_cli.main import cli
+from discovery_cli.program import cli
 from discovery_engine.tools import JSONObject
 from tests.e2e.commands import QUICKSTART, Done, Shell, need
 

@@ -11,7 +11,7 @@ from typing import Any
 from click.testing import CliRunner, Result
 
 from discovery_cli.invocation import Invocation
-from discovery_cli.main import cli
+from discovery_cli.program import cli
 from discovery_engine.catalog import Catalog, ServerPart
 from discovery_engine.config.settings import Settings
 from discovery_engine.errors import DiscoveryError

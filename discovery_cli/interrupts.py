@@ -1,0 +1,151 @@
+"""Ctrl-C: whenever it is pressed the command ends, and with it every server that it started.
+
+The first press asks, and all is closed. The second ends the process on the spot; the reaper then
+ends its servers.
+
+Left to Python, a press can be lost. One that falls into a destructor or a callback is reported
+there and forgotten. One that falls between an event loop's last look and its sleep is not seen
+before something else wakes the loop, be that half a minute. So every press is noted until it was
+obeyed, and the signal itself wakes the loop.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, NoReturn, TypeVar
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
+T = TypeVar("T")
+
+
+class Interruption(KeyboardInterrupt):
+    """Ctrl-C was pressed.
+
+    Of a plain KeyboardInterrupt the interpreter remembers if it passed through `eval`, as it may
+    while modules are loaded; it then ends itself by the signal, whatever the exit code.
+    """
+
+
+class Interrupts:
+    """The presses of Ctrl-C during one run; before `heed` they are Python's matter."""
+
+    def __init__(self) -> None:
+        self._are_heeded = False
+        self._is_pressed = False
+        self._ask: Callable[[], object] = _wait
+
+    def heed(self) -> None:
+        """Note every press from now on; no-op if whoever started us has it ignored."""
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            self._are_heeded = True
+            signal.signal(signal.SIGINT, self._press)
+            sys.unraisablehook = _tell_unless_pressed
+
+    @contextmanager
+    def raised(self) -> Iterator[None]:
+        """A block that a press ends with `Interruption`, whatever else it comes to."""
+        try:
+            with self._asking(_interrupt):
+                yield
+        except BrokenPipeError:  # whoever reads has left, too
+            raise
+        except BaseException:
+            self._check()
+            raise
+        self._check()
+
+    def run(self, main: Callable[[], Awaitable[T]]) -> T:
+        """What `main` gives in an event loop of its own, in which a press cancels it.
+
+        Raises:
+            Interruption: After a press, once all is closed.
+        """
+        import anyio
+
+        results: list[T] = []
+
+        async def until_pressed() -> None:
+            with anyio.CancelScope() as scope, self._waking(scope.cancel):
+                results.append(await main())
+
+        with self._asking(_wait):
+            anyio.run(until_pressed)
+        self._check()
+        [result] = results
+        return result
+
+    def leave(self, code: int) -> NoReturn:
+        """End with an exit code; a press from now on only hastens it."""
+        self._ask = partial(os._exit, code)
+        sys.exit(code)
+
+    def _press(self, *_: object) -> None:
+        self._is_pressed = True
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        self._ask()
+
+    def _check(self) -> None:
+        if self._is_pressed:
+            raise Interruption
+
+    @contextmanager
+    def _asking(self, ask: Callable[[], object]) -> Iterator[None]:
+        """A block in which `ask` is called by a press, or at once if that was before."""
+        before, self._ask = self._ask, ask
+        try:
+            if self._is_pressed:
+                ask()
+            yield
+        finally:
+            self._ask = before
+
+    @contextmanager
+    def _waking(self, cancel: Callable[[], object]) -> Iterator[None]:
+        """A block in which a press wakes the running loop and has it call `cancel`."""
+        import asyncio
+
+        loop = asyncio.get_running_loop()
+        with self._asking(partial(loop.call_soon_threadsafe, cancel)):
+            if self._are_heeded and sys.platform != "win32":  # there the loop does it itself
+                with _woken_by_signals(loop):
+                    yield
+            else:
+                yield
+
+
+@contextmanager
+def _woken_by_signals(loop: AbstractEventLoop) -> Iterator[None]:
+    """A block in which a signal wakes the loop, whatever it is doing and whoever gets it."""
+    import socket
+
+    bell, wire = socket.socketpair()
+    with bell, wire:
+        bell.setblocking(False)
+        wire.setblocking(False)
+        loop.add_reader(bell, bell.recv, 1024)
+        before = signal.set_wakeup_fd(wire.fileno(), warn_on_full_buffer=False)
+        try:
+            yield
+        finally:
+            signal.set_wakeup_fd(before)
+            loop.remove_reader(bell)
+
+
+def _wait() -> None:
+    """A press is heard later."""
+
+
+def _interrupt() -> NoReturn:
+    raise Interruption
+
+
+def _tell_unless_pressed(unraisable: sys.UnraisableHookArgs) -> None:
+    if not isinstance(unraisable.exc_value, Interruption):
+        sys.__unraisablehook__(unraisable)

@@ -1,0 +1,122 @@
+"""The command `discovery`: finds the command's module, runs it, and turns errors into exit codes.
+
+A command's module is loaded only when that command is used; the summaries stand here, so that
+`--help` loads none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import import_module
+from typing import Any, NoReturn
+
+import click
+
+from discovery_cli.failures import ExitCode, exit_code, tell
+from discovery_cli.groups import Group
+from discovery_cli.invocation import Invocation
+from discovery_cli.options import global_options, wants_json
+from discovery_cli.output import silence
+from discovery_engine.version import __version__
+
+_SECTIONS: Mapping[str, Mapping[str, str]] = {
+    "Find and use tools": {
+        "list": "Show the configured servers.",
+        "search": "Find tools by words or by name.",
+        "tools": "Show the tools of a server.",
+        "inspect": "Look at a server or a tool; without a name, at everything as it connects.",
+        "execute": "Call a tool.",
+    },
+    "Set up": {
+        "init": "Write a first discovery.yaml from what is on this machine.",
+        "import": "Copy servers from another client's file into discovery.yaml.",
+        "config": "Look at the configuration.",
+        "trust": "Approve what a configuration that was found may start.",
+        "serve": "Serve the five meta-tools to an agent over MCP.",
+    },
+    "Look after": {
+        "refresh": "Ask servers again for their tools.",
+        "review": "Look at tools that say something new, and accept them.",
+        "lock": "Pin every server and tool in a file, or compare with it.",
+        "health": "Show how every server fares, and what to do.",
+        "doctor": "Check the set-up and say what to do.",
+        "lint": "Find rules without effect, and tools that are hard to find.",
+        "eval": "Ask your own queries, and measure the answers.",
+        "why": "Explain why a tool is enabled or disabled.",
+        "cache": "Look at what is remembered, or forget it.",
+        "completion": "Print a script that completes words in a shell.",
+        "version": "Show the version.",
+    },
+}
+_COMMANDS = {name: text for section in _SECTIONS.values() for name, text in section.items()}
+_MODULES = {"import": "import_", "list": "list_"}
+
+
+class Discovery(Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in _COMMANDS:
+            return None
+        module = import_module(f"discovery_cli.commands.{_MODULES.get(cmd_name, cmd_name)}")
+        command: click.Command = module.command
+        _accept_global_options(command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        width = max(map(len, _COMMANDS))
+        for title, commands in _SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(width), text) for name, text in commands.items()])
+
+    def main(self, args: Sequence[str] | None = None, **extra: Any) -> NoReturn:  # type: ignore[override]
+        """Run, write an error if there is one, and leave with the exit code."""
+        words = list(sys.argv[1:] if args is None else args)
+        extra |= {"prog_name": "discovery", "standalone_mode": False}
+        invocation: Invocation = extra.setdefault("obj", Invocation())
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(AttributeError):  # a stream that somebody put in its place
+                stream.reconfigure(errors="replace")  # type: ignore[union-attr]
+        invocation.interrupts.leave(self._run(words, extra, invocation))
+
+    def _run(self, words: list[str], extra: dict[str, Any], invocation: Invocation) -> int:
+        try:
+            with invocation.interrupts.raised():
+                code = super().main(words, **extra)
+                sys.stdout.flush()
+        except BrokenPipeError:
+            silence(sys.stdout)
+            return ExitCode.OK
+        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the top of the program
+            variable = os.environ.get("DISCOVERY_OUTPUT")
+            as_json = invocation.as_json or wants_json(words, variable)
+            tell(error, as_json=as_json, verbose=invocation.verbose > 0)
+            return exit_code(error)
+        return code if isinstance(code, int) else ExitCode.OK
+
+
+def _accept_global_options(command: click.Command) -> None:
+    taken = {option for parameter in command.params for option in parameter.opts}
+    if isinstance(command, click.Group):
+        for sub in command.commands.values():
+            _accept_global_options(sub)
+    command.params += _not_in(taken, global_options(hidden=True))
+
+
+def _not_in(taken: set[str], options: Iterable[click.Option]) -> list[click.Option]:
+    return [option for option in options if taken.isdisjoint(option.opts)]
+
+
+@click.group(
+    cls=Discovery,
+    params=list[click.Parameter](global_options(hidden=False)),
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="The options above are read after a command, too.",
+)
+@click.version_option(__version__, message="discovery %(version)s")
+def cli() -> None:
+    """Find, inspect and execute the tools of many MCP servers."""

@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals are a matter of POSIX")
+
+BEGINNING = """
+import os, signal, sys, threading
+import anyio
+from discovery_cli.interrupts import Interrupts
+
+def press():
+    os.kill(os.getpid(), signal.SIGINT)
+
+def press_behind():
+    '''Once the loop sleeps, and without a word to its system call.'''
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    main = threading.main_thread().ident
+    def behind():
+        while sys._current_frames()[main].f_code.co_name != "select":
+            pass
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        press()
+    threading.Thread(target=behind).start()
+
+interrupts = Interrupts()
+"""
+END = """
+except KeyboardInterrupt:
+    interrupts.leave(130)
+interrupts.leave(0)
+"""
+
+
+def ended(body: str, *, before: str = "interrupts.heed()") -> subprocess.CompletedProcess[str]:
+    """A process that does `before`, and then `body` in a block that a press ends."""
+    lines = ["try:", "    with interrupts.raised():", *(f"        {x}" for x in body.splitlines())]
+    script = "\n".join([BEGINNING, before, *lines]) + END
+    command = [sys.executable, "-c", script]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+IN_A_DESTRUCTOR = """
+class Going:
+    def __del__(self): press()
+Going()
+"""
+WRAPPED = """
+class Named:
+    def __set_name__(self, *_): press()
+class Owner:
+    named = Named()
+"""
+IN_A_LOOP = """
+async def main():
+    {}
+    await anyio.sleep_forever()
+interrupts.run(main)
+"""
+AT_THE_END_OF_A_LOOP = """
+async def main():
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        press()
+        await anyio.sleep_forever()
+interrupts.run(main)
+"""
+
+
+@pytest.mark.requirement("CLI-28")
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param("press(); signal.pause()", id="while it waits"),
+        pytest.param("eval('press()'); signal.pause()", id="where Python keeps it in mind"),
+        pytest.param(IN_A_DESTRUCTOR, id="where Python reports and forgets it"),
+        pytest.param(WRAPPED, id="where it becomes another error"),
+        pytest.param("try: press()\nexcept BaseException: pass", id="where it is caught"),
+        pytest.param(IN_A_LOOP.format("press()"), id="while a loop works"),
+        pytest.param(IN_A_LOOP.format("press_behind()"), id="while a loop sleeps"),
+        pytest.param(AT_THE_END_OF_A_LOOP, id="where a loop is cancelled anyway"),
+    ],
+)
+def test_a_press_is_never_lost(body: str) -> None:
+    done = ended(body)
+
+    assert (done.returncode, done.stderr) == (130, "")
+
+
+@pytest.mark.requirement("CLI-28")
+@pytest.mark.parametrize("body", ["signal.pause()", IN_A_LOOP.format("")], ids=["block", "loop"])
+def test_a_press_that_came_before_is_obeyed(body: str) -> None:
+    done = ended(body, before="interrupts.heed(); press()")
+
+    assert (done.returncode, done.stderr) == (130, "")
+
+
+@pytest.mark.requirement("CLI-28")
+def test_all_is_closed_before_a_loop_ends() -> None:
+    work = """
+async def main():
+    try:
+        press()
+        await anyio.sleep_forever()
+    finally:
+        with anyio.CancelScope(shield=True):
+            await anyio.sleep(0)
+            print("closed")
+interrupts.run(main)
+"""
+
+    done = ended(work)
+
+    assert (done.returncode, done.stdout) == (130, "closed\n")
+
+
+@pytest.mark.requirement("CLI-28")
+@pytest.mark.parametrize("rest", ["", "interrupts.run(main)"], ids=["block", "loop"])
+def test_a_second_press_ends_it_on_the_spot(rest: str) -> None:
+    work = f"""
+async def main():
+    with anyio.CancelScope(shield=True):
+        press()
+        press()
+        await anyio.sleep_forever()
+{rest or "try: press()"}
+{"" if rest else "except KeyboardInterrupt: press()"}
+"""
+
+    assert ended(work).returncode == -signal.SIGINT
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_a_press_on_the_way_out_changes_nothing(code: int) -> None:
+    hastened = (
+        f"import atexit; atexit.register(lambda: (press(), os._exit(9))); interrupts.leave({code})"
+    )
+
+    done = ended("pass", before=f"interrupts.heed(); {hastened}")
+
+    assert (done.returncode, done.stderr) == (code, "")
+
+
+def test_what_work_gives_is_given() -> None:
+    work = """
+async def main():
+    return "done"
+print(interrupts.run(main))
+"""
+
+    assert ended(work).stdout == "done\n"
+
+
+def test_an_error_stays_what_it_is() -> None:
+    done = ended("raise ValueError('wires crossed')")
+
+    assert done.stderr.endswith("ValueError: wires crossed\n")
+
+
+def test_a_press_is_ignored_where_whoever_started_us_wants_that() -> None:
+    ignored = "signal.signal(signal.SIGINT, signal.SIG_IGN); interrupts.heed()"
+
+    assert ended("press()", before=ignored).returncode == 0
+
+
+def test_nothing_is_changed_before_presses_are_heeded() -> None:
+    same = "assert signal.getsignal(signal.SIGINT) is signal.default_int_handler"
+
+    done = ended(f"{IN_A_LOOP.format('press()')}", before=same)
+
+    assert done.returncode in (130, -signal.SIGINT)
+
+
+def test_other_unraisable_errors_are_still_told() -> None:
+    done = ended("class Going:\n    def __del__(self): raise ValueError('wires')\nGoing()")
+
+    assert done.returncode == 0
+    assert "ValueError: wires" in done.stderr
