@@ -1,16 +1,14 @@
 """`discovery serve`: the engine and the gateway, on a transport, until told to stop.
 
 A client is answered from what is remembered; the upstreams are asked in the background, once the
-first answer is out. SIGINT, SIGTERM and the end of stdin close everything; SIGHUP reads the
-configuration again.
+first answer is out. SIGINT, SIGTERM and the end of stdin close everything, from the first moment
+on; SIGHUP reads the configuration again.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-import signal
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
@@ -23,7 +21,7 @@ from discovery_engine.config.settings import Settings
 from discovery_engine.engine import Engine, open_engine
 from discovery_engine.errors import ConfigurationError
 from discovery_engine.tasks import open_task_group
-from discovery_server import stdio
+from discovery_server import signals, stdio
 from discovery_server.gateway import make_server
 from discovery_server.logs import log_to
 
@@ -49,12 +47,14 @@ async def serve_stdio(
     Raises:
         ConfigurationError: If the configuration cannot be used.
     """
-    with stdio.own_standard_streams() as (stdin, stdout):
-        async with _open_gateway(config, environ, data_dir, frozen=frozen) as (engine, server):
-            logger.info("Serving MCP on stdio")
-            answered = anyio.Event()
-            serve = partial(stdio.serve, server, stdin, stdout, answered=answered)
-            await _run(engine, serve, first=answered)
+    async with signals.heard() as heard:
+        with stdio.own_standard_streams() as (stdin, stdout):
+            async with _open_gateway(config, environ, data_dir, frozen=frozen) as (engine, server):
+                heard.reload = partial(_reload, engine)
+                logger.info("Serving MCP on stdio")
+                answered = anyio.Event()
+                serve = partial(stdio.serve, server, stdin, stdout, answered=answered)
+                await _run(engine, serve, first=answered)
 
 
 async def serve_http(
@@ -87,13 +87,17 @@ async def serve_http(
     from discovery_server import http  # noqa: PLC0415
 
     http.require_loopback(host, allow_remote=allow_remote)
-    async with _open_gateway(config, environ, data_dir, frozen=frozen) as (engine, server):
+    async with (
+        signals.heard() as heard,
+        _open_gateway(config, environ, data_dir, frozen=frozen) as (engine, server),
+    ):
         with http.listen(host, port) as listener:
             web = http.make_http_server(http.make_app(server, allow_remote=allow_remote))
             logger.info("Serving MCP at %s", http.address(listener))
             if on_listening:
                 on_listening(http.address(listener))
-            await _run(engine, partial(web.serve, [listener]), stop=web.stop)
+            heard.stop, heard.reload = web.stop, partial(_reload, engine)
+            await _run(engine, partial(web.serve, [listener]))
 
 
 @asynccontextmanager
@@ -110,12 +114,10 @@ async def _run(
     serve: Callable[[], Awaitable[None]],
     *,
     first: anyio.Event | None = None,
-    stop: Callable[[], None] | None = None,
 ) -> None:
-    """Serve until `serve` returns; upstreams are asked after `first`, `stop` obeys a signal."""
+    """Serve until `serve` returns; upstreams are asked after `first`."""
     async with open_task_group() as tasks:
         tasks.start_soon(_keep_fresh, engine, first)
-        tasks.start_soon(_heed_signals, engine, stop or tasks.cancel_scope.cancel)
         await serve()
         tasks.cancel_scope.cancel()
 
@@ -127,17 +129,6 @@ async def _keep_fresh(engine: Engine, first: anyio.Event | None) -> None:
         await engine.keep_fresh()
     except Exception:  # what is known can still be served
         logger.exception("The servers are no longer asked for changes")
-
-
-async def _heed_signals(engine: Engine, stop: Callable[[], None]) -> None:
-    if sys.platform == "win32":  # the loop knows no signals there; Ctrl-C ends the process
-        return
-    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
-        async for number in signals:
-            if number != signal.SIGHUP:
-                stop()
-                return
-            await _reload(engine)
 
 
 async def _reload(engine: Engine) -> None:
