@@ -20,6 +20,7 @@ from discovery_engine.config.location import VARIABLE, Location
 from discovery_engine.config.settings import (
     CacheSettings,
     EmbeddingsSettings,
+    Limits,
     ServerSettings,
     Settings,
 )
@@ -58,7 +59,8 @@ def _is_open_to_all(path: str) -> bool:
 
 def _tightened(server: ServerSettings, bound_to: str) -> ServerSettings:
     trust = None if server.trust is None else _at_least_watched(server.trust)
-    return replace(server, is_found=True, trust=trust, bound_to=bound_to)
+    limits = _at_most_usual(server.limits)
+    return replace(server, is_found=True, trust=trust, limits=limits, bound_to=bound_to)
 
 
 def _digest_of_overrides(settings: Settings) -> str:
@@ -71,6 +73,15 @@ def _digest_of_overrides(settings: Settings) -> str:
 
 def _at_least_watched(policy: str) -> Literal["on_first_use", "quarantine"]:
     return "quarantine" if policy == "quarantine" else "on_first_use"
+
+
+def _at_most_usual(limits: Limits) -> Limits:
+    usual = Limits()
+    return Limits(
+        min(limits.calls, usual.calls),
+        min(limits.queue, usual.queue),
+        min(limits.answer_mib, usual.answer_mib),
+    )
 
 
 def _at_home(embeddings: EmbeddingsSettings) -> EmbeddingsSettings:
@@ -86,6 +97,10 @@ def _warnings(settings: Settings) -> Iterator[Problem]:
         if server.trust == "open":
             path = f"servers.{server.name}.trust"
             message = "'open' is not taken from a file that was found"
+            yield Problem(server.origin, path, message, _HINT)
+        if _at_most_usual(server.limits) != server.limits:
+            path = f"servers.{server.name}.limits"
+            message = "a file that was found allows no server more than the usual"
             yield Problem(server.origin, path, message, _HINT)
     if not settings.cache.enabled:
         message = "what is remembered guards against changes; a file that was found keeps it on"

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, model
 
 from discovery_engine.config.keys import NAME_LIKE
 from discovery_engine.config.scalars import (
+    Count,
     Flag,
     Number,
     Template,
@@ -22,6 +23,7 @@ from discovery_engine.config.scalars import (
 )
 from discovery_engine.config.sections import Section
 from discovery_engine.config.settings import (
+    Limits,
     RemoteTransport,
     ServerSettings,
     StdioTransport,
@@ -128,6 +130,22 @@ class TimeoutsSection(Section):
     )
 
 
+class LimitsSection(Section):
+    """The most that the server may have of anything."""
+
+    calls: Annotated[Count, Field(ge=1, le=1000)] = Field(
+        default=16, description="Calls under way at the same time.", examples=[1]
+    )
+    queue: Annotated[Count, Field(ge=0, le=10_000)] = Field(
+        default=64,
+        description="Calls that wait for one of these to end; a further one is refused at once.",
+        examples=[0],
+    )
+    answer_mib: Annotated[Count, Field(ge=1, le=1024)] = Field(
+        default=8, description="The longest answer that is taken, in MiB.", examples=[32]
+    )
+
+
 class ServerEntry(Section):
     """One MCP server: a `command` to start, or a `url` to reach."""
 
@@ -197,6 +215,11 @@ class ServerEntry(Section):
         description="Seconds that each step may take.",
         examples=[{"connect": 10, "call": 300}],
     )
+    limits: Annotated[LimitsSection, mapping_or_nothing] = Field(
+        default=LimitsSection(),
+        description="The most that the server may have of anything.",
+        examples=[{"calls": 1, "answerMib": 32}],
+    )
     session: Annotated[Literal["shared", "per_client"], choice] = Field(
         default="shared",
         description="`shared` holds one connection for all clients, `per_client` one for each.",
@@ -237,6 +260,7 @@ class ServerEntry(Section):
             prefix=self.prefix,
             tags=tuple(dict.fromkeys(self.tags)),
             timeouts=Timeouts(self.timeouts.connect, self.timeouts.list, self.timeouts.call),
+            limits=Limits(self.limits.calls, self.limits.queue, self.limits.answer_mib),
             session=self.session,
             trust=self.trust,
             origin=origin,

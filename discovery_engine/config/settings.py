@@ -46,6 +46,21 @@ class Timeouts(Struct, frozen=True):
     call: float = 60.0
 
 
+class Limits(Struct, frozen=True):
+    """The most that one server may have of anything."""
+
+    calls: int = 16
+    """Calls under way at the same time."""
+    queue: int = 64
+    """Calls that wait for one of these to end."""
+    answer_mib: int = 8
+    """The longest message, in MiB; a tool result of this size is already unusable to an agent."""
+
+    @property
+    def answer_bytes(self) -> int:
+        return self.answer_mib * 1024 * 1024
+
+
 class ServerSettings(Struct, frozen=True):
     name: ServerName
     transport: StdioTransport | RemoteTransport | None
@@ -56,6 +71,7 @@ class ServerSettings(Struct, frozen=True):
     """Put before each of the server's tool names, and taken off again before a call."""
     tags: tuple[str, ...] = ()
     timeouts: Timeouts = Timeouts()
+    limits: Limits = Limits()
     session: Literal["shared", "per_client"] = "shared"
     trust: TrustPolicy | None = None
     """None follows the settings' own."""

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from discovery_engine.config.masks import mask_transport, mask_url
 from discovery_engine.config.settings import (
     EmbeddingsSettings,
+    Limits,
     RemoteTransport,
     ServerSettings,
     Settings,
@@ -116,6 +117,7 @@ def dump_server(server: ServerSettings) -> JSONObject:
             prefix=server.prefix,
             tags=list(server.tags),
             timeouts=_dump_timeouts(server.timeouts),
+            limits=_dump_limits(server.limits),
             session=None if server.session == "shared" else server.session,
             trust=server.trust,
         ),
@@ -139,6 +141,15 @@ def _dump_timeouts(timeouts: Timeouts) -> JSONObject:
         connect=None if timeouts.connect == usual.connect else timeouts.connect,
         list=None if timeouts.list == usual.list else timeouts.list,
         call=None if timeouts.call == usual.call else timeouts.call,
+    )
+
+
+def _dump_limits(limits: Limits) -> JSONObject:
+    usual = Limits()
+    return _without_nothing(
+        calls=None if limits.calls == usual.calls else limits.calls,
+        queue=None if limits.queue == usual.queue else limits.queue,
+        answerMib=None if limits.answer_mib == usual.answer_mib else limits.answer_mib,
     )
 
 

@@ -20,6 +20,7 @@ from discovery_engine.config.settings import (
     CacheSettings,
     EmbeddingsSettings,
     InputFile,
+    Limits,
     LogSettings,
     SearchSettings,
     ServerSettings,
@@ -168,6 +169,7 @@ _READERS: dict[type[Any], dict[str, _Reader]] = {
     ServerSettings: {
         "tags": tuple,
         "timeouts": _one(Timeouts),
+        "limits": _one(Limits),
         "origin": _one(Origin),
         "problem": _one(Problem),
     },

@@ -17,7 +17,7 @@ from mcp import MCPError
 from mcp_types import INTERNAL_ERROR
 
 from discovery_engine.tools import JSONObject, JSONValue
-from discovery_engine.upstream.framing import LINE_LIMIT, decode, decode_in_slices, encode
+from discovery_engine.upstream.framing import decode, decode_in_slices, encode
 from discovery_engine.upstream.pace import LARGE, Pace
 
 _KEPT = 8  # results; who gave up on one does not come for it
@@ -69,9 +69,11 @@ class Events(httpx2.AsyncByteStream):
         stream: Any,
         mend: Callable[[bytes], Awaitable[bytes]],
         *,
+        limit: int,
         broken: tuple[type[Exception], ...],
     ) -> None:
         self._stream = stream
+        self._limit = limit
         self._mend = mend
         self._broken = broken
         self._line = bytearray()
@@ -95,7 +97,7 @@ class Events(httpx2.AsyncByteStream):
             whole += await self._mended_line(bytes(self._line)) + b"\n"
             self._line.clear()
         self._line += rest
-        if len(self._line) > LINE_LIMIT:  # the SDK's client will not have it either
+        if len(self._line) > self._limit:  # the SDK's client will not have it either
             whole += self._line
             self._line.clear()
         return bytes(whole)

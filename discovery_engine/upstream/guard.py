@@ -21,11 +21,9 @@ from msgspec import Struct
 
 from discovery_engine.tools import JSONObject, JSONValue
 from discovery_engine.upstream.bypass import Bypass, Events
-from discovery_engine.upstream.framing import LINE_LIMIT, decode, encode, is_clean
+from discovery_engine.upstream.framing import decode, encode, is_clean
 from discovery_engine.upstream.messages import answered_id, as_message
 from discovery_engine.upstream.pace import LARGE, Pace
-
-ANSWER_LIMIT = LINE_LIMIT  # bytes of one JSON answer or one event
 
 _ERROR_LIMIT = 64 * 1024  # bytes read of the body of an HTTP error
 _REMEMBERED = 100  # failures that nobody has asked about
@@ -56,9 +54,11 @@ class HttpFailure(Struct, frozen=True):
 class GuardedClient(httpx2.AsyncClient):
     """A client that raises no transport error and returns no answer that the SDK chokes on."""
 
-    def __init__(self, pace: Pace, *, expects_answers: bool, **options: Any) -> None:
+    def __init__(self, pace: Pace, limit: int, *, expects_answers: bool, **options: Any) -> None:
         """With `expects_answers` a request is answered by the response to its own post."""
         super().__init__(**options)
+        self.limit = limit
+        """The most bytes of one JSON answer, or of one event."""
         self.bypass = Bypass(pace)
         """Where the large results of calls and lists are, in place of which tickets come."""
         self._expects_answers = expects_answers
@@ -92,7 +92,8 @@ class GuardedClient(httpx2.AsyncClient):
     def _events(self, response: httpx2.Response, asked: JSONObject | None) -> _Quiet | Events:
         if asked is None or "content-encoding" in response.headers:
             return _Quiet(response.stream)
-        return Events(response.stream, partial(self._mended, asked), broken=_BROKEN)
+        mend = partial(self._mended, asked)
+        return Events(response.stream, mend, limit=self.limit, broken=_BROKEN)
 
     async def _mended(self, asked: JSONObject, data: bytes) -> bytes:
         """The data of an event; what cannot be read is left to the SDK to tell of."""
@@ -120,9 +121,9 @@ class GuardedClient(httpx2.AsyncClient):
     async def _vetted_json(
         self, request: httpx2.Request, response: httpx2.Response
     ) -> httpx2.Response:
-        body = await _read(response, ANSWER_LIMIT)
+        body = await _read(response, self.limit)
         if body is None:
-            reason = f"its answer is longer than {ANSWER_LIMIT // (1024 * 1024)} MiB"
+            reason = f"its answer is longer than {self.limit // (1024 * 1024)} MiB"
             return _unreadable(request, reason)
         if (asked := self._asked(request)) is None:
             return _rebuilt(request, response, body)

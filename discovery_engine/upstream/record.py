@@ -11,13 +11,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from msgspec import Struct, field
+from msgspec import Struct
 
-from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
+from discovery_engine.config.settings import ServerSettings
 from discovery_engine.errors import FailureKind, NeedsAuthError, UnavailableError
 from discovery_engine.events import EventBus, ServerStateChanged
 from discovery_engine.upstream.breaker import Breaker, NotNow
-from discovery_engine.upstream.slots import Limits, Slots
+from discovery_engine.upstream.slots import Slots
 from discovery_engine.upstream.state import Condition, Counters, Phase, SessionState, State
 
 _NOTHING_WAS_TRIED = (FailureKind.NEEDS_CONFIG, FailureKind.UNTRUSTED, FailureKind.BUSY)
@@ -27,7 +27,8 @@ _HELD_BACK = (State.FAILING, State.CRASH_LOOPING)
 class Policy(Struct, frozen=True):
     """What all records go by."""
 
-    limits: Limits = field(default_factory=Limits)
+    everywhere: int = 256
+    """Calls under way at all servers; who still waits for a server does not count."""
     clock: Callable[[], float] = time.monotonic
     """Seconds that never go back, for when a server that failed is tried again."""
     random: Callable[[], float] = chance.random
@@ -41,7 +42,7 @@ class Record:
         self._events = events
         self._policy = policy
         self._breaker = Breaker(clock=policy.clock, random=policy.random)
-        self.slots = Slots(policy.limits)
+        self.slots = Slots(server.limits)
         self.counters = Counters()
         self._connecting = 0
         self._ready = 0
@@ -77,11 +78,16 @@ class Record:
         """Let the next request through, however the server failed."""
         self._breaker.insist()
 
-    def reached_by(self, transport: StdioTransport | RemoteTransport | None) -> None:
-        """If it is reached in another way now, nothing that was is held against it."""
-        if transport == self._transport:
+    def configured(self, server: ServerSettings) -> None:
+        """If it is reached in another way now, nothing that was is held against it.
+
+        Other limits are those of the calls that come; earlier ones end under their own.
+        """
+        if server.limits != self.slots.limits:
+            self.slots = Slots(server.limits)
+        if server.transport == self._transport:
             return
-        self._transport = transport
+        self._transport = server.transport
         self._breaker = Breaker(clock=self._policy.clock, random=self._policy.random)
         self._unanswered = self._fault = self.stderr = ""
         self._last = None

@@ -19,7 +19,7 @@ from discovery_engine.config.settings import RemoteTransport, Timeouts
 from discovery_engine.errors import FailureKind, NeedsAuthError, UnavailableError
 from discovery_engine.tools import JSONObject, ServerName
 from discovery_engine.upstream.connection import Carrier
-from discovery_engine.upstream.guard import ANSWER_LIMIT, GuardedClient, HttpFailure
+from discovery_engine.upstream.guard import GuardedClient, HttpFailure
 from discovery_engine.upstream.link import (
     Link,
     is_out_of_room,
@@ -85,14 +85,15 @@ class RemoteLink(Link):
 
 @asynccontextmanager
 async def open_http_link(
-    server: ServerName, remote: RemoteTransport, timeouts: Timeouts, pace: Pace
+    server: ServerName, remote: RemoteTransport, timeouts: Timeouts, pace: Pace, *, limit: int
 ) -> AsyncIterator[RemoteLink]:
-    """A streamable HTTP link; nothing is sent yet. `remote` has its references resolved."""
+    """A streamable HTTP link; nothing is sent yet.
+
+    `remote` has its references resolved; `limit` is the longest answer in bytes.
+    """
     async with (
-        _client(remote, timeouts, pace, expects_answers=True) as client,
-        streamable_http_client(
-            remote.url, http_client=client, max_sse_event_size=ANSWER_LIMIT
-        ) as streams,
+        _client(remote, timeouts, pace, limit, expects_answers=True) as client,
+        streamable_http_client(remote.url, http_client=client, max_sse_event_size=limit) as streams,
     ):
         yield RemoteLink(server, "http", client, streams)
 
@@ -104,6 +105,7 @@ async def open_sse_link(
     timeouts: Timeouts,
     pace: Pace,
     *,
+    limit: int,
     on_lost: Callable[[], None],
 ) -> AsyncIterator[RemoteLink]:
     """An SSE link, once the server has named its endpoint.
@@ -116,7 +118,7 @@ async def open_sse_link(
         link.is_lost = True
         on_lost()
 
-    async with _client(remote, timeouts, pace, expects_answers=False) as client:
+    async with _client(remote, timeouts, pace, limit, expects_answers=False) as client:
         opening = open_sse_streams(client, remote.url, on_end=lose, within=timeouts.connect)
         async with opening as streams:
             if streams is None:
@@ -180,10 +182,14 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _client(
-    remote: RemoteTransport, timeouts: Timeouts, pace: Pace, *, expects_answers: bool
+    remote: RemoteTransport, timeouts: Timeouts, pace: Pace, limit: int, *, expects_answers: bool
 ) -> GuardedClient:
     idle = max(timeouts.call, timeouts.list, timeouts.connect) + _READ_MARGIN
     timeout = httpx2.Timeout(30.0, connect=min(_CONNECT, timeouts.connect), read=idle, pool=None)
     return GuardedClient(
-        pace, expects_answers=expects_answers, headers=dict(remote.headers), timeout=timeout
+        pace,
+        limit,
+        expects_answers=expects_answers,
+        headers=dict(remote.headers),
+        timeout=timeout,
     )

@@ -320,6 +320,7 @@ class Session:
         self, attempt: Attempt, transport: StdioTransport | RemoteTransport
     ) -> AbstractAsyncContextManager[Link]:
         around, name, timeouts = self._around, self.server.name, self.server.timeouts
+        limit = self.server.limits.answer_bytes
         match transport:
             case StdioTransport():
                 return open_stdio_link(
@@ -328,13 +329,16 @@ class Session:
                     around.environ,
                     around.reaper,
                     around.pace,
+                    limit=limit,
                     on_lost=self._lose,
                     on_fault=self._suspect,
                 )
             case RemoteTransport() if attempt.carrier == "sse":
-                return open_sse_link(name, transport, timeouts, around.pace, on_lost=self._lose)
+                return open_sse_link(
+                    name, transport, timeouts, around.pace, limit=limit, on_lost=self._lose
+                )
             case RemoteTransport():
-                return open_http_link(name, transport, timeouts, around.pace)
+                return open_http_link(name, transport, timeouts, around.pace, limit=limit)
 
     async def _recall(self) -> Era | None:
         try:

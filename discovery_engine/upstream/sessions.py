@@ -43,7 +43,7 @@ from discovery_engine.upstream.patience import Patience
 from discovery_engine.upstream.reaper import open_reaper
 from discovery_engine.upstream.record import Policy, Record
 from discovery_engine.upstream.session import Admit, Session, Surroundings
-from discovery_engine.upstream.slots import Full, Limits
+from discovery_engine.upstream.slots import Full, Slots
 from discovery_engine.upstream.starts import Starts
 from discovery_engine.upstream.state import Condition, SessionState
 
@@ -95,7 +95,7 @@ class Upstreams:
         self._tasks = tasks
         self._policy = policy
         self._records: dict[ServerName, Record] = {}
-        self._everywhere = anyio.Semaphore(policy.limits.everywhere, fast_acquire=True)
+        self._everywhere = anyio.Semaphore(policy.everywhere, fast_acquire=True)
         self._sessions: dict[SessionKey, Session] = {}
         self._headers: dict[str, Mapping[str, HeaderMap]] = {}
 
@@ -159,7 +159,7 @@ class Upstreams:
         record = self._record(server)
         record.counters.calls += 1
         with record.attempt() if record.is_in_doubt else nullcontext():
-            await self._slot(record, server)
+            slots = await _slot(record, server)
             try:
                 return await _at_most_twice(
                     lambda: self._call(
@@ -167,14 +167,7 @@ class Upstreams:
                     )
                 )
             finally:
-                record.slots.release()
-
-    async def _slot(self, record: Record, server: ServerSettings) -> None:
-        try:
-            await record.slots.acquire(patience=server.timeouts.call)
-        except Full:
-            record.counters.refused += 1
-            raise _busy(server.name, self._policy.limits) from None
+                slots.release()
 
     async def _list(self, server: ServerSettings) -> Listing:
         session = self._session(server, None)
@@ -264,7 +257,7 @@ class Upstreams:
         if (record := self._records.get(server.name)) is None:
             record = Record(server, self._around.events, self._policy)
             self._records[server.name] = record
-        record.reached_by(server.transport)
+        record.configured(server)
         return record
 
     def _parameter_headers(
@@ -278,7 +271,7 @@ class Upstreams:
         key = (server.name, client if server.session == "per_client" else None)
         session = self._sessions.get(key)
         if session is not None and not session.is_over:
-            if session.server.transport == server.transport:
+            if _are_reached_alike(session.server, server):
                 return session
             session.retire()
         session = self._sessions[key] = Session(server, self._around, self._record(server))
@@ -307,9 +300,26 @@ async def _note_failure(
         record.answered()
 
 
-def _busy(server: ServerName, limits: Limits) -> UnavailableError:
-    reason = f"it is busy with {limits.per_server} calls, and {limits.queue} more wait"
-    error = UnavailableError(server, FailureKind.BUSY, reason, hint="try again in a moment")
+async def _slot(record: Record, server: ServerSettings) -> Slots:
+    """Take one of the slots there are now; they take it back."""
+    slots = record.slots
+    try:
+        await slots.acquire(patience=server.timeouts.call)
+    except Full:
+        record.counters.refused += 1
+        raise _busy(server) from None
+    return slots
+
+
+def _are_reached_alike(one: ServerSettings, other: ServerSettings) -> bool:
+    """Whether a session that was opened for one of them serves the other as well."""
+    return one.transport == other.transport and one.limits.answer_mib == other.limits.answer_mib
+
+
+def _busy(server: ServerSettings) -> UnavailableError:
+    limits = server.limits
+    reason = f"as many calls are under way as it takes ({limits.calls}), and {limits.queue} wait"
+    error = UnavailableError(server.name, FailureKind.BUSY, reason, hint="try again in a moment")
     error.retry_after = 1.0
     return error
 

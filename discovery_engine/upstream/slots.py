@@ -7,16 +7,8 @@ queue full is told at once.
 from __future__ import annotations
 
 import anyio
-from msgspec import Struct
 
-
-class Limits(Struct, frozen=True):
-    per_server: int = 16
-    """Calls under way at one server."""
-    queue: int = 64
-    """Calls that wait for one of these."""
-    everywhere: int = 256
-    """Calls under way at all servers; who still waits for a server does not count."""
+from discovery_engine.config.settings import Limits
 
 
 class Full(Exception):  # noqa: N818 - a signal inside this room, never an error outside
@@ -27,8 +19,8 @@ class Slots:
     """The slots of one server."""
 
     def __init__(self, limits: Limits) -> None:
-        self._limits = limits
-        self._free = anyio.Semaphore(limits.per_server, fast_acquire=True)
+        self.limits = limits
+        self._free = anyio.Semaphore(limits.calls, fast_acquire=True)
         self.waiting = 0
 
     async def acquire(self, *, patience: float) -> None:
@@ -46,7 +38,7 @@ class Slots:
         self._free.release()
 
     async def _wait(self, patience: float) -> None:
-        if self.waiting >= self._limits.queue:
+        if self.waiting >= self.limits.queue:
             raise Full
         self.waiting += 1
         try:

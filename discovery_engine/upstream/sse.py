@@ -18,13 +18,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.shared.message import SessionMessage
 
 from discovery_engine.upstream.framing import edges, encode, sniffed_id
-from discovery_engine.upstream.guard import (
-    ANSWER_LIMIT,
-    GuardedClient,
-    HttpFailure,
-    failure_of,
-    media_type,
-)
+from discovery_engine.upstream.guard import GuardedClient, HttpFailure, failure_of, media_type
 from discovery_engine.upstream.messages import as_json, as_message, unreadable
 from discovery_engine.upstream.streams import Stream
 
@@ -69,7 +63,7 @@ async def open_sse_streams(
         with anyio.move_on_after(within):
             request = client.build_request("GET", url, headers=_HEADERS)
             response = await client.send(request, stream=True)
-            events = aiter(httpx2.EventSource(response, max_event_size=ANSWER_LIMIT))
+            events = aiter(httpx2.EventSource(response, max_event_size=client.limit))
             endpoint = await _endpoint(response, events)
         if not isinstance(endpoint, str):
             yield endpoint

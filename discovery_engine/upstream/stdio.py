@@ -81,6 +81,7 @@ class StdioLink(Link):
         child: Child,
         pace: Pace,
         *,
+        limit: int,
         on_lost: Callable[[], None],
         on_fault: OnFault,
     ) -> None:
@@ -97,6 +98,7 @@ class StdioLink(Link):
             on_end=self._lose,
             on_request=self._replies.answer,
             on_fault=on_fault,
+            limit=limit,
         )
 
     def dispatcher(self) -> JSONRPCDispatcher:
@@ -148,10 +150,13 @@ async def open_stdio_link(
     reaper: Reaper,
     pace: Pace,
     *,
+    limit: int,
     on_lost: Callable[[], None],
     on_fault: OnFault,
 ) -> AsyncIterator[StdioLink]:
-    """Start the program; `stdio` has its references resolved.
+    """Start the program.
+
+    `stdio` has its references resolved; `limit` is the longest message in bytes.
 
     Raises:
         UnavailableError: If there is no such program, or it cannot be started.
@@ -174,7 +179,7 @@ async def open_stdio_link(
         running(process) as child,
         open_task_group() as tasks,
     ):
-        link = StdioLink(server, child, pace, on_lost=on_lost, on_fault=on_fault)
+        link = StdioLink(server, child, pace, limit=limit, on_lost=on_lost, on_fault=on_fault)
         tasks.start_soon(link.reply)
         yield link
         tasks.cancel_scope.cancel()

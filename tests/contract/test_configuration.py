@@ -162,11 +162,11 @@ def test_rules_and_servers_know_their_lines() -> None:
 
     settings = load_settings(path)
 
-    assert [server.origin.line for server in settings.servers] == [5, 17]
+    assert [server.origin.line for server in settings.servers] == [5, 18]
     assert [rule.origin for rule in settings.tool_rules] == [
-        Origin(str(path), 28, 5),
-        Origin(str(path), 32, 5),
-        Origin(str(path), 34, 5),
+        Origin(str(path), 29, 5),
+        Origin(str(path), 33, 5),
+        Origin(str(path), 35, 5),
     ]
 
 

@@ -28,7 +28,6 @@ from discovery_engine.errors import (
 )
 from discovery_engine.upstream.breaker import Breaker, NotNow
 from discovery_engine.upstream.record import Policy
-from discovery_engine.upstream.slots import Limits
 from discovery_engine.upstream.state import State
 from tests.servers.programs import eventually, fault_server, is_running, upstreams
 
@@ -44,7 +43,7 @@ class SessionLife(RuleBasedStateMachine):
         self.model = Breaker(clock=lambda: self.now, random=lambda: 0.0)
         self._running = start_blocking_portal()
         self.portal = self._running.__enter__()
-        policy = Policy(Limits(), lambda: self.now, lambda: 0.0)
+        policy = Policy(clock=lambda: self.now, random=lambda: 0.0)
         self._opening = self.portal.wrap_async_context_manager(upstreams(policy=policy))
         self.opened = self._opening.__enter__()
 

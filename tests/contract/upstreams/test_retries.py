@@ -6,8 +6,9 @@ from contextlib import suppress
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
-from discovery_engine.config.settings import ServerSettings, Timeouts
+from discovery_engine.config.settings import Limits, ServerSettings, Timeouts
 from discovery_engine.errors import (
     FailureKind,
     NeedsAuthError,
@@ -20,13 +21,13 @@ from discovery_engine.errors import (
 from discovery_engine.events import EventBus, ServerConnecting, ServerStateChanged
 from discovery_engine.upstream.record import Policy
 from discovery_engine.upstream.sessions import Upstreams
-from discovery_engine.upstream.slots import Limits
 from discovery_engine.upstream.state import State
 from tests.servers.programs import (
     call,
     eventually,
     fault_server,
     http_server,
+    pid_of,
     remote_server,
     upstreams,
 )
@@ -42,8 +43,8 @@ class Clock:
         return self.now
 
 
-def policy(clock: Clock, **limits: int) -> Policy:
-    return Policy(Limits(**limits), clock, lambda: 0.0)
+def policy(clock: Clock) -> Policy:
+    return Policy(clock=clock, random=lambda: 0.0)
 
 
 async def failure_of(
@@ -182,9 +183,10 @@ async def test_only_one_caller_tries_a_server_that_failed_five_times() -> None:
 
 @pytest.mark.requirement("UPS-65")
 async def test_beyond_its_slots_and_its_queue_a_server_is_busy_and_its_neighbours_are_not() -> None:
-    busy, neighbour = fault_server("hang_call", name="busy"), fault_server(name="neighbour")
+    busy = fault_server("hang_call", name="busy", limits=Limits(calls=2, queue=3))
+    neighbour = fault_server(name="neighbour")
 
-    async with upstreams(policy=policy(Clock(), per_server=2, queue=3)) as opened:
+    async with upstreams() as opened:
         async with anyio.create_task_group() as tasks:
             await opened.list_tools(busy)
             for _ in range(5):
@@ -204,10 +206,11 @@ async def test_beyond_its_slots_and_its_queue_a_server_is_busy_and_its_neighbour
 
 @pytest.mark.requirement("UPS-65")
 async def test_who_waits_for_a_server_takes_no_slot_from_the_others() -> None:
-    starting, neighbour = fault_server("hang_start", name="starting"), fault_server()
-    limited = policy(Clock(), per_server=2, everywhere=2)
+    limits = Limits(calls=2)
+    starting = fault_server("hang_start", name="starting", limits=limits)
+    neighbour = fault_server(limits=limits)
 
-    async with upstreams(policy=limited) as opened, anyio.create_task_group() as tasks:
+    async with upstreams(policy=Policy(everywhere=2)) as opened, anyio.create_task_group() as tasks:
         for _ in range(5):
             tasks.start_soon(opened.call, starting, "echo", {})
         await anyio.wait_all_tasks_blocked()
@@ -235,3 +238,49 @@ async def test_a_call_that_tells_of_its_progress_gets_more_time() -> None:
     assert conditions[telling.name].state is State.READY
     assert conditions[silent.name].state is State.DEGRADED
     assert "within 0.5 s" in conditions[silent.name].reason
+
+
+@pytest.mark.requirement("UPS-67")
+async def test_each_server_has_limits_of_its_own_which_may_change_while_it_is_called() -> None:
+    slow = fault_server("hang_call", limits=Limits(calls=1, queue=0))
+    wider = replace(slow, limits=Limits(calls=2, queue=0))
+
+    async with upstreams() as opened, anyio.create_task_group() as tasks:
+        pid = await pid_of(opened, slow)
+        tasks.start_soon(opened.call, slow, "hang", {})
+        await eventually(lambda: opened.states()[slow.name].users == 1)
+        refused = await failure_of(opened, slow)
+        answer = await call(opened, wider, "other")
+        same = await pid_of(opened, wider)
+        tasks.cancel_scope.cancel()
+
+    assert isinstance(refused, UnavailableError)
+    assert "as many calls are under way as it takes (1)" in refused.message
+    assert (answer, same) == ("other", pid)
+
+
+@pytest.mark.requirement("UPS-67")
+@pytest.mark.parametrize(("mebibytes", "fits"), [(8, False), (16, True)])
+async def test_an_answer_is_as_long_as_its_server_may_be(mebibytes: int, fits: bool) -> None:
+    huge = fault_server("huge", limits=Limits(answer_mib=mebibytes))
+
+    async with upstreams() as opened:
+        try:
+            answer = await call(opened, huge, "huge")
+        except UpstreamProtocolError as error:
+            answer = error.message
+
+    assert (len(answer) > 8 * 1024 * 1024) is fits
+    assert fits or "longer than 8 MiB" in answer
+
+
+@pytest.mark.requirement("UPS-67")
+async def test_another_longest_answer_is_that_of_a_new_session() -> None:
+    huge = fault_server("huge", limits=Limits(answer_mib=8))
+
+    async with upstreams() as opened:
+        pid = await pid_of(opened, huge)
+        answer = await call(opened, replace(huge, limits=Limits(answer_mib=16)), "huge")
+
+        assert len(answer) > 8 * 1024 * 1024
+        assert opened.states()[huge.name].pid != pid

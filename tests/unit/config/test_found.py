@@ -13,6 +13,7 @@ from discovery_engine.config.location import Location, locate
 from discovery_engine.config.settings import (
     CacheSettings,
     EmbeddingsSettings,
+    Limits,
     LogSettings,
     SearchSettings,
     Settings,
@@ -59,6 +60,16 @@ def test_what_loosens_is_not_taken_and_is_a_warning(loosening: dict[str, object]
 
     assert replace(found, warnings=()) == replace(Settings(), is_found=True)
     assert len(found.warnings) == 1
+
+
+@pytest.mark.requirement("TRU-8")
+def test_no_server_of_such_a_file_may_have_more_than_is_usual() -> None:
+    wide, narrow = Limits(calls=999, queue=0, answer_mib=999), Limits(calls=1)
+
+    found = tightened(make_settings(make_server("a", limits=wide), make_server("b", limits=narrow)))
+
+    assert [server.limits for server in found.servers] == [Limits(queue=0), narrow]
+    assert [warning.path for warning in found.warnings] == ["servers.a.limits"]
 
 
 @pytest.mark.requirement("TRU-8")

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from discovery_engine.config.parsing import parse_settings
 from discovery_engine.config.settings import (
     CacheSettings,
+    Limits,
     LogSettings,
     RemoteTransport,
     SearchSettings,
@@ -58,6 +59,12 @@ SERVERS = st.builds(
     prefix=st.sampled_from(["", "x_", "0"]),
     tags=TAGS,
     timeouts=st.builds(Timeouts, connect=SECONDS, list=SECONDS, call=SECONDS),
+    limits=st.builds(
+        Limits,
+        calls=st.integers(1, 1000),
+        queue=st.integers(0, 10_000),
+        answer_mib=st.integers(1, 1024),
+    ),
     session=st.sampled_from(["shared", "per_client"]),
 )
 VERDICTS = st.none() | st.booleans()

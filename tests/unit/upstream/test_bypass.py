@@ -71,7 +71,7 @@ async def mended(*chunks: bytes) -> bytes:
     async def louder(data: bytes) -> bytes:
         return data.upper()
 
-    events = Events(stream(list(chunks)), louder, broken=(OSError,))
+    events = Events(stream(list(chunks)), louder, limit=LINE_LIMIT, broken=(OSError,))
     return b"".join([part async for part in events])
 
 

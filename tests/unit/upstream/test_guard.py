@@ -9,10 +9,12 @@ import httpx2
 import pytest
 
 from discovery_engine.tools import JSONObject
-from discovery_engine.upstream.guard import ANSWER_LIMIT, GuardedClient, HttpFailure, failure_of
+from discovery_engine.upstream.guard import GuardedClient, HttpFailure, failure_of
 from discovery_engine.upstream.pace import Pace
 
 pytestmark = pytest.mark.anyio
+
+LIMIT = 1024 * 1024
 
 ASK = {"jsonrpc": "2.0", "id": 5, "method": "tools/call"}
 JSON = {"content-type": "application/json"}
@@ -23,7 +25,7 @@ async def send(
     answer: Callable[[httpx2.Request], httpx2.Response], **request: Any
 ) -> tuple[httpx2.Response, HttpFailure | None]:
     transport = httpx2.MockTransport(answer)
-    async with GuardedClient(Pace(), expects_answers=True, transport=transport) as client:
+    async with GuardedClient(Pace(), LIMIT, expects_answers=True, transport=transport) as client:
         response = await client.post("http://h/mcp", **({"json": ASK} | request))
         failure = failure_of(response)
         if failure is not None:
@@ -97,7 +99,7 @@ async def test_an_answer_that_the_sdk_would_choke_on_is_replaced(
         pytest.param(b'{"hello":"world"}', "not one of JSON-RPC", id="no-message"),
         pytest.param(b'{"id":5,"result":"text"}', "not one of JSON-RPC", id="odd-result"),
         pytest.param(b'{"id":6,"result":{}}', "to another request", id="another-id"),
-        pytest.param(b"x" * (ANSWER_LIMIT + 1), "longer than 8 MiB", id="too-long"),
+        pytest.param(b"x" * (LIMIT + 1), "longer than 1 MiB", id="too-long"),
     ],
 )
 async def test_an_answer_that_came_and_cannot_be_used_is_an_error_of_its_request(
@@ -163,7 +165,7 @@ async def test_what_is_no_question_needs_no_answer() -> None:
 
 async def test_only_the_last_hundred_failures_are_remembered() -> None:
     transport = httpx2.MockTransport(lambda _: httpx2.Response(500))
-    async with GuardedClient(Pace(), expects_answers=True, transport=transport) as client:
+    async with GuardedClient(Pace(), LIMIT, expects_answers=True, transport=transport) as client:
         for _ in range(150):
             await client.post("http://h/mcp", json=ASK)
 
@@ -191,7 +193,7 @@ async def streamed(
         return httpx2.Response(200, content=content(), headers=headers)
 
     transport = httpx2.MockTransport(answer)
-    async with GuardedClient(Pace(), expects_answers=True, transport=transport) as client:
+    async with GuardedClient(Pace(), LIMIT, expects_answers=True, transport=transport) as client:
         async with client.stream("POST", "http://h/mcp", json=ask) as response:
             told = await response.aread()
         return told.rpartition(b"data: ")[2].strip(), client

@@ -6,11 +6,12 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 
-from discovery_engine.upstream.slots import Full, Limits, Slots
+from discovery_engine.config.settings import Limits
+from discovery_engine.upstream.slots import Full, Slots
 
 pytestmark = pytest.mark.anyio
 
-LIMITS = Limits(per_server=2, queue=3)
+LIMITS = Limits(calls=2, queue=3)
 
 
 @asynccontextmanager
@@ -45,7 +46,7 @@ async def test_beyond_the_slots_and_the_queue_nobody_waits() -> None:
 
 
 async def test_who_came_first_is_served_first() -> None:
-    slots, held = Slots(Limits(per_server=1)), []
+    slots, held = Slots(Limits(calls=1)), []
 
     async def use(name: str) -> None:
         async with one(slots, patience=60):
@@ -60,7 +61,7 @@ async def test_who_came_first_is_served_first() -> None:
 
 
 async def test_a_slot_is_not_waited_for_without_end() -> None:
-    slots = Slots(Limits(per_server=1))
+    slots = Slots(Limits(calls=1))
 
     async with one(slots, patience=60):
         with anyio.fail_after(5), pytest.raises(Full):
@@ -71,7 +72,7 @@ async def test_a_slot_is_not_waited_for_without_end() -> None:
 
 
 async def test_who_is_cancelled_frees_the_slot() -> None:
-    slots, held = Slots(Limits(per_server=1)), []
+    slots, held = Slots(Limits(calls=1)), []
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(hold, slots, held, "a")
