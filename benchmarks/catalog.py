@@ -30,7 +30,7 @@ from discovery_engine.catalog import Catalog, Entry, ServerPart
 from discovery_engine.config.settings import ServerSettings, Settings, StdioTransport
 from discovery_engine.current import CurrentView
 from discovery_engine.events import EventBus
-from discovery_engine.refresh import Judge, Told
+from discovery_engine.refresh import Judge, Rulebook, Told
 from discovery_engine.registry.memory import MemoryStore
 from discovery_engine.registry.sqlite import open_store
 from discovery_engine.registry.store import World
@@ -166,7 +166,7 @@ def tools_of(fleet: Fleet, listings: Sequence[Listing]) -> list[list[Tool]]:
 
 
 def judged(fleet: Fleet, made: Sequence[Sequence[Tool]]) -> list[ServerPart]:
-    judge = Judge(fleet.settings)
+    judge = Judge(Rulebook(fleet.settings))
     return [
         part(judge, server, tools)
         for server, tools in zip(fleet.settings.servers, made, strict=True)

@@ -119,6 +119,7 @@ class Asking:
     async def _ask_all(self, names: Iterable[ServerName]) -> None:
         for asked in [self._soon(name) for name in names]:
             await asked.wait()
+        await self._current.keep_index()
 
     def _soon(self, name: ServerName) -> anyio.Event:
         """Have a server asked, unless it is being asked; the event says when that is over."""

@@ -22,15 +22,16 @@ from discovery_engine.config.location import world_of
 from discovery_engine.config.settings import ServerSettings, Settings
 from discovery_engine.errors import Problem, RegistryError
 from discovery_engine.events import CatalogChanged, EventBus
-from discovery_engine.refresh import Judge, Told, carried_over, read, told_part
+from discovery_engine.refresh import Judge, Rulebook, Told, carried_over, read, told_part
 from discovery_engine.registry.store import World
-from discovery_engine.search.searcher import build_searcher
+from discovery_engine.search.searcher import Searcher, build_searcher, load_searcher
 from discovery_engine.trustee import Trustee
 from discovery_engine.usage import Use, shares
 from discovery_engine.view import View
 
 if TYPE_CHECKING:
     from discovery_engine.registry.store import Store
+    from discovery_engine.search.index import Index
     from discovery_engine.search.vectors import Vectors
     from discovery_engine.tools import ServerName, ToolKey
 
@@ -54,18 +55,20 @@ class CurrentView:
         settings = Settings()
         self.view = View(settings, Catalog(), partial(build_searcher, Catalog(), settings.search))
         self.trustee = Trustee(store, environ=environ, clock=clock)
-        self._judge = Judge(settings)
+        self._judge = Judge(Rulebook(settings))
         self._told: set[Problem] = set()
+        self._kept: Index | None = None
 
     async def recall(self, settings: Settings) -> None:
         """Start from `settings` and what the last run knew under them."""
-        load = partial(self._store.load, _world_of(settings))
+        name = _world_of(settings)
         try:
-            world = await anyio.to_thread.run_sync(load)
+            world = await anyio.to_thread.run_sync(self._store.load, name)
+            index = await anyio.to_thread.run_sync(self._store.load_index, name)
         except RegistryError as error:
             logger.warning("Nothing could be recalled: %s", error)
-            world = None
-        await self._adopt(settings, world or World(Settings(), Catalog()))
+            world = index = None
+        await self._adopt(settings, world or World(Settings(), Catalog()), index)
 
     async def adopt(self, settings: Settings) -> None:
         """Answer from `settings` from now on, with whatever is still known under them."""
@@ -87,9 +90,18 @@ class CurrentView:
             if parts:
                 await self._swap_in(self.view.catalog.with_parts(parts))
                 await self._remember(partial(self._save_parts, parts))
-                if not self._arrived:  # the next swap would make this one's index old
-                    await self._remember(self._save_index)
             return self._as_reached_now(told) is not None
+
+    async def keep_index(self) -> None:
+        """Remember how to search the catalog of the moment; no-op if that is remembered.
+
+        It costs as much as some hundred tools, so do it when a round of news is over.
+        """
+        searcher = self.view.searcher
+        if searcher.index is not self._kept:
+            data = await anyio.to_thread.run_sync(searcher.dump)
+            await self._remember(partial(self._store.save_index, self._world, data))
+            self._kept = searcher.index
 
     async def equip(self, vectors: Vectors | None) -> None:
         """Answer by meaning, too, with these vectors of the tools; by words alone with None."""
@@ -159,14 +171,14 @@ class CurrentView:
         server = settings.get(told.server.name)
         return server if server and server.transport == told.server.transport else None
 
-    async def _adopt(self, settings: Settings, known: World) -> None:
+    async def _adopt(self, settings: Settings, known: World, index: bytes | None = None) -> None:
         async with self._swap:
             trust = await anyio.to_thread.run_sync(self.trustee.read, settings)
             self.trustee.trust = trust
-            self._judge = Judge(settings, trust)
+            self._judge = Judge(Rulebook(settings), trust)
             parts = carried_over(known.catalog, known.settings, self._judge)
             catalog = Catalog.of(parts, revision=known.catalog.revision + 1)
-            await self._swap_in(catalog, settings)
+            await self._swap_in(catalog, settings, index)
             is_elsewhere = _world_of(known.settings) != self._world
             saved = {} if is_elsewhere else known.catalog.parts
             changed = [part for part in parts if part is not saved.get(part.server)]
@@ -184,21 +196,16 @@ class CurrentView:
         if uses or self.view.usage:
             self.view = replace(self.view, usage=shares(uses, self._clock()))
 
-    async def _swap_in(self, catalog: Catalog, settings: Settings | None = None) -> None:
+    async def _swap_in(
+        self, catalog: Catalog, settings: Settings | None = None, index: bytes | None = None
+    ) -> None:
         """Make `catalog` the one to answer from, with other settings if so; the lock is held.
 
         Both change at once: what the catalog says by number, the settings must be able to tell.
         """
         before = self.view
         view = replace(before, settings=settings or before.settings)
-        build = partial(
-            build_searcher,
-            catalog,
-            view.settings.search,
-            descriptions={s.name: s.description for s in view.settings.servers},
-            previous=view.searcher,
-        )
-        searcher = await anyio.to_thread.run_sync(build)
+        searcher = await self._searcher_over(catalog, view, index)
         diff = before.catalog.diff(catalog)
         self.view = replace(view, catalog=catalog, open_searcher=lambda: searcher)
         self._tell_of_slow_rules()
@@ -206,11 +213,23 @@ class CurrentView:
             counts = len(diff.added), len(diff.removed), len(diff.changed)
             self._events.publish(CatalogChanged(catalog.revision, *counts))
 
+    async def _searcher_over(self, catalog: Catalog, view: View, index: bytes | None) -> Searcher:
+        """Opened from the remembered `index` of the catalog, or made from that of the `view`."""
+        search = view.settings.search
+        described = {server.name: server.description for server in view.settings.servers}
+        if index:
+            opening = partial(load_searcher, index, catalog, search, descriptions=described)
+            if opened := await anyio.to_thread.run_sync(opening):
+                self._kept = opened.index
+                return opened
+        making = partial(build_searcher, catalog, search, descriptions=described)
+        return await anyio.to_thread.run_sync(partial(making, previous=view.searcher))
+
     def _tell_of_slow_rules(self) -> None:
-        for problem in self._judge.problems:
+        for problem in self._judge.rulebook.problems:
             if problem not in self._told:
                 logger.warning("%s", problem)
-        self._told.update(self._judge.problems)
+        self._told.update(self._judge.rulebook.problems)
 
     async def _remember(self, save: Callable[[], object]) -> None:
         """Save in a thread; a registry that fails costs the next start its head start only."""
@@ -226,9 +245,6 @@ class CurrentView:
     def _save_forgetting(self, names: Collection[ServerName] | None) -> None:
         self._store.forget(self._world, names)
         self._save_parts(())
-
-    def _save_index(self) -> None:
-        self._store.save_index(self._world, self.view.searcher.dump())
 
     def _save_parts(self, parts: Iterable[ServerPart]) -> None:
         self._store.save_parts(self._world, parts, revision=self.view.catalog.revision)

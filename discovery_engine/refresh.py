@@ -69,32 +69,38 @@ class Told(Struct, frozen=True):
         return ServerConnected(self.server.name, len(tools), len(dropped))
 
 
-class Judge(Struct, frozen=True, dict=True):
-    """The rules of one configuration, compiled when they are first needed, and its trust."""
+class Rulebook(Struct, frozen=True, dict=True):
+    """What one configuration says of servers and tools, compiled when it is first needed."""
 
     settings: Settings
-    trust: Trust = field(default_factory=Trust)
 
     @cached_property
-    def _tool_rules(self) -> ToolRules:
+    def tool_rules(self) -> ToolRules:
         return ToolRules(self.settings.tool_rules)
 
     @cached_property
-    def _server_rules(self) -> ServerRules:
+    def server_rules(self) -> ServerRules:
         return ServerRules(self.settings.server_rules)
 
     @cached_property
-    def _overrides(self) -> Overrides:
+    def overrides(self) -> Overrides:
         return Overrides(self.settings.overrides)
 
     @property
     def problems(self) -> tuple[Problem, ...]:
         """The patterns that were too slow, and overrides that cannot be, so far, each once."""
-        rules = self._server_rules.problems + self._tool_rules.problems
-        return rules + self._overrides.problems
+        rules = self.server_rules.problems + self.tool_rules.problems
+        return rules + self.overrides.problems
+
+
+class Judge(Struct, frozen=True):
+    """Says what may be used, by rules and by trust."""
+
+    rulebook: Rulebook
+    trust: Trust = field(default_factory=Trust)
 
     def server(self, server: ServerSettings) -> Verdict:
-        verdict = self._server_rules.verdict(server.name, server.tags, server.enabled)
+        verdict = self.rulebook.server_rules.verdict(server.name, server.tags, server.enabled)
         if verdict.enabled and (reason := self.trust.refusal(server)):
             return Verdict(enabled=False, tags=verdict.tags, reason=reason)
         return verdict
@@ -131,9 +137,9 @@ class Judge(Struct, frozen=True, dict=True):
         return held, self.trust.holds_back(server, said, suspected) is not None
 
     def entries(self, tools: Sequence[Tool], server: Verdict) -> tuple[Entry, ...]:
-        known = self._overrides.applied(tools)
+        known = self.rulebook.overrides.applied(tools)
         ordered = sorted(known, key=lambda tool: tool.name)
-        verdicts = self._tool_rules.verdicts(ordered, server)
+        verdicts = self.rulebook.tool_rules.verdicts(ordered, server)
         return tuple(map(_entry, ordered, verdicts))
 
 
@@ -215,7 +221,7 @@ def carried_over(catalog: Catalog, remembered: Settings, judge: Judge) -> tuple[
     A server that is reached in another way starts anew. Verdicts made under the same rules are
     kept as they are.
     """
-    settings = judge.settings
+    settings = judge.rulebook.settings
     same_rules = remembered.tool_rules == settings.tool_rules and _same_overrides(
         remembered, settings
     )

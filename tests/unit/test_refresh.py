@@ -10,6 +10,7 @@ from discovery_engine.config.settings import CacheSettings, Settings
 from discovery_engine.errors import FailureKind, UnavailableError
 from discovery_engine.refresh import (
     Judge,
+    Rulebook,
     Told,
     carried_over,
     due_at,
@@ -43,7 +44,9 @@ def part_of(
     """What the settings' first server comes to by listing this."""
     server = settings.servers[0]
     known = known or ServerPart(server.name)
-    return told_part(server, known, read(Told(server, listing, at), known), Judge(settings))
+    return told_part(
+        server, known, read(Told(server, listing, at), known), Judge(Rulebook(settings))
+    )
 
 
 class TestListed:
@@ -90,7 +93,7 @@ class TestCarriedOver:
         settings = make_settings("github", tool_rules=(NO_DELETING,))
         catalog = known(settings, "create", "delete")
 
-        [part] = carried_over(catalog, settings, Judge(settings))
+        [part] = carried_over(catalog, settings, Judge(Rulebook(settings)))
 
         assert part is catalog.parts[ServerName("github")]
 
@@ -99,7 +102,7 @@ class TestCarriedOver:
         catalog = known(before, "create", "delete")
 
         [part] = carried_over(
-            catalog, before, Judge(make_settings("github", tool_rules=(NO_DELETING,)))
+            catalog, before, Judge(Rulebook(make_settings("github", tool_rules=(NO_DELETING,))))
         )
 
         assert [entry.verdict.enabled for entry in part.entries] == [True, False]
@@ -108,7 +111,9 @@ class TestCarriedOver:
         before = make_settings("github")
         other = make_server("github", transport=make_server("other").transport)
 
-        [part] = carried_over(known(before, "create"), before, Judge(make_settings(other)))
+        [part] = carried_over(
+            known(before, "create"), before, Judge(Rulebook(make_settings(other)))
+        )
 
         assert part.entries == ()
         assert part.listed_at is None
@@ -117,14 +122,16 @@ class TestCarriedOver:
         before = make_settings("github")
         after = make_settings(make_server("github", prefix="gh_"))
 
-        [part] = carried_over(known(before, "create"), before, Judge(after))
+        [part] = carried_over(known(before, "create"), before, Judge(Rulebook(after)))
 
         assert tool_names(part.entries) == ["gh_create"]
 
     def test_a_server_that_is_no_longer_configured_is_left_behind(self) -> None:
         before = make_settings("github")
 
-        [part] = carried_over(known(before, "create"), before, Judge(make_settings("jira")))
+        [part] = carried_over(
+            known(before, "create"), before, Judge(Rulebook(make_settings("jira")))
+        )
 
         assert part.server == "jira"
 
@@ -132,7 +139,7 @@ class TestCarriedOver:
         before = make_settings("github")
         after = make_settings(make_server("github", enabled=False))
 
-        [part] = carried_over(known(before, "create"), before, Judge(after))
+        [part] = carried_over(known(before, "create"), before, Judge(Rulebook(after)))
 
         assert [entry.verdict.reason for entry in part.entries] == ["server"]
 
