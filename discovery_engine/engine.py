@@ -56,7 +56,7 @@ from discovery_engine.view import ToolList, View
 
 if TYPE_CHECKING:
     from discovery_engine.registry.store import Store
-    from discovery_engine.upstream.sessions import OnProgress, Upstreams
+    from discovery_engine.upstream.sessions import OnProgress, Overhear, Upstreams
 
 
 @asynccontextmanager
@@ -306,7 +306,7 @@ class Engine:
         key = (tool.server, tool.name, tool.fingerprint, frozenset(tool.overridden.pinned))
         return self._caches.details.get_or(key, partial(Checker, tool))
 
-    def _open_upstreams(self) -> AbstractAsyncContextManager[Upstreams]:
+    def _open_upstreams(self, overhear: Overhear) -> AbstractAsyncContextManager[Upstreams]:
         # Loading the SDK takes longer than all else together, and most runs need no upstream.
         from discovery_engine.upstream.sessions import open_upstreams  # noqa: PLC0415
 
@@ -317,6 +317,7 @@ class Engine:
             eras=self._store,
             environ=self._environ,
             admit=self.current.trustee.admit,
+            overhear=overhear,
         )
 
     def _taken(self, told: Told) -> None:

@@ -18,12 +18,13 @@ from msgspec.structs import replace
 from discovery_engine.confidential import Confidential
 from discovery_engine.config.settings import ServerSettings
 from discovery_engine.errors import UpstreamError
+from discovery_engine.overheard import Overheard
 from discovery_engine.tools import JSONObject, ServerName
 from discovery_engine.upstream.state import Condition
 
 if TYPE_CHECKING:
     from discovery_engine.upstream.listing import Listing
-    from discovery_engine.upstream.sessions import OnProgress, Upstreams
+    from discovery_engine.upstream.sessions import OnProgress, Overhear, Upstreams
 
 _NOTHING_KNOWN = None, Confidential(frozenset())
 
@@ -34,7 +35,7 @@ class LateUpstreams:
     def __init__(
         self,
         tasks: TaskGroup,
-        open_upstreams: Callable[[], AbstractAsyncContextManager[Upstreams]],
+        open_upstreams: Callable[[Overhear], AbstractAsyncContextManager[Upstreams]],
         environ: Mapping[str, str],
     ) -> None:
         self._tasks = tasks
@@ -43,6 +44,7 @@ class LateUpstreams:
         self._upstreams: Upstreams | None = None
         self._opening = anyio.Lock()
         self._confidential: dict[ServerName, tuple[object, Confidential]] = {}
+        self._overheard: dict[ServerName, Overheard] = {}
 
     async def list_tools(self, server: ServerSettings) -> Listing:
         """As `Upstreams.list_tools`."""
@@ -102,7 +104,7 @@ class LateUpstreams:
             return self._upstreams
 
     async def _hold(self, *, task_status: TaskStatus[Upstreams]) -> None:
-        async with self._open_upstreams() as upstreams:
+        async with self._open_upstreams(self._overhear) as upstreams:
             task_status.started(upstreams)
             await anyio.sleep_forever()
 
@@ -113,6 +115,12 @@ class LateUpstreams:
         found = await anyio.to_thread.run_sync(Confidential.of, server, self._environ)
         self._confidential[server.name] = server.transport, found
         return found
+
+    def _overhear(self, name: ServerName, line: str) -> None:
+        if (overheard := self._overheard.get(name)) is None:
+            overheard = self._overheard[name] = Overheard(name)
+        _, confidential = self._confidential.get(name, _NOTHING_KNOWN)
+        overheard.tell(line, confidential.hide)
 
     def _in_confidence(self, name: ServerName, condition: Condition) -> Condition:
         _, confidential = self._confidential.get(name, _NOTHING_KNOWN)

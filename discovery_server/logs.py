@@ -22,6 +22,8 @@ _FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 
 # They report every request, or every stray line of a child, at levels meant for developers.
 _CHATTY = ("mcp", "httpx2", "httpcore2", "uvicorn")
+# What programs write for their developers is kept in a file; a host's own log is no place for it.
+_OVERHEARD = "discovery_engine.overheard"
 
 
 @contextmanager
@@ -29,11 +31,12 @@ def log_to(settings: LogSettings, environ: Mapping[str, str]) -> Iterator[None]:
     """Log as configured while the block runs; `environ` overrides level and file.
 
     The file rotates at 10 MB and five older ones are kept. Its folder is made if need be. One that
-    cannot be written is warned of, and does without.
+    cannot be written is warned of, and does without. What programs write to their error output is
+    logged to the file; to stderr only with level `debug`.
     """
     level = _level(environ.get(_LEVEL) or settings.level)
     file, problem = environ.get(_FILE) or settings.file, ""
-    handlers = _to_stderr(settings)
+    handlers = _to_stderr(settings, level)
     try:
         handlers += [_to_file(Path(file))] if file else []
     except OSError as error:
@@ -64,8 +67,13 @@ def _level(name: str) -> int:
     return logging.getLevelNamesMapping().get(name.upper(), logging.INFO)
 
 
-def _to_stderr(settings: LogSettings) -> list[logging.Handler]:
-    return [logging.StreamHandler()] if settings.stderr else []
+def _to_stderr(settings: LogSettings, level: int) -> list[logging.Handler]:
+    if not settings.stderr:
+        return []
+    handler = logging.StreamHandler()
+    if level > logging.DEBUG:
+        handler.addFilter(lambda record: record.name != _OVERHEARD)
+    return [handler]
 
 
 def _to_file(path: Path) -> logging.Handler:

@@ -11,9 +11,10 @@ import os
 import signal
 import sys
 from collections import deque
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from subprocess import PIPE
+from typing import TypeAlias
 
 import anyio
 from anyio.abc import ByteReceiveStream, ByteSendStream, Process
@@ -30,13 +31,16 @@ _TAIL_LINES = 20
 
 _SIGKILL = getattr(signal, "SIGKILL", signal.SIGTERM)  # Windows has but one way to end
 
+OnLine: TypeAlias = Callable[[str], None]
+
 _VISIBLE = {c: f"\\x{c:02x}" for c in (*range(32), *range(127, 160)) if chr(c) != "\t"}
 
 
 class ErrorOutput:
     """The last lines that a program wrote to its error output, terminal controls made visible."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_line: OnLine = lambda _line: None) -> None:
+        self._on_line = on_line
         self._lines: deque[str] = deque()
         self._size = 0
         self._open = ""
@@ -48,6 +52,12 @@ class ErrorOutput:
             self._open = ""
         self._open = (self._open + rest)[:_LINE_SIZE]
 
+    def end(self) -> None:
+        """No more will come, not even the end of the line that was begun."""
+        if self._open:
+            self._keep(self._open)
+            self._open = ""
+
     @property
     def tail(self) -> str:
         recent = [*self._lines, self._open] if self._open else list(self._lines)
@@ -55,6 +65,7 @@ class ErrorOutput:
         return "\n".join(lines)
 
     def _keep(self, line: str) -> None:
+        self._on_line(line)
         self._lines.append(line)
         self._size += len(line)
         while self._size > _RING_SIZE:
@@ -64,11 +75,11 @@ class ErrorOutput:
 class Child:
     """A running program; made by `running`, which ends it."""
 
-    def __init__(self, process: Process) -> None:
+    def __init__(self, process: Process, on_line: OnLine) -> None:
         self._process = process
         self._watching = anyio.CancelScope(shield=True)
         self._gone = anyio.Event()  # the program and whatever it started
-        self.errors = ErrorOutput()
+        self.errors = ErrorOutput(on_line)
 
     @property
     def pid(self) -> int:
@@ -139,9 +150,13 @@ class Child:
     async def _drain(self) -> None:
         if self._process.stderr is None:
             raise AssertionError("started with a pipe")
-        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+        try:
             async for chunk in self._process.stderr:
                 self.errors.add(chunk)
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            pass
+        finally:
+            self.errors.end()
 
     def _signal(self, number: int) -> bool:
         """Send a signal to the whole group; False if nobody is left in it."""
@@ -173,9 +188,14 @@ async def start_program(
 
 
 @asynccontextmanager
-async def running(process: Process) -> AsyncIterator[Child]:
-    """Look after a program while it is needed, and end it on exit."""
-    child = Child(process)
+async def running(
+    process: Process, *, on_line: OnLine = lambda _line: None
+) -> AsyncIterator[Child]:
+    """Look after a program while it is needed, and end it on exit.
+
+    `on_line` is told each line of its error output.
+    """
+    child = Child(process, on_line)
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(child.watch)

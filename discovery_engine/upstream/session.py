@@ -42,7 +42,7 @@ from discovery_engine.upstream.record import Record
 from discovery_engine.upstream.remote import open_http_link, open_sse_link
 from discovery_engine.upstream.starts import Starts
 from discovery_engine.upstream.state import Phase, SessionState
-from discovery_engine.upstream.stdio import StdioLink, open_stdio_link
+from discovery_engine.upstream.stdio import StdioLink, Told, open_stdio_link
 
 _RENEWAL = 5.0  # seconds
 _TOO_MANY_FAULTS = 100
@@ -61,6 +61,10 @@ Admit: TypeAlias = Callable[[ServerSettings, StdioTransport | RemoteTransport], 
 """Raises UntrustedServerError unless a server may be started or reached in just this way."""
 
 
+Overhear: TypeAlias = Callable[[ServerName, str], None]
+"""Told each line that a server's program writes to its error output."""
+
+
 class Surroundings(Struct, frozen=True):
     """What all sessions share."""
 
@@ -72,6 +76,7 @@ class Surroundings(Struct, frozen=True):
     pace: Pace
     idle_timeout: float
     admit: Admit
+    overhear: Overhear
 
 
 class Session:
@@ -330,8 +335,7 @@ class Session:
                     around.reaper,
                     around.pace,
                     limit=limit,
-                    on_lost=self._lose,
-                    on_fault=self._suspect,
+                    told=Told(self._lose, self._suspect, partial(around.overhear, name)),
                 )
             case RemoteTransport() if attempt.carrier == "sse":
                 return open_sse_link(

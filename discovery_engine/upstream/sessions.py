@@ -42,12 +42,12 @@ from discovery_engine.upstream.pace import Pace
 from discovery_engine.upstream.patience import Patience
 from discovery_engine.upstream.reaper import open_reaper
 from discovery_engine.upstream.record import Policy, Record
-from discovery_engine.upstream.session import Admit, Session, Surroundings
+from discovery_engine.upstream.session import Admit, Overhear, Session, Surroundings
 from discovery_engine.upstream.slots import Full, Slots
 from discovery_engine.upstream.starts import Starts
 from discovery_engine.upstream.state import Condition, SessionState
 
-__all__ = ["OnProgress", "Upstreams", "open_upstreams"]
+__all__ = ["OnProgress", "Overhear", "Upstreams", "open_upstreams"]
 
 T = TypeVar("T")
 SessionKey: TypeAlias = tuple[ServerName, str | None]
@@ -66,6 +66,7 @@ async def open_upstreams(
     eras: EraMemory,
     environ: Mapping[str, str],
     admit: Admit,
+    overhear: Overhear = lambda _server, _line: None,
     policy: Policy = Policy(),  # noqa: B008 - frozen
 ) -> AsyncIterator[Upstreams]:
     """Yield the upstreams; on exit every session is closed and every program ended.
@@ -77,11 +78,20 @@ async def open_upstreams(
         eras: Where it is remembered what each server speaks.
         environ: Where references are looked up; programs inherit a harmless part of it.
         admit: The gate: asked before anything is started or reached, each time.
+        overhear: Told each line that a program writes to its error output.
         policy: How many calls may be under way, and the clock that retries go by.
     """
     async with open_reaper() as reaper, open_task_group() as tasks:
         around = Surroundings(
-            events, eras, environ, Starts(max_connecting), reaper, Pace(), idle_timeout, admit
+            events,
+            eras,
+            environ,
+            Starts(max_connecting),
+            reaper,
+            Pace(),
+            idle_timeout,
+            admit,
+            overhear,
         )
         yield Upstreams(around, tasks, policy)
         tasks.cancel_scope.cancel()

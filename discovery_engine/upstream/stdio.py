@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from typing import NamedTuple
 
 import anyio
 from anyio.abc import ByteSendStream
@@ -26,7 +27,7 @@ from discovery_engine.upstream.ids import IdTable
 from discovery_engine.upstream.link import Link, is_out_of_room, no_room, strange_greeting
 from discovery_engine.upstream.messages import as_json
 from discovery_engine.upstream.pace import Pace
-from discovery_engine.upstream.process import Child, running, start_program
+from discovery_engine.upstream.process import Child, OnLine, running, start_program
 from discovery_engine.upstream.program import child_environment, find_program
 from discovery_engine.upstream.reading import MessageReader, OnFault
 from discovery_engine.upstream.reaper import Reaper
@@ -72,6 +73,15 @@ class MessageWriter(Stream):
                 self._ids.give_up(id_)
 
 
+class Told(NamedTuple):
+    """Who is told of what a program does."""
+
+    of_loss: Callable[[], None]
+    of_fault: OnFault
+    of_errors: OnLine
+    """Of each line of its error output."""
+
+
 class StdioLink(Link):
     carrier = "stdio"
 
@@ -82,13 +92,12 @@ class StdioLink(Link):
         pace: Pace,
         *,
         limit: int,
-        on_lost: Callable[[], None],
-        on_fault: OnFault,
+        told: Told,
     ) -> None:
         super().__init__(server)
         self.child = child
         self.ids = IdTable()
-        self._on_lost = on_lost
+        self._on_lost = told.of_loss
         self._replies = Replies()
         self._writer = MessageWriter(child.stdin, self.ids, on_end=self._lose)
         self.reader = MessageReader(
@@ -97,7 +106,7 @@ class StdioLink(Link):
             pace,
             on_end=self._lose,
             on_request=self._replies.answer,
-            on_fault=on_fault,
+            on_fault=told.of_fault,
             limit=limit,
         )
 
@@ -151,8 +160,7 @@ async def open_stdio_link(
     pace: Pace,
     *,
     limit: int,
-    on_lost: Callable[[], None],
-    on_fault: OnFault,
+    told: Told,
 ) -> AsyncIterator[StdioLink]:
     """Start the program.
 
@@ -176,10 +184,10 @@ async def open_stdio_link(
         raise UnavailableError(server, FailureKind.OTHER, reason) from error
     async with (
         reaper.watching(process.pid),
-        running(process) as child,
+        running(process, on_line=told.of_errors) as child,
         open_task_group() as tasks,
     ):
-        link = StdioLink(server, child, pace, limit=limit, on_lost=on_lost, on_fault=on_fault)
+        link = StdioLink(server, child, pace, limit=limit, told=told)
         tasks.start_soon(link.reply)
         yield link
         tasks.cancel_scope.cancel()

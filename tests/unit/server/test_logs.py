@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from discovery_engine import overheard
 from discovery_engine.config.settings import LogSettings
 from discovery_server.logs import log_to
 
@@ -88,3 +90,17 @@ def test_loggers_are_left_as_they_were() -> None:
         assert logging.getLogger("mcp").level == logging.WARNING
 
     assert (root.level, list(root.handlers), logging.getLogger("mcp").level) == before
+
+
+@pytest.mark.requirement("UPS-25")
+@pytest.mark.parametrize(("level", "is_shown"), [("info", False), ("debug", True)])
+def test_what_programs_write_goes_to_the_file_and_to_stderr_only_for_developers(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], level: Any, is_shown: bool
+) -> None:
+    path = tmp_path / "discovery.log"
+
+    with log_to(LogSettings(level=level, file=str(path)), {}):
+        logging.getLogger(overheard.__name__).info("github: hello")
+
+    assert "github: hello" in path.read_text(encoding="utf-8")
+    assert ("github: hello" in capfd.readouterr().err) is is_shown

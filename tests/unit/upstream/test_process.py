@@ -34,6 +34,19 @@ def test_lines_may_arrive_in_pieces() -> None:
     assert errors.tail == "first\nsecond\n\\x1b[31mthird"
 
 
+@pytest.mark.requirement("UPS-25")
+async def test_every_line_is_told_and_the_last_one_without_its_end() -> None:
+    code = "import sys; sys.stderr.write('first\\nsecond\\nthird')"
+    lines: list[str] = []
+
+    process = await start_program([sys.executable, "-c", code], env=dict(os.environ), cwd=None)
+    async with running(process, on_line=lines.append) as child:
+        with anyio.fail_after(10):
+            await child.exit_reason(within=10)
+
+    assert lines == ["first", "second", "third"]
+
+
 def test_memory_is_bounded_in_lines_and_in_one_line() -> None:
     errors = ErrorOutput()
 
