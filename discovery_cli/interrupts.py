@@ -7,6 +7,9 @@ Left to Python, a press can be lost. One that falls into a destructor or a callb
 there and forgotten. One that falls between an event loop's last look and its sleep is not seen
 before something else wakes the loop, be that half a minute. So every press is noted until it was
 obeyed, and the signal itself wakes the loop.
+
+Until this is loaded presses are Python's. So it loads little: `typing` alone takes longer than
+what is loaded here.
 """
 
 from __future__ import annotations
@@ -17,12 +20,13 @@ import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, NoReturn, TypeVar
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
+    from typing import NoReturn, TypeVar
 
-T = TypeVar("T")
+    T = TypeVar("T")
 
 
 class Interruption(KeyboardInterrupt):

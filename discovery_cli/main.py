@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
-
 from discovery_cli.interrupts import Interrupts
 
 
-def main() -> NoReturn:
+def main() -> None:
+    """Run the command that the words of the process name, and leave with its exit code."""
     interrupts = Interrupts()
     interrupts.heed()
     from discovery_cli.invocation import Invocation
