@@ -10,7 +10,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from msgspec import Struct, field
@@ -108,7 +108,7 @@ class BlockWriter:
 
     def __init__(self) -> None:
         self._segments: list[Segment] = []
-        self._docs: defaultdict[str, array[int]] = defaultdict(lambda: array(IDS))
+        self._docs: defaultdict[str, array[int]] = defaultdict(partial(array, IDS))
         self._impacts: defaultdict[str, bytearray] = defaultdict(bytearray)
         self._names: defaultdict[str, list[int]] = defaultdict(list)
 
@@ -125,15 +125,33 @@ class BlockWriter:
 
     def absorb(self, layer: Layer) -> None:
         """Add all that is left of a layer."""
+        if layer.struck:
+            self._absorb_some(layer)
+        else:
+            self._absorb_all(layer.block)
+
+    def _absorb_all(self, block: Block) -> None:
+        start = self._segments[-1].stop if self._segments else 0
+        for server, first, stop in block.segments:
+            self._open_segment(server, stop - first)
+        for spelling, named in block.names.items():
+            self._names[spelling] += [start + doc for doc in named]
+        for term, (docs, impacts) in block.postings.items():
+            held = self._docs[term]
+            if start:
+                held.extend([start + doc for doc in memoryview(docs).cast(IDS)])
+            else:
+                held.frombytes(docs)
+            self._impacts[term] += impacts
+
+    def _absorb_some(self, layer: Layer) -> None:
         numbers = self._renumbered(layer)
         for spelling, named in layer.block.names.items():
-            kept = [numbers[doc] for doc in named if numbers[doc] >= 0]
-            if kept:
+            if kept := [numbers[doc] for doc in named if numbers[doc] >= 0]:
                 self._names[spelling] += kept
         for term, (docs, impacts) in layer.block.postings.items():
-            pairs = zip(array(IDS, docs), impacts, strict=True)
-            kept_pairs = [(numbers[doc], impact) for doc, impact in pairs if numbers[doc] >= 0]
-            if kept_pairs:
+            pairs = zip(memoryview(docs).cast(IDS), impacts, strict=True)
+            if kept_pairs := [(numbers[doc], i) for doc, i in pairs if numbers[doc] >= 0]:
                 self._docs[term].extend(doc for doc, _ in kept_pairs)
                 self._impacts[term].extend(impact for _, impact in kept_pairs)
 
