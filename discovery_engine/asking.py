@@ -14,7 +14,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from discovery_engine.errors import UpstreamError
-from discovery_engine.refresh import RefreshReport, Told, due_at, report
+from discovery_engine.refresh import RefreshReport, Told, due_in, report
 from discovery_engine.status import Live, ServerStatus
 
 if TYPE_CHECKING:
@@ -114,7 +114,8 @@ class Asking:
 
     def _due_in(self, name: ServerName) -> float:
         """Seconds until a server's tools should be listed again."""
-        return due_at(self._view.catalog.part(name), self._view.settings.cache) - self._clock()
+        part = self._view.catalog.part(name)
+        return due_in(part, self._view.settings.cache, now=self._clock())
 
     async def _ask_all(self, names: Iterable[ServerName]) -> None:
         for asked in [self._soon(name) for name in names]:

@@ -17,6 +17,7 @@ import anyio
 import anyio.to_thread
 from msgspec.structs import replace
 
+from discovery_engine import collector
 from discovery_engine.catalog import Catalog, ServerPart
 from discovery_engine.config.location import world_of
 from discovery_engine.config.settings import ServerSettings, Settings
@@ -80,17 +81,13 @@ class CurrentView:
         The rules of this moment judge it, not those of the moment it was asked. Returns False,
         with nothing done, if the server is no longer configured, or is reached in another way.
         """
-        known = self.view.catalog.part(told.server.name)
-        told = await anyio.to_thread.run_sync(read, told, known)
-        self._arrived[told.server.name] = told
-        async with self._swap:
-            arrived, self._arrived = self._arrived, {}
-            await self._meet(arrived.values())
-            parts = [part for one in arrived.values() if (part := self._part(one))]
-            if parts:
-                await self._swap_in(self.view.catalog.with_parts(parts))
-                await self._remember(partial(self._save_parts, parts))
-            return self._as_reached_now(told) is not None
+        with collector.paused():  # what is made here stays
+            known = self.view.catalog.part(told.server.name)
+            told = await anyio.to_thread.run_sync(read, told, known)
+            self._arrived[told.server.name] = told
+            async with self._swap:
+                await self._take_arrived()
+                return self._as_reached_now(told) is not None
 
     async def keep_index(self) -> None:
         """Remember how to search the catalog of the moment; no-op if that is remembered.
@@ -145,6 +142,14 @@ class CurrentView:
     @property
     def _world(self) -> str:
         return _world_of(self.view.settings)
+
+    async def _take_arrived(self) -> None:
+        arrived, self._arrived = self._arrived, {}
+        await self._meet(arrived.values())
+        parts = [part for one in arrived.values() if (part := self._part(one))]
+        if parts:
+            await self._swap_in(self.view.catalog.with_parts(parts))
+            await self._remember(partial(self._save_parts, parts))
 
     async def _meet(self, arrived: Iterable[Told]) -> None:
         """Have the trustee see what was listed, before anybody else does; the lock is held."""

@@ -260,16 +260,23 @@ def _named(tool: Tool, prefix: str) -> Tool:
     return replace(tool, given_name=ToolName(prefix + tool.upstream_name), overridden=Overridden())
 
 
-def due_at(part: ServerPart, cache: CacheSettings) -> float:
-    """Unix time in seconds at which a server's tools should be listed again; 0 for never yet."""
-    if part.failure:
-        return part.failure.at + _RETRY_AFTER
-    if part.listed_at is None:
+def due_in(part: ServerPart, cache: CacheSettings, *, now: float) -> float:
+    """Seconds until a server's tools should be listed again, at most as many as they may be kept.
+
+    A list of the future is due at once: the clock was set back, and its age is anybody's guess.
+    """
+    at = part.failure.at if part.failure else part.listed_at
+    if at is None or at > now:
         return 0.0
+    return at + _keeping(part, cache) - now
+
+
+def _keeping(part: ServerPart, cache: CacheSettings) -> float:
+    if part.failure:
+        return _RETRY_AFTER
     # An upstream may ask for less keeping than the owner allows, down to the retry interval:
     # a hint of 0 means "do not keep" to a client, not "ask without pause".
-    ttl = cache.ttl if part.ttl is None else min(cache.ttl, max(part.ttl, _RETRY_AFTER))
-    return part.listed_at + ttl
+    return cache.ttl if part.ttl is None else min(cache.ttl, max(part.ttl, _RETRY_AFTER))
 
 
 def report(

@@ -6,9 +6,9 @@ One bad tool costs that tool alone, and the pages that were read are kept when a
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from itertools import chain, compress, islice
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import anyio
 from anyio.lowlevel import checkpoint
@@ -17,6 +17,7 @@ from msgspec import Struct
 from discovery_engine.catalog import DroppedTool
 from discovery_engine.tools import JSONObject, JSONValue
 
+T = TypeVar("T")
 AskPage: TypeAlias = Callable[[JSONObject], Awaitable[JSONObject]]
 """Sends `tools/list` with the given parameters."""
 FindFault: TypeAlias = Callable[[JSONObject], str | None]
@@ -126,9 +127,9 @@ async def sort_out(
     """
     good: dict[str, JSONObject] = {}
     dropped: list[DroppedTool] = []
-    for position, definition in enumerate(definitions, start=1):
-        if position % _BATCH == 0:
-            await checkpoint()
+    position = 0
+    async for definition in in_batches(definitions):
+        position += 1
         reason = fault_of(definition) or find_fault(definition)
         if reason is None and definition["name"] in good:
             reason = "an earlier tool has the same name"
@@ -137,6 +138,14 @@ async def sort_out(
         else:
             dropped.append(DroppedTool(_shown_name(definition, position), reason))
     return tuple(good.values()), tuple(dropped)
+
+
+async def in_batches(definitions: Iterable[T]) -> AsyncIterator[T]:
+    """Definitions one by one; other tasks run in between, after so many."""
+    for position, definition in enumerate(definitions, start=1):
+        yield definition
+        if position % _BATCH == 0:
+            await checkpoint()
 
 
 def fault_of(definition: JSONValue) -> str | None:

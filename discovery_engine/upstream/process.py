@@ -7,9 +7,11 @@ terminate, then killed.
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
+import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -180,11 +182,26 @@ async def start_program(
         OSError: If the system will not start it.
         ValueError: If an argument holds a NUL.
     """
+    check_for_room()
     with anyio.CancelScope(shield=True):  # half a start could not be ended by anybody
         process = await anyio.open_process(
             command, stdin=PIPE, stdout=PIPE, stderr=PIPE, cwd=cwd, env=env, start_new_session=True
         )
     return process  # noqa: RET504 - to mypy, a scope might swallow what is raised in it
+
+
+def check_for_room() -> None:
+    """To be called before a program is started, which asyncio may need a thread to wait for.
+
+    If it gets none, it leaves the program running, and nobody knows of it.
+
+    Raises:
+        OSError: If no thread can be started.
+    """
+    try:
+        threading.Thread(target=int).start()
+    except RuntimeError as error:
+        raise OSError(errno.EAGAIN, str(error)) from error
 
 
 @asynccontextmanager

@@ -17,6 +17,8 @@ from subprocess import DEVNULL
 import anyio
 from anyio.abc import Process
 
+from discovery_engine.upstream.process import check_for_room
+
 _PROGRAM = Path(__file__).with_name("reaper_program.py")
 _ENVIRONMENT = ("DYLD_LIBRARY_PATH", "LD_LIBRARY_PATH", "PATH")  # what a Python may need to start
 _GOODBYE = 2.0  # seconds
@@ -98,6 +100,7 @@ class Reaper:
         env = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
         reading, self._pipe = os.pipe()
         try:
+            check_for_room()
             self._process = await anyio.open_process(
                 [sys.executable, "-I", "-S", str(_PROGRAM), str(os.getpid())],
                 stdin=reading,

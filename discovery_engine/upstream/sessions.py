@@ -37,7 +37,14 @@ from discovery_engine.tools import JSONObject, ServerName
 from discovery_engine.upstream.channel import Channel, OnProgress
 from discovery_engine.upstream.connection import EraMemory
 from discovery_engine.upstream.failures import NotTakenUp, failed_call, failed_listing
-from discovery_engine.upstream.listing import Listing, Pages, is_deeper, read_pages, sort_out
+from discovery_engine.upstream.listing import (
+    Listing,
+    Pages,
+    in_batches,
+    is_deeper,
+    read_pages,
+    sort_out,
+)
 from discovery_engine.upstream.pace import Pace
 from discovery_engine.upstream.patience import Patience
 from discovery_engine.upstream.reaper import open_reaper
@@ -189,7 +196,7 @@ class Upstreams:
             greeting = await session.renewed_greeting(channel)
         find_fault = find_invalid_header if greeting.is_modern else _no_fault
         tools, dropped = await sort_out(pages.definitions, find_fault=find_fault)
-        self._headers[session.connection] = header_maps(tools) if greeting.is_modern else {}
+        self._headers[session.connection] = await header_maps(tools) if greeting.is_modern else {}
         return Listing(
             tools, dropped, greeting.instructions, pages.ttl, session.connection, pages.cut
         )
@@ -350,10 +357,13 @@ def find_invalid_header(definition: JSONObject) -> str | None:
     return find_invalid_x_mcp_header(definition["inputSchema"])
 
 
-def header_maps(tools: tuple[JSONObject, ...]) -> dict[str, HeaderMap]:
+async def header_maps(tools: tuple[JSONObject, ...]) -> dict[str, HeaderMap]:
     """Which arguments are copied to headers, for the tools that want it."""
-    maps = {tool["name"]: x_mcp_header_map(tool["inputSchema"]) for tool in tools}
-    return {name: header_map for name, header_map in maps.items() if header_map}
+    maps: dict[str, HeaderMap] = {}
+    async for tool in in_batches(tools):
+        if header_map := x_mcp_header_map(tool["inputSchema"]):
+            maps[tool["name"]] = header_map
+    return maps
 
 
 def _no_fault(definition: JSONObject) -> None:  # noqa: ARG001 - takes what its twin takes

@@ -134,6 +134,7 @@ DEATHS = [
 
 HANGS = [
     late("hang_call", tool="hang"),
+    late("late", tool="hang", server=WIRE),
     late("stops_reading", server=WIRE),
     late("freezes", server=WIRE),
     late("hang_progress", server=WIRE),
@@ -171,6 +172,7 @@ WORDS = [
     stdio("many_tools", "hi", server=WIRE),
     stdio("bad_tools", "hi"),
     stdio("endless_pages", "hi"),
+    stdio("cursor_loop", "hi"),
     stdio("tool_error", "did not work"),
     stdio("text_result", UpstreamProtocolError, "not one of JSON-RPC", server=WIRE),
     stdio("two_on_a_line", UpstreamProtocolError, "cannot be read", server=WIRE),
@@ -223,6 +225,8 @@ ADDRESSES = [
     http("status_401", UnavailableError, "HTTP 401", **OLD, **FAILING),
     http("status_403", UnavailableError, "HTTP 403", **OLD, **FAILING),
     http("status_404", UnavailableError, "HTTP 404", **OLD, **FAILING),
+    http("status_405", UnavailableError, "HTTP 405", **OLD, **FAILING),
+    http("status_429", UnavailableError, "HTTP 429", **OLD, **FAILING),
     http("status_500", UnavailableError, "HTTP 500", **OLD, **FAILING),
     http("sse_ends", OutcomeUnknownError, "went away", **OLD, **FAILING),
     http("sse_fails", OutcomeUnknownError, "HTTP 500", **OLD, **DEGRADED),

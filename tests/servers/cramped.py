@@ -1,6 +1,6 @@
-"""A process with hardly a descriptor left, that goes on using a server it has, for tests.
+"""A process with hardly anything left to it, that goes on using a server it has, for tests.
 
-    python cramped.py ADDRESS
+    python cramped.py descriptors|threads ADDRESS
 
 Prints what comes of a call to the server that it has, of a new program, and of a new address.
 """
@@ -11,30 +11,52 @@ import json
 import os
 import resource
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import anyio
 
 from discovery_engine.config.settings import ServerSettings
 from discovery_engine.errors import UnavailableError
 from discovery_engine.upstream.sessions import Upstreams
-from tests.servers.programs import call, fault_server, remote_server, upstreams
+from tests.servers.programs import (
+    call,
+    descendants,
+    fault_server,
+    remote_server,
+    upstreams,
+)
 
 
-async def main(address: str) -> None:
+async def main(what: str, address: str) -> None:
     old = fault_server(name="old")
-    told = {}
+    told: dict[str, object] = {}
     async with upstreams() as opened:
         await opened.list_tools(old)
-        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        free = os.open(os.devnull, os.O_RDONLY)
-        os.close(free)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (free, hard))
-        told["program"] = await refusal(opened, fault_server(name="new"))
-        told["address"] = await refusal(opened, remote_server(address))
-        told["old"] = await call(opened, old, text="hi")
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        with no_more(what):
+            told["program"] = await refusal(opened, fault_server(name="new"))
+            told["address"] = await refusal(opened, remote_server(address))
+            told["old"] = await call(opened, old, text="hi")
+        told["left"] = len(descendants())
         told["later"] = await call(opened, fault_server(name="new"), text="hi")
     print(json.dumps(told))  # noqa: T201
+
+
+@contextmanager
+def no_more(what: str) -> Iterator[None]:
+    """The time in which there is no descriptor, or no thread, but those in use."""
+    if what == "threads":
+        usual = threading.stack_size(1 << 46)
+        yield
+        threading.stack_size(usual)
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    free = os.open(os.devnull, os.O_RDONLY)
+    os.close(free)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 async def refusal(opened: Upstreams, server: ServerSettings) -> list[object]:
@@ -45,4 +67,4 @@ async def refusal(opened: Upstreams, server: ServerSettings) -> list[object]:
 
 
 if __name__ == "__main__":
-    anyio.run(main, sys.argv[1])
+    anyio.run(main, *sys.argv[1:])

@@ -38,6 +38,8 @@ MODES = {
     "status_401": "wants a login",
     "status_403": "refuses the login",
     "status_404": "has nothing there",
+    "status_405": "does not take what is posted",
+    "status_429": "is asked too often",
     "status_500": "fails",
     "sse": "speaks only the transport with an event stream",
     "sse_fails": "as sse; answers what is posted with status 500 from the first call on",

@@ -144,6 +144,7 @@ class Footprint:
     """What a process holds: what is more afterwards than before was leaked."""
 
     processes: frozenset[int]
+    """Those that have ended and were not waited for, too."""
     descriptors: int
     tasks: int
 
@@ -151,7 +152,7 @@ class Footprint:
     def of_this_process(cls) -> Footprint:
         descriptors = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - counts, not paths
         tasks = len(anyio.get_running_tasks())
-        return cls(frozenset(filter(is_running, descendants())), descriptors, tasks)
+        return cls(frozenset(descendants()), descriptors, tasks)
 
 
 @dataclass

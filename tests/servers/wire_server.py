@@ -65,6 +65,7 @@ MODES = {
     "strange_progress": "tells of progress that makes no sense, then answers",
     "closes_output": "closes its output and runs on",
     "stops_reading": "never reads again, and never answers",
+    "late": "answers a call to `hang` once it is cancelled",
     "freezes": "stops itself with SIGSTOP",
     "kills_itself": "ends itself with SIGKILL",
     "exits_when_idle": "answers, and ends when it has nothing to do",
@@ -83,6 +84,14 @@ TWISTS: dict[str, Message] = {
 
 
 class WireServer(Server):
+    hanging: Message | None = None
+
+    def handle(self, message: Message) -> None:
+        super().handle(message)
+        if self.hanging and message.get("method") == "notifications/cancelled":
+            self.send(self.usual(self.hanging))
+            self.hanging = None
+
     def list_tools(self, message: Message) -> None:
         if self.mode == "many_tools":
             TOOLS.extend(tool(f"tool_{number}") for number in range(5000))
@@ -237,6 +246,12 @@ class WireServer(Server):
 
     def call_stops_reading(self, message: Message) -> None:
         time.sleep(600)
+
+    def call_late(self, message: Message) -> None:
+        if message["params"]["name"] == "hang":
+            self.hanging = message
+        else:
+            self.send(self.usual(message))
 
     def call_freezes(self, message: Message) -> None:
         os.kill(os.getpid(), signal.SIGSTOP)

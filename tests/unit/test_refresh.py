@@ -13,7 +13,7 @@ from discovery_engine.refresh import (
     Rulebook,
     Told,
     carried_over,
-    due_at,
+    due_in,
     failed,
     read,
     told_part,
@@ -149,16 +149,23 @@ class TestDue:
         ("part", "expected"),
         [
             pytest.param(ServerPart(ServerName("a")), 0.0, id="never listed"),
-            pytest.param(make_part("a", listed_at=100.0), 3700.0, id="after the owner's ttl"),
-            pytest.param(make_part("a", listed_at=100.0, ttl=600.0), 700.0, id="asked for less"),
-            pytest.param(make_part("a", listed_at=100.0, ttl=9e9), 3700.0, id="asked for more"),
-            pytest.param(make_part("a", listed_at=100.0, ttl=0.0), 160.0, id="asked for none"),
+            pytest.param(make_part("a", listed_at=100.0), 3500.0, id="after the owner's ttl"),
+            pytest.param(make_part("a", listed_at=100.0, ttl=600.0), 500.0, id="asked for less"),
+            pytest.param(make_part("a", listed_at=100.0, ttl=9e9), 3500.0, id="asked for more"),
+            pytest.param(make_part("a", listed_at=100.0, ttl=0.0), -40.0, id="asked for none"),
             pytest.param(
-                make_part("a", listed_at=100.0, failure=Failure("X", "", "", 200.0)),
-                260.0,
+                make_part("a", listed_at=100.0, failure=Failure("X", "", "", 180.0)),
+                40.0,
                 id="failed",
+            ),
+            pytest.param(make_part("a", listed_at=86_000.0), 0.0, id="listed in the future"),
+            pytest.param(
+                make_part("a", listed_at=100.0, failure=Failure("X", "", "", 86_000.0)),
+                0.0,
+                id="failed in the future",
             ),
         ],
     )
+    @pytest.mark.requirement("LIB-34")
     def test_a_server_is_due_when_its_list_is_old(self, part: ServerPart, expected: float) -> None:
-        assert due_at(part, CacheSettings(ttl=3600.0)) == expected
+        assert due_in(part, CacheSettings(ttl=3600.0), now=200.0) == expected
