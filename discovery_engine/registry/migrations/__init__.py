@@ -23,7 +23,7 @@ def migrate(connection: sqlite3.Connection, folder: Path = _FOLDER) -> None:
     Raises:
         RegistryError: If the database was made by a newer version; it is left as it is.
     """
-    steps = sorted(folder.glob("*.sql"))
+    steps = sorted(file for file in folder.iterdir() if file.suffix == ".sql")
     if _version(connection, newest=len(steps)) == len(steps):
         return
     connection.execute("BEGIN IMMEDIATE")
