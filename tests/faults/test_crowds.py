@@ -10,11 +10,10 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from discovery_engine.config.settings import ServerSettings
+from discovery_engine.config.settings import Limits, ServerSettings
 from discovery_engine.errors import FailureKind, OutcomeUnknownError, UnavailableError
 from discovery_engine.upstream.record import Policy
 from discovery_engine.upstream.sessions import Upstreams
-from discovery_engine.upstream.slots import Limits
 from discovery_engine.upstream.state import State
 from tests.servers.programs import (
     call,
@@ -28,12 +27,15 @@ from tests.servers.programs import (
 
 pytestmark = pytest.mark.anyio
 
-LIMITS = Limits(per_server=16, queue=64)
+FEW = Limits(calls=2, queue=3)
 
 
 @pytest.mark.requirement("UPS-65")
 async def test_of_a_thousand_callers_each_has_the_right_answer_or_is_refused_at_once() -> None:
-    servers = [fault_server(name=f"server{number}") for number in range(10)]
+    servers = [
+        fault_server(name=f"server{number}", limits=Limits(calls=16, queue=64))
+        for number in range(10)
+    ]
     told: Counter[str] = Counter()
 
     async def ask(server: ServerSettings, nonce: int) -> None:
@@ -46,7 +48,7 @@ async def test_of_a_thousand_callers_each_has_the_right_answer_or_is_refused_at_
             told["refused" if is_busy else "failed"] += 1
 
     with anyio.fail_after(60):
-        async with upstreams(policy=Policy(LIMITS)) as opened:
+        async with upstreams() as opened:
             async with anyio.create_task_group() as tasks:
                 for nonce in range(1000):
                     tasks.start_soon(ask, servers[nonce % 10], nonce)
@@ -72,9 +74,9 @@ async def crowd(
 @pytest.mark.parametrize("mode", ["hang_call", "late"])
 async def test_callers_who_go_away_leave_their_places_to_others(mode: str) -> None:
     kind = {"late": "wire_server.py"}.get(mode, "fault_server.py")
-    server = fault_server(mode, program=kind)
+    server = fault_server(mode, program=kind, limits=FEW)
 
-    async with upstreams(policy=Policy(Limits(per_server=2, queue=3))) as opened:
+    async with upstreams() as opened:
         await opened.list_tools(server)
         seen = lambda: opened.conditions()[server.name]  # noqa: E731
         await crowd(opened, server, lambda: (seen().users, seen().queued) == (2, 3), tool="hang")
@@ -89,8 +91,8 @@ async def test_callers_who_go_away_leave_their_places_to_others(mode: str) -> No
 @pytest.mark.requirement("UPS-16")
 async def test_callers_of_an_address_who_go_away_leave_their_places_to_others() -> None:
     with http_server("hang_call") as url:
-        server = remote_server(url)
-        async with upstreams(policy=Policy(Limits(per_server=2, queue=3))) as opened:
+        server = remote_server(url, limits=FEW)
+        async with upstreams() as opened:
             await opened.list_tools(server)
             seen = lambda: opened.conditions()[server.name]  # noqa: E731
             await crowd(opened, server, lambda: seen().queued == 3, tool="echo")
