@@ -4,15 +4,17 @@
 
 FOLDER holds the sets that `benchmarks/relevance.py` reads. Each catalog is asked its own queries,
 queries of other sets that nothing in it serves, and requests that no tool serves
-(`benchmarks/unserviceable`). Right is an answer whose first hit is one of the query's right tools.
-Every set weighs the same, and in each half of the weight is on queries that a tool serves.
+(`benchmarks/unserviceable`). Right is an answer that has one of the query's right tools among its
+first five. Every set weighs the same, and in each half of the weight is on queries that a tool
+serves.
 
 With MODEL, the folder of a sentence model in ONNX form, the confidence of tools that are found by
-words and vectors is fitted. Mind that queries of other sets were picked with such a model: they are
-easier for it than they should be, unlike the requests written by hand.
+words and vectors is fitted. Mind that most queries of other sets were picked with such a model:
+they are easier for it than they should be, unlike those that were read or written by hand.
 
 All figures are of models that saw neither the set they judge nor any with its catalog, in their
-coefficients or in their table of words. The model that is written has seen all sets.
+coefficients or in their table of words. The model that is written has seen all sets. A set's cases
+are always judged with a table that its own catalog has no part in, since an owner's has none.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ import argparse
 import math
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -37,22 +39,23 @@ from relevance import lines, read_catalog  # noqa: E402
 
 from discovery_engine.catalog import Catalog  # noqa: E402
 from discovery_engine.config.settings import SearchSettings  # noqa: E402
-from discovery_engine.search.confidence import Model, Signals, features  # noqa: E402
+from discovery_engine.search.confidence import FIRST, Model, Signals, features  # noqa: E402
 from discovery_engine.search.documents import documents  # noqa: E402
 from discovery_engine.search.lexicon import CONCEPT, SUBJECT, default_lexicon  # noqa: E402
+from discovery_engine.search.question import clauses_of  # noqa: E402
 from discovery_engine.search.searcher import Searcher, build_searcher  # noqa: E402
 from discovery_engine.search.texts import text_of  # noqa: E402
 from discovery_engine.search.vectors import Likeness, Vectors, packed  # noqa: E402
 
 DATA = ROOT / "discovery_engine" / "search" / "data"
 UNSERVICEABLE = ROOT / "benchmarks" / "unserviceable"
-NAMES = ("fit", "told", "named", "lead", "strange", "size", "meant")
-SHOWN = 5  # hits among which a right one counts as found
+NAMES = ("fit", "asked", "pair", "several", "missed", "strange", "size", "meant")
 MOST = 250  # queries of one set
 RAREST = 3  # tools that say a word of the table
 STEP = 0.05  # between the weights of the table
 # Sets with the same catalog, or much of it: none judges another.
 FAMILIES = ({"livemcp", "livemcp_steps", "livemcp_xl"}, {"livemcp_xl", "mcpflow"})
+PICKED, READ, WRITTEN = "picked", "read", "written"
 POINTS = (0.7, 0.8, 0.85, 0.9, 0.95)  # shares of unserviceable queries to be told none
 LOSSES = (0.01, 0.03, 0.05, 0.1)
 
@@ -61,14 +64,16 @@ LOSSES = (0.01, 0.03, 0.05, 0.1)
 class Case:
     """One query, asked of one catalog."""
 
-    signals: Callable[[dict[str, float]], Signals]
-    """By the table of words."""
-    serviceable: bool
-    by_hand: bool
-    first: bool
-    """The first hit is right."""
+    signals: Callable[[dict[str, float]], Signals] | None
+    """By the table of words; None if nothing was found."""
     shown: bool
     """A right tool is among the first hits."""
+    foreign: str = ""
+    """Whence it is known that nothing serves it; empty of the set's own queries."""
+
+    @property
+    def serviceable(self) -> bool:
+        return not self.foreign
 
 
 @dataclass(frozen=True)
@@ -82,11 +87,10 @@ class Judged:
     def column(self, field: str) -> np.ndarray:
         return np.array([getattr(case, field) for case in self.cases])
 
-    def none_rate(self, threshold: float, *, by_hand: bool | None = None) -> float:
-        """The share of unserviceable queries that are told none."""
-        asked = ~self.column("serviceable")
-        if by_hand is not None:
-            asked &= self.column("by_hand") == by_hand
+    def none_rate(self, threshold: float, kind: str = "") -> float:
+        """The share of unserviceable queries, or of a kind of them, that are told none."""
+        kinds = self.column("foreign")
+        asked = kinds == kind if kind else kinds != ""
         return float((self.confidence[asked] < threshold).mean()) if asked.any() else math.nan
 
     def loss(self, threshold: float) -> float:
@@ -95,8 +99,7 @@ class Judged:
         return float((self.confidence[found] < threshold).mean())
 
     def weights(self) -> np.ndarray:
-        served = self.column("serviceable")
-        return np.where(served, 0.5 / served.sum(), 0.5 / (~served).sum())
+        return halved(self.column("serviceable"))
 
 
 def main() -> None:
@@ -109,13 +112,14 @@ def main() -> None:
     counts = {folder.name: word_counts(folder) for folder in folders}
     encoder = Encoder(options.model) if options.model else None
     cases = {folder.name: ask(folder, options.folder, encoder) for folder in folders}
-    judged = [judge(name, cases, counts) for name in cases]
+    tables = Tables(counts)
+    judged = [judge(name, cases, tables) for name in cases]
     show(judged)
-    everything = fit(cases.values(), table := table_of(kin_apart(counts)))
+    everything = fit({name: rows(found, tables(name)) for name, found in cases.items()})
     print("\ncoefficients", {n: round(v, 3) for n, v in vars_of(everything).items()})
     if options.write:
         file = "confidence_with_vectors.txt" if encoder else "confidence.txt"
-        write(everything, table, DATA / file)
+        write(everything, tables(), DATA / file)
 
 
 def ask(folder: Path, root: Path, encoder: Encoder | None) -> list[Case]:
@@ -125,15 +129,21 @@ def ask(folder: Path, root: Path, encoder: Encoder | None) -> list[Case]:
     case = partial(answered, Asked(searcher, catalog, encoder))
     own = lines(folder / "queries.jsonl")
     own = own[:: max(1, len(own) // MOST)]
-    right = [{tuple(pair) for pair in query["relevant"]} for query in own]
-    found = [case(q["query"], r) for q, r in zip(own, right, strict=True)]
+    found = [case(q["query"], {tuple(pair) for pair in q["relevant"]}) for q in own]
+    read = {
+        (one["from"], number)
+        for one in lines(UNSERVICEABLE / "judged.jsonl")
+        if one["catalog"] == folder.name
+        for number in one["none"]
+    }
     for pick in lines(UNSERVICEABLE / "foreign.jsonl"):
         if pick["catalog"] == folder.name:
-            ids = set(pick["ids"])
-            foreign = lines(root / pick["from"] / "queries.jsonl")
-            found += [case(q["query"], None) for q in foreign if q["id"] in ids]
-    by_hand = (UNSERVICEABLE / "by_hand.txt").read_text(encoding="utf-8").splitlines()
-    found += [case(q, None, by_hand=True) for q in by_hand if not q.startswith("#")]
+            texts = {q["id"]: q["query"] for q in lines(root / pick["from"] / "queries.jsonl")}
+            for number in pick["ids"]:
+                kind = READ if (pick["from"], number) in read else PICKED
+                found.append(case(texts[number], foreign=kind))
+    written = (UNSERVICEABLE / "by_hand.txt").read_text(encoding="utf-8").splitlines()
+    found += [case(q, foreign=WRITTEN) for q in written if not q.startswith("#")]
     print(f"asked {folder.name}: {len(found)}", file=sys.stderr, flush=True)
     return found
 
@@ -151,23 +161,25 @@ class Asked:
             )
 
     def likeness(self, query: str) -> Likeness | None:
-        return self._vectors.compared(self._encoder.rows([query])) if self._encoder else None
+        if not self._encoder:
+            return None
+        return self._vectors.compared(self._encoder.rows([query, *clauses_of(query)]))
 
 
 def answered(
-    asked: Asked, query: str, right: set[tuple[str, str]] | None, *, by_hand: bool = False
+    asked: Asked, query: str, right: Container[tuple[str, str]] = (), *, foreign: str = ""
 ) -> Case:
     likeness = asked.likeness(query)
     searcher = asked.searcher
-    hits = searcher.search(query, limit=SHOWN, accepts=lambda _: True, likeness=likeness)
-    meant = likeness.height(hits[0].entry.tool) if likeness and hits else None
-    are_right = [(h.entry.tool.server, h.entry.tool.name) in (right or ()) for h in hits]
+    hits = searcher.search(query, limit=FIRST, accepts=lambda _: True, likeness=likeness)
+    # What the vectors say does not depend on the table: keep that, and not all cosines.
+    meant = searcher.signals(query, hits, {}, likeness).meant if hits else None
     return Case(
-        signals=lambda table: replace(searcher.signals(query, hits, table), meant=meant),
-        serviceable=right is not None,
-        by_hand=by_hand,
-        first=are_right[:1] == [True],
-        shown=any(are_right),
+        (lambda table: replace(searcher.signals(query, hits, table), meant=meant))
+        if hits
+        else None,
+        shown=any((hit.entry.tool.server, hit.entry.tool.name) in right for hit in hits),
+        foreign=foreign,
     )
 
 
@@ -200,42 +212,79 @@ def is_kin(one: str, other: str) -> bool:
     return one == other or any({one, other} <= family for family in FAMILIES)
 
 
-def kin_apart(counts: dict[str, Counter[str]]) -> list[Counter[str]]:
-    """The counts without those of sets whose catalog is counted already, or in a larger one."""
-    kept: list[str] = []
-    for name in sorted(counts, key=lambda n: (-counts[n][""], n)):
-        if not any(is_kin(name, other) for other in kept):
-            kept.append(name)
-    return [counts[name] for name in kept]
+class Tables:
+    """What words tell, counted without the sets that a catalog is kin to."""
+
+    def __init__(self, counts: dict[str, Counter[str]]) -> None:
+        self._counts = counts
+        self._made: dict[frozenset[str], dict[str, float]] = {}
+
+    def __call__(self, *strangers: str) -> dict[str, float]:
+        """The table that owes nothing to the named sets or their kin."""
+        left = frozenset(
+            name for name in self._counts if not any(is_kin(name, one) for one in strangers)
+        )
+        if left not in self._made:
+            self._made[left] = table_of(self._kin_apart(left))
+        return self._made[left]
+
+    def _kin_apart(self, names: Iterable[str]) -> list[Counter[str]]:
+        """The counts without those of sets whose catalog is counted already, or in a larger one."""
+        kept: list[str] = []
+        for name in sorted(names, key=lambda n: (-self._counts[n][""], n)):
+            if not any(is_kin(name, other) for other in kept):
+                kept.append(name)
+        return [self._counts[name] for name in kept]
 
 
-def judge(name: str, cases: dict[str, list[Case]], counts: dict[str, Counter[str]]) -> Judged:
+@dataclass(frozen=True)
+class Rows:
+    """The cases of one set in which something was found, as regression takes them."""
+
+    features: np.ndarray
+    right: np.ndarray
+    weights: np.ndarray
+
+
+def rows(cases: Sequence[Case], table: dict[str, float]) -> Rows:
+    found = [case for case in cases if case.signals]
+    weights = halved(np.array([case.serviceable for case in cases]))
+    return Rows(
+        np.array([(*features(case.signals(table)), 1.0) for case in found]),
+        np.array([float(case.shown) for case in found]),
+        np.array([w for case, w in zip(cases, weights, strict=True) if case.signals]),
+    )
+
+
+def halved(served: np.ndarray) -> np.ndarray:
+    """Weights that add up to one half on either side."""
+    return np.where(served, 0.5 / served.sum(), 0.5 / (~served).sum())
+
+
+def judge(name: str, cases: dict[str, list[Case]], tables: Tables) -> Judged:
     """A set's cases by a model that saw nothing of the set or its kin."""
-    others = {n: c for n, c in counts.items() if not is_kin(name, n)}
-    table = table_of(kin_apart(others))
-    model = fit([cases[n] for n in others], table)
-    confidence = np.array([model(case.signals(table)) for case in cases[name]])
-    return Judged(name, confidence, cases[name])
+    others = [other for other in cases if not is_kin(name, other)]
+    model = fit({other: rows(cases[other], tables(name, other)) for other in others})
+    table = tables(name)
+    confidence = [model(case.signals(table)) if case.signals else 0.0 for case in cases[name]]
+    print(f"judged {name}", file=sys.stderr, flush=True)
+    return Judged(name, np.array(confidence), cases[name])
 
 
-def fit(sets: Iterable[Sequence[Case]], table: dict[str, float]) -> Model:
+def fit(sets: dict[str, Rows]) -> Model:
     """Logistic regression by Newton's method; a coefficient that falls below 0 is held there."""
-    rows, right, weights = [], [], []
-    for cases in sets:
-        served = np.array([case.serviceable for case in cases])
-        rows += [(*features(case.signals(table)), 1.0) for case in cases]
-        right += [float(case.first) for case in cases]
-        weights += list(np.where(served, 0.5 / served.sum(), 0.5 / (~served).sum()))
-    x, y, w = map(np.array, (rows, right, weights))
+    x, y, w = (
+        np.concatenate([getattr(one, field) for one in sets.values()])
+        for field in ("features", "right", "weights")
+    )
     free = np.ones(x.shape[1], dtype=bool)
     while True:
         b = newton(x[:, free], y, w)
         full = np.zeros(len(free))
         full[free] = b
         if (full[:-1] >= 0).all():
-            return Model(
-                **dict(zip(NAMES, map(float, full[:-1]), strict=True)), offset=float(full[-1])
-            )
+            values = map(float, full[:-1])
+            return Model(**dict(zip(NAMES, values, strict=True)), offset=float(full[-1]))
         free[:-1] &= full[:-1] >= 0
 
 
@@ -255,7 +304,7 @@ def show(judged: Sequence[Judged]) -> None:
 
 
 def macro(judged: Sequence[Judged], measure: Callable[[Judged], float]) -> float:
-    return float(np.mean([measure(one) for one in judged]))
+    return float(np.nanmean([measure(one) for one in judged]))
 
 
 def threshold_for(
@@ -274,17 +323,16 @@ def threshold_for(
 
 def show_curve(judged: Sequence[Judged]) -> None:
     print("the operating curve, mean of the sets")
-    print("threshold   none (foreign, by hand)   loss")
+    print("threshold   none (picked,   read, written)    loss")
     thresholds = [threshold_for(judged, lambda j, t: j.none_rate(t), p) for p in POINTS]
     thresholds += [threshold_for(judged, lambda j, t: j.loss(t), p) for p in LOSSES]
     for t in sorted(thresholds):
         rates = [
-            macro(judged, lambda j: j.none_rate(t)),  # noqa: B023
-            macro(judged, lambda j: j.none_rate(t, by_hand=False)),  # noqa: B023
-            macro(judged, lambda j: j.none_rate(t, by_hand=True)),  # noqa: B023
-            macro(judged, lambda j: j.loss(t)),  # noqa: B023
+            macro(judged, lambda j, kind=kind: j.none_rate(t, kind))  # noqa: B023
+            for kind in ("", PICKED, READ, WRITTEN)
         ]
-        print("{:9.3f}  {:5.1%} ({:6.1%}, {:6.1%})  {:6.1%}".format(t, *rates))
+        loss = macro(judged, lambda j: j.loss(t))  # noqa: B023
+        print("{:9.3f}  {:5.1%} ({:6.1%}, {:6.1%}, {:6.1%})  {:6.1%}".format(t, *rates, loss))
 
 
 def show_sets(judged: Sequence[Judged], threshold: float) -> None:
@@ -296,14 +344,14 @@ def show_sets(judged: Sequence[Judged], threshold: float) -> None:
 
 
 def show_reliability(judged: Sequence[Judged]) -> None:
-    print("\nconfidence   share of answers   mean   first hit right")
+    print("\nconfidence   share of answers   mean   a right one among the first")
     for low, share, said, held in bins(judged):
         bar = "#" * round(40 * held)
         print(f"{low:.1f} - {low + 0.1:.1f}   {share:16.1%}   {said:.2f}   {held:.2f} {bar}")
 
 
 def brier(one: Judged) -> float:
-    return float((one.weights() * (one.confidence - one.column("first")) ** 2).sum())
+    return float((one.weights() * (one.confidence - one.column("shown")) ** 2).sum())
 
 
 def ece(judged: Sequence[Judged]) -> float:
@@ -313,7 +361,7 @@ def ece(judged: Sequence[Judged]) -> float:
 
 def bins(judged: Sequence[Judged]) -> Iterable[tuple[float, float, float, float]]:
     confidence = np.concatenate([one.confidence for one in judged])
-    right = np.concatenate([one.column("first") for one in judged])
+    right = np.concatenate([one.column("shown") for one in judged])
     weights = np.concatenate([one.weights() for one in judged]) / len(judged)
     for number in range(10):
         chosen = np.minimum((confidence * 10).astype(int), 9) == number

@@ -140,7 +140,7 @@ class SearchSection(Section):
         examples=[400],
     )
     min_confidence: Weight = Field(
-        default=0.21,
+        default=0.15,
         description="An answer is that no tool fits if the best one serves the query less "
         "probably than this, from 0 (never) to 1.",
         examples=[0.1],

@@ -129,7 +129,7 @@ class SearchSettings(Struct, frozen=True):
     weights: Weights = Weights()
     max_tokens: int = 180
     """The most that the answer to one query may take, in estimated tokens."""
-    min_confidence: float = 0.21
+    min_confidence: float = 0.15
     """The least probability of the best tool's being right at which it is a match."""
     embeddings: EmbeddingsSettings = EmbeddingsSettings()
     synonyms: tuple[tuple[str, ...], ...] = ()

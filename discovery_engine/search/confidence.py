@@ -1,16 +1,17 @@
-"""How probable it is that the best hit serves the query.
+"""How probable it is that one of the first hits serves the query.
 
-Relevance puts tools in order and says nothing of whether the first one is any good: some tool is
-always the nearest. The confidence is a logistic model of these signals. Each works one way only,
-the one that common sense says:
+Relevance puts tools in order and says nothing of whether the first ones are any good: some tool is
+always the nearest. The confidence is a logistic model of these signals, each of which works one way
+only:
 
     fit       up     the share of what a tool could say about the query that the best one says
-    told      up     how much of what the query says the best tool says, in telling words
-    named     up     how much of the best tool's name the query says
-    lead      up     how far the next hit is behind
+    asked     up     how much the query says, in telling words
+    pair      up     the two most telling words of the query that one of the first tools says
+    several   up     whether the query has several clauses: a tool that does one of them serves it
+    missed    down   telling words that even the one that misses fewest of them does not say
     strange   down   telling words of the query that tools elsewhere say, and none here does
     size      down   how many tools there are: among many, some fit by chance
-    meant     up     with vectors: how much likelier the best tool is to be meant than the usual one
+    meant     up     with vectors: how much likelier the likest is to be meant than the usual one
 
 Coefficients and what words tell are data, written by `scripts/fit_confidence.py`, which also
 shows how far the probabilities hold.
@@ -21,6 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from heapq import nlargest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
     from discovery_engine.search.question import Question
 
 _DATA = Path(__file__).parent / "data"
+FIRST = 5
+"""How many hits are judged."""
 _LEAST_NAMED = {
     Nearness.LITERAL: 0.99,
     Nearness.SPELLED: 0.99,
@@ -46,43 +50,44 @@ _LEAST_IN_ALL = 0.6  # of 59 such tools, 47 were right, and 3 were of queries th
 _TAGGED = 0.5  # that a tool serves a query that names all its tags, and says no more
 _OF_CONCEPT = 0.65  # of a word, if the tool says another that means the same
 _OF_SUBJECT = 0.25  # the same, if it is about the same subject
-_UNLISTED = 1.0  # what a word tells that hardly any tool says, if this one does
+_UNLISTED = 0.9  # what a word tells that the table lacks, since hardly any tool says it
 _LEAST_FIT = 0.01
-_LEAST_TOLD = 0.05
-_UNLISTED_IN_NAME = 0.8  # the weight of such a word, where it is a part of the tool's name
+_LEAST_TOLD = 0.1
 _SIZES = (45, 15_000)  # tools; no catalog beyond these was seen, so none is judged beyond them
 
 
 class Signals(Struct, frozen=True):
     fit: float
     """From 0 to 1."""
-    told: float
-    """From 0 up; a telling word in full is 1."""
-    named: float
-    """From 0 to 1."""
-    lead: float
-    """From 0 for a hit that fits as well, to 1 for none."""
+    asked: float
+    """From 0 up, as all of words: 1 for the most telling word there is."""
+    pair: float
+    """From 0 to 2."""
+    several: bool
+    missed: float
+    """From 0 up."""
     strange: float
-    """From 0 up, as `told`."""
+    """From 0 up."""
     size: int
     meant: float | None = None
-    """In standard deviations of all tools' likeness to the query; None without vectors."""
+    """As `Likeness.height`; None without vectors."""
 
 
 class Model(Struct, frozen=True):
-    """Coefficients; none is below 0."""
+    """Coefficients; none but the offset is below 0."""
 
     fit: float
-    told: float
-    named: float
-    lead: float
+    asked: float
+    pair: float
+    several: float
+    missed: float
     strange: float
     size: float
     meant: float
     offset: float
 
     def __call__(self, signals: Signals) -> float:
-        """The probability that the best hit serves the query, from 0 to 1."""
+        """The probability that one of the first hits serves the query, from 0 to 1."""
         weights = astuple(self)[:-1]
         score = sum(w * f for w, f in zip(weights, features(signals), strict=True))
         return (1 + math.tanh((score + self.offset) / 2)) / 2  # the logistic; never overflows
@@ -93,9 +98,10 @@ def features(signals: Signals) -> tuple[float, ...]:
     least, most = _SIZES
     return (
         math.log(max(signals.fit, _LEAST_FIT)),
-        math.log(signals.told + _LEAST_TOLD),
-        signals.named,
-        signals.lead,
+        math.log(signals.asked + _LEAST_TOLD),
+        math.log(signals.pair + _LEAST_TOLD),
+        float(signals.several),
+        -math.log(signals.missed + _LEAST_TOLD),
         -signals.strange,
         -math.log(min(max(signals.size, least), most)),
         signals.meant or 0.0,
@@ -104,39 +110,60 @@ def features(signals: Signals) -> tuple[float, ...]:
 
 def signals_of(
     question: Question,
-    impacts: Mapping[str, int],
+    impacts: Sequence[Mapping[str, int]],
     *,
-    name: str,
     lexicon: Lexicon,
     weights: Mapping[str, float],
-    lead: float,
     size: int,
+    meant: float | None = None,
 ) -> Signals:
     """The signals of one answer.
 
     Args:
         question: The query, read against the catalog.
-        impacts: What the best tool says of the question's terms, from 0 to `documents.FULL`.
-        name: The best tool's.
+        impacts: What each of the first tools says of the question's terms, the best one's first,
+            from 0 to `documents.FULL`; at least one.
         lexicon: Which words mean the same, or belong together.
         weights: What each stem tells, from 0 to 1.
-        lead: How far the next hit is behind, from 0 to 1.
         size: How many tools there are.
+        meant: As in `Signals`.
     """
+    said = list(_words(question, lexicon))
+    telling = [weights.get(word, _UNLISTED) for word, _ in said]
+    unknown = dict.fromkeys(map(lexicon.stem, question.unknown))
+    strange = {stem: weights.get(stem, 0.0) for stem in unknown}
+    # A number that no tool says is an argument, and asks for nothing.
+    lacking = math.fsum(w for stem, w in strange.items() if stem.isalpha())
+    worth = [[(term, _share(term)) for term in terms] for _, terms in said]
+    shares = [[_said(terms, one) for terms in worth] for one in impacts]
+    listed = [weights.get(word, 0.0) for word, _ in said]
+    return Signals(
+        fit=_fit(question, impacts[0]),
+        asked=math.fsum(telling) + lacking,
+        pair=max(_pair(telling, one) for one in shares),
+        several=bool(question.clauses),
+        missed=min(_missed(listed, one) for one in shares) + lacking,
+        strange=math.fsum(strange.values()),
+        size=size,
+        meant=meant,
+    )
+
+
+def _fit(question: Question, impacts: Mapping[str, int]) -> float:
     gain = math.fsum(w * impacts.get(term, 0) for term, w in question.weights.items())
     reachable = (math.fsum(question.weights.values()) + question.unmet) * FULL
-    unknown = dict.fromkeys(map(lexicon.stem, question.unknown))
-    return Signals(
-        fit=gain / reachable if reachable else 0.0,
-        told=math.fsum(
-            weights.get(word, _UNLISTED) * _said(terms, impacts)
-            for word, terms in _words(question, lexicon)
-        ),
-        named=_named(question, lexicon.stems(name), lexicon, weights),
-        lead=lead,
-        strange=math.fsum(weights.get(stem, 0.0) for stem in unknown),
-        size=size,
-    )
+    return gain / reachable if reachable else 0.0
+
+
+def _pair(telling: Sequence[float], shares: Sequence[float]) -> float:
+    """The two most telling words that a tool says; how much it says them counts for less."""
+    both = nlargest(2, (w * math.sqrt(share) for w, share in zip(telling, shares, strict=True)))
+    return math.fsum(both)
+
+
+def _missed(listed: Sequence[float], shares: Sequence[float]) -> float:
+    """The words that a tool does not say; one that hardly any tool says is an argument."""
+    return math.fsum(w for w, share in zip(listed, shares, strict=True) if not share)
 
 
 def says_all(question: Question, impacts: Mapping[str, int], lexicon: Lexicon) -> bool:
@@ -184,26 +211,17 @@ def _words(question: Question, lexicon: Lexicon) -> Iterator[tuple[str, Sequence
             yield term.removeprefix(CONCEPT), (term,)
 
 
-def _named(
-    question: Question, stems: Sequence[str], lexicon: Lexicon, weights: Mapping[str, float]
-) -> float:
-    """The share of a name that the query says, by what its words tell."""
-    telling = {stem: weights.get(stem, _UNLISTED_IN_NAME) for stem in stems}
-    asked = question.weights
-    said = [w for stem, w in telling.items() if _is_said(lexicon.terms_of_stem(stem), asked)]
-    return math.fsum(said) / total if (total := math.fsum(telling.values())) else 0.0
-
-
 def _is_said(terms: Sequence[str], among: Container[str]) -> bool:
     return any(term in among for term in terms if not term.startswith(SUBJECT))
 
 
-def _said(terms: Iterable[str], impacts: Mapping[str, int]) -> float:
+def _said(worth: Iterable[tuple[str, float]], impacts: Mapping[str, int]) -> float:
     """How much the tool says a word, or something of its kind, from 0 to 1."""
-    return max(_share(term) * impacts.get(term, 0) for term in terms) / FULL
+    return max(share * impacts.get(term, 0) for term, share in worth) / FULL
 
 
 def _share(term: str) -> float:
+    """What it counts for that a tool says a term, beside that it says the very word."""
     if term.startswith(CONCEPT):
         return _OF_CONCEPT
     return _OF_SUBJECT if term.startswith(SUBJECT) else 1.0

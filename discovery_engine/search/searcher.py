@@ -13,11 +13,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from discovery_engine import collector
 from discovery_engine.search.commonness import default_weights
 from discovery_engine.search.confidence import (
+    FIRST,
     Signals,
     default_model,
     in_all,
@@ -74,7 +74,7 @@ class Judgement(Struct, frozen=True):
     """What to think of the hits of a query."""
 
     confidence: float
-    """The probability that the first hit serves the query; 0 without one."""
+    """The probability that one of the first hits serves the query; 0 without one."""
     alike: int
     """How many of the first hits fit about as well; 1 if the first stands out."""
     unknown: tuple[str, ...]
@@ -178,7 +178,7 @@ class Searcher:
         return explainer.explain(hit, naming, tags)
 
     def judge(self, query: str, hits: Sequence[Hit], likeness: Likeness | None = None) -> Judgement:
-        """What to think of `hits`, which `query` found: two at least, if there are two."""
+        """What to think of `hits`, which `query` found: `FIRST` at least, if there are so many."""
         _, question, names = self._read(query)
         if not hits:
             return Judgement(0.0, 0, question.unknown)
@@ -205,19 +205,20 @@ class Searcher:
         weights: Mapping[str, float],
         likeness: Likeness | None = None,
     ) -> Signals:
-        """What speaks for the first of `hits`; `weights` are of words, from 0 to 1."""
+        """What speaks for the first of `hits`, of which there is one at least.
+
+        `weights` are of words, from 0 to 1.
+        """
         _, question, _ = self._read(query)
-        found = signals_of(
+        first = hits[:FIRST]
+        return signals_of(
             question,
-            self._said(hits[0], question) if hits else {},
-            name=hits[0].entry.tool.name if hits else "",
+            [self._said(hit, question) for hit in first],
             lexicon=self._lexicon,
             weights=weights,
-            lead=_lead(hits),
             size=self._index.size,
+            meant=likeness.height([hit.entry.tool for hit in first]) if likeness else None,
         )
-        meant = likeness.height(hits[0].entry.tool) if likeness and hits else None
-        return replace(found, meant=meant)
 
     def _said(self, hit: Hit, question: Question) -> dict[str, int]:
         """The impacts on a tool of the question's terms."""
@@ -303,12 +304,6 @@ class Searcher:
         by_partial = (1 - by_exact) * self._weights.partial * partial
         by_tag = (1 - by_exact - by_partial) * self._weights.tag * tag
         return by_exact, by_partial, by_tag
-
-
-def _lead(hits: Sequence[Hit]) -> float:
-    """How far the second is behind the first, from 0 to 1."""
-    relevances = [hit.relevance for hit in hits[:2] if hit.relevance]
-    return 1 - relevances[1] / relevances[0] if len(relevances) > 1 else 1.0
 
 
 def load_searcher(

@@ -6,7 +6,7 @@ of 384 numbers take 4 ms.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from discovery_engine.tools import Tool
 
 _STORED = "<f2"  # half as long as a float, and ranks the same
-_LEAST_SPREAD = 0.02  # of the cosines; below it they are all much the same
+_LEAST_SPREAD = 0.1  # from the usual likeness of two tools to 1; below it all are much the same
 _GLANCE = 4  # times as many as are wanted are put in order at first
 
 
@@ -52,6 +52,7 @@ class Vectors:
         if not (np.isfinite(lengths) & (lengths > 0)).all():
             raise ValueError("a vector is no direction")
         self._matrix = rows / lengths
+        self._spread: float | None = None
 
     def __len__(self) -> int:
         return len(self.tools)
@@ -59,6 +60,19 @@ class Vectors:
     @property
     def dimensions(self) -> int:
         return int(self._matrix.shape[1])
+
+    @property
+    def spread(self) -> float:
+        """How unlike two tools usually are: 1 less their mean cosine.
+
+        Models differ in that, so it is what a likeness is measured by.
+        """
+        if self._spread is None:
+            count = len(self)
+            together = float((self._matrix.sum(axis=0) ** 2).sum())
+            usual = (together - count) / (count * (count - 1)) if count > 1 else 0.0
+            self._spread = max(1 - usual, _LEAST_SPREAD)
+        return self._spread
 
     def row(self, tool: Tool) -> int | None:
         """None if there is no vector of what the tool says now."""
@@ -92,17 +106,23 @@ class Likeness:
         self._cosines = cosines
         self.best = float(cosines.max())
         self.mean = float(cosines.mean())
-        self._spread = max(float(cosines.std()), _LEAST_SPREAD)
 
     def of(self, tool: Tool) -> float | None:
         """None if there is no vector of what it says now."""
         row = self._vectors.row(tool)
         return None if row is None else float(self._cosines[row])
 
-    def height(self, tool: Tool) -> float | None:
-        """How many standard deviations above the mean a tool is; None as `of`."""
-        cosine = self.of(tool)
-        return None if cosine is None else (cosine - self.mean) / self._spread
+    def height(self, tools: Iterable[Tool]) -> float | None:
+        """How far the likest of `tools` is above all others, by how unlike tools usually are.
+
+        None if none of `tools` has a vector, or there is no other.
+        """
+        likest = max((c for tool in tools if (c := self.of(tool)) is not None), default=None)
+        others = len(self._vectors) - 1
+        if likest is None or not others:
+            return None
+        usual = (self.mean * (others + 1) - likest) / others
+        return (likest - usual) / self._vectors.spread
 
     def nearest(self, most: int, accepts: Callable[[Tool], bool]) -> list[Tool]:
         """The accepted tools that are likest, the likest first."""

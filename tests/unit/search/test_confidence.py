@@ -20,18 +20,20 @@ from discovery_engine.search.named import Nearness
 from discovery_engine.search.question import Question, Reader
 
 shares = st.floats(0, 1)
+amounts = st.floats(0, 100)
 signals = st.builds(
     Signals,
     fit=shares,
-    told=st.floats(0, 100),
-    named=shares,
-    lead=shares,
-    strange=st.floats(0, 100),
+    asked=amounts,
+    pair=st.floats(0, 2),
+    several=st.booleans(),
+    missed=amounts,
+    strange=amounts,
     size=st.integers(0, 1_000_000),
-    meant=st.none() | st.floats(-10, 10),
+    meant=st.none() | st.floats(-2, 2),
 )
-models = st.builds(Model, *[st.floats(0, 10)] * 7, st.floats(-10, 10))
-FAIR = Signals(fit=0.4, told=0.5, named=0.5, lead=0.1, strange=0.3, size=500)
+models = st.builds(Model, *[st.floats(0, 10)] * 8, st.floats(-10, 10))
+FAIR = Signals(fit=0.4, asked=3.0, pair=0.5, several=False, missed=1.0, strange=0.3, size=500)
 
 
 def question_of(query: str, known: set[str]) -> Question:
@@ -40,16 +42,12 @@ def question_of(query: str, known: set[str]) -> Question:
     return Reader(lexicon, lambda term: int(term in terms), 100).read(query)
 
 
-def signals_for(
-    query: str, impacts: dict[str, int], *, known: set[str], name: str = "x"
-) -> Signals:
+def signals_for(query: str, *impacts: dict[str, int], known: set[str]) -> Signals:
     return signals_of(
         question_of(query, known),
         impacts,
-        name=name,
         lexicon=default_lexicon(),
         weights={"almanac": 0.8, "list": 0.1, "invoic": 0.6},
-        lead=0.0,
         size=100,
     )
 
@@ -60,24 +58,21 @@ def test_confidence_is_a_probability(model: Model, given_signals: Signals) -> No
 
 
 @pytest.mark.requirement("ANS-11")
-@pytest.mark.parametrize("signal", ["fit", "told", "named", "lead"])
-@given(given_signals=signals, more=shares)
-def test_confidence_never_falls_with(signal: str, given_signals: Signals, more: float) -> None:
+@pytest.mark.parametrize("signal", ["fit", "asked", "pair", "several"])
+@given(given_signals=signals, more=st.integers(0, 3))
+def test_confidence_never_falls_with(signal: str, given_signals: Signals, more: int) -> None:
     raised = replace(given_signals, **{signal: getattr(given_signals, signal) + more})
 
     assert default_model()(raised) >= default_model()(given_signals)
 
 
 @pytest.mark.requirement("ANS-11")
-@given(given_signals=signals, strange=shares, size=st.integers(0, 100_000))
-def test_confidence_never_rises_with_strange_words_or_with_more_tools(
-    given_signals: Signals, strange: float, size: int
-) -> None:
-    stranger = replace(given_signals, strange=given_signals.strange + strange)
-    larger = replace(given_signals, size=given_signals.size + size)
+@pytest.mark.parametrize("signal", ["missed", "strange", "size"])
+@given(given_signals=signals, more=st.integers(0, 10_000))
+def test_confidence_never_rises_with(signal: str, given_signals: Signals, more: int) -> None:
+    raised = replace(given_signals, **{signal: getattr(given_signals, signal) + more})
 
-    assert default_model()(stranger) <= default_model()(given_signals)
-    assert default_model()(larger) <= default_model()(given_signals)
+    assert default_model()(raised) <= default_model()(given_signals)
 
 
 @pytest.mark.requirement("ANS-11")
@@ -85,9 +80,10 @@ def test_confidence_never_rises_with_strange_words_or_with_more_tools(
     "change",
     [
         pytest.param({"fit": 0.8}, id="more is said"),
-        pytest.param({"told": 1.0}, id="more telling words are said"),
-        pytest.param({"named": 1.0}, id="more of the name is said"),
-        pytest.param({"lead": 0.5}, id="the next is further behind"),
+        pytest.param({"asked": 6.0}, id="the query says more"),
+        pytest.param({"pair": 1.0}, id="more telling words are said"),
+        pytest.param({"several": True}, id="a part of it is enough"),
+        pytest.param({"missed": 0.3}, id="fewer words are missed"),
         pytest.param({"strange": 0.0}, id="no word is strange"),
         pytest.param({"size": 50}, id="there are fewer tools"),
     ],
@@ -99,23 +95,38 @@ def test_each_signal_counts(change: dict[str, float]) -> None:
 def test_tool_that_is_meant_more_surely_is_more_probable() -> None:
     model = default_model(with_vectors=True)
 
-    assert model(replace(FAIR, meant=4.0)) > model(replace(FAIR, meant=2.0))
+    assert model(replace(FAIR, meant=0.5)) > model(replace(FAIR, meant=0.2))
 
 
-def test_telling_word_tells_more_than_a_common_one() -> None:
-    known = {"almanac", "list"}
+def test_pair_is_of_the_two_most_telling_words_of_the_tool_that_says_the_most() -> None:
+    known = {"almanac", "list", "invoices"}
+    modest, best = {"list": FULL}, {"almanac": FULL, "list": FULL, "invoic": FULL // 4}
 
-    telling = signals_for("almanac list", {"almanac": FULL}, known=known)
-    common = signals_for("almanac list", {"list": FULL}, known=known)
+    found = signals_for("list invoices almanac", modest, best, known=known)
 
-    assert telling.told == pytest.approx(0.8)
-    assert common.told == pytest.approx(0.1)
+    assert found.pair == pytest.approx(0.8 + 0.6 / 2, abs=0.01)
+
+
+def test_word_that_is_said_in_passing_counts_for_less() -> None:
+    plain = signals_for("almanac", {"almanac": FULL}, known={"almanac"})
+    passing = signals_for("almanac", {"almanac": FULL // 4}, known={"almanac"})
+
+    assert passing.pair == pytest.approx(plain.pair / 2, abs=0.01)
+
+
+def test_missed_are_the_telling_words_that_the_fullest_tool_does_not_say() -> None:
+    known = {"almanac", "list", "zebra"}
+
+    found = signals_for("list almanac zebra", {}, {"almanac": 1}, known=known)
+
+    assert found.missed == pytest.approx(0.1)
+    assert found.asked == pytest.approx(0.1 + 0.8 + 0.9)
 
 
 def test_word_that_tools_elsewhere_say_is_strange_and_a_name_is_not() -> None:
     found = signals_for("list invoices of zhang", {"list": FULL}, known={"list"})
 
-    assert found.strange == pytest.approx(0.6)
+    assert (found.strange, found.missed) == (pytest.approx(0.6), pytest.approx(0.6))
 
 
 def test_synonym_counts_for_less_than_the_word() -> None:
@@ -125,19 +136,26 @@ def test_synonym_counts_for_less_than_the_word() -> None:
     word = signals_for("delete", {stem: FULL}, known={"delete"})
     synonym = signals_for("delete", {concept: FULL}, known={"delete"})
 
-    assert 0 < synonym.told < word.told
+    assert 0 < synonym.pair < word.pair
 
 
-def test_name_that_the_query_says_in_part_is_named_in_part() -> None:
-    found = signals_for("invoice", {}, known={"invoice"}, name="list_invoices")
+def test_request_for_several_things_is_told_from_one_for_a_single_thing() -> None:
+    known = {"list", "invoices", "almanac", "zebra"}
 
-    assert found.named == pytest.approx(0.6 / 0.7)
+    assert signals_for("list the invoices and then almanac the zebra", {}, known=known).several
+    assert not signals_for("list invoices", {}, known=known).several
+
+
+def test_number_that_no_tool_says_asks_for_nothing() -> None:
+    found = signals_for("almanac 2024", {"almanac": FULL}, known={"almanac"})
+
+    assert (found.asked, found.missed) == (pytest.approx(0.8), 0)
 
 
 def test_query_of_which_nothing_is_known_has_no_fit() -> None:
     found = signals_for("almanac", {}, known=set())
 
-    assert (found.fit, found.told) == (0, 0)
+    assert (found.fit, found.pair) == (0, 0)
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,32 @@ def test_a_tool_that_says_something_else_now_has_no_likeness() -> None:
     assert found.of(make_tool("west")) is None
 
 
+def test_height_is_what_the_likest_has_over_the_others_by_how_unlike_tools_are() -> None:
+    vectors = made(east=EAST, north=NORTH, between=NORTH_EAST)
+
+    found = likeness(vectors, EAST).height([make_tool("north"), make_tool("east")])
+
+    others = math.sqrt(0.5) / 2
+    spread = 1 - 2 * math.sqrt(0.5) / 3
+    assert found == pytest.approx((1 - others) / spread, abs=1e-3)
+
+
+def test_height_is_the_same_for_a_model_that_finds_all_texts_more_alike() -> None:
+    plain = made(a=(1.0, 0.0, 0.0), b=(0.0, 1.0, 0.0))
+    alike = made(a=(1.0, 0.0, 1.0), b=(0.0, 1.0, 1.0))
+
+    apart = likeness(plain, (1.0, 0.0, 0.0)).height([make_tool("a")])
+    together = likeness(alike, (math.sqrt(0.5), 0.0, math.sqrt(0.5))).height([make_tool("a")])
+
+    assert apart == pytest.approx(1, abs=1e-3)
+    assert together == pytest.approx(apart, abs=1e-3)
+
+
+def test_a_lone_tool_and_one_without_a_vector_have_no_height() -> None:
+    assert likeness(made(east=EAST), EAST).height([make_tool("east")]) is None
+    assert likeness(made(east=EAST, north=NORTH), EAST).height([make_tool("west")]) is None
+
+
 def test_the_likest_come_first_and_only_if_they_are_accepted() -> None:
     vectors = made(east=EAST, north=NORTH, between=NORTH_EAST)
 
