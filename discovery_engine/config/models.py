@@ -141,7 +141,7 @@ class SearchSection(Section):
     )
     min_confidence: Weight = Field(
         default=0.15,
-        description="An answer is that no tool fits if the best one serves the query less "
+        description="An answer is that no tool fits if one of the first serves the query less "
         "probably than this, from 0 (never) to 1.",
         examples=[0.1],
     )
