@@ -6,7 +6,10 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import dataclass, field
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +17,17 @@ import pytest
 
 from discovery_engine.tools import JSONObject
 from tests.contract.discovery import Finished
+from tests.forked import Preloaded, preloaded
 
 ROOT = Path(__file__).parents[2]
+GREETING = {
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "a", "version": "1"},
+    },
+}
 
 # Leaves a mark as soon as it runs, then serves as a polite server would.
 TRAP = r"""
@@ -38,7 +50,7 @@ class Repository:
 
     path: Path
     home: Path
-    extra: dict[str, str] = field(default_factory=dict)
+    run: Preloaded
 
     @property
     def mark(self) -> Path:
@@ -58,7 +70,6 @@ class Repository:
             "DISCOVERY_DATA_DIR": str(self.home / "data"),
             "PYTHONPATH": str(ROOT),
             "PYTHONUTF8": "1",
-            **self.extra,
         }
 
     def trap(self, *args: str, **fields: Any) -> JSONObject:
@@ -77,22 +88,67 @@ class Repository:
         file.write_text(json.dumps(content), "utf-8")
         return file
 
-    def __call__(self, *words: str, stdin: str = "", **environ: str) -> Finished:
-        done = subprocess.run(
-            [sys.executable, "-m", "discovery_cli", *words],
-            cwd=self.path,
-            env=self.environ | environ,
-            input=stdin.encode(),
-            capture_output=True,
-            timeout=60,
-            check=False,
-        )
-        return Finished(done.returncode, done.stdout.decode(), done.stderr.decode())
+    def clone(self, path: Path) -> Repository:
+        """Another stranger's folder, in which the same user runs the command."""
+        path.mkdir()
+        return replace(self, path=path)
+
+    def __call__(self, *words: str, **environ: str) -> Finished:
+        return self.run(words, cwd=self.path, environ=self.environ | environ)
+
+    def served(self, *calls: tuple[str, JSONObject], **environ: str) -> list[JSONObject]:
+        """What `discovery serve` answers to these calls of its tools, each in its turn."""
+        asked = [
+            {"method": "tools/call", "params": {"name": name, "arguments": arguments}}
+            for name, arguments in calls
+        ]
+        messages = [{"id": at, **message} for at, message in enumerate([GREETING, *asked])]
+        with (
+            subprocess.Popen(
+                [sys.executable, "-m", "discovery_cli", "serve"],
+                cwd=self.path,
+                env=self.environ | environ,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+            ) as program,
+            _ended_after(60, program),
+        ):
+            return [_exchange(program, message) for message in messages][1:]
+
+
+def _exchange(program: subprocess.Popen[bytes], message: JSONObject) -> JSONObject:
+    """The answer to a message, once it came."""
+    assert program.stdin
+    assert program.stdout
+    program.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+    program.stdin.flush()
+    for line in program.stdout:
+        answer: JSONObject = json.loads(line)
+        if answer.get("id") == message["id"]:
+            return answer
+    raise AssertionError(f"no answer to {message}")
+
+
+@contextmanager
+def _ended_after(seconds: float, program: subprocess.Popen[bytes]) -> Iterator[None]:
+    timer = threading.Timer(seconds, program.kill)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+@pytest.fixture(scope="session")
+def run() -> Iterator[Preloaded]:
+    with preloaded() as run:
+        yield run
 
 
 @pytest.fixture
-def repository(tmp_path: Path) -> Repository:
+def repository(tmp_path: Path, run: Preloaded) -> Repository:
     home, path = tmp_path / "home", tmp_path / "clone"
     home.mkdir()
     path.mkdir()
-    return Repository(path, home)
+    return Repository(path, home, run)

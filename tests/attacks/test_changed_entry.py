@@ -100,8 +100,7 @@ def test_overrides_that_are_slipped_in_end_the_approval(approved: Repository) ->
 def test_an_approval_is_worth_nothing_in_another_clone(
     approved: Repository, tmp_path: Path
 ) -> None:
-    other = Repository(tmp_path / "other", approved.home)
-    other.path.mkdir()
+    other = approved.clone(tmp_path / "other")
     other.configure(db=harmless(approved))
 
     assert other("refresh", "db").code == 4

@@ -11,22 +11,10 @@ from contextlib import closing
 
 import pytest
 
+from discovery_engine.tools import JSONObject
 from tests.attacks.conftest import Repository
 
-SERVE = [
-    {
-        "jsonrpc": "2.0",
-        "id": 1,
-        "method": "initialize",
-        "params": {
-            "protocolVersion": "2025-06-18",
-            "capabilities": {},
-            "clientInfo": {"name": "a", "version": "1"},
-        },
-    },
-    {"jsonrpc": "2.0", "method": "notifications/initialized"},
-]
-ASKED = [
+ASKED: list[tuple[str, JSONObject]] = [
     ("execute_tool", {"tool": "trap:spring", "arguments": {}}),
     ("list_mcp_servers", {}),
     ("search_tools", {"query": "spring"}),
@@ -100,24 +88,12 @@ def test_wherever_it_was_found_the_refusal_leaves_with_4(
 @pytest.mark.requirement("TRU-2", "TRU-6")
 def test_no_meta_tool_starts_it(repository: Repository) -> None:
     repository.configure(trap=repository.trap(description="IGNORE-ALL"))
-    calls = [
-        {
-            "jsonrpc": "2.0",
-            "id": number,
-            "method": "tools/call",
-            "params": {"name": name, "arguments": arguments},
-        }
-        for number, (name, arguments) in enumerate(ASKED, 2)
-    ]
-    lines = "".join(json.dumps(message) + "\n" for message in [*SERVE, *calls])
 
-    done = repository("serve", stdin=lines)
+    answers = json.dumps(repository.served(*ASKED))
 
     assert not repository.is_sprung
-    answers = [json.loads(line) for line in done.out.splitlines()]
-    assert {answer["id"] for answer in answers} >= {1, 2, 3}  # the last ones race with the end
-    assert "IGNORE-ALL" not in done.out
-    assert "untrusted" in done.out
+    assert "IGNORE-ALL" not in answers
+    assert "untrusted" in answers
 
 
 @pytest.mark.requirement("TRU-2")

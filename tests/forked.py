@@ -1,0 +1,137 @@
+"""The command `discovery` in processes of its own that need not load it again.
+
+    with preloaded() as run:
+        run(["list"], cwd=..., environ=...)
+
+One program loads what any command may need, then forks for each run: the fork has its own
+folder, environment and streams, and runs `main` as a fresh start would. Beside a fresh start it
+saves what loading costs, which is most of it. What a test has to say about loading itself, or
+about Python's own variables, is not for it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import json
+import os
+import pkgutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NoReturn
+
+import discovery_cli.commands
+from discovery_cli.main import main
+from tests.contract.discovery import Finished
+
+ROOT = Path(__file__).parents[1]
+_PATIENCE = 60.0  # seconds for one run
+_MESSAGE = 1 << 20  # bytes of a request, at most
+
+
+class Preloaded:
+    """Made by `preloaded`."""
+
+    def __init__(self, channel: socket.socket) -> None:
+        self._channel = channel
+
+    def __call__(
+        self, words: Sequence[str], *, cwd: Path, environ: Mapping[str, str], stdin: bytes = b""
+    ) -> Finished:
+        streams = [os.pipe() for _ in range(3)]
+        (inlet, feed), (out, outlet), (err, errlet) = streams
+        request = json.dumps({"words": list(words), "cwd": str(cwd), "environ": dict(environ)})
+        socket.send_fds(self._channel, [request.encode()], [inlet, outlet, errlet])
+        for given in (inlet, outlet, errlet):
+            os.close(given)
+        with ThreadPoolExecutor(3) as pool:
+            pool.submit(_feed, feed, stdin)
+            said = [pool.submit(_drained, stream) for stream in (out, err)]
+            told = [stream.result(_PATIENCE).decode() for stream in said]
+        code = int(self._channel.recv(16))
+        return Finished(code, *told)
+
+
+@contextmanager
+def preloaded() -> Iterator[Preloaded]:
+    """Yield what runs the command; it loads what it needs once."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    command = [sys.executable, "-m", "tests.forked", str(theirs.fileno())]
+    environ = {**os.environ, "PYTHONUTF8": "1"}
+    with (
+        ours,
+        subprocess.Popen(command, cwd=ROOT, env=environ, pass_fds=[theirs.fileno()]) as program,
+    ):
+        theirs.close()
+        yield Preloaded(ours)
+        ours.close()  # whereupon it ends
+        program.wait(_PATIENCE)
+
+
+def _feed(stream: int, data: bytes) -> None:
+    with open(stream, "wb") as pipe:
+        pipe.write(data)
+
+
+def _drained(stream: int) -> bytes:
+    with open(stream, "rb") as pipe:
+        return pipe.read()
+
+
+def _serve(channel: socket.socket) -> None:
+    _load()
+    gc.freeze()
+    while request := socket.recv_fds(channel, _MESSAGE, 3):
+        asked, streams, _, _ = request
+        if not asked:
+            return
+        pid = os.fork()
+        if not pid:
+            channel.close()
+            _run(json.loads(asked), streams)
+        for stream in streams:
+            os.close(stream)
+        _, status = os.waitpid(pid, 0)
+        channel.send(str(os.waitstatus_to_exitcode(status)).encode())
+
+
+def _load() -> None:
+    for module in pkgutil.iter_modules(discovery_cli.commands.__path__):
+        import_module(f"discovery_cli.commands.{module.name}")
+    for name in ("discovery_engine.engine", "discovery_engine.upstream.sessions"):
+        import_module(name)
+    import_module("discovery_server.app")
+
+
+def _run(asked: dict[str, Any], streams: Sequence[int]) -> NoReturn:
+    """What a fresh start would do, in this fork."""
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+        os.close(stream)
+    sys.stdin, sys.stdout = os.fdopen(0, closefd=False), os.fdopen(1, "w", closefd=False)
+    sys.stderr = os.fdopen(2, "w", buffering=1, errors="backslashreplace", closefd=False)
+    os.chdir(asked["cwd"])
+    os.environ.clear()
+    os.environ.update(asked["environ"])
+    sys.argv = ["discovery", *asked["words"]]
+    code: Any = 0
+    try:
+        main()
+    except SystemExit as left:
+        code = left.code
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    # Coverage is kept there; to take down all that is loaded would cost as much as loading it.
+    atexit._run_exitfuncs()
+    os._exit(code or 0)
+
+
+if __name__ == "__main__":
+    with socket.socket(fileno=int(sys.argv[1])) as channel:
+        _serve(channel)
