@@ -157,6 +157,21 @@ async def test_signal_ends_it_and_its_children(home: Home, number: signal.Signal
     await eventually(lambda: not is_running(child))
 
 
+@pytest.mark.requirement("SRV-3")
+async def test_a_second_signal_ends_it_at_once_and_its_children_soon(home: Home) -> None:
+    home.write({"stubborn": fault_entry("stubborn")})
+    with home.process() as process:
+        shake_hands(process)
+        child = int(text_told(process, "execute_tool", tool="stubborn:pid"))
+
+        process.send_signal(signal.SIGTERM)
+        while process.poll() is None:  # the first may still be on its way
+            process.send_signal(signal.SIGTERM)
+
+        assert process.wait(20) == -signal.SIGTERM
+    await eventually(lambda: not is_running(child))
+
+
 @pytest.mark.requirement("SRV-4")
 async def test_hangup_reads_the_configuration_again(home: Home) -> None:
     home.write({"good": fault_entry()})
