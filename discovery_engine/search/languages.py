@@ -64,8 +64,11 @@ class _Table(NamedTuple):
 
 class Language(Struct, frozen=True, dict=True):
     code: str
-    table: _Table
     english: English
+
+    @cached_property
+    def table(self) -> _Table:
+        return _table(self.code)
 
     @cached_property
     def evidence(self) -> frozenset[str]:
@@ -126,7 +129,7 @@ class Languages:
 
     def __init__(self, english: English) -> None:
         self._english = english
-        self.spoken = [Language(code, _table(code), english) for code in _STEMMERS]
+        self.spoken = [Language(code, english) for code in _STEMMERS]
 
     @cached_property
     def _chinese(self) -> _Table:

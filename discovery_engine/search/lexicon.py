@@ -54,22 +54,23 @@ class Lexicon:
     """
 
     def __init__(self, groups: Iterable[Group] = (), *, memory: int = 50_000) -> None:
-        self._stem: Callable[[str], str] = Stemmer.Stemmer("english").stemWord
+        stemmer = Stemmer.Stemmer("english")
+        self._stem: Callable[[str], str] = stemmer.stemWord
         self._silent = {word for line in _lines(_STOP_WORDS) for word in line}
         self._concepts: dict[str, str] = {}
         self._phrases = Phrases()
         self._owned: set[str] = set()
         shipped = list(_lines(_SYNONYMS))
         for group in shipped:
-            stems = [self.stem(word) for word in group]
+            stems = stemmer.stemWords(group)
             self._concepts.update(dict.fromkeys(stems, CONCEPT + stems[0]))
         self._subjects: defaultdict[str, list[str]] = defaultdict(list)
         topics = list(_lines(_TOPICS))
         for line in topics:
-            for stem in dict.fromkeys(map(self._stem, line)):
+            for stem in dict.fromkeys(stemmer.stemWords(line)):
                 self._subjects[stem].append(SUBJECT + line[0])
         told = [*self._silent, *(word for line in (*shipped, *topics) for word in line)]
-        known = frozenset(map(self.stem, told))
+        known = frozenset(stemmer.stemWords(told))
         self.languages = Languages(English(self._silent, known, self.stem))
         self._own = tuple(groups)
         for own in self._own:
