@@ -71,9 +71,8 @@ class AddressBook(Struct, frozen=True):
         raise ToolNotFoundError(of, name, self._nearest_tools(of, own))
 
     def _anywhere(self, word: str) -> Entry:
-        for server, tool in self._readings(word):
-            if found := self.catalog.get(server, tool):
-                return found
+        if named := self._named(word):
+            return named
         namesakes = self.catalog.named(ToolName(word))
         meant = tuple(entry for entry in namesakes if entry.is_visible) or namesakes
         if len(meant) == 1:
@@ -81,6 +80,23 @@ class AddressBook(Struct, frozen=True):
         if meant:
             raise ToolAmbiguousError(word, [str(entry.key) for entry in meant])
         raise self._nothing_named(word)
+
+    def _named(self, word: str) -> Entry | None:
+        """The tool that a word names together with its server.
+
+        Only `server:tool` has one reading; of two tools that are meant by another form none is
+        taken, for whoever names tools could have others' calls otherwise.
+        """
+        found = {
+            entry.key: entry
+            for server, tool in self._readings(word)
+            if (entry := self.catalog.get(server, tool))
+        }
+        if len(found) < 2:  # noqa: PLR2004 - one meaning
+            return next(iter(found.values()), None)
+        if exact := next((one for key, one in found.items() if str(key) == word), None):
+            return exact
+        raise ToolAmbiguousError(word, list(map(str, found)))
 
     def _nothing_named(self, word: str) -> NotFoundError:
         if readings := self._readings(word):

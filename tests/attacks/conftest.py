@@ -17,6 +17,7 @@ import pytest
 
 from discovery_engine.tools import JSONObject
 from tests.contract.discovery import Finished
+from tests.engines import Folder
 from tests.forked import Preloaded, preloaded
 
 ROOT = Path(__file__).parents[2]
@@ -138,6 +139,12 @@ def _ended_after(seconds: float, program: subprocess.Popen[bytes]) -> Iterator[N
         yield
     finally:
         timer.cancel()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    """Where an owner keeps a configuration, and names it."""
+    return Folder(tmp_path)
 
 
 @pytest.fixture(scope="session")

@@ -1,13 +1,16 @@
-"""H01: there is one gate, and nothing that starts or reaches a server stands beside it."""
+"""H01, B02: there is one gate, and nothing that starts or reaches a server stands beside it."""
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 ENGINE = Path(__file__).parents[2] / "discovery_engine"
+PACKAGES = ("discovery_engine", "discovery_server", "discovery_cli")
+COMPILERS = ("re", "regex")
 STARTERS = {"open_stdio_link", "open_http_link", "open_sse_link", "start_program"}
 ALLOWED = {
     "start_program": {"upstream/stdio.py"},
@@ -39,3 +42,37 @@ def test_the_gate_is_asked_before_the_first_attempt() -> None:
 
     assert live.index("self._around.admit(") < live.index("self._try(")
     assert source.count("self._open_link(") == 1
+
+
+FORBIDDEN_MODULES = {"pickle", "shelve", "dill", "xmlrpc", "code"}
+FORBIDDEN_CALLS = {"eval", "exec", "compile", "__import__", "system", "popen"}
+ONLY_IN = {"marshal": "search/storage.py"}
+
+
+def trees() -> Iterator[tuple[str, ast.Module]]:
+    for package in PACKAGES:
+        for file in (ENGINE.parent / package).rglob("*.py"):
+            yield file.relative_to(ENGINE.parent / package).as_posix(), ast.parse(file.read_text())
+
+
+def imported(node: ast.AST) -> set[str]:
+    match node:
+        case ast.Import(names=names):
+            return {alias.name.partition(".")[0] for alias in names}
+        case ast.ImportFrom(module=str() as module):
+            return {module.partition(".")[0]}
+    return set()
+
+
+@pytest.mark.requirement("THR-9")
+def test_no_text_becomes_code_and_no_shell_reads_any() -> None:
+    for file, tree in trees():
+        for node in ast.walk(tree):
+            assert not imported(node) & FORBIDDEN_MODULES, file
+            for module in imported(node) & ONLY_IN.keys():
+                assert file == ONLY_IN[module]
+            if isinstance(node, ast.Call):
+                called = getattr(node.func, "id", None) or getattr(node.func, "attr", None)
+                is_pattern = getattr(getattr(node.func, "value", None), "id", "") in COMPILERS
+                assert called not in FORBIDDEN_CALLS or is_pattern, (file, node.lineno)
+                assert not any(keyword.arg == "shell" for keyword in node.keywords), file

@@ -76,10 +76,14 @@ def test_a_tool_is_found_by_every_way_to_name_it(server: str | None, tool: str) 
     assert book(GITHUB, CLOCK).tool(server, tool).tool.name == "create_issue"
 
 
-def test_the_longest_server_name_wins() -> None:
-    addresses = book(make_part("a", "b__c"), make_part("a__b", "c"))
+def test_a_word_that_names_two_tools_is_ambiguous_and_its_exact_forms_are_not() -> None:
+    addresses = book(make_part("a", "_c"), make_part("a_", "c"))
 
-    assert addresses.tool(None, "a__b__c").tool.server == "a__b"
+    with pytest.raises(ToolAmbiguousError) as caught:
+        addresses.tool(None, "a___c")
+
+    assert set(caught.value.nearest) == {"a:_c", "a_:c"}
+    assert [addresses.tool(None, key).tool.server for key in caught.value.nearest] == ["a_", "a"]
 
 
 def test_a_name_that_two_servers_have_is_ambiguous() -> None:
