@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Concerned = Callable[["View"], Iterable["ServerName"]]
 
+_PATIENCE = 10.0  # seconds for servers that nobody has asked yet, when all are asked
 _NAMED = 5  # servers that a sentence names before it counts the rest
 
 
@@ -77,15 +78,17 @@ class Invocation(Struct):
         """The view to answer from, with the servers that matter listed if they never were.
 
         Args:
-            concerned: Which servers matter; all of them if None.
+            concerned: Which servers matter, however long they take; all of them if None, and
+                then the others are not kept waiting for a slow one.
 
         Raises:
             DiscoveryError: What `concerned` raises, and ConfigurationError.
         """
+        patience = None if concerned else _PATIENCE
         concerned = concerned or every_server
         view = self.recall()
         if view is None or unasked(view, concerned(view)):
-            view = self.run(partial(_get_to_know, concerned=concerned))
+            view = self.run(partial(_get_to_know, concerned=concerned, patience=patience))
         self._tell_age(view, concerned(view))
         return view
 
@@ -163,9 +166,9 @@ def _aged(view: View, name: ServerName, now: float) -> float | None:
     return part.listed_at if now - part.listed_at > view.settings.cache.ttl else None
 
 
-async def _get_to_know(engine: Engine, *, concerned: Concerned) -> View:
+async def _get_to_know(engine: Engine, *, concerned: Concerned, patience: float | None) -> View:
     if names := unasked(engine.view, concerned(engine.view)):
-        await engine.refresh(names)
+        await engine.refresh(names, patience=patience)
     return engine.view
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio.abc import TaskGroup
 
-from discovery_engine.errors import UpstreamError
+from discovery_engine.errors import FailureKind, UnavailableError, UpstreamError
 from discovery_engine.refresh import RefreshReport, Told, due_in, report
 from discovery_engine.status import Live, ServerStatus
 
@@ -58,7 +58,13 @@ class Asking:
         seen = {name: Live.of(condition) for name, condition in conditions.items()}
         return MappingProxyType(seen | dict.fromkeys(self._under_way, _STARTING))
 
-    async def refresh(self, servers: Iterable[str] | None, *, only_due: bool) -> RefreshReport:
+    async def refresh(
+        self,
+        servers: Iterable[str] | None,
+        *,
+        only_due: bool = False,
+        patience: float | None = None,
+    ) -> RefreshReport:
         """As `Engine.refresh`."""
         before = self._view.catalog
         chosen = self._chosen(servers)
@@ -67,7 +73,9 @@ class Asking:
         else:
             for name in chosen:
                 self._upstreams.insist(name)
-        await self._ask_all(chosen)
+        with anyio.move_on_after(patience):
+            await self._ask_all(chosen)
+        await self._despair_of(chosen, patience)
         parts = [self._view.catalog.part(name) for name in chosen]
         refused = self._view.refusals() if servers is None else ()
         diff = before.diff(self._view.catalog)
@@ -100,7 +108,7 @@ class Asking:
         await self._soon(name).wait()
 
     def rest(self) -> float:
-        """Seconds until the next server is due; negative if one is, infinite if none ever is."""
+        """Seconds until the next server is due; none or less if one is, infinite if none ever is."""
         return min(map(self._due_in, self._view.connectable), default=math.inf)
 
     @property
@@ -121,6 +129,20 @@ class Asking:
         for asked in [self._soon(name) for name in names]:
             await asked.wait()
         await self._current.keep_index()
+
+    async def _despair_of(self, names: Iterable[ServerName], patience: float | None) -> None:
+        """Take those of the servers that were not heard in time for failed ones."""
+        for name in names:
+            server = self._view.connectable.get(name)
+            if patience is None or name not in self._under_way or server is None:
+                continue
+            slow = UnavailableError(
+                name,
+                FailureKind.TIMEOUT,
+                f"it has not answered within {patience:g} s",
+                hint=f"`discovery refresh {name}` waits for as long as its `timeouts` allow",
+            )
+            await self._current.take(Told(server, slow, self._clock()))
 
     def _soon(self, name: ServerName) -> anyio.Event:
         """Have a server asked, unless it is being asked; the event says when that is over."""

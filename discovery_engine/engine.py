@@ -239,19 +239,25 @@ class Engine:
         return result
 
     async def refresh(
-        self, servers: Iterable[str] | None = None, *, only_due: bool = False
+        self,
+        servers: Iterable[str] | None = None,
+        *,
+        only_due: bool = False,
+        patience: float | None = None,
     ) -> RefreshReport:
         """List the tools of servers anew, all at once; a failing one holds up no other.
 
         Args:
             servers: Which; every enabled one if None.
             only_due: Leave out those whose last listing is still fresh.
+            patience: Seconds after which one that has not answered counts as failed, though what
+                it says later is still heard; None leaves it to its own `timeouts`.
 
         Raises:
             ServerNotFoundError, ServerDisabledError, UntrustedServerError, ConfigurationError:
                 If a named server cannot be asked.
         """
-        return await self._asking.refresh(servers, only_due=only_due)
+        return await self._asking.refresh(servers, only_due=only_due, patience=patience)
 
     async def known(self, *, timeout: float) -> None:  # noqa: ASYNC109 - an answer, not an error
         """Wait until every enabled server was listed or has failed once, or `timeout` seconds."""

@@ -165,6 +165,24 @@ async def test_a_server_that_is_known_or_has_failed_is_not_waited_for(house: Hou
     assert house.tools(B) == ["two"]
 
 
+@pytest.mark.requirement("CLI-29")
+async def test_a_server_that_is_too_slow_counts_as_failed_until_it_is_heard(house: House) -> None:
+    house.upstreams.gates[A] = gate = anyio.Event()
+
+    async with house.opened() as asking:
+        report = await asking.refresh(None, patience=0.01)
+        [slow, quick] = [house.current.view.catalog.part(name) for name in (A, B)]
+        gate.set()
+        await asking.get_to_know(A)
+
+    assert slow.failure is not None
+    assert "refresh" in slow.failure.hint
+    assert dict(report.servers)[A] == slow.failure
+    assert quick.failure is None
+    assert house.tools(A) == ["one"]
+    assert house.current.view.catalog.part(A).failure is None
+
+
 async def test_the_rest_lasts_until_the_first_server_is_due(house: House) -> None:
     async with house.opened() as asking:
         due = asking.rest()
@@ -172,5 +190,5 @@ async def test_the_rest_lasts_until_the_first_server_is_due(house: House) -> Non
         house.now += 10.0
         rested = asking.rest()
 
-    assert due < 0
+    assert due <= 0
     assert rested == house.current.view.settings.cache.ttl - 10.0

@@ -76,15 +76,20 @@ class FakeEngine:
     error: DiscoveryError | None = None
     """What `execute` and `details` raise."""
     asked: list[Any] = field(default_factory=list)
+    patience: float | None = None
+    """Seconds that the last `refresh` was given."""
     bus: EventBus = field(default_factory=EventBus)
 
     def subscribe(self) -> Any:
         return self.bus.subscribe()
 
-    async def refresh(self, servers: Iterable[str] | None = None) -> RefreshReport:
+    async def refresh(
+        self, servers: Iterable[str] | None = None, *, patience: float | None = None
+    ) -> RefreshReport:
         before = self.view
         names = before.catalog.parts if servers is None else list(servers)
         self.asked.append(sorted(names))
+        self.patience = patience
         self.view = self.after or before
         parts = self.view.catalog.parts
         for name in map(ServerName, names):

@@ -394,6 +394,19 @@ def test_only_the_servers_that_matter_are_asked(words: list[str], asked: list[st
     assert engine.asked == [asked]
 
 
+@pytest.mark.requirement("CLI-29")
+@pytest.mark.parametrize(("words", "patience"), [(["list"], 10.0), (["tools", "time"], None)])
+def test_a_slow_server_is_waited_for_where_the_question_is_of_it(
+    words: list[str], patience: float | None
+) -> None:
+    unknown = nothing_known(usual_view())
+    engine = FakeEngine(unknown, after=usual_view())
+
+    run(*words, recalled=unknown, engine=engine)
+
+    assert engine.patience == patience
+
+
 def test_a_configuration_that_changed_is_read_again() -> None:
     engine = FakeEngine(usual_view())
 
