@@ -108,7 +108,7 @@ class Asking:
         await self._soon(name).wait()
 
     def rest(self) -> float:
-        """Seconds until the next server is due; none or less if one is, infinite if none ever is."""
+        """Seconds until the next server is due; not above 0 if one is, infinite if none ever is."""
         return min(map(self._due_in, self._view.connectable), default=math.inf)
 
     @property

@@ -209,9 +209,7 @@ class ServerView(Struct, frozen=True, dict=True):
 
 def _seen_and_known(live: Live | None, part: ServerPart) -> Diagnosis:
     """Of a server that may be asked."""
-    if live and live.status is ServerStatus.STARTING:
-        return Diagnosis(live.status)
-    if failure := part.failure:
+    if failure := part.failure:  # one that is tried again has not mended yet
         return _after_failure(failure, live)
     if live and live.status is not ServerStatus.IDLE:
         return Diagnosis(live.status, live.reason)

@@ -87,7 +87,7 @@ def test_the_status_follows_from_what_is_known(
             id="listed, and dying since",
         ),
         pytest.param(
-            "OTHER", Live(ServerStatus.STARTING), ServerStatus.STARTING, "", id="tried again"
+            "OTHER", Live(ServerStatus.STARTING), ServerStatus.FAILING, "gone", id="tried again"
         ),
         pytest.param(
             "OTHER",
