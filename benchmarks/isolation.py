@@ -41,13 +41,15 @@ KINDS = {
     "garbage_flood": "huge",
     "notice_flood": "huge",
     "request_storm": "huge",
+    "stderr_storm": "huge",
     "many_objects": "huge",
     "many_events": "echo",
+    "event_storm": "echo",
     "obeys": "crash",
     "hang_call": "hang",
 }
 """Modes of the servers of the tests, and the tool that sets them off."""
-OVER_HTTP = ("many_events",)
+OVER_HTTP = ("many_events", "event_storm")
 GOAL = 1.1
 ARMS = ("calm", "apart", "beside")
 

@@ -6,7 +6,7 @@ before anybody else reads it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING
 
@@ -116,11 +116,11 @@ class LateUpstreams:
         self._confidential[server.name] = server.transport, found
         return found
 
-    def _overhear(self, name: ServerName, line: str) -> None:
+    def _overhear(self, name: ServerName, lines: Sequence[str]) -> None:
         if (overheard := self._overheard.get(name)) is None:
             overheard = self._overheard[name] = Overheard(name)
         _, confidential = self._confidential.get(name, _NOTHING_KNOWN)
-        overheard.tell(line, confidential.hide)
+        overheard.tell(lines, confidential.hide)
 
     def _in_confidence(self, name: ServerName, condition: Condition) -> Condition:
         _, confidential = self._confidential.get(name, _NOTHING_KNOWN)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from discovery_engine.text import visible
@@ -33,17 +33,19 @@ class Overheard:
         self._told = 0
         self._left_out = 0
 
-    def tell(self, line: str, hide: Callable[[str], str]) -> None:
-        """Log a line, or count it if there were too many; `hide` takes secrets out of it."""
+    def tell(self, lines: Sequence[str], hide: Callable[[str], str]) -> None:
+        """Log lines, and count those that are too many; `hide` takes secrets out of them."""
         if not logger.isEnabledFor(logging.INFO):
             return
         if (now := self._clock()) - self._began >= _SPAN:
             self._begin(now)
-        if self._told == _LINES:
-            self._left_out += 1
-        elif text := line.rstrip():
-            self._told += 1
-            logger.info("%s: %s", self._server, _fit(hide(text)))
+        for number, line in enumerate(lines):
+            if self._told == _LINES:
+                self._left_out += len(lines) - number
+                break
+            if text := line.rstrip():
+                self._told += 1
+                logger.info("%s: %s", self._server, _fit(hide(text)))
 
     def _begin(self, now: float) -> None:
         """Another span, and how much was left out of the last one."""

@@ -8,11 +8,8 @@ from __future__ import annotations
 
 import secrets
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable
 from itertools import count
-from typing import Any
 
-import httpx2
 from mcp import MCPError
 from mcp_types import INTERNAL_ERROR
 
@@ -59,49 +56,3 @@ class Bypass:
         if (kept := self._kept.pop(passed_on[self._mark], None)) is None:
             raise MCPError(INTERNAL_ERROR, "too many large answers came at the same time")
         return kept
-
-
-class Events(httpx2.AsyncByteStream):
-    """A stream of events with `mend` applied to the data of each; it ends where it breaks."""
-
-    def __init__(
-        self,
-        stream: Any,
-        mend: Callable[[bytes], Awaitable[bytes]],
-        *,
-        limit: int,
-        broken: tuple[type[Exception], ...],
-    ) -> None:
-        self._stream = stream
-        self._limit = limit
-        self._mend = mend
-        self._broken = broken
-        self._line = bytearray()
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        try:
-            async for chunk in self._stream:
-                yield await self._mended(chunk)
-        except self._broken:
-            pass
-        yield bytes(self._line)
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
-
-    async def _mended(self, chunk: bytes) -> bytes:
-        whole = bytearray()
-        *ends, rest = chunk.split(b"\n")
-        for end in ends:
-            self._line += end
-            whole += await self._mended_line(bytes(self._line)) + b"\n"
-            self._line.clear()
-        self._line += rest
-        if len(self._line) > self._limit:  # the SDK's client will not have it either
-            whole += self._line
-            self._line.clear()
-        return bytes(whole)
-
-    async def _mended_line(self, line: bytes) -> bytes:
-        name, colon, data = line.partition(b":")
-        return b"data: " + await self._mend(data.strip()) if name == b"data" and colon else line

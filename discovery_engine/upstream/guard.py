@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import secrets
 from collections import OrderedDict
-from collections.abc import AsyncIterator
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -20,7 +19,8 @@ from mcp_types import CONNECTION_CLOSED, PARSE_ERROR
 from msgspec import Struct
 
 from discovery_engine.tools import JSONObject, JSONValue
-from discovery_engine.upstream.bypass import Bypass, Events
+from discovery_engine.upstream.bypass import Bypass
+from discovery_engine.upstream.event_stream import SIZE, EventStream, PackedStream, Rest
 from discovery_engine.upstream.framing import decode, encode, is_clean
 from discovery_engine.upstream.messages import answered_id, as_message
 from discovery_engine.upstream.pace import LARGE, Pace
@@ -59,6 +59,7 @@ class GuardedClient(httpx2.AsyncClient):
         super().__init__(**options)
         self.limit = limit
         """The most bytes of one JSON answer, or of one event."""
+        self._pace = pace
         self.bypass = Bypass(pace)
         """Where the large results of calls and lists are, in place of which tickets come."""
         self._expects_answers = expects_answers
@@ -89,15 +90,18 @@ class GuardedClient(httpx2.AsyncClient):
         response.stream = self._events(response, asked)
         return response
 
-    def _events(self, response: httpx2.Response, asked: JSONObject | None) -> _Quiet | Events:
-        if asked is None or "content-encoding" in response.headers:
-            return _Quiet(response.stream)
+    def _events(
+        self, response: httpx2.Response, asked: JSONObject | None
+    ) -> EventStream | PackedStream:
+        stream, rest = response.stream, self._pace.rest
+        if "content-encoding" in response.headers:
+            return PackedStream(stream, rest=rest, broken=_BROKEN)
         mend = partial(self._mended, asked)
-        return Events(response.stream, mend, limit=self.limit, broken=_BROKEN)
+        return EventStream(stream, mend, limit=self.limit, rest=rest, broken=_BROKEN)
 
-    async def _mended(self, asked: JSONObject, data: bytes) -> bytes:
+    async def _mended(self, asked: JSONObject | None, data: bytes) -> bytes:
         """The data of an event; what cannot be read is left to the SDK to tell of."""
-        if len(data) <= LARGE and is_clean(data):
+        if asked is None or (len(data) <= LARGE and is_clean(data)):
             return data
         with suppress(ValueError):
             return (await self._fit(asked, data)).rstrip(b"\n")
@@ -106,7 +110,7 @@ class GuardedClient(httpx2.AsyncClient):
     async def _vetted_error(
         self, request: httpx2.Request, response: httpx2.Response
     ) -> httpx2.Response:
-        body = await _read(response, _ERROR_LIMIT)
+        body = await _read(response, _ERROR_LIMIT, self._pace.rest)
         error = _json_rpc_error(body)
         if error is not None and not _forgot_session(request, response, error):
             return _rebuilt(request, response, body or b"")
@@ -121,7 +125,7 @@ class GuardedClient(httpx2.AsyncClient):
     async def _vetted_json(
         self, request: httpx2.Request, response: httpx2.Response
     ) -> httpx2.Response:
-        body = await _read(response, self.limit)
+        body = await _read(response, self.limit, self._pace.rest)
         if body is None:
             reason = f"its answer is longer than {self.limit // (1024 * 1024)} MiB"
             return _unreadable(request, reason)
@@ -166,35 +170,21 @@ def failure_of(response: httpx2.Response) -> HttpFailure | None:
     return failure if isinstance(failure, HttpFailure) else None
 
 
-class _Quiet(httpx2.AsyncByteStream):
-    """A stream that ends where it breaks: the SDK then settles the request by itself."""
-
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        try:
-            async for chunk in self._stream:
-                yield chunk
-        except _BROKEN:
-            return
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
-
-
-async def _read(response: httpx2.Response, limit: int) -> bytes | None:
+async def _read(response: httpx2.Response, limit: int, rest: Rest) -> bytes | None:
     """The body, or None if it is longer than `limit`; closes the response."""
-    parts: list[bytes] = []
+    body = bytearray()
+    rests = 0
     try:
         async for part in response.aiter_bytes():
-            parts.append(part)
-            limit -= len(part)
-            if limit < 0:
+            body += part
+            if len(body) > limit:
                 return None
+            if len(body) // SIZE > rests:
+                rests += 1
+                await rest()
     finally:
         await response.aclose()
-    return b"".join(parts)
+    return bytes(body)
 
 
 def _rebuilt(request: httpx2.Request, response: httpx2.Response, body: bytes) -> httpx2.Response:

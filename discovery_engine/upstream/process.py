@@ -1,6 +1,7 @@
 """A child process with everything it started: one group, drained, and always ended.
 
-Its error output is read all the time, or a full pipe would stop it, and only the end is kept.
+Its error output is read all the time, or a full pipe would stop it, a little at a time, or a flood
+of it would stop everybody else; only the end is kept.
 Stopping is gentle first and sure at last: its input is closed, then the group is asked to
 terminate, then killed.
 """
@@ -13,13 +14,14 @@ import signal
 import sys
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from subprocess import PIPE
 from typing import TypeAlias
 
 import anyio
 from anyio.abc import ByteReceiveStream, ByteSendStream, Process
+from anyio.lowlevel import checkpoint
 
 _TERM_AFTER = 1.0  # seconds from the closed input to SIGTERM
 _KILL_AFTER = 3.0  # seconds from the closed input to SIGKILL
@@ -27,13 +29,16 @@ _REAP_WITHIN = 2.0  # seconds for the kernel to hand over a killed child
 _ORPHANS_WITHIN = 0.5  # seconds that a dead program's own children get after SIGTERM
 _POLL = 0.02  # seconds between looks at a group whose members are not our children
 
-_RING_SIZE = 256 * 1024  # characters of error output kept
+_CHUNK = (
+    16 * 1024
+)  # bytes of error output read at a time; of the shortest lines, half a millisecond
 _LINE_SIZE = 8 * 1024  # characters kept of one line
 _TAIL_LINES = 20
 
 _SIGKILL = getattr(signal, "SIGKILL", signal.SIGTERM)  # Windows has but one way to end
 
-OnLine: TypeAlias = Callable[[str], None]
+OnLines: TypeAlias = Callable[[Sequence[str]], None]
+Rest: TypeAlias = Callable[[], Awaitable[None]]
 
 _VISIBLE = {c: f"\\x{c:02x}" for c in (*range(32), *range(127, 160)) if chr(c) != "\t"}
 
@@ -41,23 +46,22 @@ _VISIBLE = {c: f"\\x{c:02x}" for c in (*range(32), *range(127, 160)) if chr(c) !
 class ErrorOutput:
     """The last lines that a program wrote to its error output, terminal controls made visible."""
 
-    def __init__(self, on_line: OnLine = lambda _line: None) -> None:
-        self._on_line = on_line
-        self._lines: deque[str] = deque()
-        self._size = 0
+    def __init__(self, on_lines: OnLines = lambda _lines: None) -> None:
+        self._on_lines = on_lines
+        self._lines: deque[str] = deque(maxlen=_TAIL_LINES)
         self._open = ""
 
     def add(self, chunk: bytes) -> None:
         *ends, rest = chunk.decode("utf-8", "replace").split("\n")
-        for end in ends:
-            self._keep((self._open + end)[:_LINE_SIZE])
+        if ends:
+            self._keep([self._open + ends[0], *ends[1:]])
             self._open = ""
         self._open = (self._open + rest)[:_LINE_SIZE]
 
     def end(self) -> None:
         """No more will come, not even the end of the line that was begun."""
         if self._open:
-            self._keep(self._open)
+            self._keep([self._open])
             self._open = ""
 
     @property
@@ -66,22 +70,20 @@ class ErrorOutput:
         lines = (line.rstrip().translate(_VISIBLE) for line in recent[-_TAIL_LINES:])
         return "\n".join(lines)
 
-    def _keep(self, line: str) -> None:
-        self._on_line(line)
-        self._lines.append(line)
-        self._size += len(line)
-        while self._size > _RING_SIZE:
-            self._size -= len(self._lines.popleft())
+    def _keep(self, lines: Sequence[str]) -> None:
+        self._on_lines(lines)
+        self._lines.extend(line[:_LINE_SIZE] for line in lines[-_TAIL_LINES:])
 
 
 class Child:
     """A running program; made by `running`, which ends it."""
 
-    def __init__(self, process: Process, on_line: OnLine) -> None:
+    def __init__(self, process: Process, on_lines: OnLines, rest: Rest) -> None:
         self._process = process
+        self._rest = rest
         self._watching = anyio.CancelScope(shield=True)
         self._gone = anyio.Event()  # the program and whatever it started
-        self.errors = ErrorOutput(on_line)
+        self.errors = ErrorOutput(on_lines)
 
     @property
     def pid(self) -> int:
@@ -152,10 +154,16 @@ class Child:
     async def _drain(self) -> None:
         if self._process.stderr is None:
             raise AssertionError("started with a pipe")
+        read = 0
         try:
-            async for chunk in self._process.stderr:
+            while True:
+                chunk = await self._process.stderr.receive(_CHUNK)
                 self.errors.add(chunk)
-        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+                read += len(chunk)
+                if read >= _CHUNK:
+                    read = 0
+                    await self._rest()
+        except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
             pass
         finally:
             self.errors.end()
@@ -206,13 +214,14 @@ def check_for_room() -> None:
 
 @asynccontextmanager
 async def running(
-    process: Process, *, on_line: OnLine = lambda _line: None
+    process: Process, *, on_lines: OnLines = lambda _lines: None, rest: Rest = checkpoint
 ) -> AsyncIterator[Child]:
     """Look after a program while it is needed, and end it on exit.
 
-    `on_line` is told each line of its error output.
+    `on_lines` is told each line of its error output, some at a time; `rest` is waited for in
+    between if there are many.
     """
-    child = Child(process, on_line)
+    child = Child(process, on_lines, rest)
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(child.watch)

@@ -7,7 +7,7 @@ closed in that task. Callers come from other tasks, wait for the channel, and se
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from typing import TypeAlias
@@ -61,7 +61,7 @@ Admit: TypeAlias = Callable[[ServerSettings, StdioTransport | RemoteTransport], 
 """Raises UntrustedServerError unless a server may be started or reached in just this way."""
 
 
-Overhear: TypeAlias = Callable[[ServerName, str], None]
+Overhear: TypeAlias = Callable[[ServerName, Sequence[str]], None]
 """Told each line that a server's program writes to its error output."""
 
 

@@ -73,7 +73,7 @@ async def open_upstreams(
     eras: EraMemory,
     environ: Mapping[str, str],
     admit: Admit,
-    overhear: Overhear = lambda _server, _line: None,
+    overhear: Overhear = lambda _server, _lines: None,
     policy: Policy = Policy(),  # noqa: B008 - frozen
 ) -> AsyncIterator[Upstreams]:
     """Yield the upstreams; on exit every session is closed and every program ended.
@@ -85,7 +85,7 @@ async def open_upstreams(
         eras: Where it is remembered what each server speaks.
         environ: Where references are looked up; programs inherit a harmless part of it.
         admit: The gate: asked before anything is started or reached, each time.
-        overhear: Told each line that a program writes to its error output.
+        overhear: Told the lines that a program writes to its error output.
         policy: How many calls may be under way, and the clock that retries go by.
     """
     async with open_reaper() as reaper, open_task_group() as tasks:

@@ -27,7 +27,7 @@ from discovery_engine.upstream.ids import IdTable
 from discovery_engine.upstream.link import Link, is_out_of_room, no_room, strange_greeting
 from discovery_engine.upstream.messages import as_json
 from discovery_engine.upstream.pace import Pace
-from discovery_engine.upstream.process import Child, OnLine, running, start_program
+from discovery_engine.upstream.process import Child, OnLines, running, start_program
 from discovery_engine.upstream.program import child_environment, find_program
 from discovery_engine.upstream.reading import MessageReader, OnFault
 from discovery_engine.upstream.reaper import Reaper
@@ -78,8 +78,8 @@ class Told(NamedTuple):
 
     of_loss: Callable[[], None]
     of_fault: OnFault
-    of_errors: OnLine
-    """Of each line of its error output."""
+    of_errors: OnLines
+    """Of the lines of its error output."""
 
 
 class StdioLink(Link):
@@ -184,7 +184,7 @@ async def open_stdio_link(
         raise UnavailableError(server, FailureKind.OTHER, reason) from error
     async with (
         reaper.watching(process.pid),
-        running(process, on_line=told.of_errors) as child,
+        running(process, on_lines=told.of_errors, rest=pace.rest) as child,
         open_task_group() as tasks,
     ):
         link = StdioLink(server, child, pace, limit=limit, told=told)

@@ -143,6 +143,7 @@ HANGS = [
     late("float_id", server=WIRE),
     late("batch", server=WIRE),
     late("request_storm", server=WIRE),
+    late("stderr_storm", server=WIRE),
 ]
 
 WORDS = [
@@ -216,6 +217,7 @@ ADDRESSES = [
     http("gone", UnavailableError, "HTTP 410", **DEGRADED),
     http("login", UnavailableError, "HTTP 401", **DEGRADED),
     http("drip", UpstreamTimeoutError, "within 0.5 s", timeouts=HASTY, **DEGRADED),
+    http("event_storm", UpstreamTimeoutError, "0.5 s", timeouts=HASTY, **DEGRADED),
     http("fail_call", OutcomeUnknownError, "HTTP 502", **OLD, **DEGRADED),
     http("unavailable_call", UnavailableError, "HTTP 503", **OLD, **DEGRADED),
     http("hang_call", UpstreamTimeoutError, "0.5 s", timeouts=HASTY, **OLD, **DEGRADED),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))  # an isolated interpreter does not look there
@@ -40,6 +41,7 @@ MODES = {
     "login": "answers a call with status 401",
     "drip": "sends a byte of its answer, and then nothing",
     "garbage_events": "answers with events that are no messages",
+    "event_storm": "tells of things without end, and never answers",
     "huge_event": "answers with one event of 50 MB",
 }
 
@@ -131,6 +133,13 @@ class WireHandler(Handler):
         for data in (b"42", b"{oops", b"\xff\xfe", b'{"jsonrpc":"2.0"}'):
             self.wfile.write(b"event: message\ndata: " + data + b"\n\n")
         self.event(reply)
+
+    def call_event_storm(self, message: Message, reply: Message) -> None:
+        told = {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info"}}
+        self.begin_events()
+        with suppress(OSError):
+            while True:
+                self.wfile.write(f"event: message\ndata: {json.dumps(told)}\n\n".encode() * 100)
 
     def call_huge_event(self, message: Message, reply: Message) -> None:
         self.begin_events()

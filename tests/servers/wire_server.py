@@ -61,6 +61,7 @@ MODES = {
     "request_flood": "asks 20,000 things before its answer",
     "request_storm": "asks without end",
     "log_flood": "writes a line of 200,000 characters and terminal controls to stderr",
+    "stderr_storm": "writes short lines to stderr without end",
     "hang_progress": "tells of its progress for ever, and never answers",
     "strange_progress": "tells of progress that makes no sense, then answers",
     "closes_output": "closes its output and runs on",
@@ -224,6 +225,10 @@ class WireServer(Server):
     def call_log_flood(self, message: Message) -> None:
         os.write(2, b"\x1b[31m" + b"x" * 200_000 + b"\n")
         self.send(self.usual(message))
+
+    def call_stderr_storm(self, message: Message) -> None:
+        while True:
+            os.write(2, b"a\n" * 32_768)
 
     def call_hang_progress(self, message: Message) -> None:
         while True:

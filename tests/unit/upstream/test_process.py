@@ -40,11 +40,32 @@ async def test_every_line_is_told_and_the_last_one_without_its_end() -> None:
     lines: list[str] = []
 
     process = await start_program([sys.executable, "-c", code], env=dict(os.environ), cwd=None)
-    async with running(process, on_line=lines.append) as child:
+    async with running(process, on_lines=lines.extend) as child:
         with anyio.fail_after(10):
             await child.exit_reason(within=10)
 
     assert lines == ["first", "second", "third"]
+
+
+@pytest.mark.requirement("UPS-34")
+async def test_a_flood_of_complaints_is_read_with_rests_in_between() -> None:
+    code = "import os; [os.write(2, b'\\n' * 65536) for _ in range(4)]"
+    lines: list[str] = []
+    longest = rests = 0
+
+    async def rest() -> None:
+        nonlocal longest, rests
+        longest = max(longest, len(lines))
+        rests += 1
+        lines.clear()
+
+    process = await start_program([sys.executable, "-c", code], env=dict(os.environ), cwd=None)
+    async with running(process, on_lines=lines.extend, rest=rest) as child:
+        with anyio.fail_after(10):
+            await child.exit_reason(within=10)
+
+    assert rests >= 4 * 65536 // (2 * 16 * 1024)
+    assert longest < 2 * 16 * 1024
 
 
 def test_memory_is_bounded_in_lines_and_in_one_line() -> None:
