@@ -102,7 +102,7 @@ class Caches:
         self.summaries = cache(_SUMMARIES, settings.ttl)
         """A server's tools in brief, as long as the list of its tools is fresh."""
         self.details = cache(_DETAILS, math.inf)
-        """A tool in full, by its key and fingerprint: another fingerprint is another answer."""
+        """A tool in full, by its key and definition: another definition is another answer."""
 
     def drop(self, server: ServerName) -> None:
         """Forget what a server's reconnecting or changing its list makes doubtful."""

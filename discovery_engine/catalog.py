@@ -119,7 +119,7 @@ class CatalogDiff(Struct, frozen=True):
     added: tuple[ToolKey, ...] = ()
     removed: tuple[ToolKey, ...] = ()
     changed: tuple[ToolKey, ...] = ()
-    """Another fingerprint, another override or another verdict."""
+    """Another definition, another override or another verdict."""
 
     def __bool__(self) -> bool:
         return bool(self.added or self.removed or self.changed)
@@ -197,4 +197,4 @@ class Catalog(Struct, frozen=True):
 
 
 def _identity(entry: Entry) -> tuple[str, Overridden, Verdict]:
-    return entry.tool.fingerprint, entry.tool.overridden, entry.verdict
+    return entry.tool.source, entry.tool.overridden, entry.verdict

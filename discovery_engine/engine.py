@@ -309,7 +309,7 @@ class Engine:
         await keep_fresh(self, self._asking)
 
     def _checker(self, tool: Tool) -> Checker:
-        key = (tool.server, tool.name, tool.fingerprint, frozenset(tool.overridden.pinned))
+        key = (tool.server, tool.name, tool.source, frozenset(tool.overridden.pinned))
         return self._caches.details.get_or(key, partial(Checker, tool))
 
     def _open_upstreams(self, overhear: Overhear) -> AbstractAsyncContextManager[Upstreams]:

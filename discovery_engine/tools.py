@@ -89,7 +89,7 @@ class Tool(Struct, frozen=True, dict=True):
     def key(self) -> ToolKey:
         return ToolKey(self.server, self.name)
 
-    @cached_property
+    @property
     def fingerprint(self) -> str:
         """Of what the upstream said, whatever the owner says instead."""
         return fingerprint(self.source)

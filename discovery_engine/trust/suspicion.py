@@ -28,11 +28,11 @@ def suspicions(tools: Iterable[Tool], instructions: str, known: ServerPart) -> F
     server, and the same now, is not read again.
     """
     was_read = known.findings is not None
-    before = {e.tool.upstream_name: e.tool.fingerprint for e in known.entries if was_read}
+    before = {e.tool.upstream_name: e.tool.source for e in known.entries if was_read}
     found: dict[str, tuple[Finding, ...]] = {}
     for tool in tools:
         name = tool.upstream_name
-        is_old = before.get(name) == tool.fingerprint
+        is_old = before.get(name) == tool.source
         found[name] = known.found_in(name) if is_old else scanner.alarms(scanner.scan(tool))
     if was_read and instructions == known.said:
         found[INSTRUCTIONS] = known.found_in(INSTRUCTIONS)
