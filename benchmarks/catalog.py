@@ -36,6 +36,7 @@ from discovery_engine.registry.sqlite import open_store
 from discovery_engine.registry.store import World
 from discovery_engine.search.searcher import build_searcher
 from discovery_engine.tools import JSONObject, ServerName, Tool
+from discovery_engine.trust.suspicion import suspicions
 from discovery_engine.upstream.connection import connection_fingerprint
 from discovery_engine.upstream.listing import Listing, sort_out
 
@@ -124,6 +125,10 @@ def measure(fleet: Fleet) -> None:
     row("index", indexing, floor)
     total = floor + sorting + making + judging + indexing
     row(f"together (at most {GOAL_SECONDS:g} s)", total, floor)
+    reading, _ = timed(
+        lambda: [suspicions(tools, "", ServerPart(ServerName(""))) for tools in made]
+    )
+    row("and read for what means harm, once", reading, floor)
     print()
     swapping, _ = timed(lambda: anyio.run(swapped_in, fleet, listed))
     row("the same from the lists on, one server at a time", swapping, floor)

@@ -8,6 +8,7 @@ import codecs
 import html
 import re
 from collections.abc import Callable, Iterator
+from itertools import islice
 
 _LAYERS = 3
 _CANDIDATES = 24  # decoded of one passage
@@ -23,12 +24,11 @@ _BITS = re.compile(r"(?:\b[01]{8}\b[ ,]?){8,}|\b[01]{64,}\b")
 _PERCENT = re.compile(r"(?:%[0-9a-fA-F]{2}[^%\s]{0,40}){3,}")
 _ENTITIES = re.compile(r"(?:&#x?[0-9a-fA-F]{1,6};[^&]{0,8}){4,}")
 # Words of orders as ROT13 and as a mirror show them; other text need not be turned.
-_TURNED = re.compile(
-    r"vtaber|vafgehpgvba|qvfertneq|gryy gur|hfre|flfgrz|orsber|frperg|frnq gur", re.IGNORECASE
+_TURNED = (
+    *("vtaber", "vafgehpgvba", "qvfertneq", "gryy gur", "hfre", "flfgrz", "orsber", "frperg"),
+    "frnq gur",
 )
-_MIRRORED = re.compile(
-    r"erongi|snoitcurtsni|drag?ersid|resu eht|metsys|erofeb|terces", re.IGNORECASE
-)
+_MIRRORED = ("erongi", "snoitcurtsni", "dragersid", "resu eht", "metsys", "erofeb", "terces")
 
 
 def decoded(text: str) -> Iterator[str]:
@@ -41,14 +41,20 @@ def decoded(text: str) -> Iterator[str]:
 
 def _once(text: str) -> Iterator[str]:
     for pattern, decode in _CODES:
-        for found, _ in zip(pattern.finditer(text), range(_CANDIDATES), strict=False):
-            inner = decode(found[0])
-            if len(inner) >= _LEAST and inner != found[0] and _is_readable(inner):
-                yield inner
-    if _TURNED.search(text):
+        if pattern.search(text):  # most texts hold no code, and to ask costs less than to look on
+            yield from _with(pattern, decode, text)
+    lowered = text.lower()
+    if any(word in lowered for word in _TURNED):
         yield codecs.encode(text, "rot13")
-    if _MIRRORED.search(text):
+    if any(word in lowered for word in _MIRRORED):
         yield text[::-1]
+
+
+def _with(pattern: re.Pattern[str], decode: Callable[[str], str], text: str) -> Iterator[str]:
+    for found in islice(pattern.finditer(text), _CANDIDATES):
+        inner = decode(found[0])
+        if len(inner) >= _LEAST and inner != found[0] and _is_readable(inner):
+            yield inner
 
 
 def _is_readable(text: str) -> bool:

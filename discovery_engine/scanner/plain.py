@@ -22,6 +22,7 @@ _LEET = str.maketrans("0134578@$!|", "oieastbasil")
 _WORD = re.compile(r"[^\W\d_]{2,}|[^\W_]{2,}")
 _LATIN = re.compile(r"[a-zA-Z]")
 _FOREIGN = re.compile("[\u0370-\u03ff\u0400-\u052f]")
+_LEET_SIGN = re.compile(r"[0-8@$!|]")
 _LEETWORD = re.compile(r"[a-z]*[0-8@$!|][a-z]+[0-8@$!|a-z]*|[a-z]+[0-8@$!|]+[a-z]+")
 _SPACED = re.compile(r"\b(?:\w ){4,}\w\b(?: {2,}(?:\w ){2,}\w\b)*")
 _SEPARATED = re.compile(r"(?<=[a-z])[-_.*~]+(?=[a-z])")
@@ -40,7 +41,8 @@ def loose(text: str) -> str:
     """The loose reading of a text; equal to the plain one if there is nothing to undo."""
     spaced = _SPACED.sub(_closed, clean(text)).lower()
     read = plain(spaced)
-    read = _LEETWORD.sub(lambda found: found[0].translate(_LEET), read)
+    if _LEET_SIGN.search(read):
+        read = _LEETWORD.sub(lambda found: found[0].translate(_LEET), read)
     return _SEPARATED.sub(" ", read)
 
 

@@ -8,6 +8,7 @@ Findings come in the order of the definition, and the same tool always gives the
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 
 from msgspec.structs import replace
 
@@ -22,6 +23,8 @@ from discovery_engine.scanner.plain import loose, plain
 from discovery_engine.tools import ServerName, Tool, ToolKey
 
 _NOBODY = Neighbours()
+_SHORT = 200  # characters of a text that is remembered to be innocent
+_REMEMBERED = 5000
 _HIDDEN_OR_SAID = frozenset(
     {
         FindingKind.HIDDEN_TEXT,
@@ -77,6 +80,17 @@ def _about_name(tool: Tool, neighbours: Neighbours) -> Iterator[Finding]:
 
 
 def _in_passage(passage: Passage) -> Iterator[Finding]:
+    if len(passage.text) > _SHORT or not _is_innocent(passage.text):
+        yield from _found_in(passage)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _is_innocent(text: str) -> bool:
+    """Whether nothing is found in a short text; more than half of them are said again and again."""
+    return next(_found_in(Passage("", text)), None) is None
+
+
+def _found_in(passage: Passage) -> Iterator[Finding]:
     where, text = passage.where, passage.text
     yield from _hidden(where, text)
     yield from _said(where, text)
