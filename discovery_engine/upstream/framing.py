@@ -48,12 +48,17 @@ class Garbage(Struct):
 
     count: int = 0
     samples: list[str] = field(default_factory=list)
+    foreign: str = ""
+    """The first that is of no such protocol; the others are messages that nobody waited for."""
 
     def add(self, line: bytes) -> None:
         self.count += 1
         if len(self.samples) < _SAMPLES:
-            text = line[: 4 * _SAMPLE_LENGTH].decode("utf-8", "replace").strip()
-            self.samples.append(text[:_SAMPLE_LENGTH])
+            self.samples.append(_sample(line))
+
+    def add_foreign(self, line: bytes) -> None:
+        self.foreign = self.foreign or _sample(line)
+        self.add(line)
 
 
 class Framer:
@@ -154,6 +159,10 @@ def edges(line: bytes) -> tuple[bytes, bytes]:
 def is_clean(line: bytes) -> bool:
     """Whether it certainly holds nothing that `decode` would replace."""
     return not line.startswith(BOM_UTF8) and not _may_be_unclean(line.decode("latin-1"))
+
+
+def _sample(line: bytes) -> str:
+    return line[: 4 * _SAMPLE_LENGTH].decode("utf-8", "replace").strip()[:_SAMPLE_LENGTH]
 
 
 def _text(line: bytes) -> str:

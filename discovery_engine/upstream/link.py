@@ -39,6 +39,10 @@ class Link(ABC):
     async def failure(self, error: Exception) -> UnavailableError:
         """What kept the server from being connected, told from what was caught."""
 
+    def silence(self, seconds: float) -> UnavailableError:
+        """The error for a server that did not answer the handshake in so many seconds."""
+        return timed_out(self.server, seconds)
+
     def result(self, passed_on: JSONObject) -> JSONObject:
         """The result of a request, from what the SDK passed on."""
         return passed_on
@@ -87,14 +91,16 @@ def no_room(server: ServerName, error: OSError) -> UnavailableError:
     return told
 
 
-def timed_out(server: ServerName, seconds: float, *, stderr: str = "") -> UnavailableError:
-    return UnavailableError(
-        server,
-        FailureKind.TIMEOUT,
-        f"it did not answer the handshake within {seconds:g} s",
-        hint=f"raise `timeouts.connect` of server {server!r} if it is slow to start",
-        stderr=stderr,
-    )
+def timed_out(
+    server: ServerName, seconds: float, *, wrote: str = "", stderr: str = ""
+) -> UnavailableError:
+    """The error for a server that did not answer; `wrote` is what came instead, in words."""
+    kind, reason = FailureKind.TIMEOUT, f"it did not answer the handshake within {seconds:g} s"
+    hint = f"raise `timeouts.connect` of server {server!r} if it is slow to start"
+    if wrote:
+        kind, reason = FailureKind.NOT_MCP, f"{reason}; {wrote}"
+        hint = f"check that this is an MCP server, with nothing else on its stdout; or {hint}"
+    return UnavailableError(server, kind, reason, hint=hint, stderr=stderr)
 
 
 def _first_line(error: Exception) -> str:

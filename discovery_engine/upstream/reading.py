@@ -137,11 +137,11 @@ class MessageReader(Stream):
             is_small = len(line) <= LARGE
             value = decode(line) if is_small else await self._pace.slowly(decode_in_slices(line))
         except ValueError as error:
-            self._left_out(line)
+            self._left_out(line, foreign=True)
             return self._instead(sniffed_id(*edges(line)), f"its answer cannot be read: {error}")
         message = as_message(value)
         if message is None:
-            self._left_out(line)
+            self._left_out(line, foreign=True)
             return self._instead(answered_id(value), STRANGE)
         return message if self._concerns_us(message, line) else None
 
@@ -154,8 +154,8 @@ class MessageReader(Stream):
         reason = f"its answer is longer than {self._limit // (1024 * 1024)} MiB"
         return self._instead(line.request_id, reason)
 
-    def _left_out(self, line: bytes) -> None:
-        self.garbage.add(line)
+    def _left_out(self, line: bytes, *, foreign: bool = False) -> None:
+        (self.garbage.add_foreign if foreign else self.garbage.add)(line)
         self._unasked += 1
 
     def _instead(self, request_id: RequestId | None, reason: str) -> JSONRPCMessage | None:

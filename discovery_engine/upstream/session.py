@@ -34,7 +34,7 @@ from discovery_engine.upstream.connection import (
     resolved_transport,
 )
 from discovery_engine.upstream.handshake import CLIENT_INFO, Greeting, adopt, greet, initialize
-from discovery_engine.upstream.link import Link, is_out_of_room, no_room, timed_out
+from discovery_engine.upstream.link import Link, is_out_of_room, no_room
 from discovery_engine.upstream.pace import Pace
 from discovery_engine.upstream.promise import Promise
 from discovery_engine.upstream.reaper import Reaper
@@ -230,7 +230,7 @@ class Session:
             async with self._open_link(attempt, transport) as link:
                 return await self._hold(link, attempt, deadline, connected)
         except UnavailableError as failure:
-            return await self._after(attempt, failure)
+            return await self._after(attempt, failure, deadline)
 
     async def _hold(
         self, link: Link, attempt: Attempt, deadline: float, connected: Callable[[], None]
@@ -241,7 +241,7 @@ class Session:
         ) as session:
             greeting = await self._greeting(session, dispatcher, link, attempt.era, deadline)
             if isinstance(greeting, UnavailableError):
-                return await self._after(attempt, greeting)
+                return await self._after(attempt, greeting, deadline)
             if not attempt.is_remembered:
                 await self._remember(Era(link.carrier, greeting.discover))
             channel = Channel(
@@ -272,13 +272,16 @@ class Session:
                     return await greet(session, dispatcher)
                 return adopt(session, era.discover) or await initialize(session)
         except TimeoutError:
-            return timed_out(self.server.name, self.server.timeouts.connect, stderr=link.stderr)
+            return link.silence(self.server.timeouts.connect)
         except (MCPError, RuntimeError, ValueError) as error:
             return await link.failure(error)
 
-    async def _after(self, failed: Attempt, failure: UnavailableError) -> Attempt | None:
-        following = next_attempt(self.server, failed, failure)
-        if failed.is_remembered and (following or failure.kind is FailureKind.TIMEOUT):
+    async def _after(
+        self, failed: Attempt, failure: UnavailableError, deadline: float
+    ) -> Attempt | None:
+        is_late = failure.kind is FailureKind.TIMEOUT or anyio.current_time() >= deadline
+        following = None if is_late else next_attempt(self.server, failed, failure)
+        if failed.is_remembered and (following or is_late):
             await self._remember(None)
         if following is None:  # told before the slow goodbye to a stubborn program
             self._fail(failed.first_failure or failure)

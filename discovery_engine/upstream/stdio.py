@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from textwrap import shorten
 from typing import NamedTuple
 
 import anyio
@@ -21,10 +22,17 @@ from mcp_types import CONNECTION_CLOSED, JSONRPCMessage, JSONRPCNotification, JS
 from discovery_engine.config.settings import StdioTransport
 from discovery_engine.errors import FailureKind, UnavailableError
 from discovery_engine.tasks import open_task_group
+from discovery_engine.text import clean
 from discovery_engine.tools import ServerName
 from discovery_engine.upstream.framing import encode
 from discovery_engine.upstream.ids import IdTable
-from discovery_engine.upstream.link import Link, is_out_of_room, no_room, strange_greeting
+from discovery_engine.upstream.link import (
+    Link,
+    is_out_of_room,
+    no_room,
+    strange_greeting,
+    timed_out,
+)
 from discovery_engine.upstream.messages import as_json
 from discovery_engine.upstream.pace import Pace
 from discovery_engine.upstream.process import Child, OnLines, running, start_program
@@ -34,6 +42,7 @@ from discovery_engine.upstream.reaper import Reaper
 from discovery_engine.upstream.replies import Replies
 from discovery_engine.upstream.streams import Stream
 
+_SAMPLE_LENGTH = 80  # characters
 _BROKEN = (anyio.BrokenResourceError, anyio.ClosedResourceError)
 
 
@@ -125,7 +134,11 @@ class StdioLink(Link):
         if not self.is_lost:
             return strange_greeting(self.server, error, stderr=self.stderr)
         reason = f"it {await self.child.exit_reason()} before the handshake was done"
-        return UnavailableError(self.server, FailureKind.EXITED, reason, stderr=self.stderr)
+        told = "; ".join(filter(None, (reason, self._wrote())))
+        return UnavailableError(self.server, FailureKind.EXITED, told, stderr=self.stderr)
+
+    def silence(self, seconds: float) -> UnavailableError:
+        return timed_out(self.server, seconds, wrote=self._wrote(), stderr=self.stderr)
 
     async def end(self) -> str:
         return f"it {await self.child.exit_reason()}"
@@ -138,6 +151,15 @@ class StdioLink(Link):
 
     def wants_new_session(self, error: MCPError) -> bool:  # noqa: ARG002 - a pipe is the session
         return False
+
+    def _wrote(self) -> str:
+        """What it wrote that is not of this protocol, in words; nothing if it wrote no such.
+
+        Cut between words and quoted as it is, so that a secret in it is still known for one.
+        """
+        line = clean(self.reader.garbage.foreign, newlines=False)
+        sample = shorten(line, _SAMPLE_LENGTH, placeholder=" …")
+        return f'it wrote "{sample}", which is not MCP' if sample else ""
 
     def _lose(self) -> None:
         self.is_lost = True

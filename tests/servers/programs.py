@@ -14,7 +14,12 @@ from typing import Any
 
 import anyio
 
-from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
+from discovery_engine.config.settings import (
+    RemoteTransport,
+    ServerSettings,
+    StdioTransport,
+    Timeouts,
+)
 from discovery_engine.events import EventBus
 from discovery_engine.tools import JSONObject, ServerName
 from discovery_engine.upstream.record import Policy
@@ -73,9 +78,10 @@ def remote_server(url: str, *, name: str = "remote", **settings: Any) -> ServerS
     return ServerSettings(ServerName(name), RemoteTransport(url, headers, kind), **settings)
 
 
-def program(command: str, *args: str, **fields: Any) -> ServerSettings:
-    """A server that runs any program."""
-    return ServerSettings(ServerName("broken"), StdioTransport(command, args, **fields))
+def program(command: str, *args: str, connect: float = 30.0, **fields: Any) -> ServerSettings:
+    """A server that runs any program; `connect` is in seconds."""
+    transport = StdioTransport(command, args, **fields)
+    return ServerSettings(ServerName("broken"), transport, timeouts=Timeouts(connect=connect))
 
 
 def upstreams(

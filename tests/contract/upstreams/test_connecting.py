@@ -27,6 +27,7 @@ from tests.servers.programs import (
     http_server,
     is_running,
     pid_of,
+    program,
     remote_server,
     text_of,
     upstreams,
@@ -165,6 +166,21 @@ async def test_a_wrong_memory_is_replaced_by_asking_once_more(
                 assert len((await opened.list_tools(server)).tools) == 3
 
     assert eras[connection_fingerprint(server)] != wrong
+
+
+@pytest.mark.requirement("UPS-11")
+async def test_a_program_that_talked_until_the_time_was_up_is_not_started_again(tmp_path) -> None:
+    script = r"echo started >>starts; echo 'Welcome to the shop'; cat >/dev/null"
+    server = program("sh", "-c", script, cwd=str(tmp_path), connect=0.5)
+    eras = Eras({connection_fingerprint(server): LEGACY})
+
+    async with upstreams(eras=eras) as opened:
+        with anyio.fail_after(20), pytest.raises(UnavailableError) as caught:
+            await opened.list_tools(server)
+
+    assert caught.value.kind == FailureKind.NOT_MCP
+    assert (tmp_path / "starts").read_text() == "started\n"
+    assert not eras.get(connection_fingerprint(server))
 
 
 @pytest.mark.requirement("UPS-4")

@@ -45,6 +45,23 @@ pytestmark = pytest.mark.anyio
             "within 0.5 s",
             id="hang",
         ),
+        pytest.param(
+            program(
+                "sh",
+                "-c",
+                r"printf 'Welcome to \033[31mthe shop\n'; cat >/dev/null",
+                connect=0.5,
+            ),
+            "not_mcp",
+            'within 0.5 s; it wrote "Welcome to the shop", which is not MCP',
+            id="talks",
+        ),
+        pytest.param(
+            program("sh", "-c", "echo 'usage: shop'; exit 2"),
+            "exited",
+            'status 2 before the handshake was done; it wrote "usage: shop", which is not MCP',
+            id="explains-its-usage",
+        ),
         pytest.param(fault_server("strange_greeting"), "not_mcp", "not one of MCP", id="strange"),
         pytest.param(program("cat"), "not_mcp", "refused the handshake", id="echoes"),
     ],
