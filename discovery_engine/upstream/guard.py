@@ -22,7 +22,9 @@ from discovery_engine.tools import JSONObject, JSONValue
 from discovery_engine.upstream.bypass import Bypass
 from discovery_engine.upstream.event_stream import SIZE, EventStream, PackedStream, Rest
 from discovery_engine.upstream.framing import decode, encode, is_clean
+from discovery_engine.upstream.link import is_out_of_room
 from discovery_engine.upstream.messages import answered_id, as_message
+from discovery_engine.upstream.outage import Outage, causes, outage
 from discovery_engine.upstream.pace import LARGE, Pace
 
 _ERROR_LIMIT = 64 * 1024  # bytes read of the body of an HTTP error
@@ -42,7 +44,10 @@ class HttpFailure(Struct, frozen=True):
 
     reason: str
     status: int | None = None
-    error: httpx2.RequestError | None = None
+    outage: Outage | None = None
+    """What broke the exchange, if no answer came."""
+    lack: OSError | None = None
+    """What we had no room for, so that nothing was tried."""
     was_sent: bool = True
     """False if the request provably never reached the server."""
     lost_session: bool = False
@@ -74,7 +79,7 @@ class GuardedClient(httpx2.AsyncClient):
             response = await super().send(request, **options)
             return await self._vetted(request, response)
         except _BROKEN as error:
-            return self._refusal(request, _transport_failure(error), status=503)
+            return self._refusal(request, _transport_failure(error, request), status=503)
 
     async def _vetted(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
         if response.status_code >= _FIRST_ERROR:
@@ -193,11 +198,16 @@ def _rebuilt(request: httpx2.Request, response: httpx2.Response, body: bytes) ->
     return httpx2.Response(response.status_code, headers=headers, content=body, request=request)
 
 
-def _transport_failure(error: httpx2.RequestError) -> HttpFailure:
+def _transport_failure(error: httpx2.RequestError, request: httpx2.Request) -> HttpFailure:
     unsent = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.ProxyError)
     never_left = (*unsent, httpx2.UnsupportedProtocol, httpx2.LocalProtocolError)
-    reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    return HttpFailure(reason, error=error, was_sent=not isinstance(error, never_left))
+    found = outage(error, request)
+    return HttpFailure(
+        found.reason,
+        outage=found,
+        lack=next(filter(is_out_of_room, causes(error)), None),
+        was_sent=not isinstance(error, never_left),
+    )
 
 
 def _forgot_session(

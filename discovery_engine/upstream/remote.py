@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import socket
-import ssl
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import httpx2
@@ -22,7 +20,6 @@ from discovery_engine.upstream.connection import Carrier
 from discovery_engine.upstream.guard import GuardedClient, HttpFailure
 from discovery_engine.upstream.link import (
     Link,
-    is_out_of_room,
     no_room,
     strange_greeting,
     timed_out,
@@ -140,45 +137,19 @@ def unavailable(server: ServerName, failure: HttpFailure) -> UnavailableError:
         )
         error.retry_after = failure.retry_after
         return error
-    if failure.error is None:
+    if failure.outage is None:
         return UnavailableError(
             server, FailureKind.NOT_MCP, failure.reason, hint="check that url is an MCP endpoint"
         )
-    for cause in _causes(failure.error):
-        if is_out_of_room(cause):
-            return no_room(server, cause)
-    kind, hint = _kind_of(failure.error)
-    return UnavailableError(server, kind, failure.reason, hint=hint)
+    if failure.lack is not None:
+        return no_room(server, failure.lack)
+    return UnavailableError(server, failure.outage.kind, failure.reason, hint=failure.outage.hint)
 
 
 def _may_have_been_acted_on(failure: HttpFailure) -> bool:
     if failure.status is None:
         return failure.was_sent
     return failure.status >= _SERVER_ERROR and failure.status != _TRY_LATER
-
-
-def _kind_of(error: httpx2.RequestError) -> tuple[FailureKind, str]:
-    causes = tuple(_causes(error))
-    if isinstance(error, httpx2.TimeoutException):
-        return FailureKind.TIMEOUT, "check that the host can be reached from here"
-    if any(isinstance(cause, ssl.SSLError) for cause in causes):
-        return FailureKind.TLS, "check the certificate, and whether url should begin with http://"
-    if any(isinstance(cause, socket.gaierror) for cause in causes):
-        return FailureKind.DNS, "check the host name in url"
-    if isinstance(error, httpx2.ConnectError):
-        return FailureKind.REFUSED, "check that the server runs, and the port in url"
-    if isinstance(error, httpx2.RemoteProtocolError):
-        return FailureKind.NOT_MCP, "check that url is an MCP endpoint"
-    return FailureKind.OTHER, ""
-
-
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    while error is not None:
-        yield error
-        if isinstance(error, BaseExceptionGroup):
-            for inner in error.exceptions:
-                yield from _causes(inner)
-        error = error.__cause__ or error.__context__
 
 
 def _client(

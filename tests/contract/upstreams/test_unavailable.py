@@ -133,20 +133,38 @@ async def test_an_event_stream_that_cannot_be_connected_is_explained(
 
 
 @pytest.mark.parametrize(
-    ("url", "kind"),
+    ("url", "kind", "said"),
     [
-        pytest.param("http://127.0.0.1:9/mcp", "refused", id="refused"),
-        pytest.param("http://no-such-host.invalid/mcp", "dns", id="dns"),
-        pytest.param("ftp://127.0.0.1/mcp", "other", id="not-http"),
+        pytest.param(
+            "http://u:secret@127.0.0.1:9/mcp?key=secret",
+            "refused",
+            "connection refused by 127.0.0.1:9",
+            id="refused",
+        ),
+        pytest.param(
+            "http://no-such-host.invalid/mcp",
+            "dns",
+            "host 'no-such-host.invalid' cannot be resolved",
+            id="dns",
+        ),
+        pytest.param(
+            "ftp://127.0.0.1/mcp",
+            "other",
+            "UnsupportedProtocol: Request URL has an unsupported protocol 'ftp://'.",
+            id="not-http",
+        ),
     ],
 )
 @pytest.mark.requirement("UPS-11")
-async def test_an_address_that_nobody_answers_at_is_explained(url: str, kind: str) -> None:
+async def test_an_address_that_nobody_answers_at_is_explained(
+    url: str, kind: str, said: str
+) -> None:
     async with upstreams() as opened:
         with anyio.fail_after(20), pytest.raises(UnavailableError) as caught:
             await opened.list_tools(remote_server(url))
 
     assert caught.value.kind == FailureKind(kind)
+    assert caught.value.reason == said
 
 
 @pytest.mark.requirement("UPS-11")
@@ -157,6 +175,7 @@ async def test_tls_to_a_server_without_it_is_explained() -> None:
                 await opened.list_tools(remote_server(url.replace("http:", "https:")))
 
     assert caught.value.kind == FailureKind.TLS
+    assert "does not speak TLS as expected" in caught.value.reason
 
 
 @pytest.mark.requirement("UPS-11")
