@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 _NEAREST = 3  # tools named where none fits
 _TAIL = 0.35  # of the best relevance; next to nothing below it is ever right
-_JUDGED = 5  # hits that are judged, however many are asked for
 _COUNTED = 50  # tools that would have been better; more are not counted
 
 
@@ -89,7 +88,7 @@ class Asker(Struct, frozen=True):
 
     def answer(self, accepts: Callable[[Entry], bool]) -> SearchAnswer:
         """The accepted tools that fit, or else the nearest."""
-        found = self._find(max(self.limit, _JUDGED), accepts)
+        found = self._find(max(self.limit, self.searcher.judged), accepts)
         judgement = self.searcher.judge(self.query, found, self.likeness)
         fits = bool(found) and judgement.confidence >= self.least
         hits = _head(found[: self.limit]) if fits else ()

@@ -92,6 +92,9 @@ class Reading(NamedTuple):
 class Searcher:
     """Made by `build_searcher`."""
 
+    judged = FIRST
+    """How many of the first hits `judge` looks at."""
+
     def __init__(self, index: Index, weights: Weights, tags: TagTable, lexicon: Lexicon) -> None:
         self._index = index
         self._weights = weights
@@ -178,7 +181,7 @@ class Searcher:
         return explainer.explain(hit, naming, tags)
 
     def judge(self, query: str, hits: Sequence[Hit], likeness: Likeness | None = None) -> Judgement:
-        """What to think of `hits`, which `query` found: `FIRST` at least, if there are so many."""
+        """What to think of `hits`, which `query` found: `judged` at least, if there are so many."""
         _, question, names = self._read(query)
         if not hits:
             return Judgement(0.0, 0, question.unknown)
@@ -210,7 +213,7 @@ class Searcher:
         `weights` are of words, from 0 to 1.
         """
         _, question, _ = self._read(query)
-        first = hits[:FIRST]
+        first = hits[: self.judged]
         return signals_of(
             question,
             [self._said(hit, question) for hit in first],

@@ -33,6 +33,7 @@ class WordSearcher:
     """Ranks by the share of the query's words that a tool's name or description says."""
 
     catalog: Catalog
+    judged = 1
 
     def search(
         self,
