@@ -15,7 +15,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-_PATIENCE = 15.0  # seconds to wait for other processes
+_PATIENCE = 10.0  # seconds to wait for other processes
 _LOOK = 0.005  # seconds between two looks
 _REST = 2 * _LOOK  # seconds in which whoever waits looks at least once
 _SPELL = 0.25  # seconds of writing without such a rest, so that resting takes a 25th of the time
