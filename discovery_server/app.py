@@ -75,7 +75,7 @@ async def serve_http(
         host: The address to listen on; this machine alone, unless `allow_remote`.
         port: 0 takes a free one.
         allow_remote: Also serve other machines. Nothing here asks them for a login.
-        on_listening: Called with the address that clients connect to.
+        on_listening: Called with the address that clients connect to; if None, it is logged.
         environ: What `${references}` are resolved from, and what programs are started with.
         data_dir: Where to remember.
         frozen: Use only what the lock file pins.
@@ -93,9 +93,7 @@ async def serve_http(
     ):
         with http.listen(host, port) as listener:
             web = http.make_http_server(http.make_app(server, allow_remote=allow_remote))
-            logger.info("Serving MCP at %s", http.address(listener))
-            if on_listening:
-                on_listening(http.address(listener))
+            (on_listening or _log_address)(http.address(listener))
             heard.stop, heard.reload = web.stop, partial(_reload, engine)
             await _run(engine, partial(web.serve, [listener]))
 
@@ -107,6 +105,10 @@ async def _open_gateway(
     async with open_engine(config, environ=environ, data_dir=data_dir, frozen=frozen) as engine:
         with log_to(engine.settings.log, environ):
             yield engine, make_server(engine)
+
+
+def _log_address(address: str) -> None:
+    logger.info("Serving MCP at %s", address)
 
 
 async def _run(

@@ -41,7 +41,8 @@ def require_loopback(host: str, *, allow_remote: bool) -> None:
         Origin("--http"),
         "",
         f"{host!r} can be reached from other machines, and whoever reaches it can call every tool",
-        "serve 127.0.0.1, behind a proxy of yours that asks others for a login",
+        "serve 127.0.0.1, behind a proxy of yours that asks others for a login; where the network"
+        " itself keeps strangers out, `--allow-remote` serves it as it is",
     )
     raise ConfigurationError([problem])
 

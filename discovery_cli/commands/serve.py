@@ -33,15 +33,24 @@ def _address(
     callback=_address,
     help="Serve many clients over streamable HTTP; port 0 takes a free one.",
 )
+@click.option(
+    "--allow-remote",
+    is_flag=True,
+    help="With --http: serve other machines, too. Nobody is asked for a login.",
+)
 @pass_invocation
-def command(invocation: Invocation, *, stdio: bool, address: tuple[str, int] | None) -> None:
+def command(
+    invocation: Invocation, *, stdio: bool, address: tuple[str, int] | None, allow_remote: bool
+) -> None:
     """Serve the five meta-tools to an agent over MCP.
 
     An agent starts this itself; put it into its configuration as the command `discovery` with the
-    argument `serve`. Over HTTP only this machine is served.
+    argument `serve`. Over HTTP only this machine is served, unless others are allowed.
     """
     if stdio and address:
         raise click.UsageError("either --stdio or --http, not both")
+    if allow_remote and not address:
+        raise click.UsageError("--allow-remote needs --http HOST:PORT")
     from discovery_server import app
 
     config, data_dir, frozen = invocation.config, invocation.data_dir, invocation.frozen
@@ -51,10 +60,18 @@ def command(invocation: Invocation, *, stdio: bool, address: tuple[str, int] | N
         )
         return
     host, port = address
-    serve = partial(app.serve_http, host=host, port=port, on_listening=_say_address)
+    serve = partial(
+        app.serve_http,
+        host=host,
+        port=port,
+        allow_remote=allow_remote,
+        on_listening=partial(_say_address, is_open=allow_remote),
+    )
     invocation.interrupts.run(partial(serve, config, data_dir=data_dir, frozen=frozen))
 
 
-def _say_address(address: str) -> None:
+def _say_address(address: str, *, is_open: bool) -> None:
     sys.stderr.write(f"serving MCP at {address}\n")
+    if is_open:
+        sys.stderr.write("note: whoever reaches it can call every tool; no login is asked for\n")
     sys.stderr.flush()

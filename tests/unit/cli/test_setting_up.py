@@ -316,6 +316,7 @@ def test_completion_prints_a_script(shell: str) -> None:
     assert f"discovery completion {shell}" in form["install"]
 
 
+@pytest.mark.requirement("SRV-15")
 @pytest.mark.parametrize(
     ("words", "called"),
     [
@@ -347,7 +348,32 @@ def test_serve_hands_over_to_the_server(
 
     assert done.exit_code == 0
     assert calls == [called]
-    assert ("serving MCP at http://there/mcp" in done.stderr) is (called[0] == "http")
+    assert done.stderr == ("serving MCP at http://there/mcp\n" if called[0] == "http" else "")
+
+
+@pytest.mark.requirement("SRV-10")
+@pytest.mark.parametrize("allowed", [True, False])
+def test_serve_takes_other_machines_only_when_told_and_says_what_that_means(
+    allowed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def http(config: str | None, *, allow_remote: bool, on_listening: Any, **_: Any) -> None:
+        assert allow_remote is allowed
+        on_listening("http://0.0.0.0:80/mcp")
+
+    monkeypatch.setattr(app, "serve_http", http)
+
+    done = run("serve", "--http", "0.0.0.0:80", *(["--allow-remote"] if allowed else []))
+
+    assert done.exit_code == 0
+    assert ("no login is asked for" in done.stderr) is allowed
+
+
+@pytest.mark.requirement("SRV-10")
+def test_the_refusal_to_serve_other_machines_says_how_to_allow_it() -> None:
+    done = run("serve", "--http", "0.0.0.0:0")
+
+    assert done.exit_code == 2
+    assert "`--allow-remote` serves it" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -357,6 +383,7 @@ def test_serve_hands_over_to_the_server(
         pytest.param(["--http", "a:99999"], id="no such port"),
         pytest.param(["--http", "a:b"], id="no number"),
         pytest.param(["--stdio", "--http", "a:1"], id="both"),
+        pytest.param(["--allow-remote"], id="remote on stdio"),
     ],
 )
 def test_serve_refuses_what_is_no_address(words: list[str]) -> None:

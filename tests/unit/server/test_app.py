@@ -55,6 +55,16 @@ async def test_http_serves_until_a_signal_comes(tmp_path: Path) -> None:
     assert result.content[0].text == "No MCP server is configured."
 
 
+@pytest.mark.requirement("SRV-15")
+async def test_an_address_that_is_told_is_not_logged_as_well(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with serving(Settings(log=QUIET), tmp_path) as address:
+        pass
+
+    assert address not in caplog.text
+
+
 @pytest.mark.requirement("SRV-14")
 async def test_clients_over_http_are_told_apart_where_their_era_has_sessions() -> None:
     engine = make_engine()
