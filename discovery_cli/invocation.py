@@ -69,6 +69,8 @@ class Invocation(Struct):
     backend: Backend = EngineBackend()
     clock: Callable[[], float] = time.time
     interrupts: Interrupts = field(default_factory=Interrupts)
+    told: set[str] = field(default_factory=set)
+    """The notes that were told already."""
 
     @property
     def output(self) -> Output:
@@ -94,7 +96,7 @@ class Invocation(Struct):
 
     def recall(self) -> View | None:
         """What the last run knew, if that still holds."""
-        with logged(self.output, self.verbose):
+        with logged(self.output, self.verbose, self.told):
             return self.backend.recall(self.config, self.data_dir, frozen=self.frozen)
 
     def known(self) -> View:
@@ -118,7 +120,7 @@ class Invocation(Struct):
             ):
                 return await work(engine)
 
-        with logged(self.output, self.verbose):
+        with logged(self.output, self.verbose, self.told):
             return self.interrupts.run(main)
 
     def _tell_age(self, view: View, names: Iterable[ServerName]) -> None:

@@ -16,14 +16,20 @@ _CONCERNING = ("discovery_engine.remembered", "discovery_engine.current")
 
 
 @contextmanager
-def logged(output: Output, verbosity: int) -> Iterator[None]:
-    """Show logs for as long as the block runs; `verbosity` is how often `-v` was given."""
+def logged(output: Output, verbosity: int, told: set[str]) -> Iterator[None]:
+    """Show logs for as long as the block runs.
+
+    Args:
+        output: Where notes go.
+        verbosity: How often `-v` was given.
+        told: The notes that were told already, which are told no second time; extended here.
+    """
     if verbosity:
         level = _LEVELS.get(verbosity, logging.DEBUG)
         logging.basicConfig(level=level, format="%(levelname)s %(name)s: %(message)s")
         yield
         return
-    handlers = {name: _Notes(output) for name in _CONCERNING} | {"": logging.NullHandler()}
+    handlers = {name: _Notes(output, told) for name in _CONCERNING} | {"": logging.NullHandler()}
     for name, handler in handlers.items():
         logging.getLogger(name).addHandler(handler)
     try:
@@ -36,10 +42,14 @@ def logged(output: Output, verbosity: int) -> Iterator[None]:
 class _Notes(logging.Handler):
     """Tells a warning as a note."""
 
-    def __init__(self, output: Output) -> None:
+    def __init__(self, output: Output, told: set[str]) -> None:
         super().__init__(logging.WARNING)
         self._output = output
+        self._told = told
 
     def emit(self, record: logging.LogRecord) -> None:
         message = record.getMessage()
+        if message in self._told:
+            return
+        self._told.add(message)
         self._output.say(f"note: {message[:1].lower()}{message[1:]}")

@@ -114,7 +114,11 @@ class CurrentView:
                 await self._recall_usage()
 
     async def forget(self, names: Collection[ServerName] | None) -> int:
-        """Forget what servers (all with None) listed; returns how many tools were known."""
+        """Forget what servers (all with None) listed; returns how many tools were known.
+
+        Raises:
+            RegistryError: If the registry goes on remembering them.
+        """
         async with self._swap:
             parts = [
                 ServerPart(part.server, verdict=part.verdict, connection=part.connection)
@@ -123,7 +127,7 @@ class CurrentView:
             ]
             known = len(self.view.catalog)
             await self._swap_in(self.view.catalog.with_parts(parts))
-            await self._remember(partial(self._save_forgetting, names))
+            await anyio.to_thread.run_sync(self._save_forgetting, names)
             await self._recall_usage()
         return known - len(self.view.catalog)
 

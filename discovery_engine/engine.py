@@ -298,6 +298,7 @@ class Engine:
 
         Raises:
             ServerNotFoundError: If a named server is not configured.
+            RegistryError: If the registry goes on remembering them.
         """
         self._caches.clear()
         if servers is None:

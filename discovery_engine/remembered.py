@@ -93,14 +93,14 @@ def open_registry(
 ) -> Iterator[Store]:
     """The registry on disk; a forgetful one if caching is off or the disk cannot be used."""
     if not settings.cache.enabled:
-        yield ForgetfulStore("`cache.enabled` is false", hint="set it to true")
+        yield ForgetfulStore("`cache.enabled` is false", hint="set it to true", shadows=False)
         return
     path = registry_path(data_dir, environ)
     try:
         store = open_store(path)
     except RegistryError as error:
         logger.warning("Nothing will be remembered: %s", error)
-        yield ForgetfulStore(error.message, hint=error.hint)
+        yield ForgetfulStore(error.message, hint=error.hint, shadows=True)
         return
     with store:
         yield store

@@ -10,16 +10,29 @@ from collections.abc import Iterable
 
 from discovery_engine.errors import RegistryError
 from discovery_engine.registry.memory import MemoryStore
+from discovery_engine.tools import ServerName
 from discovery_engine.trust.decisions import Acceptance, Approval
 
 
 class ForgetfulStore(MemoryStore):
-    def __init__(self, reason: str, *, hint: str) -> None:
+    """With `shadows` it stands in for a registry that may hold something, and cannot be used."""
+
+    def __init__(self, reason: str, *, hint: str, shadows: bool) -> None:
         super().__init__()
         self._reason = reason
         self._hint = hint
+        self._shadows = shadows
+
+    def forget(self, scope: str, servers: Iterable[ServerName] | None = None) -> int:
+        if self._shadows:
+            message = f"what is remembered cannot be forgotten: {self._reason}"
+            raise RegistryError(message, hint=self._hint)
+        return super().forget(scope, servers)
 
     def approve(self, scope: str, approvals: Iterable[Approval], *, at: float) -> None:  # noqa: ARG002 - it never comes to that
+        raise self._refusal()
+
+    def revoke(self, scope: str, servers: Iterable[str]) -> int:  # noqa: ARG002 - the same
         raise self._refusal()
 
     def accept(

@@ -627,6 +627,22 @@ def test_where_nothing_can_be_remembered_every_command_says_so(discovery: Discov
     assert [check["level"] for check in checks if check["subject"] == "data"] == ["problem"]
 
 
+@pytest.mark.requirement("REG-12")
+@pytest.mark.parametrize("words", ["cache clear", "trust --yes", "trust --revoke"])
+def test_where_nothing_can_be_remembered_what_the_owner_wants_kept_is_an_error_told_once(
+    discovery: Discovery, words: str
+) -> None:
+    (discovery.home / "file").touch()
+
+    done = discovery(
+        "--data-dir", str(discovery.home / "file"), *words.split(), DISCOVERY_CONFIG=""
+    )
+
+    assert done.code == 1
+    assert done.err.count("note: nothing will be remembered") == 1
+    assert "error: " in done.err
+
+
 @pytest.mark.requirement("CLI-25")
 def test_doctor_goes_on_where_the_configuration_is_broken(tmp_path: Path) -> None:
     (tmp_path / "discovery.yaml").write_text("servers: 1\n")
