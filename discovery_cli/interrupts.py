@@ -14,6 +14,7 @@ what is loaded here.
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import sys
@@ -51,6 +52,8 @@ class Interrupts:
             self._are_heeded = True
             signal.signal(signal.SIGINT, self._press)
             sys.unraisablehook = _tell_unless_pressed
+            # Python hands signals back to the system before it has tidied up for the last time.
+            atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
 
     @contextmanager
     def raised(self) -> Iterator[None]:

@@ -134,13 +134,19 @@ async def main():
     assert ended(work).returncode == -signal.SIGINT
 
 
-@pytest.mark.parametrize("code", [0, 3])
-def test_a_press_on_the_way_out_changes_nothing(code: int) -> None:
-    hastened = (
-        f"import atexit; atexit.register(lambda: (press(), os._exit(9))); interrupts.leave({code})"
-    )
+AT_EXIT = "import atexit; atexit.register(lambda: (press(), os._exit(9)))"
+TIDYING_UP = """
+class Last:
+    def __del__(self, kill=os.kill, pid=os.getpid()): kill(pid, 2)
+last = Last()
+"""
 
-    done = ended("pass", before=f"interrupts.heed(); {hastened}")
+
+@pytest.mark.requirement("CLI-28")
+@pytest.mark.parametrize("code", [0, 3])
+@pytest.mark.parametrize("later", [AT_EXIT, TIDYING_UP], ids=["at exit", "while Python tidies up"])
+def test_a_press_on_the_way_out_changes_nothing(later: str, code: int) -> None:
+    done = ended("pass", before=f"interrupts.heed()\n{later}\ninterrupts.leave({code})")
 
     assert (done.returncode, done.stderr) == (code, "")
 
