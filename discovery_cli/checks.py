@@ -18,11 +18,11 @@ from discovery_cli.rendering import plain_reason
 from discovery_engine.errors import Problem, RegistryError, UnavailableError
 
 if TYPE_CHECKING:
+    from discovery_cli.commands.lint import Finding
     from discovery_engine.catalog import Catalog
     from discovery_engine.config.settings import ServerSettings, Settings
     from discovery_engine.config.sources import ClientFile
     from discovery_engine.health import ServerHealth
-    from discovery_engine.rules.lint import Finding
     from discovery_engine.tools import JSONObject
 
 _OLDEST_PYTHON = (3, 11)
@@ -98,9 +98,10 @@ def server(
     return Check(subject, "problem", reason, advice(health), health.summary.stderr)
 
 
-def rules(findings: Iterable[Finding]) -> list[Check]:
-    found = [Check("rules", "note", f.message, f.hint) for f in findings]
-    return found or [Check("rules", "good", "each has an effect")]
+def effects(subject: str, findings: Iterable[Finding]) -> list[Check]:
+    """Of rules, or of overrides."""
+    found = [Check(subject, "note", f.message, f.hint) for f in findings]
+    return found or [Check(subject, "good", "each has an effect")]
 
 
 def age(catalog: Catalog, *, ttl: float, now: float) -> Check:

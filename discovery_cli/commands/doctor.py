@@ -13,7 +13,7 @@ import click
 
 from discovery_cli import checks
 from discovery_cli.checks import Check
-from discovery_cli.commands.lint import findings_of
+from discovery_cli.commands.lint import findings_of_overrides, findings_of_rules
 from discovery_cli.failures import ExitCode
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import pass_invocation
@@ -70,7 +70,9 @@ def _of_view(view: View, servers: Iterable[ServerHealth], now: float) -> Iterato
     yield from checks.configuration(settings)
     for health in servers:
         yield checks.server(view.server(health.server), health, _try_out)
-    yield from checks.rules(findings_of(view))
+    yield from checks.effects("rules", findings_of_rules(view))
+    if view.settings.overrides:
+        yield from checks.effects("overrides", findings_of_overrides(view))
     yield checks.age(catalog, ttl=settings.cache.ttl, now=now)
     yield checks.clients(_client_files(), [source.type for source in settings.sources])
 

@@ -1,11 +1,11 @@
-"""`discovery lint`: rules without effect, words that mean harm, and tools hard to find."""
+"""`discovery lint`: entries without effect, words that mean harm, and tools hard to find."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import click
 
@@ -18,9 +18,12 @@ from discovery_cli.suspicions import quoted
 if TYPE_CHECKING:
     from discovery_engine.evaluation.catalog_lint import CatalogFinding, CatalogLint
     from discovery_engine.evaluation.text_lint import Suspicion
-    from discovery_engine.rules.lint import Finding
+    from discovery_engine.overrides.lint import Finding as OverrideFinding
+    from discovery_engine.rules.lint import Finding as RuleFinding
     from discovery_engine.tools import JSONObject
     from discovery_engine.view import View
+
+    Finding: TypeAlias = RuleFinding | OverrideFinding
 
 T = TypeVar("T")
 
@@ -38,7 +41,7 @@ _IN_FULL = {"danger"}  # but of these all are shown
 def command(invocation: Invocation, *, strict: bool, thorough: bool, exit_zero: bool) -> ExitCode:
     """Find rules without effect, words that mean harm, and tools that are hard to find.
 
-    The rules are tried on every known tool. With findings about them the exit code is 2.
+    Rules and overrides are tried on every known tool. With findings about them the exit code is 2.
 
     What servers say is read for hidden text, orders to a model and the like. A `danger` is what
     no honest tool says, a `warning` is worth a look, and a `notice` seems to be talk about such.
@@ -68,9 +71,19 @@ def command(invocation: Invocation, *, strict: bool, thorough: bool, exit_zero: 
 
 
 def findings_of(view: View) -> tuple[Finding, ...]:
+    return *findings_of_rules(view), *findings_of_overrides(view)
+
+
+def findings_of_rules(view: View) -> tuple[RuleFinding, ...]:
     from discovery_engine.rules.lint import findings
 
     return findings(view.settings.tool_rules, [entry.tool for entry in view.catalog])
+
+
+def findings_of_overrides(view: View) -> tuple[OverrideFinding, ...]:
+    from discovery_engine.overrides.lint import findings
+
+    return findings(view.settings.overrides, [entry.tool for entry in view.catalog])
 
 
 def show_finding(output: Output, finding: Finding) -> None:
@@ -81,7 +94,8 @@ def show_finding(output: Output, finding: Finding) -> None:
 def finding_form(finding: Finding) -> JSONObject:
     return {
         "kind": finding.kind,
-        "rule": finding.rule,
+        "rule": getattr(finding, "rule", None),
+        "override": getattr(finding, "override", None),
         "origin": str(finding.origin),
         "message": finding.message,
         "hint": finding.hint,
@@ -149,8 +163,10 @@ def _say_sum(
     suspicions: Sequence[Suspicion],
     about: CatalogLint,
 ) -> None:
-    rules, tools = counted(len(view.settings.tool_rules), "rule"), len(view.catalog)
-    output.say(f"{counted(len(found), 'finding')} in {rules} over {counted(tools, 'tool')}")
+    entries, tools = counted(len(view.settings.tool_rules), "rule"), len(view.catalog)
+    if overrides := len(view.settings.overrides):
+        entries += f" and {counted(overrides, 'override')}"
+    output.say(f"{counted(len(found), 'finding')} in {entries} over {counted(tools, 'tool')}")
     output.say(f"{counted(len(_alarms(suspicions)), 'alarm')} about what servers say")
     some = about.searched < about.searchable
     sample = f", {about.searched} of {about.searchable} searched for" if some else ""

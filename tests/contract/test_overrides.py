@@ -319,6 +319,30 @@ class TestPeople:
         }
         assert json.loads(result.out) == {"text": SECRET}
 
+    @pytest.mark.requirement("OVR-34")
+    def test_an_entry_that_matches_no_known_tool_is_found(self, tmp_path: Path) -> None:
+        discovery = Discovery(tmp_path)
+        lost = {"pattern": "demo:ehco", "tags": ["birds"]}
+        entries = [{"pattern": "echo", "name": "say"}, lost]
+        discovery.configure(rules=yaml.safe_dump({"overrides": entries}))
+        before = discovery("config", "validate", "--json")
+        discovery("refresh")
+
+        lint = discovery("lint")
+        validated = discovery("config", "validate", "--json")
+        checks = discovery("doctor", "--json").json["checks"]
+
+        place = f"{tmp_path / 'discovery.yaml'}:5:3"
+        message = f"override 2 ({place}) matches no tool of the catalog"
+        assert lint.code == 2
+        assert lint.out.startswith(f"matches nothing: {message}\n")
+        assert "1 finding in 0 rules and 2 overrides over" in lint.err
+        [finding] = validated.json["findings"]
+        assert (finding["rule"], finding["override"]) == (None, 1)
+        assert (finding["origin"], finding["message"]) == (place, message)
+        assert [c["message"] for c in checks if c["subject"] == "overrides"] == [message]
+        assert before.json["findings"] == []
+
     @pytest.mark.requirement("OVR-32")
     @given(
         name=st.text(st.sampled_from("ab*?[]{}\\!/ -,.|^$é日"), min_size=1, max_size=6),

@@ -137,8 +137,9 @@ def test_the_last_words_of_a_program_go_with_its_check() -> None:
 def test_rules_without_effect_are_notes() -> None:
     finding = Finding("matches nothing", 0, Origin(""), "rule 1 matches no tool", "check it")
 
-    assert checks.rules([finding]) == [Check("rules", "note", "rule 1 matches no tool", "check it")]
-    assert checks.rules([]) == [Check("rules", "good", "each has an effect")]
+    note = Check("rules", "note", "rule 1 matches no tool", "check it")
+    assert checks.effects("rules", [finding]) == [note]
+    assert checks.effects("rules", []) == [Check("rules", "good", "each has an effect")]
 
 
 def test_the_oldest_knowledge_of_an_enabled_server_counts() -> None:
