@@ -20,6 +20,8 @@ from discovery_engine.upstream.slices import Slices
 
 LARGE = 64 * 1024  # bytes; to parse as much takes up to half a millisecond
 
+_HUGE = 256 * 1024  # bytes; of as much the collector would make a meal
+
 _REST = 0.005  # seconds
 _TURN = 0.001  # seconds of work on what is large, with the others in between
 _REST_OF_TURN = 9  # times as long
@@ -39,21 +41,23 @@ class Pace:
         self._worked = worked
         self._sleep = sleep
         self._lane = anyio.Lock()
-        self._parser = anyio.Lock()
+        self._huge = anyio.Lock()
 
     async def rest(self) -> None:
         """Wait until it is a flooding server's turn again."""
         await self._wait(_REST)
 
-    async def slowly(self, slices: Slices[T]) -> T:
-        """What a generator returns in the end; other tasks run between its steps.
+    async def slowly(self, slices: Slices[T], *, size: int) -> T:
+        """What a generator makes of so many bytes in the end; other tasks run between its steps.
 
-        One generator follows the other, and the collector looks only in between.
+        Of what is huge one follows the other, and the collector looks only in between.
 
         Raises:
             Exception: What the generator raises.
         """
-        async with self._parser:
+        if size <= _HUGE:
+            return await self._driven(slices)
+        async with self._huge:
             with collector.paused():
                 return await self._driven(slices)
 

@@ -22,6 +22,7 @@ from mcp_types import (
     RequestId,
 )
 
+from discovery_engine.tools import JSONValue
 from discovery_engine.upstream.framing import (
     LINE_LIMIT,
     Framer,
@@ -134,8 +135,7 @@ class MessageReader(Stream):
             self._unasked += 1
             return None
         try:
-            is_small = len(line) <= LARGE
-            value = decode(line) if is_small else await self._pace.slowly(decode_in_slices(line))
+            value = await self._decoded(line)
         except ValueError as error:
             self._left_out(line, foreign=True)
             return self._instead(sniffed_id(*edges(line)), f"its answer cannot be read: {error}")
@@ -144,6 +144,11 @@ class MessageReader(Stream):
             self._left_out(line, foreign=True)
             return self._instead(answered_id(value), STRANGE)
         return message if self._concerns_us(message, line) else None
+
+    async def _decoded(self, line: bytes) -> JSONValue:
+        if len(line) <= LARGE:
+            return decode(line)
+        return await self._pace.slowly(decode_in_slices(line), size=len(line))
 
     def _overlong(self, line: Overlong) -> JSONRPCMessage | None:
         if line.head:

@@ -11,6 +11,8 @@ from discovery_engine.upstream.pace import Pace
 
 pytestmark = pytest.mark.anyio
 
+HUGE = 1_000_000
+
 
 class Worker:
     """Works for a while at each step, and tells how long it has worked and rested in all."""
@@ -38,7 +40,7 @@ class Worker:
 async def test_what_takes_long_gets_a_tenth_of_the_time_in_short_turns() -> None:
     worker = Worker(step=0.0003)
 
-    assert await worker.pace().slowly(worker.steps(1000)) == "done"
+    assert await worker.pace().slowly(worker.steps(1000), size=HUGE) == "done"
 
     assert sum(worker.rested) == pytest.approx(worker.worked * 9, rel=0.01)
     assert max(worker.rested) < 0.0013 * 9
@@ -47,7 +49,7 @@ async def test_what_takes_long_gets_a_tenth_of_the_time_in_short_turns() -> None
 async def test_what_is_soon_done_need_not_rest() -> None:
     worker = Worker(step=0.0003)
 
-    await worker.pace().slowly(worker.steps(3))
+    await worker.pace().slowly(worker.steps(3), size=HUGE)
 
     assert worker.rested == []
 
@@ -68,29 +70,54 @@ async def test_others_have_their_turn_after_each_step() -> None:
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(look)
-        await Pace(worked=lambda: 0.0).slowly(steps())
+        await Pace(worked=lambda: 0.0).slowly(steps(), size=HUGE)
         tasks.cancel_scope.cancel()
 
     assert seen >= set(range(1, 10))
 
 
-async def test_the_collector_rests_meanwhile_and_works_in_between() -> None:
+@pytest.mark.parametrize(
+    ("size", "collects"),
+    [
+        pytest.param(10_000_000, [False, True, False, True], id="huge"),
+        pytest.param(100_000, [True, True, True, True], id="large"),
+    ],
+)
+async def test_the_collector_rests_while_much_is_made_and_works_in_between(
+    size: int, collects: list[bool]
+) -> None:
     pace = Pace()
-    during: list[bool] = []
+    seen: list[bool] = []
 
     def steps() -> Generator[None, None, None]:
-        during.append(gc.isenabled())
+        seen.append(gc.isenabled())
         yield
 
     async def after() -> None:
-        await pace.slowly(steps())
-        during.append(gc.isenabled())
+        await pace.slowly(steps(), size=size)
+        seen.append(gc.isenabled())
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(after)
         tasks.start_soon(after)
 
-    assert during == [False, True, False, True]
+    assert seen == collects
+
+
+async def test_what_is_large_does_not_wait_for_what_is_huge() -> None:
+    worker = Worker(step=0.0001)
+    pace, done = worker.pace(), []
+
+    async def read(name: str, count: int, size: int) -> None:
+        await pace.slowly(worker.steps(count), size=size)
+        done.append(name)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(read, "huge", 1000, HUGE)
+        tasks.start_soon(read, "next", 1, HUGE)
+        tasks.start_soon(read, "large", 20, 100_000)
+
+    assert done == ["large", "huge", "next"]
 
 
 async def test_what_a_step_raises_is_raised_and_the_next_one_can_begin() -> None:
@@ -102,7 +129,7 @@ async def test_what_a_step_raises_is_raised_and_the_next_one_can_begin() -> None
 
     for _ in range(2):
         with pytest.raises(ValueError, match="broken"):
-            await pace.slowly(fail())
+            await pace.slowly(fail(), size=HUGE)
 
 
 async def test_servers_that_flood_us_wait_for_one_another() -> None:

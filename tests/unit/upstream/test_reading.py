@@ -40,9 +40,9 @@ class CountingPace(Pace):
     async def rest(self) -> None:
         self.rests += 1
 
-    async def slowly(self, slices: Any) -> Any:
+    async def slowly(self, slices: Any, *, size: int) -> Any:
         self.slowly_read += 1
-        return await super().slowly(slices)
+        return await super().slowly(slices, size=size)
 
 
 def line(**members: Any) -> bytes:
