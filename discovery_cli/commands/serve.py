@@ -51,23 +51,29 @@ def command(
         raise click.UsageError("either --stdio or --http, not both")
     if allow_remote and not address:
         raise click.UsageError("--allow-remote needs --http HOST:PORT")
+    invocation.interrupts.run(partial(_serve, invocation, address, allow_remote=allow_remote))
+
+
+async def _serve(
+    invocation: Invocation, address: tuple[str, int] | None, *, allow_remote: bool
+) -> None:
+    # What is loaded in a loop is loaded whole: a press of Ctrl-C is obeyed after it.
     from discovery_server import app
 
     config, data_dir, frozen = invocation.config, invocation.data_dir, invocation.frozen
     if address is None:
-        invocation.interrupts.run(
-            partial(app.serve_stdio, config, data_dir=data_dir, frozen=frozen)
-        )
+        await app.serve_stdio(config, data_dir=data_dir, frozen=frozen)
         return
     host, port = address
-    serve = partial(
-        app.serve_http,
+    await app.serve_http(
+        config,
         host=host,
         port=port,
         allow_remote=allow_remote,
         on_listening=partial(_say_address, is_open=allow_remote),
+        data_dir=data_dir,
+        frozen=frozen,
     )
-    invocation.interrupts.run(partial(serve, config, data_dir=data_dir, frozen=frozen))
 
 
 def _say_address(address: str, *, is_open: bool) -> None:
