@@ -15,9 +15,9 @@ Mend: TypeAlias = Callable[[bytes], Awaitable[bytes]]
 """Makes the data of an event fit for the client."""
 Rest: TypeAlias = Callable[[], Awaitable[None]]
 
-SIZE = 256 * 1024  # bytes between two rests
+SIZE = 1024 * 1024  # bytes between two rests
 
-_EVENTS = 8  # between two rests; the client takes up to a tenth of a millisecond for each
+_EVENTS = 32  # between two rests; the client takes up to a tenth of a millisecond for each
 
 
 class EventStream(httpx2.AsyncByteStream):
@@ -84,12 +84,16 @@ class PackedStream(httpx2.AsyncByteStream):
         self._stream = stream
         self._rest = rest
         self._broken = broken
+        self._due = 0.0
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         try:
             async for chunk in self._stream:
                 yield chunk
-                await self._rest()
+                self._due += len(chunk) / SIZE + 1 / _EVENTS
+                if self._due >= 1:
+                    self._due = 0.0
+                    await self._rest()
         except self._broken:
             pass
 

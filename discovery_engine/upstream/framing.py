@@ -69,10 +69,6 @@ class Framer:
         self._line = bytearray()
         self._tail: bytes | None = None  # set while the rest of an overlong line is dropped
 
-    def is_beyond(self, size: int) -> bool:
-        """Whether the line that has begun is longer than so many bytes."""
-        return len(self._line) > size or self._tail is not None
-
     def feed(self, chunk: bytes) -> Iterator[bytes | Overlong]:
         """The lines that end in `chunk`, and word of a line that has become too long."""
         *ends, rest = chunk.split(b"\n")

@@ -22,7 +22,9 @@ LARGE = 64 * 1024  # bytes; to parse as much takes up to half a millisecond
 
 _HUGE = 256 * 1024  # bytes; of as much the collector would make a meal
 
-_REST = 0.005  # seconds
+_REST = 0.03  # seconds
+_ALLOWANCE = 256  # between two rests: a line that is left out is 1, and takes some microseconds
+_STROKE = 64  # between two turns of the others
 _TURN = 0.001  # seconds of work on what is large, with the others in between
 _REST_OF_TURN = 9  # times as long
 
@@ -80,3 +82,28 @@ class Pace:
     async def _wait(self, seconds: float) -> None:
         async with self._lane:
             await self._sleep(seconds)
+
+
+class Allowance:
+    """What one server may cost between two answers; who has spent it has to rest."""
+
+    def __init__(self, pace: Pace) -> None:
+        self._pace = pace
+        self._spent = self._stroke = 0
+
+    def spend(self, cost: int) -> None:
+        self._spent += cost
+        self._stroke += cost
+
+    def renew(self) -> None:
+        """It has answered."""
+        self._spent = 0
+
+    async def keep(self) -> None:
+        """Let the others have their turn if it is theirs."""
+        if self._spent >= _ALLOWANCE:
+            self._spent = self._stroke = 0
+            await self._pace.rest()
+        elif self._stroke >= _STROKE:
+            self._stroke = 0
+            await checkpoint()

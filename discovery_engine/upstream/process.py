@@ -29,9 +29,8 @@ _REAP_WITHIN = 2.0  # seconds for the kernel to hand over a killed child
 _ORPHANS_WITHIN = 0.5  # seconds that a dead program's own children get after SIGTERM
 _POLL = 0.02  # seconds between looks at a group whose members are not our children
 
-_CHUNK = (
-    16 * 1024
-)  # bytes of error output read at a time; of the shortest lines, half a millisecond
+_CHUNK = 16 * 1024  # bytes of error output read at a time: half a millisecond if lines are short
+_CHUNKS = 4  # read before a rest
 _LINE_SIZE = 8 * 1024  # characters kept of one line
 _TAIL_LINES = 20
 
@@ -160,7 +159,7 @@ class Child:
                 chunk = await self._process.stderr.receive(_CHUNK)
                 self.errors.add(chunk)
                 read += len(chunk)
-                if read >= _CHUNK:
+                if read >= _CHUNKS * _CHUNK:
                     read = 0
                     await self._rest()
         except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):

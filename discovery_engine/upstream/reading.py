@@ -35,16 +35,17 @@ from discovery_engine.upstream.framing import (
 )
 from discovery_engine.upstream.ids import IdTable
 from discovery_engine.upstream.messages import STRANGE, answered_id, as_message, unreadable
-from discovery_engine.upstream.pace import LARGE, Pace
+from discovery_engine.upstream.pace import LARGE, Allowance, Pace
 from discovery_engine.upstream.streams import Stream
 
 _CHUNK = 64 * 1024  # bytes read in one turn of the loop; what asyncio buffers of a pipe
 _BAD_MANNERS = 64  # requests that it lets us not answer, for one fault
 
-# What a server may cost between two answers before it has to wait, in lines that are left out.
-_UNASKED = 64
-_LOOKED_INTO = 4  # a message that it sends of its own accord
-_LARGE_CHUNK = 16  # a chunk of a line that is large already
+# What things cost that nobody waits for; a line that is left out costs 1.
+_LINE = 1
+_REQUEST = 2
+_PASSED_ON = 4
+_BYTES = 4096  # that cost as much to read as a line does
 
 _HEARD = (
     "notifications/cancelled",
@@ -84,7 +85,7 @@ class MessageReader(Stream):
         self._lines: Iterator[bytes | Overlong] = iter(())
         self._ended = False
         self._is_told = False  # whose answer the line is that is being dropped
-        self._unasked = 0
+        self._allowance = Allowance(pace)
         self.garbage = Garbage()
         self._unanswered = 0
 
@@ -100,16 +101,14 @@ class MessageReader(Stream):
     async def receive(self) -> SessionMessage | Exception:
         while True:
             for line in self._lines:
-                await self._rest_if_due()
+                await self._allowance.keep()
                 message = await self._message(line)
                 if message is not None:
                     return SessionMessage(message)
             if self._ended:
                 self._on_end()
                 raise anyio.EndOfStream
-            if self._framer.is_beyond(LARGE):
-                self._unasked += _LARGE_CHUNK
-            await self._rest_if_due()
+            await self._allowance.keep()
             await self._read()
 
     async def _read(self) -> None:
@@ -119,20 +118,16 @@ class MessageReader(Stream):
             self._ended = True
             self._lines = self._framer.finish()
             return
+        self._allowance.spend(_LINE + len(chunk) // _BYTES)
         self._lines = self._framer.feed(chunk)
         if len(chunk) == _CHUNK:  # there is more, and it would be read without a pause
             await checkpoint()
-
-    async def _rest_if_due(self) -> None:
-        if self._unasked >= _UNASKED:
-            self._unasked = 0
-            await self._pace.rest()
 
     async def _message(self, line: bytes | Overlong) -> JSONRPCMessage | None:
         if isinstance(line, Overlong):
             return self._overlong(line)
         if not line.strip():
-            self._unasked += 1
+            self._allowance.spend(_LINE)
             return None
         try:
             value = await self._decoded(line)
@@ -161,7 +156,7 @@ class MessageReader(Stream):
 
     def _left_out(self, line: bytes, *, foreign: bool = False) -> None:
         (self.garbage.add_foreign if foreign else self.garbage.add)(line)
-        self._unasked += 1
+        self._allowance.spend(_LINE)
 
     def _instead(self, request_id: RequestId | None, reason: str) -> JSONRPCMessage | None:
         """An answer in place of one that cannot be read, if somebody waits for it."""
@@ -172,7 +167,7 @@ class MessageReader(Stream):
         match message:
             case JSONRPCNotification(method=method):
                 is_heard = method in _HEARD
-                self._unasked += _LOOKED_INTO if is_heard else 1
+                self._allowance.spend(_PASSED_ON if is_heard else _LINE)
                 return is_heard
             case JSONRPCRequest():
                 self._answer(message, line)
@@ -185,7 +180,7 @@ class MessageReader(Stream):
 
     def _is_waited_for(self, request_id: RequestId) -> bool:
         if self._ids.settle(request_id):
-            self._unasked = 0
+            self._allowance.renew()
             return True
         times = self._ids.strays + self._ids.duplicates
         if times:
@@ -193,7 +188,7 @@ class MessageReader(Stream):
         return False
 
     def _answer(self, request: JSONRPCRequest, line: bytes) -> None:
-        self._unasked += _LOOKED_INTO
+        self._allowance.spend(_REQUEST)
         if self._on_request(request):
             return
         self.garbage.add(line)

@@ -7,7 +7,7 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
-from discovery_engine.upstream.pace import Pace
+from discovery_engine.upstream.pace import Allowance, Pace
 
 pytestmark = pytest.mark.anyio
 
@@ -147,3 +147,37 @@ async def test_servers_that_flood_us_wait_for_one_another() -> None:
 
     assert resting == ["a", "b"]
     assert len(worker.rested) == 3
+
+
+async def test_who_has_spent_the_allowance_rests_and_an_answer_renews_it() -> None:
+    worker = Worker(step=0.0)
+    allowance = Allowance(worker.pace())
+
+    for number in range(1000):
+        allowance.spend(1)
+        if number == 200:
+            allowance.renew()
+        await allowance.keep()
+
+    assert len(worker.rested) == (1000 - 200) // 256
+
+
+async def test_others_have_their_turn_before_the_allowance_is_spent() -> None:
+    allowance, turns, seen = Allowance(Pace()), 0, []
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            await checkpoint()
+            turns += 1
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(count)
+        await checkpoint()
+        for _ in range(250):
+            allowance.spend(1)
+            await allowance.keep()
+            seen.append(turns)
+        tasks.cancel_scope.cancel()
+
+    assert len(set(seen)) == 1 + 250 // 64

@@ -49,7 +49,7 @@ async def test_every_line_is_told_and_the_last_one_without_its_end() -> None:
 
 @pytest.mark.requirement("UPS-34")
 async def test_a_flood_of_complaints_is_read_with_rests_in_between() -> None:
-    code = "import os; [os.write(2, b'\\n' * 65536) for _ in range(4)]"
+    code = "import os; [os.write(2, b'\\n' * 65536) for _ in range(8)]"
     lines: list[str] = []
     longest = rests = 0
 
@@ -64,8 +64,8 @@ async def test_a_flood_of_complaints_is_read_with_rests_in_between() -> None:
         with anyio.fail_after(10):
             await child.exit_reason(within=10)
 
-    assert rests >= 4 * 65536 // (2 * 16 * 1024)
-    assert longest < 2 * 16 * 1024
+    assert rests >= 8 * 65536 // (5 * 16 * 1024)
+    assert longest <= 5 * 16 * 1024
 
 
 def test_memory_is_bounded_in_lines_and_in_one_line() -> None:

@@ -123,13 +123,13 @@ async def test_what_nobody_listens_to_is_left_out_and_is_no_garbage() -> None:
 @pytest.mark.parametrize(
     ("noise", "rests"),
     [
-        pytest.param(b"garbage\n" * 1000, 15, id="garbage"),
-        pytest.param(b"\n" * 1000, 15, id="blank-lines"),
-        pytest.param(line(method="n") * 1000, 15, id="notifications"),
-        pytest.param(line(method="notifications/progress") * 1000, 62, id="progress"),
-        pytest.param(line(id=5, method="ping") * 1000, 62, id="requests"),
-        pytest.param(b"x" * 4_000_000 + b"\n", 15, id="too-long"),
-        pytest.param(b"garbage\n" * 60, 0, id="a-banner"),
+        pytest.param(b"garbage\n" * 10_000, 39, id="garbage"),
+        pytest.param(b"\n" * 10_000, 39, id="blank-lines"),
+        pytest.param(line(method="n") * 10_000, 39, id="notifications"),
+        pytest.param(line(method="notifications/progress") * 1000, 15, id="progress"),
+        pytest.param(line(id=5, method="ping") * 1000, 7, id="requests"),
+        pytest.param(b"x" * 4_000_000 + b"\n", 3, id="too-long"),
+        pytest.param(b"garbage\n" * 200, 0, id="a-banner"),
     ],
 )
 async def test_a_server_that_says_much_unasked_has_to_wait(noise: bytes, rests: int) -> None:
