@@ -6,10 +6,11 @@ reaper its servers. SIGHUP asks to read the configuration again.
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 
 import anyio
 
@@ -23,15 +24,10 @@ class Signals:
         self.stop = stop
         self.reload: Callable[[], Awaitable[None]] | None = None
 
-    async def obey(self, told: AsyncIterator[int]) -> None:
-        async for number in told:
-            if number not in (signal.SIGINT, signal.SIGTERM):
-                if self.reload:
-                    await self.reload()
-                continue
-            for deadly in (signal.SIGINT, signal.SIGTERM):
-                signal.signal(deadly, signal.SIG_DFL)
-            self.stop()
+    async def reload_when(self, told: AsyncIterator[int]) -> None:
+        async for _ in told:
+            if self.reload:
+                await self.reload()
 
 
 @asynccontextmanager
@@ -42,18 +38,39 @@ async def heard() -> AsyncIterator[Signals]:
         if sys.platform == "win32":  # the loop knows no signals there; Ctrl-C ends the process
             yield signals
             return
-        before = signal.getsignal(signal.SIGINT)
-        try:
-            async with _obeying(signals):
-                yield signals
-        finally:
-            signal.signal(signal.SIGINT, before or signal.SIG_DFL)
+        async with _obeying(signals):
+            yield signals
 
 
 @asynccontextmanager
 async def _obeying(signals: Signals) -> AsyncIterator[None]:
-    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as told:
+    # The receiver is what has signals wake the loop, those that it does not receive included.
+    with anyio.open_signal_receiver(signal.SIGHUP) as told, _stopping(signals):
         async with open_task_group() as tasks:
-            tasks.start_soon(signals.obey, told)
+            tasks.start_soon(signals.reload_when, told)
             yield
             tasks.cancel_scope.cancel()
+
+
+@contextmanager
+def _stopping(signals: Signals) -> Iterator[None]:
+    """A block in which the first signal to end asks, and the next one ends the process.
+
+    The handlers are Python's: the loop's would be called once all signals are read, which a flood
+    of them can put off for ever.
+    """
+    loop = asyncio.get_running_loop()
+
+    def ask(*_: object) -> None:
+        for one in before:
+            signal.signal(one, signal.SIG_DFL)
+        loop.call_soon_threadsafe(signals.stop)
+
+    before = {one: signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        for one in before:
+            signal.signal(one, ask)
+        yield
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler or signal.SIG_DFL)
