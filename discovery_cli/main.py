@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import os
 import sys
 
@@ -12,6 +14,8 @@ def main() -> None:
     """Run the command that the words of the process name, and leave with its exit code."""
     interrupts = Interrupts()
     interrupts.heed()
+    # The system takes everything back at once; Python would look through all of it before.
+    atexit.register(gc.freeze)
     _open_closed_streams()
     from discovery_cli.invocation import Invocation
     from discovery_cli.program import cli
