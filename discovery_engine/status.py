@@ -213,7 +213,8 @@ def _seen_and_known(live: Live | None, part: ServerPart) -> Diagnosis:
         return _after_failure(failure, live)
     if live and live.status is not ServerStatus.IDLE:
         return Diagnosis(live.status, live.reason)
-    return Diagnosis(ServerStatus.IDLE if part.listed_at else ServerStatus.PENDING)
+    status = ServerStatus.IDLE if part.listed_at else ServerStatus.PENDING
+    return Diagnosis(status, live.reason if live else "")
 
 
 def _after_failure(failure: Failure, live: Live | None) -> Diagnosis:

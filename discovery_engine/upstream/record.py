@@ -100,9 +100,10 @@ class Record:
         self._note()
 
     def ready(self) -> None:
-        """A session that was connecting is open now."""
+        """A session that was connecting is open now; what the last one did is forgiven."""
         self._connecting -= 1
         self._ready += 1
+        self._fault = ""
         self._note()
 
     def absorb(self, session: SessionState) -> None:
@@ -111,13 +112,16 @@ class Record:
         self._samples = session.samples or self._samples
 
     def closed(self, *, was_ready: bool, lost: UnavailableError | None = None) -> None:
-        """A session takes no more callers; `lost` if that is the server's doing."""
+        """A session takes no more callers; `lost` if that is the server's doing.
+
+        A fault for which it was ended stays told until the next one is open.
+        """
         if was_ready:
             self._ready -= 1
         else:
             self._connecting -= 1
         if not self._ready:
-            self._unanswered = self._fault = ""
+            self._unanswered = ""
         if lost:
             self.failed(lost, exited=True)
         self._note()

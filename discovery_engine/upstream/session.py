@@ -142,6 +142,8 @@ class Session:
 
     def _suspect(self, fault: str, times: int) -> None:
         """The server does what none should; one that goes on with it is started again."""
+        if self.is_over:
+            return
         self.record.strayed(fault)
         if times >= _TOO_MANY_FAULTS:
             self.retire()

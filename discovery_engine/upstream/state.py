@@ -36,7 +36,7 @@ class State(StrEnum):
     READY = "ready"
     """A session is open."""
     IDLE = "idle"
-    """No session is open, and nothing is wrong."""
+    """No session is open, and the next call opens one."""
     DEGRADED = "degraded"
     """A session is open, and not all is well with it."""
     FAILING = "failing"

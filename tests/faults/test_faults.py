@@ -102,6 +102,7 @@ def http(mode: str, outcome: type[DiscoveryError] | str, said: str = "", **field
 WIRE = {"program": "wire_server.py"}
 FAILING = {"states": (State.FAILING,)}
 DEGRADED = {"states": (State.DEGRADED,)}
+RETIRED = {"states": (State.DEGRADED, State.IDLE)}  # the second once its callers are served
 LOST = {"states": (State.FAILING,), "reason": "it "}
 
 
@@ -152,8 +153,8 @@ WORDS = [
     stdio("garbage_flood", "hi", server=WIRE),
     stdio("blank_flood", "hi", server=WIRE),
     stdio("notice_flood", "hi", server=WIRE),
-    stdio("request_flood", "hi", server=WIRE, reason="than it lets us answer", **DEGRADED),
-    stdio("strays", "hi", server=WIRE, states=(State.DEGRADED, State.IDLE)),
+    stdio("request_flood", "hi", server=WIRE, reason="than it lets us answer", **RETIRED),
+    stdio("strays", "hi", server=WIRE, reason="that nobody waited for", **RETIRED),
     stdio("answers_twice", "hi", server=WIRE, states=ANSWERED),
     stdio("text_id", "hi", server=WIRE),
     stdio("no_version", "hi", server=WIRE),

@@ -81,6 +81,13 @@ def test_the_status_follows_from_what_is_known(
         pytest.param(None, Live(ServerStatus.IDLE), ServerStatus.IDLE, "", id="closed"),
         pytest.param(
             None,
+            Live(ServerStatus.IDLE, "it babbled"),
+            ServerStatus.IDLE,
+            "it babbled",
+            id="ended for what it did",
+        ),
+        pytest.param(
+            None,
             Live(ServerStatus.CRASH_LOOPING, "it died"),
             ServerStatus.CRASH_LOOPING,
             "it died",
