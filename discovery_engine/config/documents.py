@@ -11,6 +11,7 @@ bounds of size and depth, and without aliases, which could multiply it.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 from typing import Protocol, TypeAlias
 
@@ -29,6 +30,7 @@ _UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufeff\u
 _SURROGATES = re.compile(
     r"(?<!\\)((?:\\\\)*)\\u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})", re.IGNORECASE
 )
+_SAVED = len(r"\ud83d\ude00") - len(r"\U0001f600")  # columns, for each character joined
 
 Path: TypeAlias = tuple[str | int, ...]
 
@@ -109,8 +111,8 @@ def read_document(content: bytes) -> Document:
         return _unreadable("is UTF-16", hint="save it as UTF-8")
     try:
         text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line, column = _after(content[: error.start].decode("utf-8-sig"))
+    except UnicodeDecodeError as error:  # its `object` is without the byte order mark
+        line, column = _after(error.object[: error.start].decode())
         return _unreadable("is not UTF-8 text", Position(line, column), hint="save it as UTF-8")
     if unprintable := _UNPRINTABLE.search(text):
         at, character = Position(*_after(text[: unprintable.start()])), unprintable.group()
@@ -144,7 +146,7 @@ class _Reader:
     """Builds the tree from the parser's events, with the open collections on a stack."""
 
     def __init__(self, text: str) -> None:
-        self._text = text
+        self._text, self._shortened = _with_joined_surrogates(text)
         self._document = Document(text.splitlines())
         self._open: list[Node] = []
         self._keys: list[_Key | None] = []
@@ -155,7 +157,7 @@ class _Reader:
 
     def read(self) -> Document:
         try:
-            for event in yaml.parse(_with_joined_surrogates(self._text), Loader=_LOADER):
+            for event in yaml.parse(self._text, Loader=_LOADER):
                 self._take(event)
         except yaml.YAMLError as error:
             self._stop_at(error)
@@ -187,12 +189,12 @@ class _Reader:
         if self._wants_key:
             self._take_key(event, text)
         else:
-            self._attach(Node(text, _position(event.start_mark), _position(event.end_mark)))
+            self._attach(Node(text, self._place(event.start_mark), self._place(event.end_mark)))
 
     def _take_key(self, event: yaml.ScalarEvent, text: str) -> None:
         if isinstance(text, Plain) and text.meaning is None:
             self._fail(event, "a key must be text", "put it in quotes")
-        places = _position(event.start_mark), _position(event.end_mark)
+        places = self._place(event.start_mark), self._place(event.end_mark)
         self._keys[-1] = _Key(str(text), *places)
 
     def _open_collection(
@@ -203,7 +205,7 @@ class _Reader:
             self._fail(event, "a key must be text", "put it in quotes")
         if len(self._open) == _DEPTH_LIMIT:
             self._fail(event, f"is nested more than {_DEPTH_LIMIT} levels deep")
-        node = Node(value, _position(event.start_mark), _position(event.end_mark))
+        node = Node(value, self._place(event.start_mark), self._place(event.end_mark))
         way = self._path()
         self._attach(node)
         self._steps = list(way)
@@ -212,7 +214,7 @@ class _Reader:
 
     def _close_collection(self, event: yaml.CollectionEndEvent) -> None:
         self._keys.pop()
-        self._open.pop().end = _position(event.end_mark)
+        self._open.pop().end = self._place(event.end_mark)
         self._steps = self._steps[:-1]
 
     @property
@@ -262,11 +264,11 @@ class _Reader:
         return (*self._steps, len(members)) if isinstance(members, list) else tuple(self._steps)
 
     def _fault(self, event: yaml.Event, message: str, hint: str = "") -> None:
-        self._tell(Fault(self._path(), _position(event.start_mark), message, hint))
+        self._tell(Fault(self._path(), self._place(event.start_mark), message, hint))
 
     def _fault_from(self, event: yaml.Event, message: str, hint: str) -> None:
         """A fault that begins here; what follows on the line is part of it, and not to be shown."""
-        at = _position(event.start_mark)
+        at = self._place(event.start_mark)
         rest = Node("", at, Position(at.line + 1, 1))
         self._tell(Fault(self._path(), at, message, hint, rest))
 
@@ -286,6 +288,8 @@ class _Reader:
         hint = next((hint for word, hint in _SYNTAX_HINTS.items() if word in said), "")
         if self._character(at) == "\t":
             hint = "indent with spaces, not with tabs"
+        if any(line.lstrip().startswith(("//", "/*")) for line in self._document.lines[: at.line]):
+            hint = "a comment begins with '#', in JSON too"
         self._document.faults.append(Fault((), at, f"is not valid YAML: {said}", hint))
         self._document.is_broken = True
 
@@ -295,8 +299,15 @@ class _Reader:
         # The start says more where the text ended too soon, or where no quotes were meant to be.
         at_end = problem and problem.line >= len(self._document.lines)
         if context and (at_end or said.endswith(("an alias", "an anchor", "a tag"))):
-            return _position(context)
-        return _position(problem or context)
+            return self._place(context)
+        return self._place(problem or context)
+
+    def _place(self, mark: _Mark | None) -> Position:
+        """Where a mark of the parser is in the text as it was written."""
+        if mark is None:
+            return Position()
+        joined = bisect_right(self._shortened.get(mark.line, ()), mark.column)
+        return Position(mark.line + 1, mark.column + 1 + joined * _SAVED)
 
     def _character(self, at: Position) -> str:
         return "".join(self._document.lines[at.line - 1 : at.line])[at.column - 1 : at.column]
@@ -326,13 +337,22 @@ class _Mark(Protocol):
     column: int
 
 
-def _position(mark: _Mark | None) -> Position:
-    return Position(mark.line + 1, mark.column + 1) if mark else Position()
+def _with_joined_surrogates(text: str) -> tuple[str, dict[int, list[int]]]:
+    """JSON spells a character beyond U+FFFF as two escapes, YAML as one that is shorter.
 
-
-def _with_joined_surrogates(text: str) -> str:
-    """JSON spells a character beyond U+FFFF as two escapes, YAML as one."""
-    return _SURROGATES.sub(_joined, text) if "\\u" in text else text
+    Returns the text as YAML has it and, for each line that became shorter, the columns behind
+    its joined escapes; lines and columns count from 0.
+    """
+    if "\\u" not in text:
+        return text, {}
+    lines = text.splitlines(keepends=True)
+    pairs = {number: list(_SURROGATES.finditer(line)) for number, line in enumerate(lines)}
+    shortened = {
+        number: [pair.end() - count * _SAVED for count, pair in enumerate(found, 1)]
+        for number, found in pairs.items()
+        if found
+    }
+    return _SURROGATES.sub(_joined, text), shortened
 
 
 def _joined(pair: re.Match[str]) -> str:

@@ -354,9 +354,15 @@ def test_text_that_is_none_is_refused_at_its_place(
 
 
 @pytest.mark.requirement("CFG-14")
-@given(content=st.binary(max_size=300) | st.text(max_size=300).map(lambda text: text.encode()))
-def test_whatever_the_bytes_are_loading_ends_in_one_way_or_the_other(content: bytes) -> None:
-    assert ending(content)
+@given(
+    mark=st.sampled_from([b"", b"\xef\xbb\xbf"]),
+    content=st.text(max_size=300).map(lambda text: text.encode()),
+    tail=st.binary(max_size=300),
+)
+def test_whatever_the_bytes_are_loading_ends_in_one_way_or_the_other(
+    mark: bytes, content: bytes, tail: bytes
+) -> None:
+    assert ending(mark + content + tail)
 
 
 KEYS = st.sampled_from(

@@ -76,7 +76,7 @@ def _decoded(data: bytes) -> str:
     try:
         return data.decode(encoding)
     except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
+        line = error.object.count(b"\n", 0, error.start) + 1
         raise UnreadableError(
             f"it is not {encoding.removesuffix('-sig').upper()} text", line, 1
         ) from None

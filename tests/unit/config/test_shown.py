@@ -246,3 +246,14 @@ def test_secrets_are_hidden_however_a_file_is_broken(
             problems = error.problems
         told = "\n".join(f"{problem}\n{problem.excerpt}" for problem in problems)
         assert SECRET not in told
+
+
+@pytest.mark.requirement("CFG-23")
+def test_secrets_are_hidden_behind_characters_that_json_spells_as_two() -> None:
+    entry = {"command": "x", "description": "\N{SLIGHTLY SMILING FACE}" * 3, "env": {"A": SECRET}}
+    text = json.dumps({"servers": {"a": {**entry, "bogus": 1}}})
+
+    [problem] = parse_settings(text.encode(), file="f").warnings
+
+    assert problem.origin.column == text.index('"bogus"') + 1
+    assert not any(SECRET[at : at + 2] in problem.excerpt for at in range(len(SECRET) - 1))
