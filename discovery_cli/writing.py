@@ -10,10 +10,11 @@ import contextlib
 import json
 import os
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import click
 import yaml
 
 from discovery_engine.config.settings import Settings
@@ -60,8 +61,25 @@ def block(entries: Entries, *, column: int = 0) -> str:
 
 
 def replace_file(path: Path, text: str) -> None:
-    """Put `text` in place of a file in one step; a new one is its owner's alone."""
-    target = path.resolve()
+    """Put `text` in place of a file in one step; a new one is its owner's alone.
+
+    Raises:
+        UsageError: If it cannot be written; it is then as it was.
+    """
+    with writing(path):
+        _replace(path.resolve(), text)
+
+
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """What the system has against writing a file, as an error of the person who named it."""
+    try:
+        yield
+    except OSError as error:
+        raise click.UsageError(f"{path} cannot be written: {error.strerror or error}") from error
+
+
+def _replace(target: Path, text: str) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     mode = target.stat().st_mode & 0o777 if target.exists() else _PRIVATE
     descriptor, name = tempfile.mkstemp(prefix=".discovery-", dir=target.parent)
@@ -79,40 +97,50 @@ def replace_file(path: Path, text: str) -> None:
 
 
 def _with_entries(text: str, spellings: tuple[str, ...], entries: Entries) -> str:
-    root = _root(yaml.compose(text, Loader=yaml.SafeLoader))
-    if not isinstance(root, yaml.MappingNode):
+    document = yaml.compose(text, Loader=yaml.SafeLoader)
+    if document is None:
         return _ended(text) + block({spellings[0]: entries})
-    pair = next((pair for pair in root.value if pair[0].value in spellings), None)
-    if pair is None:
-        return _behind(text, root, {spellings[0]: entries})
-    key, section = pair
-    if section.tag == _NULL or not section.value:
-        return _instead_of(text, section, entries, key.start_mark.column + _STEP)
-    if isinstance(section, yaml.SequenceNode) and isinstance(entries, dict):
+    parent, (key, node) = document, _member(document, ("discovery",)) or (None, document)
+    if section := _member(node, spellings):
+        parent, (key, node) = node, section
+    else:
+        entries = {spellings[0]: entries}
+    if node.tag == _NULL or not node.value:
+        if _is_flow(parent):
+            return _instead_of_in_flow(text, node, entries)
+        return _instead_of(text, node, entries, key.start_mark.column + _STEP if key else 0)
+    if isinstance(node, yaml.SequenceNode) and isinstance(entries, dict):
         entries = [{"name": name, **entry} for name, entry in entries.items()]
-    return _behind(text, section, entries)
+    return _behind(text, node, entries)
 
 
-def _root(document: Any) -> Any:
-    """The mapping that holds the sections; it may stand under a `discovery:` key."""
-    if isinstance(document, yaml.MappingNode):
-        for key, value in document.value:
-            if key.value == "discovery" and isinstance(value, yaml.MappingNode):
-                return value
-    return document
+def _member(node: Any, spellings: tuple[str, ...]) -> tuple[Any, Any] | None:
+    """The key and the value of a mapping's member; None if there is none, or no mapping."""
+    pairs = node.value if isinstance(node, yaml.MappingNode) else ()
+    return next((pair for pair in pairs if pair[0].value in spellings), None)
 
 
-def _instead_of(text: str, section: Any, entries: Entries, column: int) -> str:
-    """An empty section replaced by one with entries."""
-    before, after = text[: section.start_mark.index], text[section.end_mark.index :]
-    return f"{before.rstrip(' ')}\n{block(entries, column=column).rstrip()}{after or chr(10)}"
+def _is_flow(node: Any) -> bool:
+    """Whether a collection is written in brackets, as all of them are in JSON."""
+    return isinstance(node, yaml.CollectionNode) and bool(node.flow_style)
+
+
+def _instead_of(text: str, node: Any, entries: Entries, column: int) -> str:
+    """Entries in place of an empty section."""
+    before, after = text[: node.start_mark.index], text[node.end_mark.index :]
+    return f"{_ended(before.rstrip(' '))}{block(entries, column=column).rstrip()}{after or chr(10)}"
+
+
+def _instead_of_in_flow(text: str, node: Any, entries: Entries) -> str:
+    before, after = text[: node.start_mark.index], text[node.end_mark.index :]
+    gap = " " if before.endswith(":") else ""
+    return f"{before}{gap}{json.dumps(entries)}{after}"
 
 
 def _behind(text: str, node: Any, entries: Entries) -> str:
     """Entries behind the last one of a mapping or a list that has some."""
-    if node.flow_style:
-        closing = node.end_mark.index - 1
-        return f"{text[:closing].rstrip(' ,')}, {json.dumps(entries)[1:-1]}{text[closing:]}"
+    if _is_flow(node):
+        return _behind_in_flow(text, node, entries)
     end = _end(node)
     at = end.index if end.column == 0 else text.find("\n", end.index) + 1
     if at == 0:  # the last line has no end
@@ -121,11 +149,24 @@ def _behind(text: str, node: Any, entries: Entries) -> str:
     return text[:at] + block(entries, column=node.start_mark.column) + text[at:]
 
 
+def _behind_in_flow(text: str, node: Any, entries: Entries) -> str:
+    """On lines of their own, if those before them have some; a last comma stays the last."""
+    last = node.value[-1]
+    start = (last[0] if isinstance(last, tuple) else last).start_mark
+    gap = f"\n{' ' * start.column}" if start.line > node.start_mark.line else " "
+    items = entries.items() if isinstance(entries, dict) else None
+    ones = [{key: value} for key, value in items] if items else [[entry] for entry in entries]
+    added = "".join(f",{gap}{json.dumps(one)[1:-1]}" for one in ones)
+    at = _end(last).index
+    return text[:at] + added + text[at:]
+
+
 def _end(node: Any) -> Any:
-    """Where the last thing in a node ends; its own mark is where the next one begins."""
-    if isinstance(node, yaml.CollectionNode) and node.value and not node.flow_style:
-        last = node.value[-1]
-        return _end(last[1] if isinstance(last, tuple) else last)
+    """Where the last thing in a node ends; a block's own mark is where the next one begins."""
+    if isinstance(node, tuple):
+        return _end(node[1])
+    if isinstance(node, yaml.CollectionNode) and node.value and not _is_flow(node):
+        return _end(node.value[-1])
     return node.end_mark
 
 

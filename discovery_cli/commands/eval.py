@@ -176,10 +176,13 @@ def _save(path: str, report: Report) -> None:
 
 
 def _write_junit(path: str, report: Report, judgements: Sequence[Judgement]) -> None:
+    from discovery_cli.writing import writing
     from discovery_engine.evaluation.junit import to_junit
 
-    # Not private, as a baseline is: another program of the CI reads it.
-    Path(path).write_text(to_junit(report, judgements=judgements), encoding="utf-8")
+    text = to_junit(report, judgements=judgements)
+    with writing(Path(path)):
+        # Not private, as a baseline is: another program of the CI reads it.
+        Path(path).write_text(text, encoding="utf-8")
 
 
 def _answer(

@@ -155,6 +155,14 @@ def test_ci_gets_junit_and_markdown(queries: str, tmp_path: Path) -> None:
     assert len(ET.fromstring(junit.read_text("utf-8"))[0]) == 5
 
 
+@pytest.mark.parametrize("option", ["--junit", "--save"])
+def test_a_report_that_cannot_be_written_is_told(queries: str, option: str) -> None:
+    done = run("eval", queries, option, f"{queries}/report", recalled=usual_view())
+
+    assert done.exit_code == 2
+    assert f"{queries}/report cannot be written: " in done.stderr
+
+
 @pytest.mark.requirement("EVA-30", "EVA-31")
 def test_drafts_can_be_asked_as_they_are(tmp_path: Path) -> None:
     drafts = run("eval", "--suggest", "--per-tool", "2", recalled=usual_view())

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import re
 import stat
 from pathlib import Path
 
+import click
 import pytest
 import yaml
 
@@ -25,6 +27,16 @@ RULE = Rule(("delete_*",), servers=("new",), enabled=False)
         pytest.param("servers: {} # none\ntoolRules: []", id="empty collections"),
         pytest.param("servers: {a: {command: b}}\ntoolRules: [{tags: [x]}]\n", id="flow"),
         pytest.param('{"servers": {"a": {"command": "b"}}}\n', id="JSON"),
+        pytest.param(
+            '{\n  "servers": {\n    "a": {"command": "b"}, # c\n  },\n}\n',
+            id="JSON, trailing commas",
+        ),
+        pytest.param('{"servers": {}, "toolRules": []}', id="JSON with empty collections"),
+        pytest.param('{"servers": null}', id="JSON with null"),
+        pytest.param("---\n{}\n", id="JSON without anything"),
+        pytest.param("discovery: {}\n", id="nothing under a key"),
+        pytest.param("discovery:\n", id="a key alone"),
+        pytest.param("# ours\nnull\n", id="nothing, as a word"),
         pytest.param("log: {}", id="other sections"),
         pytest.param(
             "discovery:\n    # ours\n    servers:\n        a:  # first\n            command: b\n"
@@ -43,7 +55,8 @@ def test_entries_are_added_and_what_stands_there_stays(text: str) -> None:
     written = with_servers(text, [NEW], [RULE])
 
     before, after = (yaml.safe_load(one) or {} for one in (text, written))
-    before, after = (one.get("discovery", one) for one in (before, after))
+    before, after = (one.get("discovery", one) or {} for one in (before, after))
+    assert before.keys() <= after.keys()
     servers = after["servers"]
     new = servers["new"] if isinstance(servers, dict) else servers[-1]
     assert (new["command"], new["args"]) == ("new", ["no", "12:30"])
@@ -51,7 +64,7 @@ def test_entries_are_added_and_what_stands_there_stays(text: str) -> None:
     rules = after.get("toolRules") or after["tool_rules"]
     assert rules[-1] == {"pattern": "delete_*", "server": "new", "enabled": False}
     position = 0
-    for character in "".join(text.split()).replace("servers:{}", "").replace("toolRules:[]", ""):
+    for character in re.sub(r"servers: {}|toolRules: \[\]|discovery: {}|null|\s", "", text):
         position = written.index(character, position) + 1
 
 
@@ -68,6 +81,15 @@ def test_line_ends_stay_and_those_of_windows_are_taken_up() -> None:
 @pytest.mark.parametrize("text", ["a: 1", "a: 1\r\nb: 2\r\n"])
 def test_nothing_to_add_changes_nothing(text: str) -> None:
     assert with_servers(text, [], []) == text
+
+
+def test_entries_of_json_stand_as_the_others_do() -> None:
+    text = with_servers('{\n  "servers": {\n    "a": {"command": "b"}\n  }\n}\n', [NEW], [])
+
+    assert text == (
+        '{\n  "servers": {\n    "a": {"command": "b"},\n'
+        '    "new": {"command": "new", "args": ["no", "12:30"]}\n  }\n}\n'
+    )
 
 
 def test_a_remote_server_is_written_with_its_headers() -> None:
@@ -110,3 +132,10 @@ def test_a_write_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
 
     assert [f.name for f in tmp_path.iterdir()] == ["file"]
     assert file.read_text() == "before"
+
+
+def test_a_file_that_cannot_be_written_is_told_by_its_own_name(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+
+    with pytest.raises(click.UsageError, match=r"file/new\.yaml cannot be written: "):
+        replace_file(tmp_path / "file" / "new.yaml", "text")
