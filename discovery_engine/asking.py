@@ -5,6 +5,7 @@ What a server tells is taken into the view of the moment; who may be asked, that
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from discovery_engine.tools import ServerName
     from discovery_engine.upstream.listing import Listing
     from discovery_engine.view import View
+
+logger = logging.getLogger(__name__)
 
 _STARTING = Live(ServerStatus.STARTING)
 
@@ -50,6 +53,7 @@ class Asking:
         self._taken = taken
         self._clock = clock
         self._under_way: dict[ServerName, anyio.Event] = {}
+        self._answered: set[ServerName] = set()
         self._errors: dict[ServerName, UpstreamError] = {}
 
     def live(self) -> Mapping[ServerName, Live]:
@@ -131,10 +135,14 @@ class Asking:
         await self._current.keep_index()
 
     async def _despair_of(self, names: Iterable[ServerName], patience: float | None) -> None:
-        """Take those of the servers that were not heard in time for failed ones."""
+        """Take those of the servers that have not answered in time for failed ones."""
         for name in names:
             server = self._view.connectable.get(name)
-            if patience is None or name not in self._under_way or server is None:
+            asked = self._under_way.get(name)
+            if patience is None or asked is None or server is None:
+                continue
+            if name in self._answered:  # what it said is just being read
+                await asked.wait()
                 continue
             slow = UnavailableError(
                 name,
@@ -156,18 +164,36 @@ class Asking:
         try:
             is_taken = False
             while not is_taken and (server := self._view.connectable.get(name)):
-                told = await self._told_by(server)
-                if is_taken := await self._current.take(told):
-                    self._taken(told)
+                is_taken = await self._ask_once(server)
         finally:
             del self._under_way[name]
             asked.set()
 
-    async def _told_by(self, server: ServerSettings) -> Told:
+    async def _ask_once(self, server: ServerSettings) -> bool:
+        """Returns whether what it told is in the view."""
         self._errors.pop(server.name, None)
-        outcome: Listing | UpstreamError
         try:
-            outcome = await self._upstreams.list_tools(server)
+            return await self._take(server, await self._upstreams.list_tools(server))
         except UpstreamError as error:
-            outcome = self._errors[server.name] = error
-        return Told(server, outcome, self._clock())
+            failure = error
+        except Exception as error:  # whatever is odd in its list, the others must not suffer
+            logger.exception("What %r lists cannot be read", server.name)
+            failure = _unreadable(server.name, error)
+        self._errors[server.name] = failure
+        return await self._take(server, failure)
+
+    async def _take(self, server: ServerSettings, outcome: Listing | UpstreamError) -> bool:
+        told = Told(server, outcome, self._clock())
+        self._answered.add(server.name)
+        try:
+            is_taken = await self._current.take(told)
+        finally:
+            self._answered.discard(server.name)
+        if is_taken:
+            self._taken(told)
+        return is_taken
+
+
+def _unreadable(server: ServerName, error: Exception) -> UnavailableError:
+    reason = f"what it lists cannot be read: {type(error).__name__}: {error}"
+    return UnavailableError(server, FailureKind.OTHER, reason)

@@ -1,7 +1,7 @@
 """The one place where the view of the moment is swapped, and remembered as it is.
 
-Readers take `view` and never wait. A change is made under a lock: the next catalog, its
-searcher, one assignment, then the registry.
+Readers take `view` and never wait. A change is made under a lock, from the view as it is by then:
+the next catalog, its searcher, one assignment, then the registry.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,7 @@ from discovery_engine import collector
 from discovery_engine.catalog import Catalog, ServerPart
 from discovery_engine.config.location import world_of
 from discovery_engine.config.settings import ServerSettings, Settings
-from discovery_engine.errors import Problem, RegistryError
+from discovery_engine.errors import Problem, RegistryError, UpstreamError
 from discovery_engine.events import CatalogChanged, EventBus
 from discovery_engine.refresh import Judge, Rulebook, Told, carried_over, read, told_part
 from discovery_engine.registry.store import World
@@ -69,11 +70,18 @@ class CurrentView:
         except RegistryError as error:
             logger.warning("Nothing could be recalled: %s", error)
             world = index = None
-        await self._adopt(settings, world or World(Settings(), Catalog()), index)
+        async with self._swapping():
+            await self._adopt(settings, world or World(Settings(), Catalog()), index)
 
     async def adopt(self, settings: Settings) -> None:
-        """Answer from `settings` from now on, with whatever is still known under them."""
-        await self._adopt(settings, World(self.view.settings, self.view.catalog))
+        """Answer from `settings` from now on, with whatever is still known under them.
+
+        Raises:
+            ConfigurationError: If they want a lock file that is missing or damaged; nothing is
+                changed then.
+        """
+        async with self._swapping():
+            await self._adopt(settings, self._known)
 
     async def take(self, told: Told) -> bool:
         """Swap in what a server told, together with whatever else has arrived by then.
@@ -82,10 +90,11 @@ class CurrentView:
         with nothing done, if the server is no longer configured, or is reached in another way.
         """
         with collector.paused():  # what is made here stays
-            known = self.view.catalog.part(told.server.name)
-            told = await anyio.to_thread.run_sync(read, told, known)
+            if not isinstance(told.outcome, UpstreamError):
+                known = self.view.catalog.part(told.server.name)
+                told = await anyio.to_thread.run_sync(read, told, known)
             self._arrived[told.server.name] = told
-            async with self._swap:
+            async with self._swapping():
                 await self._take_arrived()
                 return self._as_reached_now(told) is not None
 
@@ -102,12 +111,12 @@ class CurrentView:
 
     async def equip(self, vectors: Vectors | None) -> None:
         """Answer by meaning, too, with these vectors of the tools; by words alone with None."""
-        async with self._swap:
+        async with self._swapping():
             self.view = replace(self.view, vectors=vectors)
 
     async def learn(self, key: ToolKey) -> None:
         """Count that a tool was used which had been found; no-op unless the owner wants that."""
-        async with self._swap:
+        async with self._swapping():
             if self.view.settings.search.learn:
                 count = partial(self._store.count_use, self._world, key, at=self._clock())
                 await self._remember(count)
@@ -119,7 +128,7 @@ class CurrentView:
         Raises:
             RegistryError: If the registry goes on remembering them.
         """
-        async with self._swap:
+        async with self._swapping():
             parts = [
                 ServerPart(part.server, verdict=part.verdict, connection=part.connection)
                 for part in self.view.catalog.parts.values()
@@ -135,17 +144,31 @@ class CurrentView:
         """Heed what was approved or accepted meanwhile, here or by another process.
 
         Returns False, with nothing done, if there is nothing new.
+
+        Raises:
+            ConfigurationError: As `adopt`.
         """
-        settings = self.view.settings
-        trust = await anyio.to_thread.run_sync(self.trustee.read, settings)
-        if trust.decisions == self.trustee.trust.decisions:
+        decisions = await anyio.to_thread.run_sync(self.trustee.decisions, self.view.settings)
+        if decisions == self.trustee.trust.decisions:
             return False
-        await self.adopt(settings)
+        async with self._swapping():
+            await self._adopt(self.view.settings, self._known)
         return True
 
     @property
     def _world(self) -> str:
         return _world_of(self.view.settings)
+
+    @property
+    def _known(self) -> World:
+        return World(self.view.settings, self.view.catalog)
+
+    @asynccontextmanager
+    async def _swapping(self) -> AsyncIterator[None]:
+        """The time of one change; it is finished even if nobody waits for it any more."""
+        async with self._swap:
+            with anyio.CancelScope(shield=True):
+                yield
 
     async def _take_arrived(self) -> None:
         arrived, self._arrived = self._arrived, {}
@@ -181,18 +204,18 @@ class CurrentView:
         return server if server and server.transport == told.server.transport else None
 
     async def _adopt(self, settings: Settings, known: World, index: bytes | None = None) -> None:
-        async with self._swap:
-            trust = await anyio.to_thread.run_sync(self.trustee.read, settings)
-            self.trustee.trust = trust
-            self._judge = Judge(Rulebook(settings), trust)
-            parts = carried_over(known.catalog, known.settings, self._judge)
-            catalog = Catalog.of(parts, revision=known.catalog.revision + 1)
-            await self._swap_in(catalog, settings, index)
-            is_elsewhere = _world_of(known.settings) != self._world
-            saved = {} if is_elsewhere else known.catalog.parts
-            changed = [part for part in parts if part is not saved.get(part.server)]
-            await self._remember(partial(self._save_all, settings, changed))
-            await self._recall_usage()
+        """Make `settings` those in force, with what is `known`; the lock is held."""
+        trust = await anyio.to_thread.run_sync(self.trustee.read, settings)
+        self.trustee.trust = trust
+        self._judge = Judge(Rulebook(settings), trust)
+        parts = carried_over(known.catalog, known.settings, self._judge)
+        catalog = Catalog.of(parts, revision=known.catalog.revision + 1)
+        await self._swap_in(catalog, settings, index)
+        is_elsewhere = _world_of(known.settings) != self._world
+        saved = {} if is_elsewhere else known.catalog.parts
+        changed = [part for part in parts if part is not saved.get(part.server)]
+        await self._remember(partial(self._save_all, settings, changed))
+        await self._recall_usage()
 
     async def _recall_usage(self) -> None:
         """Answer by what was counted; the lock is held."""

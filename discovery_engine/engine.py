@@ -287,11 +287,16 @@ class Engine:
             self._events.publish(ConfigurationReloaded(len(settings.servers)))
 
     async def reconsider(self) -> None:
-        """Heed what was approved, revoked or accepted meanwhile; no-op if nothing was."""
-        before = self.current.view.connectable
-        if await self.current.reconsider():
-            await self._upstreams.close_unlike(before, self.current.view.connectable)
-            self._events.publish(ConfigurationReloaded(len(self.settings.servers)))
+        """Heed what was approved, revoked or accepted meanwhile; no-op if nothing was.
+
+        Raises:
+            ConfigurationError: If a lock file that is needed cannot be used any more.
+        """
+        async with self._reloading:
+            before = self.current.view.connectable
+            if await self.current.reconsider():
+                await self._upstreams.close_unlike(before, self.current.view.connectable)
+                self._events.publish(ConfigurationReloaded(len(self.settings.servers)))
 
     async def forget(self, servers: Iterable[str] | None = None) -> int:
         """Forget what servers (all if None) listed; returns how many tools were known.

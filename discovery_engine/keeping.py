@@ -7,7 +7,7 @@ files, and the decisions that the owner makes elsewhere. The engine does what th
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AbstractContextManager, aclosing
 from functools import partial
 from typing import TYPE_CHECKING, NoReturn, Protocol
@@ -90,13 +90,17 @@ async def _follow_files(engine: Kept) -> None:
     async with aclosing(changed_files(lambda: engine.settings.inputs)) as changes:
         async for paths in changes:
             logger.info("Changed: %s", ", ".join(paths))
-            try:
-                await engine.reload()
-            except ConfigurationError as error:
-                logger.warning("The configuration stays as it was:\n%s", error)
+            await _unless_unusable(engine.reload)
 
 
 async def _follow_decisions(engine: Kept) -> NoReturn:
     while True:
         await anyio.sleep(_DECISION_PAUSE)
-        await engine.reconsider()
+        await _unless_unusable(engine.reconsider)
+
+
+async def _unless_unusable(read_anew: Callable[[], Awaitable[None]]) -> None:
+    try:
+        await read_anew()
+    except ConfigurationError as error:
+        logger.warning("The configuration stays as it was:\n%s", error)

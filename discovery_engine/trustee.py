@@ -11,11 +11,13 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from discovery_engine.config.inputs import read_input
 from discovery_engine.config.location import lock_of, scope_of
 from discovery_engine.errors import ConfigurationError, Origin, Problem, RegistryError
 from discovery_engine.trust.admission import admit
-from discovery_engine.trust.decisions import Acceptance, Decisions
+from discovery_engine.trust.decisions import Acceptance, Decisions, with_accepted
 from discovery_engine.trust.lockfile import Lock, from_text
 from discovery_engine.trust.standing import Trust
 from discovery_engine.upstream.identity import identity_as_configured, identity_of
@@ -55,13 +57,17 @@ class Trustee:
         """
         lock = read_lock(settings) if settings.frozen else None
         identify = partial(identity_as_configured, environ=self._environ)
-        return Trust.under(settings, self._decisions(settings), lock=lock, identify=identify)
+        return Trust.under(settings, self.decisions(settings), lock=lock, identify=identify)
 
-    def meet(
-        self,
-        settings: Settings,
-        heard: Iterable[Heard],
-    ) -> Trust:
+    def decisions(self, settings: Settings) -> Decisions:
+        """What was approved and accepted by now; as it was before if the registry fails."""
+        try:
+            return self._store.decisions(scope_of(settings.path))
+        except RegistryError as error:
+            logger.warning("What was approved and accepted cannot be recalled: %s", error)
+            return self.trust.decisions
+
+    def meet(self, settings: Settings, heard: Iterable[Heard]) -> Trust:
         """What holds once these servers have been heard.
 
         What is new to this process may have been decided by another one meanwhile; its word
@@ -72,10 +78,11 @@ class Trustee:
             return self.trust
         try:
             self.accept(settings, found, if_new=True)
-            return self.read(settings)
+            decisions = self._store.decisions(scope_of(settings.path))
         except RegistryError as error:
             logger.warning("What was seen for the first time cannot be remembered: %s", error)
-            return self.trust.with_accepted(found)
+            decisions = with_accepted(self.trust.decisions, found)
+        return replace(self.trust, decisions=decisions)
 
     def admit(self, server: ServerSettings, transport: StdioTransport | RemoteTransport) -> None:
         """The gate of everything that is started or reached.
@@ -112,13 +119,6 @@ class Trustee:
     def history(self, settings: Settings, server: str) -> tuple[Acceptance, ...]:
         """What was accepted of a server; `server` is what it is known as."""
         return self._store.history(scope_of(settings.path), server)
-
-    def _decisions(self, settings: Settings) -> Decisions:
-        try:
-            return self._store.decisions(scope_of(settings.path))
-        except RegistryError as error:
-            logger.warning("What was approved and accepted cannot be recalled: %s", error)
-            return self.trust.decisions
 
 
 def read_lock(settings: Settings) -> Lock:

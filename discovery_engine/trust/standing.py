@@ -11,10 +11,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct, field
-from msgspec.structs import replace
 
 from discovery_engine.trust.admission import known_as, refusal
-from discovery_engine.trust.decisions import Acceptance, AcceptedTools, Decisions, with_accepted
+from discovery_engine.trust.decisions import Acceptance, AcceptedTools, Decisions
 from discovery_engine.trust.integrity import are_held_back, first_seen, withheld
 
 if TYPE_CHECKING:
@@ -117,10 +116,6 @@ class Trust(Struct, frozen=True):
 
     def accepted(self, server: ServerSettings) -> AcceptedTools:
         return self.decisions.accepted.get(known_as(server, self.path), _NOTHING)
-
-    def with_accepted(self, found: Iterable[Acceptance]) -> Trust:
-        """The same, with what was accepted meanwhile."""
-        return replace(self, decisions=with_accepted(self.decisions, found))
 
     def _unpinned(self, tool: Tool) -> Withheld | None:
         return "unpinned" if self.lock and not self.lock.pins_tool(tool) else None

@@ -30,6 +30,7 @@ _MAX_SIZE = 64 * 1024  # characters of a definition as ASCII JSON; honest ones s
 _MAX_DEPTH = 32
 _NODES = 2000  # looked at in one turn of the event loop: a fraction of a millisecond
 _BATCH = 100  # tools looked at in one turn of the event loop: some 3 ms
+_MAX_TTL = 10**12  # milliseconds; an integer may be larger than any float
 _NAME_SHOWN = 100  # characters
 _NESTING = frozenset({dict, list})
 
@@ -224,4 +225,4 @@ def _shown_name(definition: JSONValue, position: int) -> str:
 def _seconds(ttl_ms: JSONValue) -> float | None:
     if isinstance(ttl_ms, bool) or not isinstance(ttl_ms, int | float):
         return None
-    return max(0.0, ttl_ms / 1000)
+    return min(max(0, ttl_ms), _MAX_TTL) / 1000

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import stat
 from pathlib import Path
 from typing import Any
@@ -608,6 +609,21 @@ class TestFrozen:
         with pytest.raises(ConfigurationError, match=message):
             async with folder.open(frozen=True):
                 raise AssertionError("it should not open")
+
+    @pytest.mark.requirement("TRU-31", "TRU-33")
+    async def test_what_a_lock_file_pinned_stays_in_force_when_it_goes_away(
+        self, folder: Folder, told: Told
+    ) -> None:
+        folder.write(told.server())
+        await self.lock(folder)
+        shutil.rmtree(folder.data)  # so that all is seen for the first time
+
+        async with folder.open(frozen=True) as engine:
+            lock_file(folder).unlink()
+            await engine.refresh()
+            assert visible(engine.view) == ["other", "send_mail"]
+            with pytest.raises(ConfigurationError):
+                await engine.reload()
 
     @pytest.mark.requirement("TRU-33")
     async def test_a_lock_file_that_is_a_folder_or_has_no_configuration_is_an_error(

@@ -1,6 +1,11 @@
-"""What servers tell, and a view to tell it to, for the tests of swapping."""
+"""What servers tell, a view to tell it to, and a registry that can be held up meanwhile."""
 
 from __future__ import annotations
+
+import threading
+
+import anyio
+import anyio.to_thread
 
 from discovery_engine.config.settings import ServerSettings, Settings
 from discovery_engine.current import CurrentView
@@ -13,6 +18,7 @@ from discovery_engine.upstream.connection import connection_fingerprint
 from discovery_engine.upstream.listing import Listing
 from discovery_engine.view import View
 from tests.factories import make_definition
+from tests.servers.programs import eventually
 
 
 def lists(server: ServerSettings, *names: str, at: float = 1.0) -> Told:
@@ -36,3 +42,45 @@ def found(view: View, word: str) -> set[str]:
     """The tools called so that a search finds."""
     hits = view.searcher.search(word, limit=50, accepts=lambda _: True)
     return {str(h.entry.key) for h in hits if h.entry.tool.name == word}
+
+
+class HeldStore(MemoryStore):
+    """A registry whose writes take as long as the test wants."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._is_let = {"accept": threading.Event(), "save_parts": threading.Event()}
+        self._is_asked = {name: threading.Event() for name in self._is_let}
+        for free in self._is_let.values():
+            free.set()
+
+    def hold(self, write: str = "save_parts") -> None:
+        self._is_let[write].clear()
+        self._is_asked[write].clear()
+
+    def release(self, write: str = "save_parts") -> None:
+        self._is_let[write].set()
+
+    async def is_held(self, write: str = "save_parts") -> None:
+        asked = self._is_asked[write]
+        with anyio.fail_after(20):
+            await anyio.to_thread.run_sync(asked.wait, abandon_on_cancel=True)
+
+    def save_parts(self, scope: str, parts: object, *, revision: int) -> None:
+        self._wait("save_parts")
+        super().save_parts(scope, parts, revision=revision)  # type: ignore[arg-type]
+
+    def accept(self, scope: str, found: object, *, at: float, if_new: bool = False) -> None:
+        self._wait("accept")
+        super().accept(scope, found, at=at, if_new=if_new)  # type: ignore[arg-type]
+
+    def _wait(self, write: str) -> None:
+        self._is_asked[write].set()
+        self._is_let[write].wait(20)
+
+
+async def everybody_waits() -> None:
+    """Until every task waits for the one whose write is held, and no thread does other work."""
+    threads = anyio.to_thread.current_default_thread_limiter()
+    await anyio.wait_all_tasks_blocked()
+    await eventually(lambda: threads.borrowed_tokens == 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import cast
 
 import anyio
@@ -14,12 +15,13 @@ from discovery_engine.config.settings import ServerSettings, StdioTransport
 from discovery_engine.errors import FailureKind, UnavailableError, UpstreamError
 from discovery_engine.late_upstreams import LateUpstreams
 from discovery_engine.refresh import Told
+from discovery_engine.registry.store import Store
 from discovery_engine.status import ServerStatus
 from discovery_engine.tools import ServerName
 from discovery_engine.upstream.listing import Listing
 from discovery_engine.upstream.state import Condition
 from tests.factories import make_server, make_settings, tool_names
-from tests.unit.swaps import current_view, lists
+from tests.unit.swaps import HeldStore, current_view, everybody_waits, lists
 
 pytestmark = pytest.mark.anyio
 
@@ -33,10 +35,13 @@ class Upstreams:
         self.tools = {A: ["one"], B: ["two"]}
         self.gates: dict[ServerName, anyio.Event] = {}
         self.asked: list[str] = []
+        self.odd: set[ServerName] = set()
 
     async def list_tools(self, server: ServerSettings) -> Listing:
         self.asked.append(getattr(server.transport, "command", ""))
         names = self.tools.get(server.name)
+        if server.name in self.odd:
+            raise OverflowError("int too large")
         if gate := self.gates.get(server.name):
             await gate.wait()
         if names is None:
@@ -59,11 +64,11 @@ class House:
         self.now = 1000.0
 
     @asynccontextmanager
-    async def opened(self) -> AsyncIterator[Asking]:
-        self.current = await current_view(make_settings("a", "b"))
+    async def opened(self, store: Store | None = None) -> AsyncIterator[Asking]:
+        self.current = await current_view(make_settings("a", "b"), store)
         async with anyio.create_task_group() as tasks:
             upstreams = cast("LateUpstreams", self.upstreams)
-            with anyio.fail_after(5):
+            with anyio.fail_after(30):
                 yield Asking(
                     self.current,
                     upstreams,
@@ -154,6 +159,25 @@ async def test_why_a_server_cannot_be_reached_is_told_to_each_who_asks(house: Ho
     assert len(house.upstreams.asked) == 2
 
 
+@pytest.mark.requirement("UPS-13")
+async def test_what_nobody_thought_of_is_a_failure_of_that_server_alone(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    house.upstreams.odd.add(A)
+
+    async with house.opened() as asking:
+        report = await asking.refresh(None)
+        with pytest.raises(UnavailableError, match="OverflowError"):
+            await asking.reach(A)
+
+    assert [failure and failure.code for _, failure in report.servers] == [
+        UnavailableError.code,
+        None,
+    ]
+    assert house.tools(B) == ["two"]
+    assert "Traceback" in caplog.text
+
+
 async def test_a_server_that_is_known_or_has_failed_is_not_waited_for(house: House) -> None:
     del house.upstreams.tools[A]
 
@@ -181,6 +205,24 @@ async def test_a_server_that_is_too_slow_counts_as_failed_until_it_is_heard(hous
     assert quick.failure is None
     assert house.tools(A) == ["one"]
     assert house.current.view.catalog.part(A).failure is None
+
+
+@pytest.mark.requirement("CLI-29")
+async def test_a_server_that_has_answered_is_not_too_slow(house: House) -> None:
+    store = HeldStore()
+
+    async with house.opened(store) as asking, anyio.create_task_group() as tasks:
+        store.hold()
+        tasks.start_soon(asking.reach, B)
+        await store.is_held()
+        tasks.start_soon(asking.reach, A)
+        await everybody_waits()  # its tools are known, and wait to be taken in
+        tasks.start_soon(partial(asking.refresh, [A], patience=0.0))
+        await everybody_waits()
+        store.release()
+
+    assert house.current.view.catalog.part(A).failure is None
+    assert house.tools(A) == ["one"]
 
 
 async def test_the_rest_lasts_until_the_first_server_is_due(house: House) -> None:

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import logging
-import threading
 from typing import TypeVar
 
 import anyio
-import anyio.to_thread
 import pytest
 from msgspec.structs import replace
 
 from discovery_engine.config.location import scope_of
 from discovery_engine.config.settings import Settings, StdioTransport
+from discovery_engine.current import CurrentView
 from discovery_engine.errors import RegistryError
 from discovery_engine.events import CatalogChanged, EventBus
+from discovery_engine.refresh import Told
 from discovery_engine.registry.memory import MemoryStore
 from discovery_engine.rules.rule import Rule
 from discovery_engine.tools import ServerName, ToolName
+from discovery_engine.trust.decisions import Approval
 from discovery_engine.view import View
 from tests.factories import make_server, make_settings, tool_names
-from tests.unit.swaps import current_view, fails, found, lists
+from tests.unit.swaps import HeldStore, current_view, everybody_waits, fails, found, lists
 
 pytestmark = pytest.mark.anyio
 
@@ -157,11 +158,11 @@ async def test_a_listing_is_judged_by_the_rules_of_the_moment_it_is_taken() -> N
     async with anyio.create_task_group() as tasks:
         store.hold()
         tasks.start_soon(current.take, lists(settings.servers[0], "delete_x"))
-        await store.is_saving()
+        await store.is_held()
         tasks.start_soon(current.adopt, replace(settings, tool_rules=NO_DELETING))
-        await anyio.wait_all_tasks_blocked()
+        await everybody_waits()
         tasks.start_soon(current.take, lists(settings.servers[1], "delete_y"))
-        await anyio.wait_all_tasks_blocked()
+        await everybody_waits()
         store.release()
 
     assert [entry.verdict.enabled for entry in current.view.catalog] == [False, False]
@@ -175,10 +176,10 @@ async def test_what_was_forgotten_meanwhile_does_not_come_back_with_a_failure() 
     async with anyio.create_task_group() as tasks:
         store.hold()
         tasks.start_soon(current.take, lists(settings.servers[1], "y"))
-        await store.is_saving()
+        await store.is_held()
         tasks.start_soon(current.forget, None)
         tasks.start_soon(current.take, fails(settings.servers[0]))
-        await anyio.wait_all_tasks_blocked()
+        await everybody_waits()
         store.release()
 
     assert names(current.view) == []
@@ -195,10 +196,10 @@ async def test_listings_that_arrive_during_a_swap_are_swapped_in_together() -> N
         async with anyio.create_task_group() as tasks:
             store.hold()
             tasks.start_soon(current.take, lists(servers[0], "x"))
-            await store.is_saving()
+            await store.is_held()
             for server in servers[1:]:
                 tasks.start_soon(current.take, lists(server, "x"))
-            await anyio.wait_all_tasks_blocked()
+            await everybody_waits()
             store.release()
         first, second = await anext(told), await anext(told)
 
@@ -206,6 +207,62 @@ async def test_listings_that_arrive_during_a_swap_are_swapped_in_together() -> N
     assert isinstance(second, CatalogChanged)
     assert (first.added, second.added) == (1, 7)
     assert second.revision == current.view.catalog.revision == first.revision + 1
+
+
+@pytest.mark.requirement("CAT-23")
+async def test_what_is_taken_before_a_configuration_is_adopted_is_known_under_it() -> None:
+    settings, store = make_settings("a", "b"), HeldStore()
+    current = await current_view(settings, store)
+
+    async with anyio.create_task_group() as tasks:
+        store.hold()
+        tasks.start_soon(current.take, lists(settings.servers[0], "x"))
+        await store.is_held()
+        tasks.start_soon(current.take, lists(settings.servers[1], "y"))
+        await everybody_waits()
+        before = current.view.catalog.revision
+        tasks.start_soon(current.adopt, replace(settings, tool_rules=NO_DELETING))
+        await anyio.wait_all_tasks_blocked()
+        store.release()
+
+    assert (names(current.view, A), names(current.view, B)) == (["x"], ["y"])
+    assert current.view.catalog.revision == before + 2
+
+
+@pytest.mark.requirement("CAT-23")
+async def test_a_decision_that_is_heeded_does_not_bring_an_old_configuration_back() -> None:
+    settings, store = make_settings("a", "b"), HeldStore()
+    current = await current_view(settings, store)
+
+    async with anyio.create_task_group() as tasks:
+        store.hold()
+        tasks.start_soon(current.take, lists(settings.servers[0], "x"))
+        await store.is_held()
+        tasks.start_soon(current.adopt, replace(settings, tool_rules=NO_DELETING))
+        await everybody_waits()
+        store.approve(scope_of(None), [Approval("b", "identity")], at=1.0)
+        tasks.start_soon(current.reconsider)
+        await everybody_waits()
+        store.release()
+
+    assert current.view.settings.tool_rules == NO_DELETING
+    assert current.trustee.trust.decisions.approvals == {"b": frozenset({"identity"})}
+
+
+@pytest.mark.requirement("CAT-24")
+async def test_a_swap_that_has_begun_is_finished_though_nobody_waits_for_it_any_more() -> None:
+    settings, store = make_settings("a", "b"), HeldStore()
+    current = await current_view(settings, store)
+
+    async with anyio.create_task_group() as tasks:
+        store.hold("accept")
+        impatient = anyio.CancelScope()
+        tasks.start_soon(_take_within, impatient, current, lists(settings.servers[0], "x"))
+        await store.is_held("accept")
+        impatient.cancel()
+        store.release("accept")
+
+    assert names(current.view) == ["x"]
 
 
 @pytest.mark.requirement("CAT-22")
@@ -246,30 +303,9 @@ async def test_nothing_is_told_when_nothing_changed() -> None:
     assert (event.added, event.removed, event.changed) == (1, 1, 0)
 
 
-class HeldStore(MemoryStore):
-    """A registry whose writes take as long as the test wants."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._free = threading.Event()
-        self._free.set()
-        self._saving = threading.Event()
-
-    def hold(self) -> None:
-        self._free.clear()
-        self._saving.clear()
-
-    def release(self) -> None:
-        self._free.set()
-
-    async def is_saving(self) -> None:
-        with anyio.fail_after(10):
-            await anyio.to_thread.run_sync(self._saving.wait, abandon_on_cancel=True)
-
-    def save_parts(self, scope: str, parts: object, *, revision: int) -> None:
-        self._saving.set()
-        self._free.wait(10)
-        super().save_parts(scope, parts, revision=revision)  # type: ignore[arg-type]
+async def _take_within(scope: anyio.CancelScope, current: CurrentView, told: Told) -> None:
+    with scope:
+        await current.take(told)
 
 
 class FullStore(MemoryStore):

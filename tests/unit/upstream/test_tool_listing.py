@@ -95,7 +95,17 @@ async def test_too_many_tools_cut_the_list() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ttl_ms", "ttl"), [(1500, 1.5), (0, 0.0), (-5, 0.0), (True, None), ("1", None), (None, None)]
+    ("ttl_ms", "ttl"),
+    [
+        (1500, 1.5),
+        (0, 0.0),
+        (-5, 0.0),
+        pytest.param(10**400, 1e9, id="huge"),
+        pytest.param(-(10**400), 0.0, id="-huge"),
+        (True, None),
+        ("1", None),
+        (None, None),
+    ],
 )
 async def test_only_a_number_is_a_ttl(ttl_ms: object, ttl: float | None) -> None:
     async def ask(params: JSONObject) -> JSONObject:
