@@ -83,6 +83,11 @@ class Framer:
         if self._line or self._tail is not None:
             yield self._finished()
 
+    @property
+    def unfinished(self) -> str:
+        """How the line begins that has not ended yet; empty for one that is too long."""
+        return _sample(self._line)
+
     def _add(self, piece: bytes) -> Iterator[Overlong]:
         if self._tail is not None:
             self._tail = (self._tail + piece)[-_EDGE:]
@@ -157,7 +162,7 @@ def is_clean(line: bytes) -> bool:
     return not line.startswith(BOM_UTF8) and not _may_be_unclean(line.decode("latin-1"))
 
 
-def _sample(line: bytes) -> str:
+def _sample(line: bytes | bytearray) -> str:
     return line[: 4 * _SAMPLE_LENGTH].decode("utf-8", "replace").strip()[:_SAMPLE_LENGTH]
 
 

@@ -89,6 +89,11 @@ class MessageReader(Stream):
         self.garbage = Garbage()
         self._unanswered = 0
 
+    @property
+    def unfinished(self) -> str:
+        """How the line begins that has not ended yet."""
+        return self._framer.unfinished
+
     def __aiter__(self) -> Self:
         return self
 

@@ -155,11 +155,14 @@ class StdioLink(Link):
     def _wrote(self) -> str:
         """What it wrote that is not of this protocol, in words; nothing if it wrote no such.
 
+        A line that it does not end comes first: it may ask something, and wait for the answer.
         Cut between words and quoted as it is, so that a secret in it is still known for one.
         """
-        line = clean(self.reader.garbage.foreign, newlines=False)
+        unfinished = self.reader.unfinished
+        line = clean(unfinished or self.reader.garbage.foreign, newlines=False)
         sample = shorten(line, _SAMPLE_LENGTH, placeholder=" …")
-        return f'it wrote "{sample}", which is not MCP' if sample else ""
+        how = " without an end of line" if unfinished else ""
+        return f'it wrote "{sample}"{how}, which is not MCP' if sample else ""
 
     def _lose(self) -> None:
         self.is_lost = True

@@ -32,6 +32,17 @@ def cut(data: bytes, places: list[int]) -> list[bytes]:
     return [data[a:b] for a, b in itertools.pairwise(ends)]
 
 
+def test_a_line_that_has_not_ended_is_known_by_its_beginning() -> None:
+    framer = Framer(1000)
+
+    seen = []
+    for chunk in (b"Welcome\nPass", b"word: ", b"\n", b"x" * 300, b"x" * 1000):
+        list(framer.feed(chunk))
+        seen.append(framer.unfinished)
+
+    assert seen == ["Pass", "Password:", "", "x" * 200, ""]
+
+
 def lines_of(chunks: list[bytes], *, limit: int = 1000) -> list[bytes | Overlong]:
     framer = Framer(limit)
     fed = [line for chunk in chunks for line in framer.feed(chunk)]
