@@ -28,6 +28,8 @@ from discovery_server.logs import log_to
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
 
+    from discovery_server.guard import Endpoint
+
 logger = logging.getLogger(__name__)
 
 Config: TypeAlias = str | Path | Settings | None
@@ -59,10 +61,8 @@ async def serve_stdio(
 
 async def serve_http(
     config: Config = None,
+    endpoint: Endpoint | None = None,
     *,
-    host: str = "127.0.0.1",
-    port: int = 0,
-    allow_remote: bool = False,
     on_listening: Callable[[str], None] | None = None,
     environ: Mapping[str, str] = os.environ,
     data_dir: str | Path | None = None,
@@ -72,9 +72,7 @@ async def serve_http(
 
     Args:
         config: As `open_engine` takes it.
-        host: The address to listen on; this machine alone, unless `allow_remote`.
-        port: 0 takes a free one.
-        allow_remote: Also serve other machines. Nothing here asks them for a login.
+        endpoint: Where to listen; by default on this machine alone, on a free port.
         on_listening: Called with the address that clients connect to; if None, it is logged.
         environ: What `${references}` are resolved from, and what programs are started with.
         data_dir: Where to remember.
@@ -84,15 +82,16 @@ async def serve_http(
         ConfigurationError: If the configuration or the address cannot be used.
     """
     # A server on stdio, which most are, would start slower with what HTTP needs.
-    from discovery_server import http  # noqa: PLC0415
+    from discovery_server import guard, http  # noqa: PLC0415
 
-    http.require_loopback(host, allow_remote=allow_remote)
+    endpoint = endpoint or guard.Endpoint()
+    guard.require_loopback(endpoint)
     async with (
         signals.heard() as heard,
         _open_gateway(config, environ, data_dir, frozen=frozen) as (engine, server),
     ):
-        with http.listen(host, port) as listener:
-            web = http.make_http_server(http.make_app(server, allow_remote=allow_remote))
+        with http.listen(endpoint) as listener:
+            web = http.make_http_server(http.make_app(server, endpoint))
             (on_listening or _log_address)(http.address(listener))
             heard.stop, heard.reload = web.stop, partial(_reload, engine)
             await _run(engine, partial(web.serve, [listener]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from functools import partial
 
@@ -11,6 +12,7 @@ from discovery_cli.invocation import Invocation
 from discovery_cli.options import pass_invocation
 
 _LAST_PORT = 65_535
+_HOST = re.compile(r"[\w.-]+")
 
 
 def _address(
@@ -22,6 +24,16 @@ def _address(
     if not colon or not port.isdecimal() or int(port) > _LAST_PORT:
         raise click.BadParameter(f"{text!r} is no address like 127.0.0.1:8080", context, parameter)
     return host.strip("[]") or "127.0.0.1", int(port)
+
+
+def _hosts(
+    context: click.Context, parameter: click.Parameter, names: tuple[str, ...]
+) -> tuple[str, ...]:
+    for name in names:
+        if not _HOST.fullmatch(name):
+            message = f"{name!r} is no host name like tools.example.com, without a port"
+            raise click.BadParameter(message, context, parameter)
+    return names
 
 
 @click.command("serve")
@@ -38,24 +50,44 @@ def _address(
     is_flag=True,
     help="With --http: serve other machines, too. Nobody is asked for a login.",
 )
+@click.option(
+    "--allowed-host",
+    "allowed_hosts",
+    metavar="NAME",
+    multiple=True,
+    callback=_hosts,
+    help="With --http: also answer to this host name, as a proxy sends it; may be repeated.",
+)
 @pass_invocation
 def command(
-    invocation: Invocation, *, stdio: bool, address: tuple[str, int] | None, allow_remote: bool
+    invocation: Invocation,
+    *,
+    stdio: bool,
+    address: tuple[str, int] | None,
+    allow_remote: bool,
+    allowed_hosts: tuple[str, ...],
 ) -> None:
     """Serve the five meta-tools to an agent over MCP.
 
     An agent starts this itself; put it into its configuration as the command `discovery` with the
-    argument `serve`. Over HTTP only this machine is served, unless others are allowed.
+    argument `serve`. Over HTTP only this machine is served, unless others are allowed; they must
+    call it by an address, by the machine's own name, or by an --allowed-host.
     """
     if stdio and address:
         raise click.UsageError("either --stdio or --http, not both")
-    if allow_remote and not address:
-        raise click.UsageError("--allow-remote needs --http HOST:PORT")
-    invocation.interrupts.run(partial(_serve, invocation, address, allow_remote=allow_remote))
+    for option, value in (("--allow-remote", allow_remote), ("--allowed-host", allowed_hosts)):
+        if value and not address:
+            raise click.UsageError(f"{option} needs --http HOST:PORT")
+    serve = partial(_serve, allow_remote=allow_remote, allowed_hosts=allowed_hosts)
+    invocation.interrupts.run(partial(serve, invocation, address))
 
 
 async def _serve(
-    invocation: Invocation, address: tuple[str, int] | None, *, allow_remote: bool
+    invocation: Invocation,
+    address: tuple[str, int] | None,
+    *,
+    allow_remote: bool,
+    allowed_hosts: tuple[str, ...],
 ) -> None:
     # What is loaded in a loop is loaded whole: a press of Ctrl-C is obeyed after it.
     from discovery_server import app
@@ -64,16 +96,11 @@ async def _serve(
     if address is None:
         await app.serve_stdio(config, data_dir=data_dir, frozen=frozen)
         return
-    host, port = address
-    await app.serve_http(
-        config,
-        host=host,
-        port=port,
-        allow_remote=allow_remote,
-        on_listening=partial(_say_address, is_open=allow_remote),
-        data_dir=data_dir,
-        frozen=frozen,
-    )
+    from discovery_server.guard import Endpoint
+
+    say = partial(_say_address, is_open=allow_remote)
+    endpoint = Endpoint(*address, allow_remote=allow_remote, allowed_hosts=allowed_hosts)
+    await app.serve_http(config, endpoint, on_listening=say, data_dir=data_dir, frozen=frozen)
 
 
 def _say_address(address: str, *, is_open: bool) -> None:

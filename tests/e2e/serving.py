@@ -89,9 +89,9 @@ class Home:
                 process.kill()
 
     @contextmanager
-    def http(self) -> Iterator[str]:
+    def http(self, host: str = "127.0.0.1", *options: str) -> Iterator[str]:
         """The address of `discovery serve --http`; ended with SIGTERM, which must succeed."""
-        with self.process("--http", "127.0.0.1:0") as process:
+        with self.process("--http", f"{host}:0", *options) as process:
             yield listening_at(process)
             process.send_signal(signal.SIGTERM)
             assert process.wait(20) == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from functools import partial
 
 import anyio
@@ -80,6 +81,25 @@ async def test_strangers_are_turned_away_before_anything_is_asked(home: Home) ->
     assert simple_post.status_code == 400
     assert too_large.status_code == 413
     assert elsewhere.status_code == 404
+
+
+@pytest.mark.requirement("SRV-10", "SRV-16")
+async def test_other_machines_call_it_by_its_names_and_pages_by_none(home: Home) -> None:
+    home.write({})
+
+    with home.http("0.0.0.0", "--allow-remote", "--allowed-host", "tools.example") as said:
+        address = said.replace("0.0.0.0", "127.0.0.1")
+        port = httpx2.URL(address).port
+        async with Client(address, read_timeout_seconds=30) as agent:
+            assert len((await agent.list_tools()).tools) == 5
+        async with httpx2.AsyncClient() as client:
+            answers = {
+                name: (await client.post(address, headers={"host": f"{name}:{port}"})).status_code
+                for name in ("tools.example", socket.gethostname(), "10.0.0.7", "evil.example")
+            }
+
+    assert answers.pop("evil.example") == 421
+    assert set(answers.values()) == {400}  # let in, and without a message
 
 
 @pytest.mark.requirement("SRV-10")

@@ -11,6 +11,7 @@ import pytest
 from discovery_cli.files import write_checked
 from discovery_engine.errors import ConfigurationError, Origin, Problem
 from discovery_server import app
+from discovery_server.guard import Endpoint
 from tests.unit.cli.backends import FakeEngine, run, usual_view
 
 CURSOR = {"mcpServers": {"clock": {"command": "clock"}, "odd": {}}}
@@ -336,10 +337,10 @@ def test_serve_hands_over_to_the_server(
         calls.append(("stdio",))
 
     async def http(
-        config: str | None, *, host: str, port: int, on_listening: Any, **options: Any
+        config: str | None, endpoint: Endpoint, *, on_listening: Any, **options: Any
     ) -> None:
         on_listening("http://there/mcp")
-        calls.append(("http", host, port))
+        calls.append(("http", endpoint.host, endpoint.port))
 
     monkeypatch.setattr(app, "serve_stdio", stdio)
     monkeypatch.setattr(app, "serve_http", http)
@@ -356,8 +357,8 @@ def test_serve_hands_over_to_the_server(
 def test_serve_takes_other_machines_only_when_told_and_says_what_that_means(
     allowed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def http(config: str | None, *, allow_remote: bool, on_listening: Any, **_: Any) -> None:
-        assert allow_remote is allowed
+    async def http(config: str | None, endpoint: Endpoint, *, on_listening: Any, **_: Any) -> None:
+        assert endpoint.allow_remote is allowed
         on_listening("http://0.0.0.0:80/mcp")
 
     monkeypatch.setattr(app, "serve_http", http)
@@ -366,6 +367,22 @@ def test_serve_takes_other_machines_only_when_told_and_says_what_that_means(
 
     assert done.exit_code == 0
     assert ("no login is asked for" in done.stderr) is allowed
+
+
+@pytest.mark.requirement("SRV-16")
+def test_serve_hands_over_the_names_that_it_may_be_called_by(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    called: list[tuple[str, ...]] = []
+
+    async def http(config: str | None, endpoint: Endpoint, **_: Any) -> None:
+        called.append(endpoint.allowed_hosts)
+
+    monkeypatch.setattr(app, "serve_http", http)
+
+    run("serve", "--http", "127.0.0.1:0", "--allowed-host", "a.b", "--allowed-host", "c-d")
+
+    assert called == [("a.b", "c-d")]
 
 
 @pytest.mark.requirement("SRV-10")
@@ -384,6 +401,9 @@ def test_the_refusal_to_serve_other_machines_says_how_to_allow_it() -> None:
         pytest.param(["--http", "a:b"], id="no number"),
         pytest.param(["--stdio", "--http", "a:1"], id="both"),
         pytest.param(["--allow-remote"], id="remote on stdio"),
+        pytest.param(["--allowed-host", "a"], id="name on stdio"),
+        pytest.param(["--http", "a:1", "--allowed-host", "a:1"], id="name with a port"),
+        pytest.param(["--http", "a:1", "--allowed-host", "http://a"], id="address for a name"),
     ],
 )
 def test_serve_refuses_what_is_no_address(words: list[str]) -> None:

@@ -15,6 +15,7 @@ from discovery_engine.config.settings import LogSettings, Settings
 from discovery_engine.errors import ConfigurationError
 from discovery_server import app, http
 from discovery_server.gateway import make_server
+from discovery_server.guard import Endpoint
 from tests.unit.server.fakes import make_engine
 from tests.unit.server.test_stdio import make_echo
 from tests.unit.server.wire import INITIALIZE, INITIALIZED, call, served
@@ -68,8 +69,8 @@ async def test_an_address_that_is_told_is_not_logged_as_well(
 @pytest.mark.requirement("SRV-14")
 async def test_clients_over_http_are_told_apart_where_their_era_has_sessions() -> None:
     engine = make_engine()
-    web = http.make_http_server(http.make_app(make_server(engine), allow_remote=False))
-    with anyio.fail_after(20), http.listen("127.0.0.1", 0) as listener:
+    web = http.make_http_server(http.make_app(make_server(engine), Endpoint()))
+    with anyio.fail_after(20), http.listen(Endpoint()) as listener:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(web.serve, [listener])
             for mode in ("legacy", "legacy", "auto", "auto"):
@@ -119,7 +120,7 @@ async def test_hangup_reloads_and_a_broken_file_changes_nothing(
 @pytest.mark.requirement("SRV-10")
 async def test_http_for_other_machines_is_refused_before_anything_opens(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError):
-        await app.serve_http(Settings(), host="0.0.0.0", data_dir=tmp_path)
+        await app.serve_http(Settings(), Endpoint("0.0.0.0"), data_dir=tmp_path)
 
     assert os.listdir(tmp_path) == []  # noqa: PTH208
 
