@@ -37,7 +37,7 @@ class Breaker:
         self._random = random
         self._next_try = clock()
         self._exits: deque[float] = deque(maxlen=_LOOP_EXITS)
-        self._is_tried = False
+        self._trying = 0
         self.failures = 0
         """How many there were since the last answer."""
         self.is_crash_looping = False
@@ -62,13 +62,13 @@ class Breaker:
         if not self.failures and not self.is_crash_looping:
             yield
             return
-        if (wait := self.wait) or (self.is_open and self._is_tried):
+        if (wait := self.wait) or (self.is_open and self._trying):
             raise NotNow(wait)
-        self._is_tried = True
+        self._trying += 1
         try:
             yield
         finally:
-            self._is_tried = False
+            self._trying -= 1
 
     def answered(self) -> None:
         """The server has answered something: all is forgiven, but for how often it died."""

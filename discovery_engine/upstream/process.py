@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 import threading
+from codecs import getincrementaldecoder
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -48,17 +49,15 @@ class ErrorOutput:
     def __init__(self, on_lines: OnLines = lambda _lines: None) -> None:
         self._on_lines = on_lines
         self._lines: deque[str] = deque(maxlen=_TAIL_LINES)
+        self._decoder = getincrementaldecoder("utf-8")("replace")
         self._open = ""
 
     def add(self, chunk: bytes) -> None:
-        *ends, rest = chunk.decode("utf-8", "replace").split("\n")
-        if ends:
-            self._keep([self._open + ends[0], *ends[1:]])
-            self._open = ""
-        self._open = (self._open + rest)[:_LINE_SIZE]
+        self._add(self._decoder.decode(chunk))
 
     def end(self) -> None:
         """No more will come, not even the end of the line that was begun."""
+        self._add(self._decoder.decode(b"", final=True))
         if self._open:
             self._keep([self._open])
             self._open = ""
@@ -68,6 +67,13 @@ class ErrorOutput:
         recent = [*self._lines, self._open] if self._open else list(self._lines)
         lines = (line.rstrip().translate(_VISIBLE) for line in recent[-_TAIL_LINES:])
         return "\n".join(lines)
+
+    def _add(self, text: str) -> None:
+        *ends, rest = text.split("\n")
+        if ends:
+            self._keep([self._open + ends[0], *ends[1:]])
+            self._open = ""
+        self._open = (self._open + rest)[:_LINE_SIZE]
 
     def _keep(self, lines: Sequence[str]) -> None:
         self._on_lines(lines)

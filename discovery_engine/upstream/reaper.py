@@ -92,11 +92,11 @@ class Reaper:
             if process:
                 await process.aclose()
             await self._start()
-            self._send(b"".join(b"+%d\n" % group for group in self._groups))
         except _BROKEN:
             logger.warning("There is no reaper: if this process is killed, its servers live on")
 
     async def _start(self) -> None:
+        """Start the process, and name it the groups that are there already."""
         env = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
         reading, self._pipe = os.pipe()
         try:
@@ -115,6 +115,7 @@ class Reaper:
             raise
         finally:
             os.close(reading)
+        self._send(b"".join(b"+%d\n" % group for group in self._groups))
 
     def _send(self, line: bytes) -> None:
         # Past the event loop, which would take one more line for a reader that is gone.

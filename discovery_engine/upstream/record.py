@@ -154,10 +154,10 @@ class Record:
         self._breaker.failed(exited=has_exited, at_least=error.retry_after or 0.0)
         self._note()
 
-    def explain(self, reason: str) -> None:
-        """The reason of the last failure, as it turned out."""
-        if self._last:
-            self._last = UnavailableError(self.server, self._last.kind, reason, stderr=self.stderr)
+    def explain(self, loss: UnavailableError, reason: str) -> None:
+        """How a session was lost, as it turned out; no-op if something else has failed since."""
+        if self._last is loss:
+            self._last = UnavailableError(self.server, loss.kind, reason, stderr=self.stderr)
 
     def condition(self, session: SessionState | None) -> Condition:
         """How the server fares; `session` is the live one, if there is one."""

@@ -94,6 +94,7 @@ class Session:
         self._used_at = anyio.current_time()
         self._told_of_change = False
         self._is_counted = False
+        self._loss: UnavailableError | None = None
 
     @property
     def is_over(self) -> bool:
@@ -130,8 +131,9 @@ class Session:
         """The server went away by itself. During the handshake that is the handshake's matter."""
         if self._channel.value is None:
             return
-        gone = UnavailableError(self.server.name, FailureKind.LOST, "it went away")
-        self._close(gone if self._users and not self.is_over else None)
+        if self._users and not self.is_over:
+            self._loss = UnavailableError(self.server.name, FailureKind.LOST, "it went away")
+        self._close(self._loss)
         self.retire()
 
     def _close(self, lost: UnavailableError | None = None) -> None:
@@ -256,7 +258,9 @@ class Session:
             await self._serve(session, greeting)
             if link.is_lost:
                 self.record.stderr = link.stderr
-                self.record.explain(await link.end())
+                reason = await link.end()
+                if self._loss:
+                    self.record.explain(self._loss, reason)
         return None
 
     async def _greeting(

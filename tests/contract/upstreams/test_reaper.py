@@ -121,6 +121,28 @@ async def test_a_reaper_that_is_killed_is_replaced_by_one_that_knows_all_groups(
 
 
 @pytest.mark.requirement("UPS-24")
+async def test_a_reaper_that_could_not_be_replaced_at_once_knows_all_groups_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with leader() as group:
+        async with open_reaper() as reaper:
+            await reaper.ready()
+            killed = reaper.pid
+            assert killed is not None
+            os.kill(killed, signal.SIGKILL)
+            await eventually(lambda: not is_running(killed))
+            with monkeypatch.context() as patch:
+                patch.setattr(sys, "executable", "/no/such/python")
+                watching = reaper.watching(group)
+                await watching.__aenter__()
+
+            await reaper.ready()
+            await reaper.close()  # as it would be if we were killed now
+            await eventually(lambda: not is_running(group))
+            await watching.__aexit__(None, None, None)
+
+
+@pytest.mark.requirement("UPS-24")
 async def test_what_has_ended_before_us_is_not_touched() -> None:
     with leader() as alive:
         async with open_reaper() as reaper:

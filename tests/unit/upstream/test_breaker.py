@@ -68,6 +68,22 @@ def test_an_open_breaker_lets_one_caller_try_at_a_time() -> None:
     assert (early, others, may_try(tested)) == (False, [False] * 3, True)
 
 
+def test_callers_from_before_the_breaker_opened_are_trying_as_well() -> None:
+    clock = Clock()
+    tested = breaker(clock)
+    for _ in range(4):
+        tested.failed(exited=False)
+    clock.now += tested.wait
+
+    with tested.attempt():
+        with tested.attempt():
+            tested.failed(exited=False)
+        clock.now += tested.wait
+        while_the_other_tries = may_try(tested)
+
+    assert (while_the_other_tries, may_try(tested)) == (False, True)
+
+
 def test_somebody_who_insists_is_let_through_once() -> None:
     tested = breaker(Clock())
     for _ in range(7):

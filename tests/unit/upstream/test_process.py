@@ -34,6 +34,28 @@ def test_lines_may_arrive_in_pieces() -> None:
     assert errors.tail == "first\nsecond\n\\x1b[31mthird"
 
 
+@given(st.text(max_size=60), st.integers(min_value=1, max_value=7))
+def test_characters_may_arrive_in_pieces(text: str, size: int) -> None:
+    whole, pieces = ErrorOutput(), ErrorOutput()
+    written = text.encode()
+
+    whole.add(written)
+    for start in range(0, len(written), size):
+        pieces.add(written[start : start + size])
+
+    assert pieces.tail == whole.tail
+
+
+def test_a_character_that_breaks_off_is_shown_as_such() -> None:
+    lines: list[str] = []
+    errors = ErrorOutput(lines.extend)
+
+    errors.add("caf\u00e9".encode()[:-1])
+    errors.end()
+
+    assert (lines, errors.tail) == (["caf\ufffd"], "caf\ufffd")
+
+
 @pytest.mark.requirement("UPS-25")
 async def test_every_line_is_told_and_the_last_one_without_its_end() -> None:
     code = "import sys; sys.stderr.write('first\\nsecond\\nthird')"
