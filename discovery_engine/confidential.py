@@ -16,16 +16,24 @@ from functools import cached_property
 from urllib.parse import quote
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from discovery_engine.config.masks import mask_transport
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
 from discovery_engine.errors import UnavailableError, UpstreamError
-from discovery_engine.secrets import HIDDEN, MalformedReferenceError, references, resolve
+from discovery_engine.secrets import (
+    HIDDEN,
+    MalformedReferenceError,
+    Reference,
+    references,
+    resolve,
+)
 from discovery_engine.text import clean
 
 _LINES = 20
 _LINE_LENGTH = 500  # characters
 _SHORTEST = 4  # characters; hiding every "1" would leave nothing to read
+_MOST_VALUES = 1000  # those of today and earlier ones; all are looked for in each text
 _SHORTEST_WORD = 8  # characters of one word of a longer value: the token behind "Bearer"
 _HARMLESS = {
     *("auto", "debug", "error", "false", "info", "none", "null", "true", "warn", "warning"),
@@ -35,6 +43,8 @@ _HARMLESS = {
 
 class Confidential(Struct, frozen=True, dict=True):
     values: frozenset[str]
+    is_lasting: bool = True
+    """Whether the same entry will have the same values; a file may hold another one tomorrow."""
 
     @classmethod
     def of(cls, server: ServerSettings, environ: Mapping[str, str]) -> Confidential:
@@ -44,7 +54,13 @@ class Confidential(Struct, frozen=True, dict=True):
         """
         found = {form for value in _values(server, environ) for form in _forms(value)}
         plain = {text for text in found if text in _HARMLESS or text in server.name}
-        return cls(frozenset(text for text in found - plain if len(text) >= _SHORTEST))
+        values = frozenset(text for text in found - plain if len(text) >= _SHORTEST)
+        return cls(values, is_lasting=not _reads_files(server))
+
+    def with_earlier(self, earlier: Confidential) -> Confidential:
+        """Also what was given before: a program that still runs with it may still tell it."""
+        values = self.values | earlier.values
+        return self if len(values) > _MOST_VALUES else replace(self, values=values)
 
     def hide(self, text: str) -> str:
         return self._pattern.sub(HIDDEN, text) if self._pattern else text
@@ -76,7 +92,7 @@ def _values(server: ServerSettings, environ: Mapping[str, str]) -> Iterator[str]
     for text in _kept_apart(server):
         yield from _resolved([text], environ, base_dir)
     for text in _shown(server):
-        yield from _resolved(_references(text), environ, base_dir)
+        yield from _resolved(map(str, _references(text)), environ, base_dir)
     yield from _keys(server)
 
 
@@ -110,11 +126,16 @@ def _resolved(
             continue
 
 
-def _references(text: str) -> list[str]:
+def _reads_files(server: ServerSettings) -> bool:
+    found = (reference for text in _shown(server) for reference in _references(text))
+    return any(reference.kind == "file" for reference in found)
+
+
+def _references(text: str) -> tuple[Reference, ...]:
     try:
-        return [str(reference) for reference in references(text)]
+        return references(text)
     except MalformedReferenceError:
-        return []
+        return ()
 
 
 def _keys(server: ServerSettings) -> Iterator[str]:

@@ -109,10 +109,11 @@ class LateUpstreams:
             await anyio.sleep_forever()
 
     async def _confidential_of(self, server: ServerSettings) -> Confidential:
-        known = self._confidential.get(server.name)
-        if known and known[0] == server.transport:
-            return known[1]
+        transport, known = self._confidential.get(server.name, _NOTHING_KNOWN)
+        if transport == server.transport and known.is_lasting:
+            return known
         found = await anyio.to_thread.run_sync(Confidential.of, server, self._environ)
+        found = found.with_earlier(known)
         self._confidential[server.name] = server.transport, found
         return found
 
