@@ -85,7 +85,7 @@ def tell(error: BaseException, *, as_json: bool, verbose: bool) -> None:
     if verbose and _is_unexpected(error):
         import traceback
 
-        text = "".join(traceback.format_exception(error)) + text
+        text = clean("".join(traceback.format_exception(error))) + text
     sys.stderr.write(text + "\n")
 
 
@@ -195,12 +195,21 @@ def _message(error: BaseException) -> str:
         case DiscoveryError():
             return error.message
         case click.ClickException():
-            return error.format_message()
+            return _in_our_style(error.format_message())
         case click.Abort() | KeyboardInterrupt():
             return "interrupted"
         case OSError():
             return str(error)
     return f"unexpected {type(error).__name__}: {error}"
+
+
+def _in_our_style(message: str) -> str:
+    """A message of click's own begins and ends as ours do."""
+    if not message.startswith(
+        ("Missing ", "Invalid value", "No such ", "Got unexpected ", "Option ")
+    ):
+        return message
+    return message[0].lower() + message[1:].removesuffix(".")
 
 
 def _is_unexpected(error: BaseException) -> bool:

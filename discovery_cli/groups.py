@@ -6,6 +6,8 @@ from collections.abc import Iterable
 
 import click
 
+_WHOLE = 1000  # characters; no summary is longer
+
 
 class Group(click.Group):
     def resolve_command(
@@ -16,6 +18,14 @@ class Group(click.Group):
         if word in known or word.startswith("-") or ctx.resilient_parsing:
             return super().resolve_command(ctx, args)
         raise click.UsageError(f"there is no command {word!r}{did_you_mean(word, known)}", ctx)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Whole summaries: click would cut them to what fits on a line."""
+        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [(name, found.get_short_help_str(_WHOLE)) for name, found in commands if found]
+            )
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -26,7 +26,11 @@ def logged(output: Output, verbosity: int, told: set[str]) -> Iterator[None]:
     """
     if verbosity:
         level = _LEVELS.get(verbosity, logging.DEBUG)
-        logging.basicConfig(level=level, format="%(levelname)s %(name)s: %(message)s")
+        from discovery_server.logs import HarmlessFormatter
+
+        stderr = logging.StreamHandler()
+        stderr.setFormatter(HarmlessFormatter("%(levelname)s %(name)s: %(message)s"))
+        logging.basicConfig(level=level, handlers=[stderr])
         yield
         return
     handlers = {name: _Notes(output, told) for name in _CONCERNING} | {"": logging.NullHandler()}

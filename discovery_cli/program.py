@@ -27,7 +27,7 @@ _SECTIONS: Mapping[str, Mapping[str, str]] = {
         "list": "Show the configured servers.",
         "search": "Find tools by words or by name.",
         "tools": "Show the tools of a server.",
-        "inspect": "Look at a server or a tool; without a name, at everything as it connects.",
+        "inspect": "Look at a server or a tool in full.",
         "execute": "Call a tool.",
     },
     "Set up": {
@@ -115,7 +115,8 @@ def _not_in(taken: set[str], options: Iterable[click.Option]) -> list[click.Opti
     cls=Discovery,
     params=list[click.Parameter](global_options(hidden=False)),
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="The options above are read after a command, too.",
+    epilog="The options above are read after a command, too. `discovery COMMAND --help` says more"
+    " of each; `discovery init` is where to begin.",
 )
 @click.version_option(__version__, message="discovery %(version)s")
 def cli() -> None:

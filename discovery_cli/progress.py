@@ -102,10 +102,11 @@ class Lines:
 
 
 class Moving:
-    """A table of the servers at work, drawn anew as they go on, and gone at the end."""
+    """A table of the servers at work, drawn anew as they go on, and gone when `stack` is left."""
 
-    def __init__(self, live: Live) -> None:
-        self._live = live
+    def __init__(self, stack: ExitStack) -> None:
+        self._stack = stack
+        self._live: Live | None = None
         self._states: dict[ServerName, tuple[str, str]] = {}
 
     def show(self, event: Event) -> None:
@@ -118,6 +119,10 @@ class Moving:
                 self._states[event.server] = counted(event.tool_count, "tool"), "green"
             case ServerFailed():
                 self._states[event.server] = one_line(event.message), "red"
+            case _:
+                return
+        # Not before there is something to show: a run that asks nobody needs no display.
+        self._live = self._live or self._stack.enter_context(_live())
         self._live.update(_table(self._states), refresh=True)
 
 
@@ -127,7 +132,7 @@ def _display(invocation: Invocation, stack: ExitStack, *, with_lines: bool) -> D
     environ = os.environ
     is_terminal = sys.stderr.isatty() and not environ.get("CI")
     if is_terminal and allows_escapes(environ) and not invocation.verbose:
-        return Moving(stack.enter_context(_live()))
+        return Moving(stack)
     if is_terminal or invocation.verbose or with_lines:
         return Lines(invocation.output)
     return None

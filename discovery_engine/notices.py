@@ -112,7 +112,9 @@ def by_words(reason: str, hint: str = "") -> Notice:
 
 
 def no_server() -> Notice:
-    return Notice(NoticeKind.EMPTY, "no server is configured; `discovery init` helps")
+    return Notice(
+        NoticeKind.EMPTY, "no server is configured; `discovery init` or `discovery import` helps"
+    )
 
 
 def no_enabled_tool(server: ServerName | None) -> Notice:

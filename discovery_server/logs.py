@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from discovery_engine.text import clean
+
 if TYPE_CHECKING:
     from discovery_engine.config.settings import LogSettings
 
@@ -19,11 +21,19 @@ _LEVEL = "DISCOVERY_LOG_LEVEL"
 _FILE_SIZE = 10 * 1024 * 1024  # bytes
 _FILES = 5  # kept beside the current one
 _FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
+_MORE = "\n    "  # before what follows the first line, so that no message can fake a record
 
 # They report every request, or every stray line of a child, at levels meant for developers.
 _CHATTY = ("mcp", "httpx2", "httpcore2", "uvicorn")
 # What programs write for their developers is kept in a file; a host's own log is no place for it.
 _OVERHEARD = "discovery_engine.overheard"
+
+
+class HarmlessFormatter(logging.Formatter):
+    """Formats records without what a terminal would obey: they may quote a server's own words."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return clean(super().format(record)).replace("\n", _MORE)
 
 
 @contextmanager
@@ -47,7 +57,7 @@ def log_to(settings: LogSettings, environ: Mapping[str, str]) -> Iterator[None]:
     for name in _CHATTY:
         logging.getLogger(name).setLevel(max(level, logging.WARNING))
     for handler in handlers:
-        handler.setFormatter(logging.Formatter(_FORMAT))
+        handler.setFormatter(HarmlessFormatter(_FORMAT))
         root.addHandler(handler)
     if problem:
         logger.warning("The log file %s cannot be written: %s", file, problem)

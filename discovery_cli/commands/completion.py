@@ -17,11 +17,11 @@ _VARIABLE = "_DISCOVERY_COMPLETE"  # where click looks for it
 
 
 @click.command("completion")
-@click.argument("shell", type=click.Choice(list(_INSTALL)))
+@click.argument("shell", metavar="SHELL", type=click.Choice(list(_INSTALL)))
 @click.pass_context
 @pass_invocation
 def command(invocation: Invocation, context: click.Context, shell: str) -> None:
-    """Print a script that completes words in a shell.
+    """Print a script that completes words in a shell: bash, zsh or fish.
 
     \b
       bash: eval "$(discovery completion bash)"  # in ~/.bashrc

@@ -70,6 +70,7 @@ class _Options(Struct, frozen=True):
 @click.option("--suggest", "wants_drafts", is_flag=True, help="Draft queries, to be edited.")
 @click.option(
     "--per-tool",
+    metavar="N",
     type=click.IntRange(min=1),
     default=1,
     show_default=True,

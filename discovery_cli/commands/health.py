@@ -13,8 +13,9 @@ from discovery_cli.invocation import Invocation
 from discovery_cli.options import complete_server, pass_invocation
 from discovery_cli.output import Cell, Output, ago, counted
 from discovery_cli.remedies import remedy
-from discovery_cli.rendering import Row, plain_reason, tool_count
+from discovery_cli.rendering import Row, plain_reason, say_notices, tool_count
 from discovery_engine.health import ServerHealth, health, sick
+from discovery_engine.notices import no_server
 
 if TYPE_CHECKING:
     from discovery_engine.engine import Engine
@@ -80,6 +81,9 @@ def _show(output: Output, servers: Sequence[ServerHealth], hidden: int, now: flo
         rows = [_row(output, server, now) for server in ordered]
         output.table([["", *(Cell(head, "faint") for head in _HEADS)], *rows])
     off = f", {hidden} disabled (--all)" if hidden else ""
+    if not servers and not hidden:
+        say_notices(output, [no_server()])
+        return
     output.say(f"{counted(len(servers), 'server')}{off}, {counted(len(ill), 'problem')}")
     if ill:
         output.say(f"`discovery health {ill[0].server}` says more")

@@ -12,6 +12,7 @@ from discovery_cli.options import complete_server, complete_target, pass_invocat
 from discovery_cli.portraits import Portrait
 from discovery_cli.rendering import say_notices
 from discovery_cli.targets import server_named, servers_of, tool_named
+from discovery_engine.notices import no_server
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import Entry
@@ -47,7 +48,7 @@ def command(
     examples: bool,
     which: Which | None,
 ) -> None:
-    """Look at a server or a tool; without a name, at everything as it connects.
+    """Look at a server or a tool in full; without a name, connect to all servers first.
 
     TARGET is a server, `server:tool`, `server tool`, or a tool's name that only one server has. A
     name is read as a server's first.
@@ -93,6 +94,8 @@ def _inspect_all(
         portrait.output.answer({"kind": "servers", "servers": forms})
         return
     portrait.servers(view, chosen)
+    if not view.servers():
+        say_notices(portrait.output, [no_server()])
     if waiting:
         portrait.output.say(f"no answer within {_PATIENCE:g} s yet: {named(waiting)}")
 

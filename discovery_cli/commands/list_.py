@@ -14,9 +14,11 @@ from discovery_cli.rendering import (
     last_lines,
     plain_reason,
     say_held_back,
+    say_notices,
     server_row,
     tool_row,
 )
+from discovery_engine.notices import no_server
 
 if TYPE_CHECKING:
     from discovery_engine.status import ServerSummary
@@ -58,7 +60,7 @@ def _show_with_tools(output: Output, server: ServerSummary, view: View) -> None:
 def _say_sum(output: Output, view: View) -> None:
     servers = view.servers()
     if not servers:
-        output.say("no server is configured; `discovery init` helps")
+        say_notices(output, [no_server()])
         return
     tools = sum(server.tool_count for server in servers)
     enabled = sum(server.enabled_count for server in servers)

@@ -49,7 +49,9 @@ class Asked(TypedDict):
     shell_complete=complete_tag,
     help="Only tools with this tag; may be repeated, then all of them are needed.",
 )
-@click.option("--limit", type=click.IntRange(min=1), help="The most results.  [default: 10]")
+@click.option(
+    "--limit", metavar="N", type=click.IntRange(min=1), help="The most results.  [default: 10]"
+)
 @click.option("--all", "include_disabled", is_flag=True, help="Also tools that a rule disables.")
 @click.option("--explain", is_flag=True, help="Say what each word adds to a match.")
 @max_tokens_option
@@ -131,6 +133,8 @@ def _explain(output: Output, view: View, answer: SearchAnswer) -> None:
 
 def _summary(answer: SearchAnswer) -> str:
     """How many were found; without a match, what is missing and what comes nearest."""
+    if any(notice.kind == "empty" for notice in answer.notices):
+        return ""
     if answer.hits:
         alike = f"; the first {answer.alike} fit alike" if answer.alike > 1 else ""
         return f"{counted(len(answer.hits), 'tool')} found{alike}"

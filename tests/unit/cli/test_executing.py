@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -264,6 +266,18 @@ def test_refresh_asks_the_servers_that_are_named() -> None:
     done = run("refresh", "time", engine=engine)
 
     assert (done.exit_code, engine.asked) == (0, [["time"]])
+
+
+@pytest.mark.requirement("CLI-10")
+def test_logs_are_shown_with_v_and_clean() -> None:
+    code = (
+        "import logging; from discovery_cli.logs import logged; from discovery_cli import output\n"
+        "with logged(output.Output(), 1, set()): logging.getLogger('a').info('said %s', '\x1b[2Jx')"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stderr == "INFO a: said x\n"
 
 
 def test_lines_of_progress_are_shown_with_v_and_not_with_no_progress() -> None:

@@ -123,6 +123,30 @@ def test_a_message_of_several_lines_is_indented(capsys: pytest.CaptureFixture[st
     assert told(OSError("a\nb"), capsys) == "error: a\n  b\n  hint: -v shows where it happened\n"
 
 
+def test_a_traceback_is_shown_clean(capsys: pytest.CaptureFixture[str]) -> None:
+    written = told(ValueError("\x1b[2Jx"), capsys, verbose=True)
+
+    assert written.startswith("ValueError: x\n")
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        pytest.param(click.NoSuchOption("-n"), "no such option '-n'", id="option"),
+        pytest.param(
+            click.BadParameter("0 is too small.", param_hint="'--limit'"),
+            "invalid value for '--limit': 0 is too small",
+            id="value",
+        ),
+        pytest.param(click.UsageError("Makefile is there."), "Makefile is there.", id="ours"),
+    ],
+)
+def test_clicks_own_messages_are_told_as_ours_are(
+    error: click.UsageError, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert told(error, capsys) == f"error: {message}\n"
+
+
 def test_an_error_without_words_is_still_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert told(DiscoveryError(""), capsys) == "error: \n"
 

@@ -68,6 +68,14 @@ async def test_a_terminal_gets_a_moving_display(monkeypatch: pytest.MonkeyPatch)
         assert words in written
 
 
+async def test_a_run_that_asks_no_server_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    stderr = terminal_for(monkeypatch)
+
+    await show(CatalogChanged(1, 2, 0, 0), invocation=Invocation())
+
+    assert stderr.getvalue() == ""
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [pytest.param("NO_COLOR", "1", id="NO_COLOR"), pytest.param("TERM", "dumb", id="dumb")],

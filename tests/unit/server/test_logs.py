@@ -26,6 +26,20 @@ def test_stderr_is_written_and_stdout_never(capfd: pytest.CaptureFixture[str]) -
     assert captured.out == ""
 
 
+@pytest.mark.requirement("CLI-10")
+def test_words_of_a_server_can_neither_command_a_terminal_nor_fake_a_record(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "discovery.log"
+
+    with log_to(LogSettings(file=str(path)), {}):
+        log.info("it said %s", "\x1b]0;x\x07hello\n2026-11-22 INFO discovery: all is well")
+
+    for written in (capfd.readouterr().err, path.read_text(encoding="utf-8")):
+        assert "it said hello\n    2026-11-22 INFO discovery: all is well\n" in written
+        assert "\x1b" not in written
+
+
 def test_file_is_written_instead_and_its_folder_made(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
