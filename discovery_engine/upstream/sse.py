@@ -99,7 +99,7 @@ async def _endpoint(
         return HttpFailure(f"HTTP {response.status_code}", status=response.status_code)
     if (kind := media_type(response)) != "text/event-stream":
         return HttpFailure(f"it answers with {kind or 'nothing'}, not with events")
-    with suppress(StopAsyncIteration, httpx2.TransportError):
+    with suppress(StopAsyncIteration, httpx2.TransportError, ValueError):  # the last: no address
         event = await anext(events)
         url = str(response.request.url)
         endpoint = urljoin(url, event.data)

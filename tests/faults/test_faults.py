@@ -233,6 +233,7 @@ ADDRESSES = [
     http("status_500", UnavailableError, "HTTP 500", **OLD, **FAILING),
     http("sse_ends", OutcomeUnknownError, "went away", **OLD, **FAILING),
     http("sse_fails", OutcomeUnknownError, "HTTP 500", **OLD, **DEGRADED),
+    http("sse_odd", UnavailableError, "endpoint of its own", **OLD, **FAILING),
     http("sse_silent", UnavailableError, "within 0.7 s", timeouts=HASTY, **OLD, **FAILING),
     http("sse_elsewhere", UnavailableError, "endpoint of its own", **OLD, **FAILING),
 ]

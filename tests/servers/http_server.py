@@ -45,6 +45,7 @@ MODES = {
     "sse_fails": "as sse; answers what is posted with status 500 from the first call on",
     "sse_ends": "as sse; ends the stream at the first call",
     "sse_elsewhere": "as sse; names an endpoint on another host",
+    "sse_odd": "as sse; names an endpoint that is no address",
     "sse_silent": "as sse; never names an endpoint",
 }
 
@@ -223,7 +224,9 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if self.mode == "sse_silent":
             threading.Event().wait()
-        host = "http://elsewhere.example" if self.mode == "sse_elsewhere" else ""
+        host = {"sse_elsewhere": "http://elsewhere.example", "sse_odd": "http://["}.get(
+            self.mode, ""
+        )
         self.wfile.write(f"event: endpoint\ndata: {host}/messages\n\n".encode())
         while (data := outbox.get()) is not None:
             self.wfile.write(f"event: message\ndata: {data}\n\n".encode())
