@@ -235,10 +235,14 @@ class NeedsAuthError(UnavailableError):
         )
 
 
+_APPROVE = "`discovery trust` shows its owner what would be started, to approve it"
 _REFUSALS = {
-    "untrusted": ("nobody has approved it, and {file} was found, not named", "trust"),
-    "altered": ("what {file} says of it now is not what was approved", "trust"),
-    "unpinned": ("the lock file does not pin it as {file} has it now", "lock --check"),
+    "untrusted": ("nobody has approved it, and {file} was found, not named", _APPROVE),
+    "altered": ("what {file} says of it now is not what was approved", _APPROVE),
+    "unpinned": (
+        "the lock file does not pin it as {file} has it now",
+        "`discovery lock --check` shows its owner the difference",
+    ),
 }
 
 
@@ -247,12 +251,12 @@ class UntrustedServerError(UnavailableError):
 
     def __init__(self, server: str, refusal: str, file: str) -> None:
         self.refusal = refusal
-        sentence, command = _REFUSALS[refusal]
+        sentence, hint = _REFUSALS[refusal]
         super().__init__(
             server,
             FailureKind.UNTRUSTED,
             sentence.format(file=file or "its entry"),
-            hint=f"its owner can look at it with `discovery {command}`",
+            hint=hint,
         )
 
 

@@ -95,17 +95,17 @@ ERRORS = [
     (
         UntrustedServerError("github", "untrusted", "/d.yaml"),
         "server 'github' is unavailable: nobody has approved it, and /d.yaml was found, not named",
-        "its owner can look at it with `discovery trust`",
+        "`discovery trust` shows its owner what would be started, to approve it",
     ),
     (
         UntrustedServerError("github", "altered", "/d.yaml"),
         "server 'github' is unavailable: what /d.yaml says of it now is not what was approved",
-        "its owner can look at it with `discovery trust`",
+        "`discovery trust` shows its owner what would be started, to approve it",
     ),
     (
         UntrustedServerError("github", "unpinned", ""),
         "server 'github' is unavailable: the lock file does not pin it as its entry has it now",
-        "its owner can look at it with `discovery lock --check`",
+        "`discovery lock --check` shows its owner the difference",
     ),
     (
         UpstreamTimeoutError("github", "'x'", 2.50),

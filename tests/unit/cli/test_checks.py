@@ -93,7 +93,7 @@ def test_no_configuration_is_a_note_if_there_is_no_server_either() -> None:
             (
                 "problem",
                 "nobody has approved it, and its entry was found, not named",
-                "its owner can look at it with `discovery trust`",
+                "`discovery trust` shows its owner what would be started, to approve it",
             ),
             id="untrusted",
         ),
