@@ -1,8 +1,8 @@
 """The opening words of a connection, in both eras.
 
 A server of unknown era is asked `server/discover`; any refusal means the older `initialize`. One
-that stays silent is sent `initialize` as well after a short wait, and the first answer counts:
-a slow starter that knows `discover` still gets to say so.
+that stays silent is sent `initialize` as well after a short wait. If it refuses that, too, it may
+be a slow starter of the newer era, whose answer to `server/discover` still counts.
 """
 
 from __future__ import annotations

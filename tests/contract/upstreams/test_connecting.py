@@ -8,7 +8,7 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from discovery_engine.config.settings import ServerSettings, Timeouts
+from discovery_engine.config.settings import ServerSettings, StdioTransport, Timeouts
 from discovery_engine.errors import (
     DiscoveryError,
     FailureKind,
@@ -215,6 +215,19 @@ async def test_a_server_that_is_silent_when_asked_what_it_speaks_is_initialized(
         listing = await opened.list_tools(server)
 
     assert listing.instructions == "legacy instructions"
+
+
+@pytest.mark.requirement("UPS-6")
+async def test_a_slow_starter_that_refuses_to_be_initialized_is_spoken_to_in_the_new_way() -> None:
+    server, eras = fault_server(era="modern"), Eras()
+    assert isinstance(server.transport, StdioTransport)
+    slowly = ("-c", 'sleep 3.5; exec "$0" "$@"', server.transport.command, *server.transport.args)
+
+    async with upstreams(eras=eras) as opened:
+        listing = await opened.list_tools(program("sh", *slowly))
+
+    assert listing.instructions == "modern instructions"
+    assert eras[listing.connection]["discover"] is not None
 
 
 @pytest.mark.requirement("UPS-7")
