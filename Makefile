@@ -4,6 +4,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+LEAST_COVERED := 97
 READY := $(VENV)/.ready
 
 .PHONY: help demo test check format servers clean
@@ -16,6 +17,9 @@ demo: $(READY) ## connect to real servers, search, inspect and execute their too
 
 test: $(READY) servers ## run every test, with branch coverage
 	@$(BIN)/python -m pytest --cov --cov-report=term:skip-covered
+	@echo "== the engine by branch, in percent; at least $(LEAST_COVERED):"
+	@$(BIN)/python -m coverage report --include='discovery_engine/*' --format=total --precision=1 \
+		--fail-under=$(LEAST_COVERED)
 
 check: $(READY) ## format, lint, types and import floors
 	@$(BIN)/ruff format --check .
