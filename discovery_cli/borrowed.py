@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from discovery_engine.config.masks import mask_args, mask_url
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
-from discovery_engine.secrets import MalformedReferenceError, references
+from discovery_engine.secrets import MalformedReferenceError, is_variable, references
 from discovery_engine.tools import ServerName
 
 _SECRET = re.compile(r"token|secret|pass|pwd|key|credential|auth|cookie|session", re.IGNORECASE)
@@ -65,15 +65,16 @@ def endpoint(server: ServerSettings) -> tuple[str, ...]:
 def _borrow_stdio(server: ServerSettings, stdio: StdioTransport) -> Borrowed | LeftOut:
     if mask_args(stdio.args) != stdio.args:
         return LeftOut(server.name, "its arguments carry a secret", is_secret=True)
-    env = {name: _without_secret(name, value, name) for name, value in stdio.env.items()}
-    replaced = [name for name, value in env.items() if value != stdio.env[name]]
+    variables = {name: _variable(name) for name in stdio.env}
+    env = {name: _without_secret(name, value, variables[name]) for name, value in stdio.env.items()}
+    replaced = [variables[name] for name, value in env.items() if value != stdio.env[name]]
     return Borrowed(replace(server, transport=replace(stdio, env=env)), tuple(replaced))
 
 
 def _borrow_remote(server: ServerSettings, remote: RemoteTransport) -> Borrowed | LeftOut:
     if mask_url(remote.url) != remote.url:
         return LeftOut(server.name, "its address carries a secret", is_secret=True)
-    variables = {name: _variable(server.name, name) for name in remote.headers}
+    variables = {name: _variable_of_header(server.name, name) for name in remote.headers}
     headers = {
         name: _without_secret(name, value, variables[name])
         for name, value in remote.headers.items()
@@ -99,6 +100,14 @@ def _has_reference(value: str) -> bool:
         return False
 
 
-def _variable(server: str, header: str) -> str:
+def _variable(name: str) -> str:
+    """The name itself, or one like it that a reference may have."""
+    if is_variable(name):
+        return name
+    plain = re.sub(r"[^A-Z0-9]+", "_", name.upper())
+    return plain if is_variable(plain) else f"_{plain}"
+
+
+def _variable_of_header(server: str, header: str) -> str:
     words = "TOKEN" if header.casefold() == "authorization" else header
-    return re.sub(r"\W+", "_", f"{server}_{words}").upper()
+    return _variable(re.sub(r"\W+", "_", f"{server}_{words}").upper())

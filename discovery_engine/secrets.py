@@ -24,7 +24,8 @@ HIDDEN = "••••"
 
 _FILE_LIMIT = 64 * 1024  # bytes; no key or token comes near
 _TOKENS = re.compile(r"\$\$\{|\$\{(?P<inner>[^}]*)\}|\$\{")
-_VARIABLE = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>.*))?", re.DOTALL)
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_VARIABLE = re.compile(rf"(?P<name>{_NAME.pattern})(?::-(?P<default>.*))?", re.DOTALL)
 
 
 class MalformedReferenceError(ValueError):
@@ -58,6 +59,11 @@ class Reference(Struct, frozen=True):
         prefix = "file:" if self.kind == "file" else ""
         suffix = "" if default is None else f":-{default}"
         return f"${{{prefix}{self.name}{suffix}}}"
+
+
+def is_variable(name: str) -> bool:
+    """Whether a reference may have that name."""
+    return _NAME.fullmatch(name) is not None
 
 
 def split(text: str) -> tuple[str | Reference, ...]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from discovery_engine.config.sources.dialects import escape
 from discovery_engine.config.sources.places import Place, is_file
 from discovery_engine.config.sources.reader import Reading
+from discovery_engine.secrets import is_variable
 from discovery_engine.tools import JSONObject, JSONValue
 
 _GATEWAY = {"command": "docker", "args": ["mcp", "gateway", "run"]}
@@ -84,11 +85,11 @@ def _limits(described: JSONObject) -> Iterator[str]:
 
 def _env(described: JSONObject, fill: _Filler) -> Iterator[tuple[str, str]]:
     for secret in _maps(described.get("secrets")):
-        if isinstance(variable := secret.get("env"), str) and variable.isidentifier():
+        if isinstance(variable := secret.get("env"), str) and is_variable(variable):
             yield variable, f"${{{variable}}}"
     for one in _maps(described.get("env")):
         variable, values = one.get("name"), fill.all([one.get("value")])
-        if isinstance(variable, str) and variable.isidentifier() and values:
+        if isinstance(variable, str) and is_variable(variable) and values:
             yield variable, " ".join(values)
 
 

@@ -25,6 +25,7 @@ from discovery_engine.config.sources.lists import allowed, approved, denied
 from discovery_engine.config.sources.table import Client, EntryShape, load_table
 from discovery_engine.errors import Origin, Problem
 from discovery_engine.rules.rule import Rule
+from discovery_engine.secrets import is_variable
 from discovery_engine.tools import JSONObject, JSONValue, ServerName
 
 _LONGEST_TOOL = 200  # characters
@@ -279,7 +280,7 @@ def _variable_names(fields: _Fields, keys: Sequence[str]) -> list[str]:
 
 
 def _variable(name: str, path: str) -> str:
-    if name.isascii() and name.isidentifier():
+    if is_variable(name):
         return name
     raise EntryError(path, "must hold the name of a variable")
 

@@ -8,6 +8,7 @@ from discovery_engine.config.settings import RemoteTransport, ServerSettings, St
 from discovery_engine.config.sources import Imported
 from discovery_engine.errors import Origin, Problem
 from discovery_engine.rules.rule import Rule
+from discovery_engine.secrets import references
 from discovery_engine.tools import ServerName
 from tests.factories import make_server
 
@@ -42,6 +43,34 @@ def test_a_secret_in_a_variable_becomes_a_reference(name: str, value: str, writt
 
     assert taken.server.transport == StdioTransport("git-server", env={name: written})
     assert taken.variables == ((name,) if written != value else ())
+
+
+@pytest.mark.requirement("CLI-22")
+@pytest.mark.parametrize(
+    ("server", "variable"),
+    [
+        pytest.param(stdio(env={"my.api-key": "abc"}), "MY_API_KEY", id="signs in a variable"),
+        pytest.param(stdio(env={"1KEY": "abc"}), "_1KEY", id="a variable that begins with a digit"),
+        pytest.param(
+            make_server(
+                "3d", transport=RemoteTransport("https://x", {"Authorization": "Bearer a"})
+            ),
+            "_3D_TOKEN",
+            id="a server that begins with a digit",
+        ),
+    ],
+)
+def test_a_reference_that_takes_the_place_of_a_secret_can_be_read(
+    server: ServerSettings, variable: str
+) -> None:
+    taken = borrowed(server)
+    transport = taken.server.transport
+    [text] = (
+        transport.env if isinstance(transport, StdioTransport) else transport.headers
+    ).values()
+
+    assert [reference.name for reference in references(text)] == [variable]
+    assert taken.variables == (variable,)
 
 
 @pytest.mark.parametrize(
