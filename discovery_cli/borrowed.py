@@ -8,7 +8,6 @@ way to use it all the same.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -16,7 +15,6 @@ from msgspec.structs import replace
 from discovery_engine.config.masks import mask_args, mask_url
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
 from discovery_engine.secrets import MalformedReferenceError, is_variable, references
-from discovery_engine.tools import ServerName
 
 _SECRET = re.compile(r"token|secret|pass|pwd|key|credential|auth|cookie|session", re.IGNORECASE)
 _SCHEME = re.compile(r"(Bearer|Basic|Token)\s+", re.IGNORECASE)
@@ -44,12 +42,6 @@ def borrow(server: ServerSettings) -> Borrowed | LeftOut:
             return _borrow_remote(server, remote)
     problem = server.problem.message if server.problem else "it says nothing to start or reach"
     return LeftOut(server.name, problem)
-
-
-def free_name(name: str, taken: Iterable[str], client: str) -> ServerName:
-    """The name itself, or one with its client's if it is taken."""
-    is_taken = name.casefold() in {one.casefold() for one in taken}
-    return ServerName(f"{name}@{client}" if is_taken else name)
 
 
 def endpoint(server: ServerSettings) -> tuple[str, ...]:

@@ -11,15 +11,10 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from discovery_cli.borrowed import (
-    Borrowed,
-    LeftOut,
-    borrow,
-    endpoint,
-    free_name,
-)
+from discovery_cli.borrowed import Borrowed, LeftOut, borrow, endpoint
 from discovery_cli.failures import problem_form
 from discovery_cli.output import Cell, Output
+from discovery_engine.config.merging import free_name
 from discovery_engine.config.shown import show_server
 
 if TYPE_CHECKING:
@@ -112,7 +107,7 @@ def _take_over(
         elif same is not None:
             plan.left_out.append(LeftOut(server.name, f"it is there already, as {same!r}"))
         else:
-            name = free_name(server.name, taken.values(), client)
+            name = free_name(server.name, client, {one.casefold() for one in taken.values()})
             taken[endpoint(server)] = names[server.name] = name
             renamed = replace(borrowed.server, name=name, source=client)
             plan.servers.append(replace(borrowed, server=renamed))

@@ -7,7 +7,7 @@ loses a name gets another; a second way to an endpoint that is known already is 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from itertools import count
 from typing import TypeAlias
 
@@ -78,10 +78,10 @@ class _Known:
         names: dict[ServerName, ServerName] = {}
         warnings = []
         for server in imported.servers:
-            name = _free_name(server.name, server.source, taken)
+            name = free_name(server.name, server.source, taken)
             taken.add(name.casefold())
             if name != server.name:
-                names[server.name] = ServerName(name)
+                names[server.name] = name
                 warnings.append(_warning(server, f"is called {name!r} here, for its name is taken"))
         return imported.renamed(names), warnings
 
@@ -107,12 +107,15 @@ class _Known:
         )
 
 
-def _free_name(name: str, source: str, taken: set[str]) -> str:
-    """Names are compared without case, as the patterns of rules do."""
+def free_name(name: ServerName, source: str, taken: Container[str]) -> ServerName:
+    """The name itself, or one with its source's if it is taken.
+
+    Names are compared without case, as the patterns of rules do; `taken` are case-folded.
+    """
     if name.casefold() not in taken:
         return name
     candidates = (f"{name}@{source}{f'-{n}' if n > 1 else ''}" for n in count(1))
-    return next(one for one in candidates if one.casefold() not in taken)
+    return ServerName(next(one for one in candidates if one.casefold() not in taken))
 
 
 def _warning(server: ServerSettings, message: str) -> Problem:

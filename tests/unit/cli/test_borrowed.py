@@ -123,6 +123,17 @@ def test_a_server_is_taken_once_and_a_name_is_made_free() -> None:
     assert plan.left_out == [LeftOut("again", "it is there already, as 'git'")]
 
 
+def test_a_name_is_made_free_even_if_the_next_one_is_taken_as_well() -> None:
+    existing = [
+        remote("https://one"),
+        make_server("web@zed", transport=RemoteTransport("https://2")),
+    ]
+
+    plan = make_plan({"zed": Imported(servers=(remote(),))}, existing, only=())
+
+    assert [one.server.name for one in plan.servers] == ["web@zed-2"]
+
+
 def test_rules_follow_the_servers_that_are_taken() -> None:
     rules = (Rule(("a",), servers=("git",)), Rule(("b",), servers=("web",)))
     imported = Imported(
