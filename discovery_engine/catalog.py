@@ -6,8 +6,11 @@ server has its own part, so that what did not change is carried over as it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import hashlib
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Mapping
 from functools import cached_property
+from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
     from discovery_engine.scanner.findings import Finding, Findings
 
 
-class Entry(Struct, frozen=True):
+class Entry(Struct, frozen=True, gc=False):
     """A tool as the catalog knows it."""
 
     tool: Tool
@@ -106,6 +109,20 @@ class ServerPart(Struct, frozen=True, dict=True):
     def visible(self) -> tuple[Entry, ...]:
         return tuple(entry for entry in self.entries if entry.is_visible)
 
+    @cached_property
+    def verdicts(self) -> Mapping[Verdict, int]:
+        """How many of its tools have each verdict; however many there are, few verdicts differ."""
+        return Counter(map(attrgetter("verdict"), self.entries))
+
+    @property
+    def visible_count(self) -> int:
+        """How many of its tools are visible."""
+        return sum(tools for verdict, tools in self.verdicts.items() if verdict.enabled)
+
+    def held_back(self, reasons: Container[str]) -> int:
+        """How many of its tools are held back for one of these reasons."""
+        return sum(tools for verdict, tools in self.verdicts.items() if verdict.reason in reasons)
+
     def found_in(self, name: str) -> tuple[Finding, ...]:
         """What is suspicious in the tool that the server calls so; with "" in the instructions."""
         return self.findings.get(name, ()) if self.findings else ()
@@ -113,6 +130,21 @@ class ServerPart(Struct, frozen=True, dict=True):
     @cached_property
     def by_name(self) -> Mapping[ToolName, Entry]:
         return {entry.tool.name: entry for entry in self.entries}
+
+    @cached_property
+    def digest(self) -> bytes:
+        """SHA-256 over what its tools are, as their owner would have it; no verdict is in it."""
+        said: list[str] = []
+        for tool in (entry.tool for entry in self.entries):
+            said += tool.name, tool.upstream_name, tool.source
+            if tool.overridden.by:
+                said += tool.overridden.description or "", *sorted(tool.overridden.pinned)
+        return hashlib.sha256("\0".join(said).encode("utf-8", "backslashreplace")).digest()
+
+    def with_digest(self, digest: bytes) -> ServerPart:
+        """The same part, of which the digest is known; so it need not be made."""
+        self.__dict__["digest"] = digest
+        return self
 
 
 class CatalogDiff(Struct, frozen=True):

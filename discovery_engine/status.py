@@ -17,7 +17,7 @@ from discovery_engine import notices
 from discovery_engine.catalog import Failure, ServerPart
 from discovery_engine.errors import ConfigurationError, ServerDisabledError, UntrustedServerError
 from discovery_engine.rules import describe
-from discovery_engine.rules.rule import REFUSALS, Verdict
+from discovery_engine.rules.rule import REFUSALS, WITHHELD, Verdict
 
 if TYPE_CHECKING:
     from discovery_engine.config.settings import ServerSettings
@@ -148,11 +148,11 @@ class ServerView(Struct, frozen=True, dict=True):
             reason=found.reason,
             hint=found.hint,
             tool_count=len(part.entries),
-            enabled_count=len(part.visible),
+            enabled_count=part.visible_count,
             tags=(part.verdict.tags or server.tags) if is_trusted else (),
             listed_at=part.listed_at,
             is_stale=part.is_stale,
-            withheld_count=sum(entry.is_withheld for entry in part.entries),
+            withheld_count=part.held_back(WITHHELD),
             stderr=self._last_words if is_down else "",
         )
 

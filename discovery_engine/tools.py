@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any, NewType, TypeAlias
 
 from msgspec import Struct, field
@@ -63,7 +63,8 @@ class Overridden(Struct, frozen=True):
         return hash((self.name, self.description, self.tags, self.by))  # a mapping has none
 
 
-class Tool(Struct, frozen=True, dict=True):
+# Thousands of these live long, and none is part of a cycle: the collector passes them over.
+class Tool(Struct, frozen=True, gc=False):
     """One tool of one server. `source` is its definition as canonical JSON text."""
 
     server: ServerName
@@ -126,15 +127,10 @@ class Tool(Struct, frozen=True, dict=True):
         pinned = self.overridden.pinned
         return without_parameters(self.upstream_schema, pinned) if pinned else self.upstream_schema
 
-    @cached_property
+    @property
     def summary(self) -> str:
         """The first sentence of the description on one line, cut at a word if it is long."""
-        text = " ".join(self.description.split())
-        sentence, stop, _ = text.partition(". ")
-        text = sentence + stop.strip()
-        if len(text) <= _SUMMARY_LENGTH:
-            return text
-        return text[:_SUMMARY_LENGTH].rsplit(" ", 1)[0].rstrip(",;:") + "…"
+        return _summary(self.description)
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
@@ -156,6 +152,16 @@ class Tool(Struct, frozen=True, dict=True):
 def _parsed(source: str) -> JSONObject:
     definition: JSONObject = json.loads(source)
     return definition
+
+
+@lru_cache(maxsize=_PARSED)
+def _summary(description: str) -> str:
+    text = " ".join(description.split())
+    sentence, stop, _ = text.partition(". ")
+    text = sentence + stop.strip()
+    if len(text) <= _SUMMARY_LENGTH:
+        return text
+    return text[:_SUMMARY_LENGTH].rsplit(" ", 1)[0].rstrip(",;:") + "…"
 
 
 def canonical_json(value: JSONValue) -> str:

@@ -7,8 +7,7 @@ line is answered by the view of the moment. What an agent may see is decided in 
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -19,7 +18,7 @@ from msgspec.structs import replace
 from discovery_engine import notices
 from discovery_engine.addresses import AddressBook
 from discovery_engine.answers import Asker, Decision, SearchAnswer
-from discovery_engine.catalog import Catalog, Entry
+from discovery_engine.catalog import Catalog, Entry, ServerPart
 from discovery_engine.errors import (
     ServerDisabledError,
     ToolDisabledError,
@@ -255,23 +254,21 @@ class View(Struct, frozen=True, dict=True):
 
     def _held_back(self, only: ServerName | None) -> list[Notice]:
         """The servers in question of which something is held back."""
-        parts = [part for name, part in self.catalog.parts.items() if only in (None, name)]
-        counts = {part.server: Counter(e.verdict.reason for e in part.entries) for part in parts}
         told = []
-        for server, reasons in counts.items():
-            if waiting := sum(reasons[reason] for reason in FOR_REVIEW):
-                told.append(notices.review(server, waiting))
-            if unpinned := reasons["unpinned"]:
-                told.append(notices.unpinned(server, unpinned))
+        for part in self._parts(only):
+            if waiting := part.held_back(FOR_REVIEW):
+                told.append(notices.review(part.server, waiting))
+            if unpinned := part.held_back({"unpinned"}):
+                told.append(notices.unpinned(part.server, unpinned))
         return told
 
     def _has_hidden(self, only: ServerName | None) -> bool:
-        return only in self._hiding if only else bool(self._hiding)
+        """Whether the servers in question have a tool that is not visible."""
+        return any(part.visible_count < len(part.entries) for part in self._parts(only))
 
-    @cached_property
-    def _hiding(self) -> frozenset[ServerName]:
-        """The servers with a tool that is not visible."""
-        return frozenset(e.tool.server for e in self.catalog if not e.is_visible)
+    def _parts(self, only: ServerName | None) -> Iterable[ServerPart]:
+        """What is known of the servers in question."""
+        return [self.catalog.part(only)] if only else self.catalog.parts.values()
 
     def _reason_for_nothing(
         self, only: ServerName | None, tags: set[str], fitting: Sequence[Hit]
@@ -280,7 +277,7 @@ class View(Struct, frozen=True, dict=True):
             return notices.no_server()
         if fitting:
             return notices.filtered(len(fitting), str(fitting[0].entry.key), only, tags)
-        if not any(only in (None, entry.tool.server) for entry in self.catalog.visible):
+        if not any(part.visible_count for part in self._parts(only)):
             return notices.no_enabled_tool(only)
         return notices.no_match(tags)
 

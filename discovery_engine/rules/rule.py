@@ -43,7 +43,7 @@ class Rule(Struct, frozen=True):
     origin: Origin = Origin("")
 
 
-class Verdict(Struct, frozen=True):
+class Verdict(Struct, frozen=True, cache_hash=True):
     """Whether a tool (or a server) is enabled, its tags in rule order, and why."""
 
     enabled: bool = True

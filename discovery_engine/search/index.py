@@ -47,7 +47,7 @@ class Source(Struct, frozen=True):
         """What `part` is indexed from; the `known` one, if it is the same."""
         if known and known.part is part and known.description == description:
             return known
-        tags = frozenset(entry.verdict.tags for entry in part.entries if entry.verdict.tags)
+        tags = frozenset(verdict.tags for verdict in part.verdicts if verdict.tags)
         return cls(part, description, tags)
 
     def says_what(self, other: Source | None) -> bool:

@@ -1,15 +1,19 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from discovery_engine.catalog import Catalog, CatalogDiff, Failure
-from discovery_engine.tools import ServerName, ToolKey, ToolName
-from tests.factories import make_catalog, make_entry, make_part
+from discovery_engine.catalog import Catalog, CatalogDiff, Entry, Failure, ServerPart
+from discovery_engine.rules.rule import WITHHELD, Verdict
+from discovery_engine.tools import Overridden, ServerName, ToolKey, ToolName
+from tests.factories import make_catalog, make_entry, make_part, make_tool
 
 A, B = ServerName("a"), ServerName("b")
+REASONS = ["default", "rule", *sorted(WITHHELD)]
 
 NAMES = st.sampled_from("abc")
 ENTRIES = st.builds(make_entry, NAMES, enabled=st.booleans(), description=NAMES)
@@ -104,6 +108,51 @@ def test_a_part_is_stale_if_it_is_older_than_its_servers_failure(
     failure = Failure("CODE", "message", "hint", at=2.0) if failed else None
 
     assert make_part("a", "x", listed_at=listed_at, failure=failure).is_stale is is_stale
+
+
+@given(st.lists(st.builds(Verdict, st.booleans(), reason=st.sampled_from(REASONS))))
+def test_what_a_part_counts_is_what_its_entries_are(verdicts: list[Verdict]) -> None:
+    entries = (Entry(make_tool(str(n), "a"), verdict) for n, verdict in enumerate(verdicts))
+    part = make_part("a", *entries)
+
+    held = [entry for entry in part.entries if entry.is_withheld]
+    assert part.visible_count == len(part.visible)
+    assert part.held_back(WITHHELD) == len(held)
+    assert sum(part.held_back({reason}) for reason in WITHHELD) == len(held)
+
+
+def owned(**said: Any) -> ServerPart:
+    tool = replace(make_tool("x", "a"), overridden=Overridden(by=(0,), **said))
+    return make_part("a", Entry(tool, Verdict()))
+
+
+DIFFERENT = [
+    pytest.param(make_part("a"), id="nothing"),
+    pytest.param(make_part("a", "x"), id="a tool"),
+    pytest.param(make_part("a", "x", "y"), id="another tool"),
+    pytest.param(make_part("a", make_entry("x", "a", prefix="a_")), id="another name"),
+    pytest.param(make_part("a", make_entry("x", "a", description="y")), id="another definition"),
+    pytest.param(owned(name=ToolName("y")), id="another name of the owner's"),
+    pytest.param(owned(description="y"), id="another description of the owner's"),
+    pytest.param(owned(pinned={"z": 0}), id="an argument that the owner gives"),
+]
+
+
+@pytest.mark.parametrize("part", DIFFERENT)
+def test_a_digest_is_that_of_what_the_tools_are(part: ServerPart) -> None:
+    others = [other for [other] in (param.values for param in DIFFERENT) if other is not part]
+
+    assert part.digest not in [other.digest for other in others]
+    judged = tuple(Entry(entry.tool, Verdict(enabled=False)) for entry in part.entries)
+    assert part.digest == replace(part, entries=judged, listed_at=5.0).digest
+
+
+def test_a_digest_that_is_known_is_not_made_again() -> None:
+    part = make_part("a", "x").with_digest(b"known")
+
+    assert part.digest == b"known"
+    assert part == make_part("a", "x")
+    assert replace(part, entries=()).digest == make_part("a").digest
 
 
 def test_a_diff_names_what_came_went_and_changed() -> None:
