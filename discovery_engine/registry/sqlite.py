@@ -1,46 +1,30 @@
-"""The registry in one SQLite file; `store.Store` says what it promises.
-
-Tools are rows whose definition stays text: a load parses none of them.
-"""
+"""The registry in one SQLite file; `store.Store` says what it promises."""
 
 from __future__ import annotations
 
 import json
 import logging
 import sqlite3
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import replace
 
-from discovery_engine.catalog import Catalog, Entry, ServerPart
+from discovery_engine.catalog import Catalog, ServerPart
 from discovery_engine.config.settings import Settings
-from discovery_engine.registry import decided, embedded, used
-from discovery_engine.registry.codec import from_text, part_from_text, to_text
+from discovery_engine.registry import decided, embedded, listed, used
+from discovery_engine.registry.codec import from_text, to_text
 from discovery_engine.registry.database import Database
 from discovery_engine.registry.store import World
 from discovery_engine.registry.text import as_text, from_column
 from discovery_engine.registry.turns import Turns
-from discovery_engine.rules.rule import Verdict
-from discovery_engine.tools import (
-    JSONObject,
-    Overridden,
-    ServerName,
-    Tool,
-    ToolKey,
-    ToolName,
-)
+from discovery_engine.tools import JSONObject, ServerName, ToolKey
 from discovery_engine.trust.decisions import Acceptance, Approval, Decisions
 from discovery_engine.usage import Use
 
 logger = logging.getLogger(__name__)
 
-_AS_LISTED = Overridden()
 _SCOPES_KEPT = 50  # configurations; the ones least lately saved go first
 _ERAS_KEPT = 1000  # connections; the ones first met go first
 
@@ -78,7 +62,7 @@ class SqliteStore(AbstractContextManager["SqliteStore"]):
             return None
         try:
             return rows.world()
-        except (LookupError, ValueError) as exc:
+        except (TypeError, ValueError) as exc:
             logger.warning("What was remembered of %s cannot be read: %s", scope, exc)
             return None
 
@@ -88,7 +72,7 @@ class SqliteStore(AbstractContextManager["SqliteStore"]):
         self._database.write(lambda connection: _save_settings(connection, scope, text, names))
 
     def save_parts(self, scope: str, parts: Iterable[ServerPart], *, revision: int) -> None:
-        kept = tuple(parts)  # the work may be run twice
+        kept = {part.server: listed.row_of(part) for part in parts}
         self._database.write(lambda connection: _save_parts(connection, scope, kept, revision))
 
     def forget(self, scope: str, servers: Iterable[ServerName] | None = None) -> int:
@@ -163,32 +147,16 @@ class SqliteStore(AbstractContextManager["SqliteStore"]):
 class _WorldRows(Struct, frozen=True):
     settings: str
     revision: int
-    parts: list[tuple[int, str]]
-    tools: list[tuple[int, str | bytes, str | bytes, str, str]]
+    parts: list[listed.Row]
 
     def world(self) -> World:
         """What the rows say.
 
         Raises:
-            LookupError, ValueError: If they are not of this version, or not whole.
+            TypeError, ValueError: If they are not of this version, or not whole.
         """
         settings = from_text(Settings, self.settings)
-        listed = {key: part_from_text(text) for key, text in self.parts}
-        entries = self._entries(listed)
-        parts = (replace(part, entries=tuple(entries[key])) for key, (part, _) in listed.items())
-        return World(settings, Catalog.of(parts, revision=self.revision))
-
-    def _entries(
-        self, listed: Mapping[int, tuple[ServerPart, Mapping[str, Overridden]]]
-    ) -> defaultdict[int, list[Entry]]:
-        entries: defaultdict[int, list[Entry]] = defaultdict(list)
-        for key, raw_name, raw_upstream_name, source, verdict in self.tools:
-            name, upstream_name = ToolName(from_column(raw_name)), from_column(raw_upstream_name)
-            part, overridden = listed[key]
-            said = overridden.get(upstream_name, _AS_LISTED)
-            tool = Tool(part.server, name, upstream_name, source, said)
-            entries[key].append(Entry(tool, _verdict(verdict)))
-        return entries
+        return World(settings, Catalog.of(map(listed.part_of, self.parts), revision=self.revision))
 
 
 def _world_rows(connection: sqlite3.Connection, scope: str) -> _WorldRows | None:
@@ -197,17 +165,7 @@ def _world_rows(connection: sqlite3.Connection, scope: str) -> _WorldRows | None
     if row is None:
         return None
     key, settings, revision = row
-    parts = connection.execute(
-        "SELECT id, part FROM servers WHERE scope = ? AND part IS NOT NULL", (key,)
-    )
-    tools = connection.execute(
-        """
-        SELECT server, name, upstream_name, source, verdict FROM tools
-        WHERE server IN (SELECT id FROM servers WHERE scope = ?) ORDER BY server, id
-        """,
-        (key,),
-    )
-    return _WorldRows(settings, revision, parts.fetchall(), tools.fetchall())
+    return _WorldRows(settings, revision, listed.rows(connection, key))
 
 
 def _save_settings(
@@ -239,12 +197,14 @@ def _save_settings(
 
 
 def _save_parts(
-    connection: sqlite3.Connection, scope: str, parts: tuple[ServerPart, ...], revision: int
+    connection: sqlite3.Connection,
+    scope: str,
+    parts: Mapping[ServerName, listed.Row],
+    revision: int,
 ) -> None:
-    known = {name: key for key, name in _servers(connection, scope)}
-    for part in parts:
-        if key := known.get(part.server):
-            _save_part(connection, key, part)
+    for key, name in _servers(connection, scope):
+        if row := parts.get(name):
+            listed.save(connection, key, row)
     connection.execute(
         """
         UPDATE scopes SET revision = max(revision, ?), saved = (SELECT max(saved) + 1 FROM scopes)
@@ -254,29 +214,13 @@ def _save_parts(
     )
 
 
-def _save_part(connection: sqlite3.Connection, key: int, part: ServerPart) -> None:
-    connection.execute("UPDATE servers SET part = ? WHERE id = ?", (to_text(part), key))
-    connection.execute("DELETE FROM tools WHERE server = ?", (key,))
-    connection.executemany(
-        "INSERT INTO tools (server, name, upstream_name, source, verdict) VALUES (?, ?, ?, ?, ?)",
-        (_tool_row(key, entry) for entry in part.entries),
-    )
-
-
-def _tool_row(key: int, entry: Entry) -> tuple[Any, ...]:
-    tool = entry.tool
-    names = (as_text(tool.given_name), as_text(tool.upstream_name))
-    return (key, *names, tool.source, _verdict_text(entry.verdict))
-
-
 def _forget(
     connection: sqlite3.Connection, scope: str, servers: frozenset[ServerName] | None
 ) -> int:
     known = _servers(connection, scope)
-    keys = [(key,) for key, name in known if servers is None or name in servers]
-    connection.executemany("UPDATE servers SET part = NULL WHERE id = ?", keys)
-    connection.executemany("DELETE FROM uses WHERE server = ?", keys)
-    return connection.executemany("DELETE FROM tools WHERE server = ?", keys).rowcount
+    keys = [key for key, name in known if servers is None or name in servers]
+    connection.executemany("DELETE FROM uses WHERE server = ?", [(key,) for key in keys])
+    return listed.forget(connection, keys)
 
 
 def _remember_era(connection: sqlite3.Connection, reached: str, era: str | None) -> None:
@@ -313,14 +257,3 @@ def _era(text: str) -> JSONObject | None:
     except ValueError:
         return None  # damaged; asking the server again mends it
     return era
-
-
-# A catalog has few verdicts that differ, and thousands of tools that have them.
-@lru_cache(maxsize=1000)
-def _verdict(text: str) -> Verdict:
-    return from_text(Verdict, text)
-
-
-@lru_cache(maxsize=1000)
-def _verdict_text(verdict: Verdict) -> str:
-    return to_text(verdict)

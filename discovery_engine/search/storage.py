@@ -13,9 +13,12 @@ from typing import TYPE_CHECKING
 
 from discovery_engine.search.blocks import Block, Layer, Segment
 from discovery_engine.search.index import Index, Source, joined
+from discovery_engine.search.pieces import Pieces, packed
 from discovery_engine.version import __version__
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from discovery_engine.search.lexicon import Lexicon
     from discovery_engine.tools import ServerName
 
@@ -25,33 +28,32 @@ _SHA = 32  # bytes
 def dumped(index: Index, lexicon: Lexicon) -> bytes:
     """The index as bytes for `loaded`."""
     block = joined(index.layers).block
-    digests = {s.server: _digest(s.server, index.sources[s.server]) for s in block.segments}
     payload = marshal.dumps(
         (
             _recipe(lexicon),
-            digests,
+            _made_of(index.sources),
             [tuple(segment) for segment in block.segments],
-            dict(block.postings),
-            dict(block.names),
+            packed(block.postings),
+            packed(block.names),
         )
     )
     return hashlib.sha256(payload).digest() + payload
 
 
-def loaded(data: bytes, sources: dict[ServerName, Source], lexicon: Lexicon) -> Index | None:
+def loaded(data: bytes, sources: Mapping[ServerName, Source], lexicon: Lexicon) -> Index | None:
     """The index that was dumped; None if it is not one of these `sources`."""
     digest, payload = data[:_SHA], memoryview(data)[_SHA:]
     if hashlib.sha256(payload).digest() != digest:
         return None
-    recipe, digests, segments, postings, names = marshal.loads(payload)  # noqa: S302 - our own bytes
+    recipe, made_of, segments, postings, names = marshal.loads(payload)  # noqa: S302 - our own bytes
     if recipe != _recipe(lexicon):
         return None
-    if digests != {server: _digest(server, source) for server, source in sources.items()}:
+    if made_of != _made_of(sources):
         return None
     block = Block(
         segments=tuple(Segment(*segment) for segment in segments),
-        postings=postings,
-        names=names,
+        postings=Pieces(postings),
+        names=Pieces(names),
     )
     return Index((Layer(block),) if segments else (), sources)
 
@@ -61,8 +63,5 @@ def _recipe(lexicon: Lexicon) -> tuple[str, ...]:
     return (__version__, sys.version, sys.byteorder, lexicon.digest)
 
 
-def _digest(server: ServerName, source: Source) -> bytes:
-    said = [server, source.description]
-    for entry in source.part.entries:
-        said += entry.tool.name, entry.tool.upstream_name, entry.tool.source
-    return hashlib.sha256("\0".join(said).encode("utf-8", "backslashreplace")).digest()
+def _made_of(sources: Mapping[ServerName, Source]) -> dict[ServerName, tuple[str, bytes]]:
+    return {server: (one.description, one.part.digest) for server, one in sources.items()}

@@ -17,7 +17,8 @@ import pytest
 from discovery_engine.config.settings import RemoteTransport, StdioTransport
 from discovery_engine.errors import RegistryError
 from discovery_engine.registry.sqlite import SqliteStore, open_store
-from tests.factories import make_part, make_server, make_settings
+from discovery_engine.tools import ServerName
+from tests.factories import make_catalog, make_part, make_server, make_settings
 
 ROLLBACK, WAL = (3, 40, 1), (3, 51, 3)
 WRITER = Path(__file__).with_name("writer.py")
@@ -242,7 +243,7 @@ def test_flipped_pages_lead_to_an_answer_or_to_a_registry_error(path: Path, seed
 
 def test_text_that_is_not_utf_8_counts_as_damage(path: Path) -> None:
     with closing(sqlite3.connect(filled(path))) as connection:
-        connection.execute("UPDATE tools SET source = CAST(x'ff' AS TEXT)")
+        connection.execute("UPDATE listings SET names = CAST(x'ff' AS TEXT)")
         connection.commit()
 
     with open_store(path) as store:
@@ -257,7 +258,14 @@ def test_text_that_is_not_utf_8_counts_as_damage(path: Path) -> None:
         pytest.param("UPDATE scopes SET settings = 'torn'", id="not JSON"),
         pytest.param("UPDATE scopes SET settings = '[]'", id="another shape"),
         pytest.param("""UPDATE scopes SET settings = '{"colour": 1}'""", id="unknown field"),
-        pytest.param("""UPDATE tools SET verdict = '{"mood": 1}'""", id="unknown verdict"),
+        pytest.param(
+            """UPDATE listings SET verdicts = '[[{"mood": 1}, 3]]'""", id="unknown verdict"
+        ),
+        pytest.param("UPDATE listings SET verdicts = '[[{}, 2]]'", id="a verdict is missing"),
+        pytest.param("UPDATE listings SET names = '[\"x\"]'", id="a name is missing"),
+        pytest.param("UPDATE listings SET names = '3'", id="no names"),
+        pytest.param("UPDATE listings SET sources = x'7b7d'", id="a definition is missing"),
+        pytest.param("UPDATE listings SET sources = x'ff0aff0aff'", id="not UTF-8"),
         pytest.param("UPDATE servers SET part = NULL", id="tools without their part"),
     ],
 )
@@ -390,6 +398,56 @@ def test_threads_take_turns(path: Path) -> None:
             thread.join()
 
         assert tool_count(store) == 8
+
+
+@pytest.mark.requirement("REG-19")
+def test_what_is_loaded_is_of_one_moment_whoever_writes_meanwhile(path: Path) -> None:
+    with (
+        open_store(path, sqlite_version=WAL) as store,
+        open_store(path, sqlite_version=WAL) as other,
+    ):
+        fill(store, "old")
+
+        def write_between(statement: str) -> None:
+            if "listings" in statement and statement.lstrip().startswith("SELECT"):
+                other.save_parts(SCOPE, [make_part("a", "new")], revision=2)
+
+        store._database._connection.set_trace_callback(write_between)
+        before = store.load(SCOPE)
+        store._database._connection.set_trace_callback(None)
+
+        after = store.load(SCOPE)
+        assert before
+        assert after
+        assert before.catalog == make_catalog(make_part("a", "old"), revision=1)
+        assert after.catalog == make_catalog(make_part("a", "new"), revision=2)
+
+
+@pytest.mark.requirement("REG-19")
+def test_what_is_loaded_stays_as_it_is_and_needs_no_file(path: Path) -> None:
+    with open_store(path) as store:
+        fill(store, "old")
+        world = store.load(SCOPE)
+        fill(store, "new")
+    path.unlink()
+
+    assert world
+    assert world.catalog == make_catalog(make_part("a", "old"), revision=1)
+
+
+@pytest.mark.requirement("REG-19")
+def test_no_definition_is_parsed_and_no_digest_made_of_what_is_loaded(path: Path) -> None:
+    digest = bytes(32)
+    with closing(sqlite3.connect(filled(path, tools=1))) as connection:
+        connection.execute("UPDATE listings SET sources = ?, digest = ?", (b"{torn", digest))
+        connection.commit()
+
+    with open_store(path) as store:
+        world = store.load(SCOPE)
+
+    assert world
+    assert world.catalog.part(ServerName("a")).digest == digest
+    assert [entry.tool.source for entry in world.catalog] == ["{torn"]
 
 
 def start_writer(path: Path, version: tuple[int, ...]) -> subprocess.Popen[str]:

@@ -14,6 +14,7 @@ from discovery_engine.errors import RegistryError
 from discovery_engine.registry import migrations
 from discovery_engine.registry.migrations import migrate
 from discovery_engine.registry.sqlite import open_store
+from discovery_engine.tools import ServerName
 
 SHIPPED = Path(migrations.__file__).parent
 GOLDEN = sorted(Path(__file__).with_name("golden").glob("*.sql"))
@@ -151,6 +152,40 @@ def test_a_registry_of_every_released_version_still_loads(tmp_path: Path, golden
     assert [str(entry.key) for entry in world.catalog] == ["a:one", "a:two"]
     assert [entry.verdict.enabled for entry in world.catalog] == [True, False]
     assert [server.name for server in world.settings.servers] == ["a", "b"]
+
+
+@pytest.mark.requirement("REG-14")
+def test_tools_that_were_rows_of_their_own_stand_in_the_row_of_their_server(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "registry.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(GOLDEN[4].read_text(encoding="utf-8"))
+        listed = "INSERT INTO servers VALUES (?, 1, ?, ?)"
+        connection.executemany(
+            listed, [(i, name, f'{{"server":"{name}"}}') for i, name in enumerate("cde", 3)]
+        )
+        connection.executemany(
+            "INSERT INTO tools VALUES (?, ?, ?, 'own', ?, ?)",
+            [
+                (9, 3, 'z "\\\n\u20ac', '{"name":"\u20ac"}', "{}"),
+                (8, 3, "y", '{"name":"y"}', '{"tags":["t"]}'),
+                (7, 4, b"\xed\xa0\x80", '{"name":"x"}', "{}"),
+            ],
+        )
+        connection.commit()
+
+    with open_store(path) as store:
+        world = store.load("/home/someone/discovery.yaml")
+
+    assert world
+    assert list(world.catalog.parts) == ["a", "c", "e"]
+    found = world.catalog.part(ServerName("c")).entries
+    assert [entry.tool.given_name for entry in found] == ["y", 'z "\\\n\u20ac']
+    assert [entry.tool.upstream_name for entry in found] == ["own", "own"]
+    assert [entry.tool.definition["name"] for entry in found] == ["y", "\u20ac"]
+    assert [entry.verdict.tags for entry in found] == [("t",), ()]
+    assert world.catalog.part(ServerName("e")).entries == ()
 
 
 def test_the_newest_version_has_a_golden_file() -> None:

@@ -1,0 +1,98 @@
+"""What servers listed, in SQLite; `store.Store` says what is promised of it.
+
+A server is one row with all its tools, a column for each of their fields: a start reads them all
+and looks closely at a few. Definitions stay text, and none is parsed.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable
+from io import BytesIO
+from itertools import repeat
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from discovery_engine.catalog import Entry, ServerPart
+from discovery_engine.registry.codec import (
+    part_from_text,
+    to_text,
+    verdicts_from_text,
+    verdicts_to_text,
+)
+from discovery_engine.tools import Overridden, Tool
+
+_AS_LISTED = Overridden()
+
+
+class Row(NamedTuple):
+    """All that is kept of a part; the columns of its tools are in step."""
+
+    part: str
+    names: str
+    upstream_names: str
+    verdicts: str
+    sources: bytes
+    digest: bytes | None
+
+
+def row_of(part: ServerPart) -> Row:
+    tools = [entry.tool for entry in part.entries]
+    return Row(
+        to_text(part),
+        json.dumps([tool.given_name for tool in tools]),
+        json.dumps([tool.upstream_name for tool in tools]),
+        verdicts_to_text(entry.verdict for entry in part.entries),
+        "\n".join([tool.source for tool in tools]).encode(),
+        part.digest,
+    )
+
+
+def part_of(row: Row) -> ServerPart:
+    """What `row_of` was given.
+
+    Raises:
+        TypeError, ValueError: If the row is not of this version, or not whole.
+    """
+    part, overridden = part_from_text(row.part)
+    upstream_names = json.loads(row.upstream_names)
+    names = upstream_names if row.names == row.upstream_names else json.loads(row.names)
+    verdicts = verdicts_from_text(row.verdicts)
+    # Unlike `split` it skips from line to line, and most of what is read here are definitions.
+    sources = list(BytesIO(row.sources))
+    if not len(names) == len(upstream_names) == len(verdicts) == len(sources):
+        raise ValueError(f"the columns of the tools of {part.server!r} are not in step")
+    said = map(overridden.get, upstream_names, repeat(_AS_LISTED))
+    texts = map(bytes.decode, map(bytes.rstrip, sources))
+    tools = map(Tool, repeat(part.server), names, upstream_names, texts, said)
+    part = replace(part, entries=tuple(map(Entry, tools, verdicts)))
+    return part.with_digest(row.digest) if row.digest else part
+
+
+def rows(connection: sqlite3.Connection, scope: int) -> list[Row]:
+    query = """
+        SELECT part, names, upstream_names, verdicts, sources, digest
+        FROM servers JOIN listings ON listings.server = servers.id WHERE scope = ?
+        """
+    return [Row(*row) for row in connection.execute(query, (scope,))]
+
+
+def save(connection: sqlite3.Connection, server: int, row: Row) -> None:
+    part, *columns = row
+    connection.execute("UPDATE servers SET part = ? WHERE id = ?", (part, server))
+    query = "INSERT OR REPLACE INTO listings VALUES (?, ?, ?, ?, ?, ?)"
+    connection.execute(query, (server, *columns))
+
+
+def forget(connection: sqlite3.Connection, servers: Iterable[int]) -> int:
+    """Drop what servers listed; returns how many tools that were."""
+    tools = 0
+    for server in servers:
+        query = "SELECT upstream_names FROM listings WHERE server = ?"
+        for (names,) in connection.execute(query, (server,)):
+            tools += len(json.loads(names))
+        connection.execute("UPDATE servers SET part = NULL WHERE id = ?", (server,))
+        connection.execute("DELETE FROM listings WHERE server = ?", (server,))
+    return tools
