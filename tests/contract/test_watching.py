@@ -66,8 +66,9 @@ async def test_an_edit_is_followed_and_an_unchanged_server_keeps_its_process(
 async def test_a_call_that_is_under_way_finishes_on_its_old_session(
     folder: Folder, *, is_removed: bool
 ) -> None:
-    slow = fault_server("slow_progress", name="slow")
+    slow = fault_server("awaits_file", name="slow")
     folder.write(good("same"), slow)
+    gate = anyio.Path(folder.path / "gate")
     results: list[Any] = []
 
     async with kept_fresh(folder, "same", "slow") as engine, anyio.create_task_group() as tasks:
@@ -78,16 +79,17 @@ async def test_a_call_that_is_under_way_finishes_on_its_old_session(
 
         async def work() -> None:
             results.append(
-                await engine.execute("slow", "echo", {"text": "x"}, on_progress=on_progress)
+                await engine.execute("slow", "echo", {"text": str(gate)}, on_progress=on_progress)
             )
 
         with engine.subscribe() as events:
             tasks.start_soon(work)
-            with anyio.fail_after(10):
+            with anyio.fail_after(20):
                 await begun.wait()
             folder.write(good("same"), *([] if is_removed else [moved(slow)]))
             await heard(events, ConfigurationReloaded)
         assert results == []
+        await gate.touch()
 
     assert results[0].get("isError") is not True
 

@@ -38,8 +38,10 @@ from tests.servers.programs import (
 
 pytestmark = pytest.mark.anyio
 
+# Only what never comes has little time: a busy machine may take a second for all else.
 PATIENT = Timeouts(connect=60, list=60, call=60)
-HASTY = Timeouts(connect=0.7, list=0.5, call=0.5)
+SHORT_START = Timeouts(connect=0.7, list=60, call=60)
+SHORT_CALL = Timeouts(connect=60, list=60, call=0.5)
 AT_ONCE = 20.0  # seconds; far from the patience of a minute, and wide for a busy machine
 
 ANSWERED = (State.READY, State.DEGRADED)
@@ -72,7 +74,7 @@ def stdio(mode: str, outcome: type[DiscoveryError] | str, said: str = "", **fiel
 
 def late(mode: str, said: str = "within 0.5 s", **fields) -> object:
     """A fault whose caller is told when the call's time is up."""
-    server = fault_server(mode, timeouts=HASTY, **fields.pop("server", {}))
+    server = fault_server(mode, timeouts=SHORT_CALL, **fields.pop("server", {}))
     states = fields.pop("states", (State.DEGRADED,))
     reason = fields.pop("reason", "not answered within 0.5 s")
     outcome = fields.pop("outcome", UpstreamTimeoutError)
@@ -111,13 +113,13 @@ STARTS = [
     at_start(program(__file__), "may not be executed", name="not-executable"),
     at_start(program("sh", cwd="/no/such"), "does not exist", name="no-directory"),
     at_start(program("cat"), "refused the handshake", name="echoes"),
-    at_start(program("yes"), "within 0.7 s", name="says-yes", timeouts=HASTY),
+    at_start(program("yes"), "within 0.7 s", name="says-yes", timeouts=SHORT_START),
     at_start(program("true"), "exited with status 0", name="ends"),
     at_start(program("sh", "-c", "kill -9 $$"), "by SIGKILL", name="killed"),
     at_start(program("sh", "-c", "exec >&-; sleep 600"), "closed its output", name="closes-output"),
     at_start(fault_server("crash_start"), "exited with status 3", name="crash_start"),
     at_start(fault_server("strange_greeting"), "not one of MCP", name="strange_greeting"),
-    at_start(fault_server("hang_start"), "within 0.7 s", name="hang_start", timeouts=HASTY),
+    at_start(fault_server("hang_start"), "within 0.7 s", name="hang_start", timeouts=SHORT_START),
     stdio("slow_start", "hi", server=WIRE, is_listed=False),
     stdio("exit_on_unknown", "hi", is_listed=False),
     stdio("stubborn", "hi"),
@@ -217,12 +219,12 @@ ADDRESSES = [
     http("busy", UnavailableError, "HTTP 429", **DEGRADED),
     http("gone", UnavailableError, "HTTP 410", **DEGRADED),
     http("login", UnavailableError, "HTTP 401", **DEGRADED),
-    http("drip", UpstreamTimeoutError, "within 0.5 s", timeouts=HASTY, **DEGRADED),
-    http("event_storm", UpstreamTimeoutError, "0.5 s", timeouts=HASTY, **DEGRADED),
+    http("drip", UpstreamTimeoutError, "within 0.5 s", timeouts=SHORT_CALL, **DEGRADED),
+    http("event_storm", UpstreamTimeoutError, "0.5 s", timeouts=SHORT_CALL, **DEGRADED),
     http("fail_call", OutcomeUnknownError, "HTTP 502", **OLD, **DEGRADED),
     http("unavailable_call", UnavailableError, "HTTP 503", **OLD, **DEGRADED),
-    http("hang_call", UpstreamTimeoutError, "0.5 s", timeouts=HASTY, **OLD, **DEGRADED),
-    http("hang", UnavailableError, "within 0.7 s", timeouts=HASTY, **OLD, **FAILING),
+    http("hang_call", UpstreamTimeoutError, "0.5 s", timeouts=SHORT_CALL, **OLD, **DEGRADED),
+    http("hang", UnavailableError, "within 0.7 s", timeouts=SHORT_START, **OLD, **FAILING),
     http("html", UnavailableError, "text/html", **OLD, **FAILING),
     http("not_json", UnavailableError, "refused the handshake", **OLD, **FAILING),
     http("status_401", UnavailableError, "HTTP 401", **OLD, **FAILING),
@@ -234,7 +236,7 @@ ADDRESSES = [
     http("sse_ends", OutcomeUnknownError, "went away", **OLD, **FAILING),
     http("sse_fails", OutcomeUnknownError, "HTTP 500", **OLD, **DEGRADED),
     http("sse_odd", UnavailableError, "endpoint of its own", **OLD, **FAILING),
-    http("sse_silent", UnavailableError, "within 0.7 s", timeouts=HASTY, **OLD, **FAILING),
+    http("sse_silent", UnavailableError, "within 0.7 s", timeouts=SHORT_START, **OLD, **FAILING),
     http("sse_elsewhere", UnavailableError, "endpoint of its own", **OLD, **FAILING),
 ]
 

@@ -18,8 +18,9 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from msgspec.structs import replace
 
-from discovery_engine.config.settings import Timeouts
+from discovery_engine.config.settings import ServerSettings, Timeouts
 from discovery_engine.errors import (
     OutcomeUnknownError,
     UnavailableError,
@@ -31,7 +32,8 @@ from discovery_engine.upstream.record import Policy
 from discovery_engine.upstream.state import State
 from tests.servers.programs import eventually, fault_server, is_running, upstreams
 
-SERVER = fault_server("obeys", program="wire_server.py", timeouts=Timeouts(call=0.2))
+SERVER = fault_server("obeys", program="wire_server.py")
+IN_A_HURRY = replace(SERVER, timeouts=Timeouts(call=0.2))
 
 
 class SessionLife(RuleBasedStateMachine):
@@ -52,10 +54,10 @@ class SessionLife(RuleBasedStateMachine):
         self._running.__exit__(None, None, None)
         assert not any(map(is_running, self.pids))
 
-    def ask(self, tool: str, **arguments: Any) -> Any:
+    def ask(self, tool: str, server: ServerSettings = SERVER, **arguments: Any) -> Any:
         async def ask() -> Any:
-            with anyio.fail_after(10):
-                return await self.opened.call(SERVER, tool, arguments)
+            with anyio.fail_after(30):
+                return await self.opened.call(server, tool, arguments)
 
         try:
             return self.portal.call(ask)
@@ -103,7 +105,7 @@ class SessionLife(RuleBasedStateMachine):
     def a_tool_takes_too_long(self) -> None:
         allowed = self.may_try()
 
-        error = self.ask("hang")
+        error = self.ask("hang", IN_A_HURRY)
 
         assert isinstance(error, UpstreamTimeoutError if allowed else UnavailableError)
 

@@ -56,7 +56,7 @@ MODES = {
     "stubborn": "ignores the end of its input and SIGTERM",
     "list_changed": "a call says a hundred times that its tools have changed",
     "progress": "a call tells its progress three times",
-    "slow_progress": "a call takes a second, and tells of its progress if it is asked to",
+    "awaits_file": "a call tells of its progress until the file that it names is there",
     "tool_error": "the tool itself fails",
     "refuses_call": "answers calls with a JSON-RPC error",
     "odd_error": "answers calls with an error that has neither code nor message",
@@ -274,12 +274,13 @@ class Server:
             notify("notifications/progress", told)
         answer_text(message, "done")
 
-    def call_slow_progress(self, message: Message, name: str) -> None:
-        token = message["params"].get("_meta", {}).get("progressToken")
-        for step in range(10):
-            time.sleep(0.1)
-            if token is not None:
-                notify("notifications/progress", {"progressToken": token, "progress": step})
+    def call_awaits_file(self, message: Message, name: str) -> None:
+        token = message["params"]["_meta"]["progressToken"]
+        step = 0
+        while not Path(message["params"]["arguments"]["text"]).exists():
+            step += 1
+            notify("notifications/progress", {"progressToken": token, "progress": step})
+            time.sleep(0.05)
         answer_text(message, "done")
 
     def call_tool_error(self, message: Message, name: str) -> None:

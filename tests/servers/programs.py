@@ -178,7 +178,7 @@ class Neighbour:
             await anyio.sleep(0.001)
 
 
-async def eventually(holds: Callable[[], bool], *, within: float = 10.0) -> None:
+async def eventually(holds: Callable[[], bool], *, within: float = 30.0) -> None:
     """Wait for something that happens in another program, and of which nobody tells us."""
     with anyio.fail_after(within):
         while not holds():  # noqa: ASYNC110

@@ -65,13 +65,13 @@ class Watching:
         Ears.listening.clear()
 
         def make_it() -> None:
-            assert self.is_told_at_once or Ears.listening.wait(5)
+            assert self.is_told_at_once or Ears.listening.wait(20)
             change()
 
         async def listen() -> None:
             found.extend(await anext(self._changes))
 
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(listen)
                 await anyio.to_thread.run_sync(make_it)
@@ -203,7 +203,7 @@ async def test_a_file_is_told_when_it_is_written_to_the_end(file: Path) -> None:
                 opened.write(word)
                 opened.flush()
                 Ears.listening.clear()
-                Ears.listening.wait(5)
+                Ears.listening.wait(20)
 
     async with Watching(file).opened() as watching:
         told = await watching.after(write_slowly)

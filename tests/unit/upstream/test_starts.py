@@ -52,7 +52,7 @@ async def test_who_takes_long_gives_the_place_up() -> None:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(hold, starts, started, "slow")
         await anyio.wait_all_tasks_blocked()
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             async with starts.turn():
                 started.append("next")
         tasks.cancel_scope.cancel()
@@ -68,7 +68,7 @@ async def test_who_is_cancelled_while_starting_frees_the_place() -> None:
         await anyio.wait_all_tasks_blocked()
         tasks.cancel_scope.cancel()
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         async with starts.turn():
             pass
 
