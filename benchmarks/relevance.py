@@ -51,6 +51,7 @@ SIGNALS = {
     "clauses": [(scoring, "_OF_CLAUSE", 0.0)],
     "compounds": [(question.Reader, "_compounds", lambda _reader, _spoken: ())],
     "guesses": [(question, "_SHORT_QUERY", 0)],
+    "questions": [(question, "_ASKING", frozenset())],
     "addresses": [(question, "_ADDRESS", re.compile("(?!)"))],
     "softer rarity": [(question, "_RARITY", 1.0)],
     "share of the name": [(documents, "_NAME_SHARE", 0.0)],

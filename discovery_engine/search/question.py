@@ -35,6 +35,21 @@ _CUT = re.compile(
     r"|before|after|while)\s+",
     re.IGNORECASE,
 )
+_ASKING = frozenset(
+    (
+        "what",
+        "whats",
+        "which",
+        "where",
+        "when",
+        "who",
+        "how many",
+        "how much",
+        "how long",
+        "how far",
+    )
+)
+_WHAT_ASKS = "get"  # what a tool says that a question is for
 _MOST_CLAUSES = 16
 _SHORTEST_CLAUSE = 2  # words
 _SHORTEST_PART = 3  # letters of each word in a compound
@@ -97,7 +112,7 @@ class Reader:
         query = _ADDRESS.sub(_site, query)
         language = self._lexicon.language(query)
         phrases = [p for p in self._lexicon.phrases(query) if self._count(p.concept)]
-        heard = self._lexicon.heard(query, language) or [Heard(w, (w,)) for w in words(query)]
+        heard = self._heard(query, language)
         spoken = [word for one in heard for word in one.meant]
         unknown = self._unknown(heard, phrases)
         stems = [self._lexicon.stem(word) for word in (*spoken, *self._compounds(spoken))]
@@ -118,8 +133,7 @@ class Reader:
     def sources(self, query: str) -> dict[str, Source]:
         """Where each term of a query comes from; if from several words, from the nearest."""
         query = _ADDRESS.sub(_site, query)
-        heard = self._lexicon.heard(query, self._lexicon.language(query))
-        heard = heard or [Heard(word, (word,)) for word in words(query)]
+        heard = self._heard(query, self._lexicon.language(query))
         spoken = [word for one in heard for word in one.meant]
         found = [source for one in heard for source in self._sources_of(one)]
         for compound in self._compounds(spoken):
@@ -133,6 +147,14 @@ class Reader:
         for source in sorted(found, key=attrgetter("how")):
             nearest.setdefault(source.term, source)
         return nearest
+
+    def _heard(self, query: str, language: Language | None) -> list[Heard]:
+        """What the words of a query mean; a question asks for something, too."""
+        said = words(query)
+        heard = self._lexicon.heard(query, language)
+        if heard and not _ASKING.isdisjoint((said[0], " ".join(said[:2]))):
+            return [Heard(said[0], (_WHAT_ASKS,)), *heard] if self._is_known(_WHAT_ASKS) else heard
+        return heard or [Heard(word, (word,)) for word in said]
 
     def _sources_of(self, heard: Heard) -> Iterator[Source]:
         if heard.is_translated:

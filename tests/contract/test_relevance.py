@@ -322,6 +322,14 @@ def test_the_path_of_an_address_counts_for_nothing() -> None:
     assert found(catalog, "look at https://www.reddit.com/weather/forecast") == ["one:a"]
 
 
+@pytest.mark.requirement("REL-28")
+@pytest.mark.parametrize("query", ["what time is it in Tokyo", "Which time?", "how much time"])
+def test_a_question_asks_to_get_something(query: str) -> None:
+    catalog = described(convert_time="the time elsewhere", get_current_time="the time elsewhere")
+
+    assert found(catalog, query)[0] == "one:get_current_time"
+
+
 @pytest.mark.requirement("REL-30")
 def test_a_name_counts_more_than_a_description_and_that_more_than_a_parameter() -> None:
     schema = {"type": "object", "properties": {"p": {"description": "a zebra"}}}

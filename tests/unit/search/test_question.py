@@ -24,6 +24,12 @@ def read(query: str) -> Question:
     return Reader(default_lexicon(), lambda term: COUNTS.get(term, 0), 100).read(query)
 
 
+def getting(query: str) -> Question:
+    """As `read`, in a catalog with tools that get things."""
+    counts = COUNTS | {"get": 20, "@get": 25}
+    return Reader(default_lexicon(), lambda term: counts.get(term, 0), 100).read(query)
+
+
 def test_a_rare_term_weighs_more_than_a_common_one() -> None:
     weights = read("yak zebra").weights
 
@@ -49,6 +55,12 @@ def test_what_asks_for_nothing_changes_nothing() -> None:
 
 def test_silent_words_count_when_nothing_else_is_said() -> None:
     assert read("what is it").unknown == ("what", "is", "it")
+
+
+def test_a_question_asks_to_get_something_only_where_tools_say_so() -> None:
+    assert list(read("what zebra").weights) == ["zebra"]
+    assert "get" in getting("what zebra").weights
+    assert getting("tell me what zebra").weights == getting("zebra").weights
 
 
 def test_a_request_is_cut_into_clauses() -> None:
