@@ -94,7 +94,7 @@ class Home:
         with self.process("--http", f"{host}:0", *options) as process:
             yield listening_at(process)
             process.send_signal(signal.SIGTERM)
-            assert process.wait(20) == 0
+            assert process.wait(60) == 0
 
 
 def listening_at(process: subprocess.Popen[bytes]) -> str:

@@ -139,7 +139,7 @@ async def test_closed_stdin_ends_it_and_its_children(home: Home) -> None:
         assert process.stdin is not None
         process.stdin.close()
 
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
     await eventually(lambda: not is_running(child))
 
 
@@ -153,7 +153,7 @@ async def test_signal_ends_it_and_its_children(home: Home, number: signal.Signal
 
         process.send_signal(number)
 
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
     await eventually(lambda: not is_running(child))
 
 
@@ -168,7 +168,7 @@ async def test_a_second_signal_ends_it_at_once_and_its_children_soon(home: Home)
         while process.poll() is None:  # the first may still be on its way
             process.send_signal(signal.SIGTERM)
 
-        assert process.wait(20) == -signal.SIGTERM
+        assert process.wait(60) == -signal.SIGTERM
     await eventually(lambda: not is_running(child))
 
 
@@ -218,7 +218,7 @@ async def test_stdout_carries_messages_only(home: Home) -> None:
 
         assert process.stdout is not None
         assert process.stdout.read() == b""
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
 
 
 @pytest.mark.requirement("SRV-7")

@@ -26,7 +26,7 @@ ERAS = pytest.mark.parametrize("mode", ["legacy", "auto"])
 
 @asynccontextmanager
 async def connected(engine: FakeEngine, mode: str = "auto") -> AsyncIterator[Client]:
-    with anyio.fail_after(10):
+    with anyio.fail_after(20):
         async with Client(make_server(engine), mode=mode) as client:
             yield client
 

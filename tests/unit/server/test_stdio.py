@@ -153,7 +153,7 @@ async def test_closed_input_ends_serving() -> None:
     from_server, stdout = os.pipe()
     os.close(to_server)
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         await stdio.serve(make_echo(), stdin, stdout)
 
     for descriptor in (stdin, stdout, from_server):
@@ -166,7 +166,7 @@ async def test_client_that_stops_reading_ends_serving() -> None:
     os.close(from_server)
     os.write(to_server, json.dumps(INITIALIZE).encode() + b"\n")
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         await stdio.serve(make_echo(), stdin, stdout)
 
     for descriptor in (stdin, stdout, to_server):
