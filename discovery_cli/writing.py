@@ -97,7 +97,8 @@ def _replace(target: Path, text: str) -> None:
 
 
 def _with_entries(text: str, spellings: tuple[str, ...], entries: Entries) -> str:
-    document = yaml.compose(text, Loader=yaml.SafeLoader)
+    # Only places are looked for, and this reader, unlike the one in C, stumbles over tabs.
+    document = yaml.compose(text.replace("\t", " "), Loader=yaml.SafeLoader)
     if document is None:
         return _ended(text) + block({spellings[0]: entries})
     parent, (key, node) = document, _member(document, ("discovery",)) or (None, document)

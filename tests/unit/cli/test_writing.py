@@ -1,14 +1,21 @@
 from __future__ import annotations
 
+import json
 import re
 import stat
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 from discovery_cli.writing import replace_file, with_servers
+from discovery_engine.config.parsing import parse_settings
 from discovery_engine.config.settings import RemoteTransport, StdioTransport
 from discovery_engine.rules.rule import Rule
 from tests.factories import make_server
@@ -33,6 +40,7 @@ RULE = Rule(("delete_*",), servers=("new",), enabled=False)
         ),
         pytest.param('{"servers": {}, "toolRules": []}', id="JSON with empty collections"),
         pytest.param('{"servers": null}', id="JSON with null"),
+        pytest.param('{\n\t"servers": {\n\t\t"a": {"command": "b"}\n\t}\n}', id="JSON with tabs"),
         pytest.param("---\n{}\n", id="JSON without anything"),
         pytest.param("discovery: {}\n", id="nothing under a key"),
         pytest.param("discovery:\n", id="a key alone"),
@@ -54,7 +62,7 @@ RULE = Rule(("delete_*",), servers=("new",), enabled=False)
 def test_entries_are_added_and_what_stands_there_stays(text: str) -> None:
     written = with_servers(text, [NEW], [RULE])
 
-    before, after = (yaml.safe_load(one) or {} for one in (text, written))
+    before, after = (yaml.safe_load(one.replace("\t", " ")) or {} for one in (text, written))
     before, after = (one.get("discovery", one) or {} for one in (before, after))
     assert before.keys() <= after.keys()
     servers = after["servers"]
@@ -66,6 +74,50 @@ def test_entries_are_added_and_what_stands_there_stays(text: str) -> None:
     position = 0
     for character in re.sub(r"servers: {}|toolRules: \[\]|discovery: {}|null|\s", "", text):
         position = written.index(character, position) + 1
+
+
+NAMES = st.sampled_from(["a", "b1", "x.y"])
+TEXT = st.text(alphabet="ab:#'\"é\N{GRINNING FACE} \n-{}[],&*!|>%@`\\", max_size=12)
+ENTRIES = st.fixed_dictionaries(
+    {"command": st.just("x")},
+    optional={"description": TEXT, "args": st.lists(TEXT, max_size=3)},
+)
+SECTIONS = st.fixed_dictionaries(
+    {},
+    optional={
+        "servers": st.none() | st.dictionaries(NAMES, ENTRIES, max_size=2),
+        "toolRules": st.none() | st.just([{"pattern": ["a", "!b"], "enabled": False}]),
+        "enabled": st.booleans(),
+    },
+)
+STYLES = st.sampled_from(
+    [
+        json.dumps,
+        partial(json.dumps, indent="\t"),
+        partial(json.dumps, indent=2, ensure_ascii=False),
+        partial(yaml.safe_dump, sort_keys=False),
+        partial(yaml.safe_dump, default_flow_style=None, width=20, allow_unicode=True, indent=4),
+        partial(yaml.safe_dump, default_flow_style=True, width=20, explicit_start=True),
+    ]
+)
+
+
+@pytest.mark.requirement("CLI-21")
+@given(sections=SECTIONS, style=STYLES, is_wrapped=st.booleans())
+def test_whatever_stands_there_stays_and_the_new_ones_come_last(
+    sections: dict[str, Any], style: Callable[[Any], str], is_wrapped: bool
+) -> None:
+    text = style({"discovery": sections} if is_wrapped else sections)
+
+    before = parse_settings(text.encode(), file="f")
+    after = parse_settings(with_servers(text, [NEW], [RULE]).encode(), file="f")
+
+    assert [s.transport for s in after.servers[:-1]] == [s.transport for s in before.servers]
+    assert (after.servers[-1].name, after.servers[-1].transport) == ("new", NEW.transport)
+    assert [rule.patterns for rule in after.tool_rules] == [
+        *(rule.patterns for rule in before.tool_rules),
+        RULE.patterns,
+    ]
 
 
 @pytest.mark.requirement("CLI-21")
