@@ -94,6 +94,8 @@ async def _serve(
 
     config, data_dir, frozen = invocation.config, invocation.data_dir, invocation.frozen
     if address is None:
+        if sys.stdin.isatty():
+            sys.stderr.write("note: it waits for an agent to speak MCP on stdin; Ctrl-C ends it\n")
         await app.serve_stdio(config, data_dir=data_dir, frozen=frozen)
         return
     from discovery_server.guard import Endpoint

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -350,6 +351,23 @@ def test_serve_hands_over_to_the_server(
     assert done.exit_code == 0
     assert calls == [called]
     assert done.stderr == ("serving MCP at http://there/mcp\n" if called[0] == "http" else "")
+
+
+class Keyboard(io.BytesIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_serve_tells_a_person_at_the_keyboard_that_an_agent_is_expected(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def stdio(config: str | None, **_: Any) -> None:
+        pass
+
+    monkeypatch.setattr(app, "serve_stdio", stdio)
+
+    assert run("serve", input=Keyboard()).stderr.startswith("note: ")
+    assert run("serve", input=io.BytesIO()).stderr == ""
 
 
 @pytest.mark.requirement("SRV-10")
