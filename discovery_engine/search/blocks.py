@@ -11,6 +11,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from functools import cached_property, partial
+from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from msgspec import Struct, field
@@ -18,7 +19,7 @@ from msgspec import Struct, field
 from discovery_engine.search.names import spellings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from discovery_engine.search.documents import Document
     from discovery_engine.tools import ServerName, Tool
@@ -42,8 +43,8 @@ them the impacts."""
 class Block(Struct, frozen=True, dict=True):
     segments: tuple[Segment, ...]
     postings: Mapping[str, Postings]
-    names: Mapping[str, Sequence[int]]
-    """The tools under each folded spelling of their names."""
+    names: Mapping[int, Mapping[str, Sequence[int]]]
+    """By their length, the folded spellings of names, with the tools that each is of."""
 
     @property
     def size(self) -> int:
@@ -57,12 +58,8 @@ class Block(Struct, frozen=True, dict=True):
     def by_server(self) -> Mapping[ServerName, Segment]:
         return {segment.server: segment for segment in self.segments}
 
-    @cached_property
-    def names_by_length(self) -> Mapping[int, Sequence[str]]:
-        groups: defaultdict[int, list[str]] = defaultdict(list)
-        for name in self.names:
-            groups[len(name)].append(name)
-        return groups
+    def named(self, spelling: str) -> Sequence[int]:
+        return self.names.get(len(spelling), {}).get(spelling, ())
 
     def impact(self, term: str, doc: int) -> int:
         """The impact of a term on a tool; 0 if the tool does not hold it."""
@@ -110,7 +107,7 @@ class BlockWriter:
         self._segments: list[Segment] = []
         self._docs: defaultdict[str, array[int]] = defaultdict(partial(array, IDS))
         self._impacts: defaultdict[str, bytearray] = defaultdict(bytearray)
-        self._names: defaultdict[str, list[int]] = defaultdict(list)
+        self._names: defaultdict[int, dict[str, list[int]]] = defaultdict(dict)
 
     def add(self, server: ServerName, tools: Sequence[Tool], documents: Iterable[Document]) -> None:
         """Add all tools of one server; `documents` are in step with `tools`."""
@@ -118,7 +115,7 @@ class BlockWriter:
         docs, impacts = self._docs, self._impacts
         for doc, (tool, document) in enumerate(zip(tools, documents, strict=True), segment.start):
             for spelling in spellings(tool):
-                self._names[spelling].append(doc)
+                self._named(spelling).append(doc)
             for term, impact in document.items():
                 docs[term].append(doc)
                 impacts[term].append(impact)
@@ -134,8 +131,8 @@ class BlockWriter:
         start = self._segments[-1].stop if self._segments else 0
         for server, first, stop in block.segments:
             self._open_segment(server, stop - first)
-        for spelling, named in block.names.items():
-            self._names[spelling] += [start + doc for doc in named]
+        for spelling, named in _all_names(block):
+            self._named(spelling).extend([start + doc for doc in named])
         for term, (docs, impacts) in block.postings.items():
             held = self._docs[term]
             if start:
@@ -146,9 +143,9 @@ class BlockWriter:
 
     def _absorb_some(self, layer: Layer) -> None:
         numbers = self._renumbered(layer)
-        for spelling, named in layer.block.names.items():
+        for spelling, named in _all_names(layer.block):
             if kept := [numbers[doc] for doc in named if numbers[doc] >= 0]:
-                self._names[spelling] += kept
+                self._named(spelling).extend(kept)
         for term, (docs, impacts) in layer.block.postings.items():
             pairs = zip(memoryview(docs).cast(IDS), impacts, strict=True)
             if kept_pairs := [(numbers[doc], i) for doc, i in pairs if numbers[doc] >= 0]:
@@ -160,6 +157,9 @@ class BlockWriter:
             term: (docs.tobytes(), bytes(self._impacts[term])) for term, docs in self._docs.items()
         }
         return Block(tuple(self._segments), postings, dict(self._names))
+
+    def _named(self, spelling: str) -> list[int]:
+        return self._names[len(spelling)].setdefault(spelling, [])
 
     def _open_segment(self, server: ServerName, size: int) -> Segment:
         start = self._segments[-1].stop if self._segments else 0
@@ -177,3 +177,7 @@ class BlockWriter:
                 segment = self._open_segment(server, stop - start)
                 numbers += range(segment.start, segment.stop)
         return numbers
+
+
+def _all_names(block: Block) -> Iterator[tuple[str, Sequence[int]]]:
+    return chain.from_iterable(names.items() for names in block.names.values())

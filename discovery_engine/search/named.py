@@ -87,14 +87,14 @@ def _within_reach(index: Index, reading: str) -> Iterator[tuple[str, int]]:
     reach = slips(len(reading))
     for layer in index.layers:
         for length in range(len(reading) - reach, len(reading) + reach + 1):
-            if names := layer.block.names_by_length.get(length):
-                yield from nearest(reading, names)
+            if names := layer.block.names.get(length):
+                yield from nearest(reading, list(names))
 
 
 def _places(index: Index, reading: str) -> Iterable[Place]:
     return (
         Place(number, doc)
         for number, layer in enumerate(index.layers)
-        for doc in layer.block.names.get(reading, ())
+        for doc in layer.block.named(reading)
         if doc not in layer.struck
     )

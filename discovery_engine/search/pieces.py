@@ -1,6 +1,6 @@
-"""A mapping as bytes, of which a key costs what it takes to open the small piece that holds it.
+"""Mappings as bytes, of which a key costs what it takes to open the piece that holds it.
 
-Keys are spread over the pieces by their checksums. Like `marshal` it trusts its bytes.
+Like `marshal` they trust their bytes. Any thread may read them.
 """
 
 from __future__ import annotations
@@ -16,17 +16,41 @@ V = TypeVar("V")
 _KEYS = 8  # in a piece, about
 
 
-def packed(mapping: Mapping[str, object]) -> list[bytes]:
-    """The pieces of `mapping`, whose values must be plain ones."""
+def sealed(mapping: Mapping[int, Any]) -> dict[int, bytes]:
+    """`mapping` for `Sealed`; its values must be plain ones."""
+    return {key: marshal.dumps(value) for key, value in mapping.items()}
+
+
+class Sealed(Mapping[int, V]):
+    """What was `sealed`: each value is a piece of its own."""
+
+    def __init__(self, values: Mapping[int, bytes]) -> None:
+        self._values = values
+        self._met: dict[int, V] = {}
+
+    def __getitem__(self, key: int) -> V:
+        if key not in self._met:
+            self._met[key] = marshal.loads(self._values[key])  # noqa: S302 - our own bytes
+        return self._met[key]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+
+def packed(mapping: Mapping[str, Any]) -> list[bytes]:
+    """`mapping` for `Pieces`; its values must be plain ones."""
     count = len(mapping) // _KEYS + 1
-    pieces: defaultdict[int, dict[str, object]] = defaultdict(dict)
+    pieces: defaultdict[int, dict[str, Any]] = defaultdict(dict)
     for key, value in mapping.items():
         pieces[_number(key, count)][key] = value
     return [marshal.dumps(pieces[number]) for number in range(count)]
 
 
 class Pieces(Mapping[str, V]):
-    """What was `packed`; any thread may read it."""
+    """What was `packed`: keys are spread over small pieces by their checksums."""
 
     def __init__(self, pieces: list[bytes]) -> None:
         self._count = len(pieces)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from discovery_engine.search.blocks import Block, Layer, Segment
 from discovery_engine.search.index import Index, Source, joined
-from discovery_engine.search.pieces import Pieces, packed
+from discovery_engine.search.pieces import Pieces, Sealed, packed, sealed
 from discovery_engine.version import __version__
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def dumped(index: Index, lexicon: Lexicon) -> bytes:
             _made_of(index.sources),
             [tuple(segment) for segment in block.segments],
             packed(block.postings),
-            packed(block.names),
+            sealed(block.names),
         )
     )
     return hashlib.sha256(payload).digest() + payload
@@ -53,7 +53,7 @@ def loaded(data: bytes, sources: Mapping[ServerName, Source], lexicon: Lexicon) 
     block = Block(
         segments=tuple(Segment(*segment) for segment in segments),
         postings=Pieces(postings),
-        names=Pieces(names),
+        names=Sealed(names),
     )
     return Index((Layer(block),) if segments else (), sources)
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_engine.search.pieces import Pieces, packed
+from discovery_engine.search.pieces import Pieces, Sealed, packed, sealed
 
 KEYS = st.text(st.characters(), max_size=8)
 MAPPINGS = st.dictionaries(KEYS, st.lists(st.integers(0, 9)), max_size=40)
@@ -44,3 +44,19 @@ def test_only_the_piece_that_holds_a_key_is_opened() -> None:
 
     assert pieces.get("7") == 7
     assert pieces["7"] == 7
+
+
+@given(st.dictionaries(st.integers(), st.lists(st.integers(0, 9))))
+def test_what_was_sealed_comes_back(mapping: dict[int, list[int]]) -> None:
+    values: Sealed[list[int]] = Sealed(sealed(mapping))
+
+    assert all(values.get(key) == value for key, value in mapping.items())
+    assert values.get(max(mapping, default=0) + 1) is None
+    assert values == mapping
+
+
+def test_a_value_that_is_not_asked_for_stays_sealed() -> None:
+    values: Sealed[str] = Sealed({1: sealed({1: "one"})[1], 2: b"what no one opens"})
+
+    assert values[1] == "one"
+    assert list(values) == [1, 2]
