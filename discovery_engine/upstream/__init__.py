@@ -1,8 +1,25 @@
 """Sessions with MCP servers: whatever a stranger's program does, it does to itself alone.
 
-`sessions.open_upstreams` is the door. It loads the MCP SDK, which costs over a second of CPU,
-so this face and the modules it draws on stay free of it: whoever only wants the values, or the
-fingerprint of how a server is reached, does not pay.
+    sessions        the door: lists a server's tools, calls them
+      listing       many pages, and the tools in them that cannot be used
+      failures      what a request that failed means for whoever made it
+      patience      how long a call may take
+      record        how a server has behaved so far (breaker, state), and its slots
+    session         one connection from its opening to its end
+      attempt       which ways to reach a server are tried (connection: what is known of it)
+      handshake     the opening words; channel: the requests after them
+    link            what carries the messages, one of
+      stdio         a program's pipes: program, process and reaper start and end it; reading cuts
+                    messages out of what it writes (framing, slices, messages, ids), replies
+                    answers what it asks of us
+      remote        an address: guard is its HTTP client (event_stream, bypass, outage), sse the
+                    transport of old servers
+    pace            how much of our time all of them together get for what nobody waits for
+    identity        what a server's approval is bound to
+
+The door loads the MCP SDK, which costs over a second of CPU, so this face and the modules it draws
+on stay free of it: whoever only wants the values, or the fingerprint of how a server is reached,
+does not pay.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import errno
 from abc import ABC, abstractmethod
-from typing import TypeGuard
+from types import TracebackType
+from typing import Self, TypeGuard
 
 from mcp import MCPError
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
@@ -62,6 +63,25 @@ class Link(ABC):
     @abstractmethod
     def wants_new_session(self, error: MCPError) -> bool:
         """Whether the server refused a request only because it forgot the session."""
+
+
+class Stream:
+    """What the SDK's protocols for reading and writing messages have in common.
+
+    Its ends are closed by whoever opened them, not by the SDK.
+    """
+
+    async def aclose(self) -> None: ...
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None: ...
 
 
 def strange_greeting(server: ServerName, error: Exception, *, stderr: str = "") -> UnavailableError:

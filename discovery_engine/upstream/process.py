@@ -177,7 +177,8 @@ class Child:
         """Send a signal to the whole group; False if nobody is left in it."""
         if sys.platform == "win32":  # knows no groups, and no gentle way
             if number:
-                self._process.terminate()
+                with suppress(ProcessLookupError):  # it has ended by itself
+                    self._process.terminate()
             return False
         try:
             os.killpg(self.pid, number)

@@ -34,9 +34,9 @@ from discovery_engine.upstream.framing import (
     sniffed_id,
 )
 from discovery_engine.upstream.ids import IdTable
+from discovery_engine.upstream.link import Stream
 from discovery_engine.upstream.messages import STRANGE, answered_id, as_message, unreadable
 from discovery_engine.upstream.pace import LARGE, Allowance, Pace
-from discovery_engine.upstream.streams import Stream
 
 _CHUNK = 64 * 1024  # bytes read in one turn of the loop; what asyncio buffers of a pipe
 _BAD_MANNERS = 64  # requests that it lets us not answer, for one fault

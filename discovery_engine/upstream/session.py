@@ -24,6 +24,7 @@ from msgspec import Struct
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
 from discovery_engine.errors import FailureKind, RegistryError, UnavailableError, UpstreamError
 from discovery_engine.events import EventBus, ServerConnecting, ToolsChanged
+from discovery_engine.tasks import Promise
 from discovery_engine.tools import ServerName
 from discovery_engine.upstream.attempt import Attempt, first_attempt, next_attempt
 from discovery_engine.upstream.channel import Channel
@@ -36,11 +37,10 @@ from discovery_engine.upstream.connection import (
 from discovery_engine.upstream.handshake import CLIENT_INFO, Greeting, adopt, greet, initialize
 from discovery_engine.upstream.link import Link, is_out_of_room, no_room
 from discovery_engine.upstream.pace import Pace
-from discovery_engine.upstream.promise import Promise
 from discovery_engine.upstream.reaper import Reaper
 from discovery_engine.upstream.record import Record
 from discovery_engine.upstream.remote import open_http_link, open_sse_link
-from discovery_engine.upstream.starts import Starts
+from discovery_engine.upstream.slots import Starts
 from discovery_engine.upstream.state import Phase, SessionState
 from discovery_engine.upstream.stdio import StdioLink, Told, open_stdio_link
 

@@ -50,8 +50,7 @@ from discovery_engine.upstream.patience import Patience
 from discovery_engine.upstream.reaper import open_reaper
 from discovery_engine.upstream.record import Policy, Record
 from discovery_engine.upstream.session import Admit, Overhear, Session, Surroundings
-from discovery_engine.upstream.slots import Full, Slots
-from discovery_engine.upstream.starts import Starts
+from discovery_engine.upstream.slots import Full, Slots, Starts
 from discovery_engine.upstream.state import Condition, SessionState
 
 __all__ = ["OnProgress", "Overhear", "Upstreams", "open_upstreams"]

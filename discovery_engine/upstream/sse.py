@@ -19,8 +19,8 @@ from mcp.shared.message import SessionMessage
 
 from discovery_engine.upstream.framing import edges, encode, sniffed_id
 from discovery_engine.upstream.guard import GuardedClient, HttpFailure, failure_of, media_type
+from discovery_engine.upstream.link import Stream
 from discovery_engine.upstream.messages import as_json, as_message, unreadable
-from discovery_engine.upstream.streams import Stream
 
 Item: TypeAlias = SessionMessage | Exception
 SseStreams: TypeAlias = tuple[MemoryObjectReceiveStream[Item], "Poster"]

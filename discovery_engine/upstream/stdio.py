@@ -28,6 +28,7 @@ from discovery_engine.upstream.framing import encode
 from discovery_engine.upstream.ids import IdTable
 from discovery_engine.upstream.link import (
     Link,
+    Stream,
     is_out_of_room,
     no_room,
     strange_greeting,
@@ -40,7 +41,6 @@ from discovery_engine.upstream.program import child_environment, find_program
 from discovery_engine.upstream.reading import MessageReader, OnFault
 from discovery_engine.upstream.reaper import Reaper
 from discovery_engine.upstream.replies import Replies
-from discovery_engine.upstream.streams import Stream
 
 _SAMPLE_LENGTH = 80  # characters
 _BROKEN = (anyio.BrokenResourceError, anyio.ClosedResourceError)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from discovery_engine.tasks import open_task_group
+from discovery_engine.tasks import Promise, open_task_group
 
 pytestmark = pytest.mark.anyio
 
@@ -85,3 +85,21 @@ async def test_cancelling_from_outside_is_no_error() -> None:
             scope.cancel()
 
     assert scope.cancelled_caught
+
+
+async def test_a_promise_is_settled_once_for_all() -> None:
+    kept: Promise[int] = Promise()
+    broken: Promise[int] = Promise()
+    error = ValueError("first")
+
+    kept.set(1)
+    kept.set(2)
+    kept.fail(error)
+    broken.fail(error)
+    broken.fail(ValueError("second"))
+    broken.set(3)
+
+    assert await kept.wait() == 1
+    for _ in range(2):
+        with pytest.raises(ValueError, match="first"):
+            await broken.wait()
