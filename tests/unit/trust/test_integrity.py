@@ -69,6 +69,17 @@ def test_a_change_is_caught_in_whatever_order_it_comes(seed: int, mutation: str)
         pytest.param('{"maximum": 1}', '{"maximum": 1.0}', id="1 and 1.0"),
         pytest.param('{"title": "a"}', '{"title": "\\u0061"}', id="an escaped letter"),
         pytest.param('{"maximum": 0}', '{"maximum": -0.0}', id="0 and -0.0"),
+        pytest.param('{"const": {"a": [1]}}', '{"const": {"a": [1.0]}}', id="1 and 1.0 in data"),
+        pytest.param(
+            '{"anyOf": [{"required": ["a", "b"]}]}',
+            '{"anyOf": [{"required": ["b", "a"]}]}',
+            id="order within an alternative",
+        ),
+        pytest.param(
+            '{"properties": {"default": {"required": ["a", "b"]}}}',
+            '{"properties": {"default": {"required": ["b", "a"]}}}',
+            id="order within a property that is called like a keyword",
+        ),
     ],
 )
 def test_two_spellings_of_one_value_mean_the_same(one: str, other: str) -> None:
@@ -91,6 +102,11 @@ def test_two_spellings_of_one_value_mean_the_same(one: str, other: str) -> None:
             {"inputSchema": {"prefixItems": [{}, {"type": "string"}]}},
             {"inputSchema": {"prefixItems": [{"type": "string"}, {}]}},
             id="order of positions",
+        ),
+        pytest.param(
+            {"inputSchema": {"default": {"required": ["a", "b"]}}},
+            {"inputSchema": {"default": {"required": ["b", "a"]}}},
+            id="order in a value that is called like a keyword",
         ),
         pytest.param({"a": "\ud800"}, {"a": "\\ud800"}, id="a surrogate and its escape"),
     ],
@@ -151,13 +167,13 @@ def test_no_other_policy_accepts_by_looking(policy: TrustPolicy) -> None:
 
 
 def test_who_invents_names_without_end_has_the_rest_held_back() -> None:
-    many = {str(number): frozenset({"x"}) for number in range(20_001)}
+    nearly = {"": frozenset({"x"})} | {str(n): frozenset({"x"}) for n in range(19_999)}
+    many = nearly | {"last": frozenset({"x"})}
+    new = [make_tool("new"), make_tool("newer")]
 
     assert withheld(make_tool("new"), "on_first_use", many) == "pending"
-    assert (
-        list(first_seen("s", [make_tool("new")], "", "on_first_use", {"": frozenset(), **many}))
-        == []
-    )
+    assert list(first_seen("s", new, "", "on_first_use", many)) == []
+    assert list(first_seen("s", new, "", "on_first_use", nearly)) == [accept("s", new[0])]
 
 
 @pytest.mark.requirement("TRU-14")
