@@ -91,7 +91,7 @@ async def serve_http(
         _open_gateway(config, environ, data_dir, frozen=frozen) as (engine, server),
     ):
         with http.listen(endpoint) as listener:
-            web = http.make_http_server(http.make_app(server, endpoint))
+            web = http.HttpServer(http.make_app(server, endpoint))
             (on_listening or _log_address)(http.address(listener))
             heard.stop, heard.reload = web.stop, partial(_reload, engine)
             await _run(engine, partial(web.serve, [listener]))

@@ -11,6 +11,7 @@ import uvicorn
 from mcp.server.transport_security import TransportSecuritySettings
 
 from discovery_engine.errors import ConfigurationError, Origin, Problem
+from discovery_server.farewell import Farewell
 from discovery_server.guard import Endpoint, Guard
 
 if TYPE_CHECKING:
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
 PATH = "/mcp"
-_GOODBYE = 2  # seconds that open requests get when the server is told to stop
+_GOODBYE = 2.0  # seconds that calls under way get when the server is told to stop
+_LAST_GOODBYE = 5  # seconds for a client that does not read what it is sent meanwhile
 
 
 def make_app(server: Server[Any], endpoint: Endpoint) -> ASGIApp:
@@ -30,7 +32,19 @@ def make_app(server: Server[Any], endpoint: Endpoint) -> ASGIApp:
 
 
 class HttpServer(uvicorn.Server):
-    """A uvicorn server that leaves the signals to us."""
+    """A uvicorn server that leaves the signals to us, and its clients in good order."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._farewell = Farewell(app, _GOODBYE)
+        config = uvicorn.Config(
+            self._farewell,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            ws="none",
+            timeout_graceful_shutdown=_LAST_GOODBYE,
+        )
+        super().__init__(config)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -38,18 +52,7 @@ class HttpServer(uvicorn.Server):
 
     def stop(self) -> None:
         self.should_exit = True
-
-
-def make_http_server(app: ASGIApp) -> HttpServer:
-    config = uvicorn.Config(
-        app,
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        ws="none",
-        timeout_graceful_shutdown=_GOODBYE,
-    )
-    return HttpServer(config)
+        self._farewell.say()
 
 
 def listen(endpoint: Endpoint) -> socket.socket:

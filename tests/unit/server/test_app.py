@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import logging
 import os
 import signal
 from collections.abc import AsyncIterator
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import NoReturn
 
 import anyio
+import httpx2
 import pytest
 from mcp import Client
 
@@ -56,6 +58,25 @@ async def test_http_serves_until_a_signal_comes(tmp_path: Path) -> None:
     assert result.content[0].text == "No MCP server is configured."
 
 
+@pytest.mark.requirement("SRV-17")
+async def test_a_stream_that_listens_ends_with_the_server_and_is_no_failure(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    kinds = {"accept": "application/json, text/event-stream"}
+
+    async with httpx2.AsyncClient(headers=kinds, timeout=20) as client:
+        async with serving(Settings(log=QUIET), tmp_path) as address:
+            opened = await client.post(address, json=INITIALIZE)
+            session = {"mcp-session-id": opened.headers["mcp-session-id"]}
+            await client.post(address, json=INITIALIZED, headers=session)
+            request = client.build_request("GET", address, headers=session)
+            stream = await client.send(request, stream=True)
+        rest = await stream.aread()
+
+    assert (stream.status_code, rest) == (200, b"")
+    assert [record for record in caplog.records if record.levelno > logging.INFO] == []
+
+
 @pytest.mark.requirement("SRV-15")
 async def test_an_address_that_is_told_is_not_logged_as_well(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -69,7 +90,7 @@ async def test_an_address_that_is_told_is_not_logged_as_well(
 @pytest.mark.requirement("SRV-14")
 async def test_clients_over_http_are_told_apart_where_their_era_has_sessions() -> None:
     engine = make_engine()
-    web = http.make_http_server(http.make_app(make_server(engine), Endpoint()))
+    web = http.HttpServer(http.make_app(make_server(engine), Endpoint()))
     with anyio.fail_after(20), http.listen(Endpoint()) as listener:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(web.serve, [listener])
