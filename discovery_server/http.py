@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
 PATH = "/mcp"
+_OTHER_PORT = "choose another port; 0 takes a free one"
 _GOODBYE = 2.0  # seconds that calls under way get when the server is told to stop
 _LAST_GOODBYE = 5  # seconds for a client that does not read what it is sent meanwhile
 
@@ -66,8 +68,10 @@ def listen(endpoint: Endpoint) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family)
     except OSError as exc:
-        message = f"cannot listen on {host}:{port}: {exc.strerror or exc}"
-        hint = "choose another port; 0 takes a free one"
+        reason = str(exc.strerror or exc).partition(" (while attempting")[0]
+        message = f"cannot listen on {host}:{port}: {reason}"
+        is_of_port = exc.errno in (errno.EADDRINUSE, errno.EACCES)
+        hint = _OTHER_PORT if is_of_port else "choose an address of this machine"
         raise ConfigurationError([Problem(Origin("--http"), "", message, hint)]) from exc
 
 

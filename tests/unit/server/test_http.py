@@ -13,8 +13,22 @@ def test_port_in_use_is_a_problem_of_the_configuration() -> None:
     with http.listen(Endpoint()) as listener:
         port = listener.getsockname()[1]
 
-        with pytest.raises(ConfigurationError, match=f"cannot listen on 127.0.0.1:{port}: "):
+        with pytest.raises(ConfigurationError) as caught:
             http.listen(Endpoint(port=port))
+
+    [problem] = caught.value.problems
+    assert problem.message == f"cannot listen on 127.0.0.1:{port}: Address already in use"
+    assert "another port" in problem.hint
+
+
+def test_address_of_another_machine_is_a_problem_of_the_configuration() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        http.listen(Endpoint("no..host"))
+
+    [problem] = caught.value.problems
+    assert problem.message.startswith("cannot listen on no..host:0: ")
+    assert "while attempting" not in problem.message
+    assert "address of this machine" in problem.hint
 
 
 @pytest.mark.parametrize(
