@@ -1,4 +1,4 @@
-"""What an agent is answered, for people who want to see it and for agents that use this command."""
+"""`--max-tokens`: the answer that an agent gets, for people who want to see it and for agents."""
 
 from __future__ import annotations
 

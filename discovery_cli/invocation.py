@@ -1,4 +1,4 @@
-"""What one run of the command line was asked for, and its way to an answer.
+"""One run of the command line: its global options, and where its answer comes from.
 
 A reading command asks for a view: the remembered one if it can answer, which loads no event loop
 and no MCP SDK; otherwise the engine is opened and asks the servers that nobody has asked yet.

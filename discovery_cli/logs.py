@@ -1,4 +1,4 @@
-"""What the library logs, on stderr: all of it with `-v`, and without it what concerns the asker."""
+"""What the library logs, on stderr: all of it with `-v`, and else only what the user must know."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How connecting goes, on stderr while it goes.
+"""Progress of connecting to servers, shown on stderr.
 
 On a terminal that may be sent escapes it is a moving display; on another terminal, or with `-v`,
 one line per server that is done; otherwise nothing.

@@ -1,4 +1,4 @@
-"""What is told within a number of tokens.
+"""Chooses what of an answer is told, and in how much detail, within a number of tokens.
 
 Each item of an answer (a hit, a tool of a list, an argument) can be told in several forms, from a
 bare name to everything. The plan looks for the greatest

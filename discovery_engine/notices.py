@@ -1,4 +1,4 @@
-"""What an answer cannot speak for, and what to do about it.
+"""Notices beside an answer: what is missing from it or hidden, why, and what to do about it.
 
 An agent that gets an empty list in place of an outage invents a result; so every answer names
 the servers that were not heard, and an empty one says why it is empty.

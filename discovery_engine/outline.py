@@ -1,4 +1,4 @@
-"""A tool in few words or in many, and as many of many tools as fit.
+"""The text of a tool in five degrees of detail, from which a budget chooses.
 
     github:create_issue                                                          NAME
     github:create_issue(title, …)                                                ARGUMENTS

@@ -1,6 +1,6 @@
-"""JSON Schemas of arguments, as they are told to others than the upstream.
+"""JSON Schemas of arguments, with parameters taken out: those that the owner has fixed.
 
-They come from strangers: whatever one holds, the answer is a schema that is no larger.
+Schemas come from strangers: whatever one holds, the answer is a schema that is no larger.
 """
 
 from __future__ import annotations

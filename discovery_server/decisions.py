@@ -1,4 +1,4 @@
-"""That nothing fits, or that several tools fit alike: in as many words as there is room for.
+"""The text for "no tool fits" and for "several tools fit alike", as long as the budget allows.
 
 A tool that is merely near is told in words that no reader takes for a match.
 """

@@ -1,4 +1,4 @@
-"""What an answer cannot speak for, in as many words as there is room for."""
+"""Notices as lines of text for a model, as many and as long as the budget allows."""
 
 from __future__ import annotations
 

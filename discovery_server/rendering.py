@@ -2,7 +2,7 @@
 
 The text is what a model reads, so it fits a budget of tokens, notices and all, whatever the
 catalog holds. The fields go into `_meta`, which hosts keep from the model. Equal questions on an
-equal catalog give equal bytes: nothing in the text ticks.
+equal catalog give equal bytes: no age and no time stands in the text.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`discovery lint`: entries without effect, words that mean harm, and tools hard to find."""
+"""`discovery lint`: entries without effect, suspicious words of servers, and tools hard to find."""
 
 from __future__ import annotations
 

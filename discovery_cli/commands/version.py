@@ -1,4 +1,4 @@
-"""`discovery version`."""
+"""`discovery version`: of this program, and of the Python that runs it."""
 
 from __future__ import annotations
 

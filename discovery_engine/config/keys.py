@@ -1,4 +1,4 @@
-"""Keys that may be a secret in the wrong place.
+"""Hides keys that are none of ours: a secret may have been written where a key belongs.
 
 Where a colon was forgotten, `Authorization "Bearer …"` is a key without a value. Such a key would
 be told in a path, a message and an excerpt; so it is hidden before anything is told. None of them

@@ -1,4 +1,4 @@
-"""Servers from elsewhere beside the owner's own: one name, one endpoint, one server.
+"""The owner's own servers and those of all sources, merged: no name and no endpoint twice.
 
 What `discovery.yaml` says always wins, and an earlier source wins over a later one. Whoever
 loses a name gets another; a second way to an endpoint that is known already is left out.
