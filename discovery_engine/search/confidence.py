@@ -11,7 +11,7 @@ only:
     missed    down   telling words that even the one that misses fewest of them does not say
     strange   down   telling words of the query that tools elsewhere say, and none here does
     size      down   how many tools there are: among many, some fit by chance
-    meant     up     with vectors: how much likelier the likest is to be meant than the usual one
+    meant     up     with vectors: how near in meaning the likest of the first tools is
 
 Coefficients and what words tell are data, written by `scripts/fit_confidence.py`, which also
 shows how far the probabilities hold.
@@ -53,7 +53,7 @@ _OF_SUBJECT = 0.25  # the same, if it is about the same subject
 _UNLISTED = 0.9  # what a word tells that the table lacks, since hardly any tool says it
 _LEAST_FIT = 0.01
 _LEAST_TOLD = 0.1
-_SIZES = (45, 15_000)  # tools; no catalog beyond these was seen, so none is judged beyond them
+_SIZES = (200, 4_000)  # tools; beyond these, the sets show, a size makes no difference
 
 
 class Signals(Struct, frozen=True):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from discovery_engine.tools import Tool
 
 _STORED = "<f2"  # half as long as a float, and ranks the same
-_LEAST_SPREAD = 0.1  # from the usual likeness of two tools to 1; below it all are much the same
+_LEAST_RANGE = 0.1  # from the tool that is least like a query to 1; below it all are much the same
 _GLANCE = 4  # times as many as are wanted are put in order at first
 
 
@@ -52,7 +52,6 @@ class Vectors:
         if not (np.isfinite(lengths) & (lengths > 0)).all():
             raise ValueError("a vector is no direction")
         self._matrix = rows / lengths
-        self._spread: float | None = None
 
     def __len__(self) -> int:
         return len(self.tools)
@@ -60,19 +59,6 @@ class Vectors:
     @property
     def dimensions(self) -> int:
         return int(self._matrix.shape[1])
-
-    @property
-    def spread(self) -> float:
-        """How unlike two tools usually are: 1 less their mean cosine.
-
-        Models differ in that, so it is what a likeness is measured by.
-        """
-        if self._spread is None:
-            count = len(self)
-            together = float((self._matrix.sum(axis=0) ** 2).sum())
-            usual = (together - count) / (count * (count - 1)) if count > 1 else 0.0
-            self._spread = max(1 - usual, _LEAST_SPREAD)
-        return self._spread
 
     def row(self, tool: Tool) -> int | None:
         """None if there is no vector of what the tool says now."""
@@ -106,6 +92,7 @@ class Likeness:
         self._cosines = cosines
         self.best = float(cosines.max())
         self.mean = float(cosines.mean())
+        self.least = float(cosines.min())
 
     def of(self, tool: Tool) -> float | None:
         """None if there is no vector of what it says now."""
@@ -113,16 +100,15 @@ class Likeness:
         return None if row is None else float(self._cosines[row])
 
     def height(self, tools: Iterable[Tool]) -> float | None:
-        """How far the likest of `tools` is above all others, by how unlike tools usually are.
+        """How far up the likest of `tools` is from the least like of all, 0, to sameness, 1.
 
-        None if none of `tools` has a vector, or there is no other.
+        Models differ in how like they find texts that have nothing in common; the least like tool
+        shows it. None if none of `tools` has a vector, or there is no other tool.
         """
         likest = max((c for tool in tools if (c := self.of(tool)) is not None), default=None)
-        others = len(self._vectors) - 1
-        if likest is None or not others:
+        if likest is None or len(self._vectors) == 1:
             return None
-        usual = (self.mean * (others + 1) - likest) / others
-        return (likest - usual) / self._vectors.spread
+        return (likest - self.least) / max(1 - self.least, _LEAST_RANGE)
 
     def nearest(self, most: int, accepts: Callable[[Tool], bool]) -> list[Tool]:
         """The accepted tools that are likest, the likest first."""

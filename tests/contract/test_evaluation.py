@@ -23,7 +23,7 @@ queries:
     tools: [time:status]
   - query: pizza
     none: true
-  - query: delete issue
+  - query: rename a branch
     none: true
 """
 

@@ -46,14 +46,18 @@ def test_a_tool_that_says_something_else_now_has_no_likeness() -> None:
     assert found.of(make_tool("west")) is None
 
 
-def test_height_is_what_the_likest_has_over_the_others_by_how_unlike_tools_are() -> None:
-    vectors = made(east=EAST, north=NORTH, between=NORTH_EAST)
+def test_height_is_how_far_up_the_likest_is_from_the_least_like_to_sameness() -> None:
+    vectors = made(east=NORTH_EAST, north=NORTH, west=(-1.0, 0.0))
 
     found = likeness(vectors, EAST).height([make_tool("north"), make_tool("east")])
 
-    others = math.sqrt(0.5) / 2
-    spread = 1 - 2 * math.sqrt(0.5) / 3
-    assert found == pytest.approx((1 - others) / spread, abs=1e-3)
+    assert found == pytest.approx((math.sqrt(0.5) + 1) / 2, abs=1e-3)
+
+
+def test_of_tools_that_are_all_alike_none_is_high() -> None:
+    found = likeness(made(a=EAST, b=EAST), EAST).height([make_tool("a")])
+
+    assert found == pytest.approx(0, abs=1e-3)
 
 
 def test_height_is_the_same_for_a_model_that_finds_all_texts_more_alike() -> None:
