@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Collection, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -11,12 +13,15 @@ from discovery_cli.failures import ExitCode
 from discovery_cli.invocation import Invocation, every_server, unasked
 from discovery_cli.options import complete_server, pass_invocation
 from discovery_cli.output import Output, counted
+from discovery_engine.errors import ToolNotFoundError
+from discovery_engine.nearest import nearest
 
 if TYPE_CHECKING:
     from discovery_engine.engine import Engine
     from discovery_engine.tools import ServerName
     from discovery_engine.trust.decisions import Acceptance
     from discovery_engine.trust.review import Review
+    from discovery_engine.view import View
 
     Waiting: TypeAlias = dict[ServerName, tuple[Review, ...]]
 
@@ -59,6 +64,7 @@ async def _waiting(engine: Engine, *, servers: tuple[str, ...], tools: tuple[str
     if missing := unasked(engine.view, names):
         await engine.refresh(missing)
     view, trustee = engine.view, engine.current.trustee
+    wanted = _upstream_names(view, names, tools)
     neighbours = Neighbours.of(entry.tool for entry in view.catalog)
     found: Waiting = {}
     for name in names:
@@ -67,8 +73,26 @@ async def _waiting(engine: Engine, *, servers: tuple[str, ...], tools: tuple[str
             continue
         history = trustee.history(view.settings, known_as(server, view.settings.path))
         chosen = reviews(server, part, trustee.trust, history, neighbours=neighbours)
-        found[name] = tuple(one for one in chosen if not tools or one.tool in tools)
+        found[name] = tuple(one for one in chosen if not tools or (name, one.tool) in wanted)
     return {name: reviewed for name, reviewed in found.items() if reviewed}
+
+
+def _upstream_names(
+    view: View, servers: Collection[ServerName], tools: Iterable[str]
+) -> set[tuple[ServerName, str]]:
+    """The servers' own names of the tools that are meant, in whatever way they are named.
+
+    Raises:
+        ToolNotFoundError: For one that none of the servers has.
+    """
+    known: defaultdict[str, set[tuple[ServerName, str]]] = defaultdict(set)
+    for tool in (entry.tool for entry in view.catalog if entry.tool.server in servers):
+        for name in (tool.name, tool.upstream_name, str(tool.key)):
+            known[name].add((tool.server, tool.upstream_name))
+    for name in tools:
+        if name not in known:
+            raise ToolNotFoundError(None, name, nearest(name, known))
+    return {meant for name in tools for meant in known[name]}
 
 
 async def _accept(engine: Engine, *, accepted: list[Acceptance]) -> None:

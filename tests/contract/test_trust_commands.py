@@ -97,13 +97,25 @@ def test_a_review_in_json_has_every_change_whole(home: Home) -> None:
 
 
 @pytest.mark.requirement("TRU-17")
-def test_one_tool_of_several_may_be_accepted(home: Home) -> None:
+@pytest.mark.parametrize("name", ["other", "told:other"])
+def test_one_tool_of_several_may_be_accepted(home: Home, name: str) -> None:
     home.says(TYPE, make_definition("other", "Psst."))
 
-    assert home("review", "--tool", "other", "--accept").code == 0
+    assert home("review", "--tool", name, "--accept").code == 0
 
     assert home("review").code == 4
     assert home("execute", "told:other").code == 0
+
+
+@pytest.mark.requirement("TRU-17", "CLI-7")
+def test_a_tool_to_review_that_does_not_exist_is_no_good_news(home: Home) -> None:
+    home.says(TYPE, OTHER)
+
+    done = home("review", "--tool", "send_male", "--accept")
+
+    assert done.code == 2
+    assert "did you mean 'send_mail'?" in done.err
+    assert home("review").code == 4
 
 
 @pytest.mark.requirement("TRU-13", "TRU-17")
