@@ -7,8 +7,10 @@ from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import Self, TypeGuard
 
+import anyio
 from mcp import MCPError
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
+from mcp.shared.message import SessionMessage
 
 from discovery_engine.errors import FailureKind, UnavailableError
 from discovery_engine.tools import JSONObject, ServerName
@@ -81,7 +83,29 @@ class Stream:
         exc_type: type[BaseException] | None,
         exc: BaseException | None,
         traceback: TracebackType | None,
-    ) -> None: ...
+    ) -> None:
+        await self.aclose()
+
+
+class ReadingStream(Stream, ABC):
+    """Messages to be read, one by one; what is no message may come as the error that it is."""
+
+    @abstractmethod
+    async def receive(self) -> SessionMessage | Exception:
+        """The next one.
+
+        Raises:
+            EndOfStream: If there will be none any more.
+        """
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
 
 
 def strange_greeting(server: ServerName, error: Exception, *, stderr: str = "") -> UnavailableError:

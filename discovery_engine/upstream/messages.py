@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from sys import float_info
+
 from mcp_types import (
     PARSE_ERROR,
     ErrorData,
@@ -62,6 +64,15 @@ def as_json(message: JSONRPCMessage) -> JSONObject:
             return {"jsonrpc": "2.0", "id": id_, "error": error.model_dump(exclude_none=True)}
 
 
+def is_digestible(message: JSONRPCMessage) -> bool:
+    """Whether the SDK survives a message: of what tells progress it makes floats, of any size."""
+    match message:
+        case JSONRPCNotification(method="notifications/progress", params=dict() as params):
+            return all(_is_finite(params.get(name)) for name in ("progress", "total"))
+        case _:
+            return True
+
+
 def unreadable(request_id: RequestId | None, reason: str) -> JSONRPCMessage | None:
     """An answer in place of the one that cannot be read, so that nobody waits for it."""
     if request_id is None:
@@ -72,6 +83,10 @@ def unreadable(request_id: RequestId | None, reason: str) -> JSONRPCMessage | No
 
 def _is_id(value: JSONValue) -> bool:
     return isinstance(value, str | int) and not isinstance(value, bool)
+
+
+def _is_finite(value: JSONValue) -> bool:
+    return not isinstance(value, int) or abs(value) <= float_info.max
 
 
 def _params(message: JSONObject) -> JSONObject | None:

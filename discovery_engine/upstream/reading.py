@@ -7,7 +7,7 @@ writes much of that is read slowly, so that its neighbours do not notice.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Self, TypeAlias
+from typing import TypeAlias
 
 import anyio
 from anyio.abc import ByteReceiveStream
@@ -34,8 +34,14 @@ from discovery_engine.upstream.framing import (
     sniffed_id,
 )
 from discovery_engine.upstream.ids import IdTable
-from discovery_engine.upstream.link import Stream
-from discovery_engine.upstream.messages import STRANGE, answered_id, as_message, unreadable
+from discovery_engine.upstream.link import ReadingStream
+from discovery_engine.upstream.messages import (
+    STRANGE,
+    answered_id,
+    as_message,
+    is_digestible,
+    unreadable,
+)
 from discovery_engine.upstream.pace import LARGE, Allowance, Pace
 
 _CHUNK = 64 * 1024  # bytes read in one turn of the loop; what asyncio buffers of a pipe
@@ -60,7 +66,7 @@ OnFault: TypeAlias = Callable[[str, int], None]
 """Told what a server does wrong, in words, and how bad it is by now: 100 is too much."""
 
 
-class MessageReader(Stream):
+class MessageReader(ReadingStream):
     """The messages of a byte stream."""
 
     def __init__(
@@ -93,15 +99,6 @@ class MessageReader(Stream):
     def unfinished(self) -> str:
         """How the line begins that has not ended yet."""
         return self._framer.unfinished
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> SessionMessage | Exception:
-        try:
-            return await self.receive()
-        except anyio.EndOfStream:
-            raise StopAsyncIteration from None
 
     async def receive(self) -> SessionMessage | Exception:
         while True:
@@ -171,7 +168,7 @@ class MessageReader(Stream):
     def _concerns_us(self, message: JSONRPCMessage, line: bytes) -> bool:
         match message:
             case JSONRPCNotification(method=method):
-                is_heard = method in _HEARD
+                is_heard = method in _HEARD and is_digestible(message)
                 self._allowance.spend(_PASSED_ON if is_heard else _LINE)
                 return is_heard
             case JSONRPCRequest():

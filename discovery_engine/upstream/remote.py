@@ -20,10 +20,12 @@ from discovery_engine.upstream.connection import Carrier
 from discovery_engine.upstream.guard import GuardedClient, HttpFailure
 from discovery_engine.upstream.link import (
     Link,
+    ReadingStream,
     no_room,
     strange_greeting,
     timed_out,
 )
+from discovery_engine.upstream.messages import is_digestible
 from discovery_engine.upstream.pace import Pace
 from discovery_engine.upstream.sse import open_sse_streams
 
@@ -49,7 +51,8 @@ class RemoteLink(Link):
         self._streams = streams
 
     def dispatcher(self) -> JSONRPCDispatcher:
-        return JSONRPCDispatcher(*self._streams)
+        reading, writing = self._streams
+        return JSONRPCDispatcher(_Digestible(reading), writing)
 
     def result(self, passed_on: JSONObject) -> JSONObject:
         return self._client.bypass.result(passed_on)
@@ -78,6 +81,27 @@ class RemoteLink(Link):
         data = error.data if isinstance(error, MCPError) else None
         failure = self._client.failure_behind(data)
         return unavailable(self.server, failure) if failure else None
+
+
+class _Digestible(ReadingStream):
+    """The messages of a stream, without those that the SDK would not survive."""
+
+    def __init__(self, source: ReadStream[SessionMessage | Exception]) -> None:
+        self._source = source
+
+    @property
+    def last_context(self) -> object:
+        """What the SDK asks its own streams for: the sender's context variables."""
+        return getattr(self._source, "last_context", None)
+
+    async def receive(self) -> SessionMessage | Exception:
+        while True:
+            item = await self._source.receive()
+            if isinstance(item, Exception) or is_digestible(item.message):
+                return item
+
+    async def aclose(self) -> None:
+        await self._source.aclose()
 
 
 @asynccontextmanager

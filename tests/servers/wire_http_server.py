@@ -42,6 +42,7 @@ MODES = {
     "drip": "sends a byte of its answer, and then nothing",
     "garbage_events": "answers with events that are no messages",
     "event_storm": "tells of things without end, and never answers",
+    "strange_progress": "tells in events of progress that makes no sense, then answers",
     "huge_event": "answers with one event of 50 MB",
 }
 
@@ -140,6 +141,14 @@ class WireHandler(Handler):
         with suppress(OSError):
             while True:
                 self.wfile.write(f"event: message\ndata: {json.dumps(told)}\n\n".encode() * 100)
+
+    def call_strange_progress(self, message: Message, reply: Message) -> None:
+        token = message["params"]["_meta"]["progressToken"]
+        self.begin_events()
+        for value in ("half", 10**400):
+            told = {"progressToken": token, "progress": value, "total": value}
+            self.event({"jsonrpc": "2.0", "method": "notifications/progress", "params": told})
+        self.event(reply)
 
     def call_huge_event(self, message: Message, reply: Message) -> None:
         self.begin_events()

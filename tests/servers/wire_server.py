@@ -236,7 +236,7 @@ class WireServer(Server):
             time.sleep(0.05)
 
     def call_strange_progress(self, message: Message) -> None:
-        for value in ("half", None, [1], -1, True):
+        for value in ("half", None, [1], -1, True, 10**400):
             self.tell(message, value)
         notify("notifications/progress", {"progressToken": "nobody", "progress": 1})
         self.send(self.usual(message))

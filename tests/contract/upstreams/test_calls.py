@@ -15,6 +15,7 @@ from tests.servers.programs import (
     fault_server,
     http_server,
     remote_server,
+    text_of,
     upstreams,
 )
 
@@ -96,6 +97,31 @@ async def test_progress_is_passed_on_over_http() -> None:
             await opened.call(remote_server(url), "echo", {}, on_progress=on_progress)
 
     assert told == [(1.0, None, "half way")]
+
+
+async def ignore(done: float, total: float | None, message: str | None) -> None:
+    pass
+
+
+@pytest.mark.requirement("UPS-32", "UPS-52")
+async def test_progress_that_is_no_number_costs_nobody_an_answer() -> None:
+    server = fault_server("strange_progress", program="wire_server.py")
+
+    async with upstreams() as opened:
+        with anyio.fail_after(20):
+            answer = await opened.call(server, "echo", {"text": "hi"}, on_progress=ignore)
+
+    assert text_of(answer) == '{"text": "hi"}'
+
+
+@pytest.mark.requirement("UPS-32", "UPS-52")
+async def test_progress_over_http_that_is_no_number_costs_nobody_an_answer() -> None:
+    with http_server("strange_progress", program="wire_http_server.py") as url:
+        async with upstreams() as opened:
+            with anyio.fail_after(20):
+                answer = await opened.call(remote_server(url), "echo", {}, on_progress=ignore)
+
+    assert text_of(answer) == "hi"
 
 
 @pytest.mark.requirement("UPS-53")
