@@ -36,6 +36,7 @@ def stdio(*args: str, **env: str) -> ServerSettings:
         pytest.param(stdio("KEY=abc123xyz"), "abc123xyz?", "••••?", id="an assignment"),
         pytest.param(stdio("/srv/data"), "no /srv/data", "no /srv/data", id="a plain argument"),
         pytest.param(stdio(A="${PIN}"), "12 tools", "12 tools", id="too short to be a secret"),
+        pytest.param(stdio(A="k3y", B="k3y4"), "k3y k3y4", "k3y ••••", id="from four on"),
         pytest.param(stdio(A="debug"), "debug: on", "debug: on", id="a harmless word"),
         pytest.param(stdio(A="github"), "github is down", "github is down", id="its own name"),
         pytest.param(stdio(A="${LONG}"), "line 2: secondline9", "line 2: ••••", id="a line of it"),
@@ -99,3 +100,11 @@ def test_an_error_is_censored_with_its_cause() -> None:
     assert str(error) == "server 'github' is unavailable: ••••"
     assert (error.message, error.hint, error.reason) == (str(error), "try ••••", "••••")
     assert (str(cause), cause.stderr) == ("server 'github' is unavailable: •••• failed", "••••?")
+
+
+def test_earlier_values_stay_hidden_until_there_are_too_many() -> None:
+    now, earlier = Confidential(frozenset({"second-token"})), Confidential(frozenset({"first-one"}))
+    many = Confidential(frozenset(f"token-{number}" for number in range(1000)))
+
+    assert now.with_earlier(earlier).hide("first-one second-token") == "•••• ••••"
+    assert now.with_earlier(many) == now
