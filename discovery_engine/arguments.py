@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from types import MappingProxyType
 
 import jsonschema_rs
@@ -151,12 +152,26 @@ def _validator(tool: Tool) -> jsonschema_rs.Validator | None:
 def _sentences(
     errors: Iterable[jsonschema_rs.ValidationError], pinned: Container[str]
 ) -> Iterator[str]:
-    for count, error in enumerate(errors):
-        if count == _MISTAKES:
-            yield "and more"
-            return
-        place = ".".join(map(str, error.instance_path))
-        if place and error.instance_path[0] in pinned:
-            yield f"{error.instance_path[0]}: what the configuration gives does not fit"
-        else:
-            yield f"{place}: {error.message}" if place else error.message
+    found = list(islice(errors, _MISTAKES + 1))
+    told = found[:_MISTAKES]
+    if missing := list(filter(None, map(_missing, told))):
+        yield f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing"
+    yield from (_sentence(error, pinned) for error in told if not _missing(error))
+    if found[_MISTAKES:]:
+        yield "and more"
+
+
+def _sentence(error: jsonschema_rs.ValidationError, pinned: Container[str]) -> str:
+    if not error.instance_path:
+        return str(error.message)
+    if error.instance_path[0] in pinned:
+        return f"{error.instance_path[0]}: what the configuration gives does not fit"
+    return f"{'.'.join(map(str, error.instance_path))}: {error.message}"
+
+
+def _missing(error: jsonschema_rs.ValidationError) -> str | None:
+    """The required argument that it says is not there; None if it says something else."""
+    kind = error.kind
+    if error.instance_path or not isinstance(kind, jsonschema_rs.ValidationErrorKind.Required):
+        return None
+    return kind.property

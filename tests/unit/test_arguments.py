@@ -35,7 +35,7 @@ def tool() -> Tool:
 @pytest.mark.parametrize(
     ("arguments", "mistake"),
     [
-        pytest.param({}, '"title" is a required property', id="missing"),
+        pytest.param({}, "title is missing", id="missing"),
         pytest.param({"title": 1}, 'title: 1 is not of type "string"', id="wrong type"),
         pytest.param({"title": "a", "labels": [1]}, "labels.0: 1 is not", id="deep"),
         pytest.param({"title": "a", "tilte": "b"}, "'tilte' was unexpected", id="unknown"),
@@ -58,7 +58,7 @@ def test_a_slip_in_the_name_of_what_is_missing_is_told(tool: Tool) -> None:
         Checker(make_tool(inputSchema=schema)).check({"titel": "a", "more": 1})
 
     assert caught.value.mistakes == (
-        '"title" is a required property',
+        "title is missing",
         "there is no argument 'titel', did you mean 'title'?",
     )
 
@@ -67,12 +67,22 @@ def test_fitting_arguments_pass(tool: Tool) -> None:
     Checker(tool).check({"title": "It broke", "count": 2, "labels": ["bug"]})
 
 
-def test_at_most_eight_mistakes_are_told_at_once() -> None:
-    required = [f"p{n}" for n in range(20)]
-    tool = make_tool(inputSchema={"type": "object", "required": required})
+def test_all_that_is_missing_is_told_in_one_sentence() -> None:
+    tool = make_tool(inputSchema={"type": "object", "required": ["to", "text", "at"]})
 
     with pytest.raises(InvalidArgumentsError) as caught:
-        Checker(tool).check({})
+        Checker(tool).check({"at": "noon"})
+
+    assert caught.value.mistakes == ("to, text are missing",)
+
+
+def test_at_most_eight_mistakes_are_told_at_once() -> None:
+    names = [f"p{n}" for n in range(20)]
+    properties = {name: {"type": "string"} for name in names}
+    tool = make_tool(inputSchema={"type": "object", "properties": properties})
+
+    with pytest.raises(InvalidArgumentsError) as caught:
+        Checker(tool).check(dict.fromkeys(names, 1))
 
     assert len(caught.value.mistakes) == 9
     assert caught.value.mistakes[-1] == "and more"
