@@ -47,8 +47,16 @@ def tool_row(output: Output, entry: Entry, view: View, *, with_tags: bool = Fals
     row: Row = [output.mark(good=entry.verdict.enabled), Cell(entry.tool.name, "strong")]
     if with_tags:
         row.append(tag_text(entry))
-    about = entry.tool.summary if entry.verdict.enabled else f"disabled: {view.reason(entry)}"
+    about = entry.tool.summary if entry.verdict.enabled else f"disabled: {_why(entry, view)}"
     return [*row, _summary(about)]
+
+
+def _why(entry: Entry, view: View) -> str:
+    """Why a tool is disabled, without the rule's place: a path would leave no room for the rest."""
+    if entry.verdict.rule is None:
+        return view.reason(entry)
+    origin = view.settings.tool_rules[entry.verdict.rule].origin
+    return view.reason(entry).replace(f" ({origin})", "", 1)
 
 
 def hit_row(output: Output, hit: Hit) -> Row:

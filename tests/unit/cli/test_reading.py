@@ -287,6 +287,18 @@ def test_inspect_names_the_servers_that_it_did_not_wait_for() -> None:
     assert "no answer within 10 s yet: time" in done.stderr
 
 
+def test_a_list_has_room_for_what_disables_a_tool_and_not_for_where_that_stands() -> None:
+    rule = Rule(("delete_*",), enabled=False, origin=Origin("/a/long/path/d.yaml", 9, 3))
+    view = usual_view()
+    view = replace(view, settings=replace(view.settings, tool_rules=(rule,)))
+
+    told = run("tools", "github", "--all", recalled=view).stdout
+    form = json.loads(run("tools", "github", "--all", "--json", recalled=view).stdout)
+
+    assert "disabled: rule 1 disables tools matching 'delete_*'" in told
+    assert any("/a/long/path/d.yaml:9:3" in tool["reason"] for tool in form["tools"])
+
+
 def test_why_shows_what_each_rule_did() -> None:
     late = Rule(("*",), enabled=True, tags=("all",), origin=Origin("d.yaml", 9, 3))
     view = usual_view()
