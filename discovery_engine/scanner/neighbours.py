@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct, field
 
-from discovery_engine.scanner.plain import letters_only, mixes_alphabets
+from discovery_engine.scanner.plain import letters_only
 from discovery_engine.tools import ServerName, Tool, ToolKey
 
 _IDENTIFIER = re.compile(
@@ -68,25 +68,10 @@ class Neighbours(Struct, frozen=True):
         """Another server's tool whose name has a word right that is one letter off in this one."""
         if not self.words:
             return None
-        name_words = spelling.split("_")
-        said = {
-            word
-            for word in _WORDS.findall(tool.description.lower())
-            if len(word) >= _LEAST_WORD - 1
-        }
-        for at, word in enumerate(name_words):
-            if len(word) < _LEAST_WORD or any(
-                word.startswith(s) or s.startswith(word) for s in said
-            ):
-                continue
-            for meant in sorted(said):
-                for right in _stems(meant):
-                    if not _is_one_slip(word, right):
-                        continue
-                    intended = "_".join([*name_words[:at], right, *name_words[at + 1 :]])
-                    for key in sorted(self.words.get(intended, ())):
-                        if key.server != tool.server:
-                            return key
+        for intended in _mended(spelling, tool.description):
+            for key in sorted(self.words.get(intended, ())):
+                if key.server != tool.server:
+                    return key
         return None
 
     def ordered_about(self, tool: Tool, text: str) -> Iterator[tuple[str, ServerName, int, int]]:
@@ -110,11 +95,6 @@ def _is_ordered(sentence: str, name: re.Match[str]) -> bool:
     return bool(is_tool and _ORDER.search(sentence))
 
 
-def is_disguised(name: str) -> bool:
-    """Whether a name mixes alphabets within a word, so that it passes for another."""
-    return mixes_alphabets(name)
-
-
 def _spelling(name: str) -> str:
     """A name whatever the convention: `readFile`, `read-file` and `read_file` are one."""
     return re.sub(r"[\W_]+", "_", _CAMEL.sub("_", name)).strip("_").lower()
@@ -132,6 +112,21 @@ def _disguise(name: str) -> int:
     foreign = sum(not character.isascii() for character in name)
     digits = sum(character in "0135" for character in name)
     return 100 * foreign + 10 * digits + name.count("rn") + name.count("vv")
+
+
+def _mended(spelling: str, description: str) -> Iterator[str]:
+    """A name with one of its words as the description spells it, which is one letter off.
+
+    A word that the description has, too, with whatever ending, is no slip.
+    """
+    said = {word for word in _WORDS.findall(description.lower()) if len(word) >= _LEAST_WORD - 1}
+    words = spelling.split("_")
+    for at, word in enumerate(words):
+        if len(word) < _LEAST_WORD or any(word.startswith(s) or s.startswith(word) for s in said):
+            continue
+        for right in (stem for meant in sorted(said) for stem in _stems(meant)):
+            if _is_one_slip(word, right):
+                yield "_".join([*words[:at], right, *words[at + 1 :]])
 
 
 def _stems(word: str) -> Iterator[str]:

@@ -15,11 +15,11 @@ from msgspec.structs import replace
 from discovery_engine.scanner.credentials import credential_in
 from discovery_engine.scanner.findings import Finding, FindingKind, Severity, alarms, excerpt
 from discovery_engine.scanner.invisible import hidden_in
-from discovery_engine.scanner.neighbours import Neighbours, is_disguised
+from discovery_engine.scanner.neighbours import Neighbours
 from discovery_engine.scanner.passages import Passage, capped, passages_of
 from discovery_engine.scanner.payloads import decoded
 from discovery_engine.scanner.phrases import matches
-from discovery_engine.scanner.plain import loose, plain
+from discovery_engine.scanner.plain import loose, mixes_alphabets, plain
 from discovery_engine.tools import ServerName, Tool, ToolKey
 
 _NOBODY = Neighbours()
@@ -70,7 +70,7 @@ def scan_catalog(
 def _about_name(tool: Tool, neighbours: Neighbours) -> Iterator[Finding]:
     if imitated := neighbours.imitated(tool):
         message = f"its name passes for {imitated}"
-    elif is_disguised(tool.name):
+    elif mixes_alphabets(tool.name):
         message = "its name mixes letters of two alphabets"
     else:
         return

@@ -1,7 +1,7 @@
-"""A way for large results past the SDK's HTTP client.
+"""Large results, kept away from the SDK's HTTP client.
 
-That reads an answer at a stroke, and everybody waits for it. Here it is read in slices and kept,
-and what the SDK passes on in its place is a ticket that no server can forge.
+The SDK parses an answer in one go, and everybody waits meanwhile. Here it is parsed in slices and
+kept; what the SDK gets to see in its place is a ticket that no server can forge.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class Garbage(Struct):
     count: int = 0
     samples: list[str] = field(default_factory=list)
     foreign: str = ""
-    """The first that is of no such protocol; the others are messages that nobody waited for."""
+    """The first that is no JSON-RPC message at all; others are answers that nobody waited for."""
 
     def add(self, line: bytes) -> None:
         self.count += 1

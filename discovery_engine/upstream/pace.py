@@ -100,7 +100,7 @@ class Allowance:
         self._spent = 0
 
     async def keep(self) -> None:
-        """Let the others have their turn if it is theirs."""
+        """Rest if the allowance is spent; let other tasks run if they have not for a while."""
         if self._spent >= _ALLOWANCE:
             self._spent = self._stroke = 0
             await self._pace.rest()

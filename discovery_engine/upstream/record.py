@@ -79,9 +79,10 @@ class Record:
         self._breaker.insist()
 
     def configured(self, server: ServerSettings) -> None:
-        """If it is reached in another way now, nothing that was is held against it.
+        """Go by the settings of the request that is being made.
 
-        Other limits are those of the calls that come; earlier ones end under their own.
+        A server that is reached in another way than before is another one: its failures are
+        forgotten. Other limits hold from this call on; earlier calls end under their own.
         """
         if server.limits != self.slots.limits:
             self.slots = Slots(server.limits)

@@ -23,7 +23,7 @@ Clean: TypeAlias = Callable[[Any, str], Any]
 T = TypeVar("T")
 Slices: TypeAlias = Generator[None, None, T]
 
-WINDOW = 16 * 1024  # characters: a tenth of a millisecond; of the very smallest values a whole one
+WINDOW = 16 * 1024  # characters: a tenth of a millisecond, or a whole one if all items are tiny
 
 _MAX_DEPTH = 200  # levels, each larger than a window; half of it is refused in a result
 
@@ -182,10 +182,11 @@ def _member(window: str, at: int, *, is_cut: bool) -> tuple[str, JSONValue, int]
 
 
 def _together(window: str, brackets: str, first: int) -> tuple[Any, int] | None:
-    """Items at a stroke; `first` is the end of the first one.
+    """Many items by one call of the scanner; `first` is where the first of them ends.
 
-    They go up to the last comma with such characters around it as the first has. If that is read
-    as a whole array or object, it would have been read so item by item.
+    They are guessed to end before the last comma that has the same characters around it as the
+    first one. A comma within an item may look so, too: then what lies before it is not a whole
+    array or object, and nothing is returned.
     """
     if (behind := _behind_comma(window, first)) is None:
         return None
