@@ -159,7 +159,7 @@ class Searcher:
                 partial=partial,
                 tag=tagged.get(entry.verdict.tags, 0.0),
             )
-            by_usage = self._by_usage(parts, nearness, usage.get(entry.key, 0.0))
+            by_usage = self._by_usage(parts, nearness, usage.get(entry.key, 0.0)) if usage else 0.0
             relevance = sum(parts) + by_usage
             order = (-nearness, -relevance, entry.tool.server, entry.tool.name)
             of_meaning = parts[1] * (by_meaning / partial) if partial else 0.0
