@@ -130,7 +130,8 @@ def host_of(address: str) -> str | None:
         _ = parts.port  # read for the error it raises if it is no number
     except ValueError:
         return None
-    if parts.path or parts.query or parts.username or parts.scheme not in ("", "http", "https"):
+    is_more = "@" in parts.netloc or parts.path or parts.query or parts.fragment
+    if is_more or parts.scheme not in ("", "http", "https"):
         return None
     return parts.hostname
 
