@@ -86,6 +86,8 @@ def tell(error: BaseException, *, as_json: bool, verbose: bool) -> None:
         import traceback
 
         text = clean("".join(traceback.format_exception(error))) + text
+    if isinstance(error, click.Abort | KeyboardInterrupt) and sys.stderr.isatty():
+        text = f"\n{text}"  # behind a question, or the ^C that the terminal has written
     sys.stderr.write(text + "\n")
 
 

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import io
 import json
+import sys
 
 import click
 import pytest
@@ -121,6 +123,19 @@ def test_the_last_words_of_a_program_are_shown_clean(capsys: pytest.CaptureFixtu
 
 def test_a_message_of_several_lines_is_indented(capsys: pytest.CaptureFixture[str]) -> None:
     assert told(OSError("a\nb"), capsys) == "error: a\n  b\n  hint: -v shows where it happened\n"
+
+
+@pytest.mark.parametrize("error", [click.Abort(), KeyboardInterrupt()])
+def test_an_interruption_begins_a_line_of_its_own_on_a_terminal(
+    error: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal = io.StringIO()
+    terminal.isatty = lambda: True  # type: ignore[method-assign]
+    monkeypatch.setattr(sys, "stderr", terminal)
+
+    tell(error, as_json=False, verbose=False)
+
+    assert terminal.getvalue() == "\nerror: interrupted\n"
 
 
 def test_a_traceback_is_shown_clean(capsys: pytest.CaptureFixture[str]) -> None:
