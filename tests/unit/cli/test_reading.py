@@ -489,3 +489,14 @@ def test_a_group_without_a_command_shows_its_help() -> None:
 
 def test_the_version_is_an_option_too() -> None:
     assert run("--version").stdout == run("version").stdout
+
+
+@pytest.mark.parametrize("words", ["list", "health", "inspect", "search x"])
+def test_a_beginner_without_servers_is_told_what_helps_and_nothing_else(words: str) -> None:
+    empty = view_of(make_settings())
+
+    done = run(*words.split(), recalled=empty, engine=FakeEngine(empty))
+
+    assert done.stdout == ""
+    assert done.stderr.startswith("note: no server is configured; `discovery init` ")
+    assert done.stderr.count("\n") == 1
