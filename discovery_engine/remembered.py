@@ -19,7 +19,6 @@ from discovery_engine.config.found import is_nobodys_word
 from discovery_engine.config.inputs import is_current
 from discovery_engine.config.location import locate, world_of
 from discovery_engine.errors import RegistryError
-from discovery_engine.registry.forgetful import ForgetfulStore
 from discovery_engine.registry.sqlite import open_store
 from discovery_engine.usage import shares
 from discovery_engine.view import View
@@ -49,15 +48,15 @@ def remembered_view(
     name = world_of(place.path, is_found=is_nobodys_word(place), frozen=frozen)
     try:
         with open_store(path) as store:
-            world, index, uses = store.load(name), store.load_index(name), store.uses(name)
+            world, index = store.load(name), store.load_index(name)
+            uses = store.uses(name) if world and world.settings.search.learn else {}
     except RegistryError as error:
         logger.warning("Nothing could be recalled: %s", error)
         return None
     if world is None or not is_current(world.settings.inputs):
         return None
-    usage = shares(uses, time.time()) if world.settings.search.learn else {}
     open_searcher = partial(_searcher, world, index, partial(_keep_index, path, name))
-    return View(world.settings, world.catalog, open_searcher, usage=usage)
+    return View(world.settings, world.catalog, open_searcher, usage=shares(uses, time.time()))
 
 
 def _searcher(world: World, index: bytes | None, keep: Callable[[bytes], None]) -> Searcher:
@@ -92,6 +91,9 @@ def open_registry(
     settings: Settings, *, data_dir: str | Path | None, environ: Mapping[str, str]
 ) -> Iterator[Store]:
     """The registry on disk; a forgetful one if caching is off or the disk cannot be used."""
+    # Loaded here, since a command that only reads remembers nothing.
+    from discovery_engine.registry.forgetful import ForgetfulStore  # noqa: PLC0415
+
     if not settings.cache.enabled:
         yield ForgetfulStore("`cache.enabled` is false", hint="set it to true", shadows=False)
         return

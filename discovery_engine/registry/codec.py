@@ -8,9 +8,8 @@ is never half understood. Tools are not here; they have columns of their own.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
-from itertools import groupby, repeat
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from msgspec import NODEFAULT, Struct, convert
@@ -63,13 +62,13 @@ def _server_without_secrets(server: ServerSettings) -> ServerSettings:
     return replace(server, transport=None, problem=problem)
 
 
-def to_text(value: Settings | ServerPart) -> str:
+def to_text(value: Settings | ServerPart | Verdict) -> str:
     """JSON text of `value`; of a part without its entries, but with what overrides them."""
     if isinstance(value, ServerPart):
         record = _encode(replace(value, entries=())) | _overridden_of(value)
     else:
-        record = _encode(without_secrets(value))
-    return _compact(record)
+        record = _encode(without_secrets(value) if isinstance(value, Settings) else value)
+    return json.dumps(record, separators=(",", ":"))
 
 
 def _overridden_of(part: ServerPart) -> JSONObject:
@@ -93,28 +92,6 @@ def part_from_text(text: str) -> tuple[ServerPart, Mapping[str, Overridden]]:
         raise ValueError(f"not a remembered part: {exc}") from exc
 
 
-def verdicts_to_text(verdicts: Iterable[Verdict]) -> str:
-    """JSON text of verdicts: each, and how many in a row are the same."""
-    return _compact([[_encode(one), len(list(run))] for one, run in groupby(verdicts)])
-
-
-def verdicts_from_text(text: str) -> list[Verdict]:
-    """The verdicts that `verdicts_to_text` wrote; those that are equal are one.
-
-    Raises:
-        ValueError: If it is not that.
-    """
-    known: dict[Verdict, Verdict] = {}
-    found: list[Verdict] = []
-    try:
-        for record, count in json.loads(text):
-            verdict = _decode(Verdict, record)
-            found += repeat(known.setdefault(verdict, verdict), count)
-    except (AttributeError, TypeError) as exc:
-        raise ValueError(f"not remembered verdicts: {exc}") from exc
-    return found
-
-
 def from_text(cls: type[T], text: str) -> T:
     """What `to_text` wrote.
 
@@ -125,10 +102,6 @@ def from_text(cls: type[T], text: str) -> T:
         return _decode(cls, json.loads(text))
     except (AttributeError, TypeError) as exc:
         raise ValueError(f"not a remembered {cls.__name__}: {exc}") from exc
-
-
-def _compact(record: JSONValue) -> str:
-    return json.dumps(record, separators=(",", ":"))
 
 
 def _encode(value: Any) -> JSONValue:

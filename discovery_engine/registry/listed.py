@@ -9,42 +9,43 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable
+from functools import lru_cache
 from io import BytesIO
-from itertools import repeat
-from typing import NamedTuple
+from itertools import chain, groupby, repeat
 
-from msgspec.structs import replace
+from msgspec import Struct
+from msgspec.structs import astuple, replace
 
 from discovery_engine.catalog import Entry, ServerPart
-from discovery_engine.registry.codec import (
-    part_from_text,
-    to_text,
-    verdicts_from_text,
-    verdicts_to_text,
-)
+from discovery_engine.registry.codec import from_text, part_from_text, to_text
+from discovery_engine.rules.rule import Verdict
 from discovery_engine.tools import Overridden, Tool
 
 _AS_LISTED = Overridden()
 
 
-class Row(NamedTuple):
-    """All that is kept of a part; the columns of its tools are in step."""
+class Row(Struct, frozen=True):
+    """All that is kept of a part; what is of its tools is in step."""
 
     part: str
     names: str
     upstream_names: str
     verdicts: str
+    judged: str
     sources: bytes
     digest: bytes | None
 
 
 def row_of(part: ServerPart) -> Row:
     tools = [entry.tool for entry in part.entries]
+    numbers = {verdict: number for number, verdict in enumerate(part.verdicts)}
+    runs = groupby(entry.verdict for entry in part.entries)
     return Row(
         to_text(part),
         json.dumps([tool.given_name for tool in tools]),
         json.dumps([tool.upstream_name for tool in tools]),
-        verdicts_to_text(entry.verdict for entry in part.entries),
+        "\n".join(map(_text, numbers)),
+        json.dumps([(numbers[verdict], len(list(run))) for verdict, run in runs]),
         "\n".join([tool.source for tool in tools]).encode(),
         part.digest,
     )
@@ -54,12 +55,14 @@ def part_of(row: Row) -> ServerPart:
     """What `row_of` was given.
 
     Raises:
-        TypeError, ValueError: If the row is not of this version, or not whole.
+        LookupError, TypeError, ValueError: If the row is not of this version, or not whole.
     """
     part, overridden = part_from_text(row.part)
     upstream_names = json.loads(row.upstream_names)
     names = upstream_names if row.names == row.upstream_names else json.loads(row.names)
-    verdicts = verdicts_from_text(row.verdicts)
+    kinds = [_verdict(line) for line in row.verdicts.splitlines()]
+    runs = (repeat(kinds[number], count) for number, count in json.loads(row.judged))
+    verdicts = list(chain.from_iterable(runs))
     # Unlike `split` it skips from line to line, and most of what is read here are definitions.
     sources = list(BytesIO(row.sources))
     if not len(names) == len(upstream_names) == len(verdicts) == len(sources):
@@ -73,16 +76,16 @@ def part_of(row: Row) -> ServerPart:
 
 def rows(connection: sqlite3.Connection, scope: int) -> list[Row]:
     query = """
-        SELECT part, names, upstream_names, verdicts, sources, digest
+        SELECT part, names, upstream_names, verdicts, judged, sources, digest
         FROM servers JOIN listings ON listings.server = servers.id WHERE scope = ?
         """
     return [Row(*row) for row in connection.execute(query, (scope,))]
 
 
 def save(connection: sqlite3.Connection, server: int, row: Row) -> None:
-    part, *columns = row
+    part, *columns = astuple(row)
     connection.execute("UPDATE servers SET part = ? WHERE id = ?", (part, server))
-    query = "INSERT OR REPLACE INTO listings VALUES (?, ?, ?, ?, ?, ?)"
+    query = "INSERT OR REPLACE INTO listings VALUES (?, ?, ?, ?, ?, ?, ?)"
     connection.execute(query, (server, *columns))
 
 
@@ -96,3 +99,14 @@ def forget(connection: sqlite3.Connection, servers: Iterable[int]) -> int:
         connection.execute("UPDATE servers SET part = NULL WHERE id = ?", (server,))
         connection.execute("DELETE FROM listings WHERE server = ?", (server,))
     return tools
+
+
+# A catalog has few verdicts that differ, and each server has most of them.
+@lru_cache(maxsize=1000)
+def _verdict(text: str) -> Verdict:
+    return from_text(Verdict, text)
+
+
+@lru_cache(maxsize=1000)
+def _text(verdict: Verdict) -> str:
+    return to_text(verdict)

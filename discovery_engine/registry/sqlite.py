@@ -62,7 +62,7 @@ class SqliteStore(AbstractContextManager["SqliteStore"]):
             return None
         try:
             return rows.world()
-        except (TypeError, ValueError) as exc:
+        except (LookupError, TypeError, ValueError) as exc:
             logger.warning("What was remembered of %s cannot be read: %s", scope, exc)
             return None
 
@@ -153,7 +153,7 @@ class _WorldRows(Struct, frozen=True):
         """What the rows say.
 
         Raises:
-            TypeError, ValueError: If they are not of this version, or not whole.
+            LookupError, TypeError, ValueError: If they are not of this version, or not whole.
         """
         settings = from_text(Settings, self.settings)
         return World(settings, Catalog.of(map(listed.part_of, self.parts), revision=self.revision))

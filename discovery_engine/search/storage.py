@@ -11,6 +11,7 @@ import marshal
 import sys
 from typing import TYPE_CHECKING
 
+from discovery_engine import collector
 from discovery_engine.search.blocks import Block, Layer, Segment
 from discovery_engine.search.index import Index, Source, joined
 from discovery_engine.search.pieces import Pieces, Sealed, packed, sealed
@@ -27,16 +28,17 @@ _SHA = 32  # bytes
 
 def dumped(index: Index, lexicon: Lexicon) -> bytes:
     """The index as bytes for `loaded`."""
-    block = joined(index.layers).block
-    payload = marshal.dumps(
-        (
-            _recipe(lexicon),
-            _made_of(index.sources),
-            [tuple(segment) for segment in block.segments],
-            packed(block.postings),
-            sealed(block.names),
+    with collector.paused():
+        block = joined(index.layers).block
+        payload = marshal.dumps(
+            (
+                _recipe(lexicon),
+                _made_of(index.sources),
+                [tuple(segment) for segment in block.segments],
+                packed(block.postings),
+                sealed(block.names),
+            )
         )
-    )
     return hashlib.sha256(payload).digest() + payload
 
 

@@ -258,10 +258,9 @@ def test_text_that_is_not_utf_8_counts_as_damage(path: Path) -> None:
         pytest.param("UPDATE scopes SET settings = 'torn'", id="not JSON"),
         pytest.param("UPDATE scopes SET settings = '[]'", id="another shape"),
         pytest.param("""UPDATE scopes SET settings = '{"colour": 1}'""", id="unknown field"),
-        pytest.param(
-            """UPDATE listings SET verdicts = '[[{"mood": 1}, 3]]'""", id="unknown verdict"
-        ),
-        pytest.param("UPDATE listings SET verdicts = '[[{}, 2]]'", id="a verdict is missing"),
+        pytest.param("""UPDATE listings SET verdicts = '{"mood": 1}'""", id="unknown verdict"),
+        pytest.param("UPDATE listings SET verdicts = ''", id="no verdict"),
+        pytest.param("UPDATE listings SET judged = '[[0, 2]]'", id="a tool is not judged"),
         pytest.param("UPDATE listings SET names = '[\"x\"]'", id="a name is missing"),
         pytest.param("UPDATE listings SET names = '3'", id="no names"),
         pytest.param("UPDATE listings SET sources = x'7b7d'", id="a definition is missing"),
