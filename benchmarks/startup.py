@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROUNDS = 9
-TOOLS = 100
+FEW, MANY = 100, 10_000  # tools
 HELLO = {
     "jsonrpc": "2.0",
     "id": 1,
@@ -32,13 +32,21 @@ HELLO = {
 }
 INITIALIZED = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 LIST = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
-# A server without dependencies, listing TOOLS tools in the older era.
+# A server without dependencies, listing as many tools as it is told to in the older era.
 UPSTREAM = """
 import json, sys
+from itertools import islice, product
+verbs = [f"{verb}{how}" for verb in ("get", "list", "make", "drop", "find", "send", "read", "copy")
+         for how in ("", "_all", "_one", "_new", "_old")]
+things = [f"{thing}_{what}" for thing in
+          ("file", "user", "order", "page", "mail", "note", "task", "team", "host", "disk", "card",
+           "bank", "song", "film", "road", "tree", "shop", "ship", "cell", "gene", "star", "text",
+           "font", "grid", "lamp")
+          for what in ("item", "list", "box", "info", "state", "plan", "log", "key", "map", "set")]
 tools = [
-    {"name": f"make_thing_{n}", "description": f"Make thing number {n} out of nothing.",
+    {"name": f"{verb}_{thing}", "description": f"Thing number {n}: {verb} its {thing}.",
      "inputSchema": {"type": "object", "properties": {"size": {"type": "integer"}}}}
-    for n in range(TOOLS)
+    for n, (thing, verb) in enumerate(islice(product(things, verbs), int(sys.argv[1])))
 ]
 for line in sys.stdin:
     asked = json.loads(line)
@@ -64,11 +72,13 @@ class Measured:
     limit: float
     """The ratio that is promised."""
     stdin: bytes = b""
+    tools: int = FEW
 
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        environ = prepared(Path(folder))
+        worlds = {tools: prepared(Path(folder) / str(tools), tools) for tools in (FEW, MANY)}
+        environ = worlds[FEW]
         python = [sys.executable, "-c"]
         discovery = [sys.executable, "-m", "discovery_cli"]
         talk = b"".join(json.dumps(m).encode() + b"\n" for m in (HELLO, INITIALIZED, LIST))
@@ -77,31 +87,39 @@ def main() -> None:
             "import mcp.server.lowlevel": cpu([*python, "import mcp.server.lowlevel"], environ),
         }
         for name, seconds in floors.items():
-            print(f"{name:<36} {seconds * 1000:6.0f} ms")
+            print(f"{name:<40} {seconds * 1000:6.0f} ms")
         click, sdk = floors
         for one in (
             Measured("discovery --help", [*discovery, "--help"], click, 3.0),
             Measured("discovery version", [*discovery, "version"], click, 3.0),
-            Measured("discovery list --json", [*discovery, "list", "--json"], click, 3.0),
-            Measured(
-                "discovery search --json", [*discovery, "search", "thing", "--json"], click, 3.0
+            *(
+                Measured(
+                    f"discovery {words[0]} --json, {tools:,} tools",
+                    [*discovery, *words, "--json"],
+                    click,
+                    3.0,
+                    tools=tools,
+                )
+                for tools in (FEW, MANY)
+                for words in (["list"], ["search", "get file box"])
             ),
             Measured("discovery serve, first answers", [*discovery, "serve"], sdk, 1.2, talk),
         ):
-            seconds = cpu(one.words, environ, one.stdin)
+            seconds = cpu(one.words, worlds[one.tools], one.stdin)
             ratio = seconds / floors[one.against]
             print(
-                f"{one.name:<36} {seconds * 1000:6.0f} ms"
+                f"{one.name:<40} {seconds * 1000:6.0f} ms"
                 f"  {ratio:5.2f} x {one.against} (at most {one.limit:g})"
             )
 
 
-def prepared(folder: Path) -> dict[str, str]:
-    """An environment in which one server's tools are remembered."""
+def prepared(folder: Path, tools: int) -> dict[str, str]:
+    """An environment in which so many tools of one server are remembered."""
+    folder.mkdir()
     upstream = folder / "upstream.py"
-    upstream.write_text(UPSTREAM.replace("TOOLS", str(TOOLS)))
+    upstream.write_text(UPSTREAM)
     config = folder / "discovery.yaml"
-    entry = {"command": sys.executable, "args": [str(upstream)]}
+    entry = {"command": sys.executable, "args": [str(upstream), str(tools)]}
     config.write_text(json.dumps({"servers": {"things": entry}}))
     environ = os.environ | {"DISCOVERY_CONFIG": str(config), "DISCOVERY_DATA_DIR": str(folder)}
     environ.pop("PYTHONDONTWRITEBYTECODE", None)  # what is installed is compiled once
