@@ -73,7 +73,12 @@ class Index(Struct, frozen=True, dict=True):
 
     def count(self, term: str) -> int:
         """How many tools hold `term`."""
-        return sum(layer.count(term) for layer in self.layers)
+        found = 0
+        for (
+            layer
+        ) in self.layers:  # asked for hundreds of words a query: a sum() takes twice as long
+            found += layer.count(term)
+        return found
 
     def entry(self, place: Place) -> Entry:
         segment = self.layers[place.layer].block.segment_of(place.doc)

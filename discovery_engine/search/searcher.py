@@ -24,7 +24,7 @@ from discovery_engine.search.confidence import (
     says_all,
     signals_of,
 )
-from discovery_engine.search.fusion import Contributions, Fusion
+from discovery_engine.search.fusion import Fusion
 from discovery_engine.search.index import Index, Place, sources_of
 from discovery_engine.search.lexicon import Lexicon, lexicon_of
 from discovery_engine.search.named import Naming, Nearness, is_spelled, named
@@ -134,23 +134,14 @@ class Searcher:
         """
         if limit < 1 or not query.strip():
             return ()
-        index = self._index
-        _, question, names = self._read(query)
+        reading = self._read(query)
+        _, question, names = reading
         tagged = self._tags.shares(question.stems)
-        pool = max(_POOL, 2 * limit)
-
-        def allowed(place: Place) -> bool:
-            return accepts(index.entry(place))
-
-        places = set(candidates(index, question, least=pool, allowed=allowed))
-        places.update(filter(allowed, names))
-        places.update(self._best_tagged(question, tagged, pool, allowed))
-        if likeness:
-            places.update(self._likest(likeness, pool, allowed))
+        found = self._found(reading, tagged, max(_POOL, 2 * limit), accepts, likeness)
         fused = self._fusion(question, likeness) if likeness else _words_alone
         ranked = []
-        for place, words in self._partial(places, question):
-            entry = index.entry(place)
+        for place, words in self._partial(found, question):
+            entry = found[place]
             nearness, sameness = names.get(place, _NOT_NAMED)
             by_words, by_meaning = fused(max(words, sameness), entry.tool)
             partial = by_words + by_meaning
@@ -160,12 +151,11 @@ class Searcher:
                 tag=tagged.get(entry.verdict.tags, 0.0),
             )
             by_usage = self._by_usage(parts, nearness, usage.get(entry.key, 0.0)) if usage else 0.0
-            relevance = sum(parts) + by_usage
-            order = (-nearness, -relevance, entry.tool.server, entry.tool.name)
-            of_meaning = parts[1] * (by_meaning / partial) if partial else 0.0
-            ranked.append((order, entry, ScoreParts(*parts, of_meaning, by_usage), relevance))
+            order = (-nearness, -sum(parts) - by_usage, entry.tool.server, entry.tool.name)
+            of_meaning = by_meaning / partial if partial else 0.0
+            ranked.append((order, entry, parts, of_meaning, by_usage))
         best = heapq.nsmallest(limit, ranked, key=itemgetter(0))
-        return tuple(Hit(entry, relevance, parts) for _, entry, parts, relevance in best)
+        return tuple(_hit(entry, parts, *others) for _, entry, parts, *others in best)
 
     def explain(self, query: str, hit: Hit) -> Explanation:
         """Why `query` found `hit`."""
@@ -223,6 +213,30 @@ class Searcher:
             meant=likeness.height([hit.entry.tool for hit in first]) if likeness else None,
         )
 
+    def _found(
+        self,
+        reading: Reading,
+        tagged: Mapping[Tags, float],
+        most: int,
+        accepts: Callable[[Entry], bool],
+        likeness: Likeness | None,
+    ) -> dict[Place, Entry]:
+        """The accepted tools for which words, a name, a tag or meaning speaks: those to weigh."""
+        index = self._index
+        seen: dict[Place, Entry] = {}
+
+        def allowed(place: Place) -> bool:
+            entry = seen[place] = index.entry(place)
+            return accepts(entry)
+
+        _, question, names = reading
+        places = set(candidates(index, question, least=most, allowed=allowed))
+        places.update(filter(allowed, names))
+        places.update(self._best_tagged(question, tagged, most, allowed))
+        if likeness:
+            places.update(self._likest(likeness, most, allowed))
+        return {place: seen[place] for place in places}
+
     def _said(self, hit: Hit, question: Question) -> dict[str, int]:
         """The impacts on a tool of the question's terms."""
         place = self._index.place(hit.entry.tool)
@@ -243,7 +257,7 @@ class Searcher:
 
     def _fusion(
         self, question: Question, likeness: Likeness
-    ) -> Callable[[float, Tool], Contributions]:
+    ) -> Callable[[float, Tool], tuple[float, float]]:
         """Joins words and meaning as befits the question, whatever is filtered out."""
         places = candidates(self._index, question, least=_POOL, allowed=lambda _: True)
         best = max((words for _, words in self._partial(places, question)), default=0.0)
@@ -328,8 +342,17 @@ def load_searcher(
     return Searcher(index, settings.weights, TagTable(index.sources, lexicon), lexicon)
 
 
-def _words_alone(words: float, _: Tool) -> Contributions:
-    return Contributions(words, 0.0)
+def _words_alone(words: float, _: Tool) -> tuple[float, float]:
+    return words, 0.0
+
+
+def _hit(
+    entry: Entry, parts: tuple[float, float, float], of_meaning: float, by_usage: float
+) -> Hit:
+    """The hit of a tool; `of_meaning` is the share of `partial` that comes from vectors."""
+    exact, partial, tag = parts
+    told = ScoreParts(exact, partial, tag, partial * of_meaning, by_usage)
+    return Hit(entry, sum(parts) + by_usage, told)
 
 
 def build_searcher(
