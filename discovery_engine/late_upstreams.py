@@ -64,9 +64,8 @@ class LateUpstreams:
         client: str | None,
         on_progress: OnProgress | None,
     ) -> JSONObject:
-        """As `Upstreams.call`; `client` counts only for a server with a session for each."""
+        """As `Upstreams.call`."""
         confidential = await self._confidential_of(server)
-        client = client if server.session == "per_client" else None
         try:
             upstreams = await self._opened()
             return await upstreams.call(

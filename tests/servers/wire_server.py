@@ -72,7 +72,7 @@ MODES = {
     "exits_when_idle": "answers, and ends when it has nothing to do",
     "many_tools": "lists 5,000 tools on one page",
     "lists_file": "lists the pages in the file $TOOLS; one that is null fails",
-    "obeys": "notes its calls in $EFFECTS; `crash` ends it, `hang` hangs, all else is echoed",
+    "obeys": "notes its calls in $EFFECTS; `crash`, `fail`, `hang` do so, all else is echoed",
     "slow_start": "takes half a second to start",
 }
 
@@ -268,10 +268,15 @@ class WireServer(Server):
         if effects := os.environ.get("EFFECTS"):
             with Path(effects).open("a", encoding="utf-8") as file:
                 file.write(json.dumps(message["params"]["arguments"]) + "\n")
-        if message["params"]["name"] == "crash":
-            os._exit(7)
-        if message["params"]["name"] != "hang":
-            self.send(self.usual(message))
+        match message["params"]["name"]:
+            case "crash":
+                os._exit(7)
+            case "fail":
+                refuse(message, -32603, "it did half of it")
+            case "hang":
+                pass
+            case _:
+                self.send(self.usual(message))
 
     def call_exits_when_idle(self, message: Message) -> None:
         self.send(self.usual(message))

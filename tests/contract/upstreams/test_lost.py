@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import anyio
 import pytest
@@ -13,9 +14,11 @@ from discovery_engine.errors import (
     FailureKind,
     OutcomeUnknownError,
     UnavailableError,
+    UpstreamProtocolError,
     UpstreamTimeoutError,
 )
 from tests.servers.programs import (
+    Eras,
     call,
     eventually,
     fault_server,
@@ -169,6 +172,21 @@ async def test_a_caller_who_goes_away_does_not_stop_the_start_for_the_others() -
         listing = await opened.list_tools(server)
 
     assert len(listing.tools) == 3
+
+
+@ERAS
+@pytest.mark.requirement("UPS-17")
+async def test_a_call_that_failed_at_the_server_is_not_made_again(era: str, tmp_path: Path) -> None:
+    effects, eras = tmp_path / "effects", Eras()
+    server = fault_server("obeys", program="wire_server.py", era=era, env={"EFFECTS": str(effects)})
+    async with upstreams(eras=eras) as opened:
+        await opened.list_tools(server)
+
+    async with upstreams(eras=eras) as opened:  # what it speaks is remembered, and not yet proven
+        with anyio.fail_after(20), pytest.raises(UpstreamProtocolError):
+            await call(opened, server, "fail")
+
+    assert effects.read_text("utf-8").splitlines() == ["{}"]
 
 
 @pytest.mark.parametrize("mode", ["forgetful", "forgetful_400"])

@@ -28,6 +28,21 @@ def test_how_a_session_was_lost_is_told_once_that_is_known() -> None:
     assert (condition.state, condition.reason) == (State.FAILING, "it exited with status 7")
 
 
+@pytest.mark.parametrize("kind", ["needs_config", "untrusted", "busy"])
+@pytest.mark.requirement("UPS-66")
+def test_what_was_not_even_tried_is_not_held_against_a_server(kind: str) -> None:
+    record = Record(make_server(), EventBus(), Policy(clock=lambda: 0.0, random=lambda: 0.0))
+
+    for _ in range(5):
+        record.failed(UnavailableError("github", FailureKind(kind), "not now"))
+
+    condition = record.condition(None)
+    assert (condition.state, condition.reason, condition.next_try) == (State.IDLE, "", None)
+    assert condition.counters.failures == 0
+    with record.attempt():
+        pass
+
+
 @pytest.mark.requirement("HEA-4")
 def test_how_a_session_was_lost_does_not_take_the_place_of_a_later_failure() -> None:
     record = record_of_a_lost_session()
