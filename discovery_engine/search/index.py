@@ -73,9 +73,7 @@ class Index(Struct, frozen=True, dict=True):
 
     def count(self, term: str) -> int:
         """How many tools hold `term`."""
-        found = (
-            0  # by hand: it is asked for hundreds of words a query, and sum() takes twice as long
-        )
+        found = 0  # a query asks this hundreds of times, and sum() takes twice as long
         for layer in self.layers:
             found += layer.count(term)
         return found
