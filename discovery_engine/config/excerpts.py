@@ -7,7 +7,9 @@ harmless; of a text that is no YAML, every word but our own keys.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
+from operator import itemgetter
 from typing import TypeAlias
 
 from discovery_engine.config.documents import Document, Fault, Node, Position
@@ -37,6 +39,7 @@ class Excerpts:
         for fault in faults:
             if fault.dropped:
                 self._hide(self._doubtful(fault.dropped, harmless=False))
+        self._hidden = {line: _disjoint(spans) for line, spans in self._hidden.items()}
 
     def at(self, position: Position) -> str:
         """Empty if the document has no such line."""
@@ -88,10 +91,23 @@ class Excerpts:
     def _spans(self, line: int, start: int) -> list[_Span]:
         """What is hidden of the piece of a line that begins at `start`."""
         spans = self._hidden.get(line, [])
-        return sorted((max(0, a - start), b - start) for a, b in spans if b > start)
+        # A line may hold a whole file, and a problem for each of its entries.
+        first = bisect_right(spans, start, key=itemgetter(1))
+        return [(max(0, a - start), b - start) for a, b in spans[first : first + _WIDTH]]
 
     def _words_of(self, piece: str) -> list[_Span]:
         return [word.span() for word in _WORD.finditer(piece) if word.group() not in self._words]
+
+
+def _disjoint(spans: Iterable[_Span]) -> list[_Span]:
+    """The same in order, with those that overlap made one."""
+    found: list[_Span] = []
+    for start, end in sorted(spans):
+        if found and start < found[-1][1]:
+            found[-1] = found[-1][0], max(end, found[-1][1])
+        else:
+            found.append((start, end))
+    return found
 
 
 def _with_hidden(piece: str, spans: Iterable[_Span], column: int) -> tuple[str, int]:
@@ -99,8 +115,8 @@ def _with_hidden(piece: str, spans: Iterable[_Span], column: int) -> tuple[str, 
     shown: list[str] = []
     done = moved = 0
     for start, end in spans:
-        if start < done or start >= len(piece):
-            continue
+        if start >= len(piece):
+            break
         shown += (piece[done:start], HIDDEN)
         if column >= end:
             moved += len(HIDDEN) - (end - start)
