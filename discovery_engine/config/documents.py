@@ -70,7 +70,12 @@ class Node(Struct):
                 yield from enumerate(items)
 
     def child(self, key: str | int) -> Node | None:
-        return next((node for name, node in self.children() if name == key), None)
+        match self.value, key:
+            case dict(members), str():
+                return members.get(key)
+            case list(items), int() if 0 <= key < len(items):
+                return items[key]
+        return None
 
     @property
     def name_at(self) -> Position:
