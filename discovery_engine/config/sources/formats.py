@@ -34,6 +34,8 @@ _MOST_JSON5 = 65_536  # characters; the parser takes about six seconds for a mil
 _COMMENT = re.compile(r'("(?:[^"\\]|\\.)*"?)|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
 _TRAILING_COMMA = re.compile(r'("(?:[^"\\]|\\.)*"?)|,(?=\s*[}\]])', re.DOTALL)
 _NOT_LINE_BREAK = re.compile(r"[^\n]")
+# The parser takes time that grows with the square of such a key's length.
+_DEEP_KEY = re.compile(rf"""(?<![\w"'-])(?:[\w"'-]++\s*+\.\s*+){{{_DEEPEST}}}""")
 _TOML_PLACE = re.compile(r"\(at line (\d+), column (\d+)\)")
 
 
@@ -134,6 +136,9 @@ def _digits(text: str, base: int = 10) -> str:
 
 
 def _toml(text: str) -> JSONValue:
+    if deep := _DEEP_KEY.search(text):
+        line = text.count("\n", 0, deep.start()) + 1
+        raise UnreadableError("it is nested too deeply", line, 1)
     try:
         return tomllib.loads(text, parse_float=str)
     except ValueError as error:

@@ -146,3 +146,26 @@ def test_comments_change_nothing(value: object) -> None:
     text = json.dumps({"value": value}, indent=1).replace("\n", ' // , } ] " \n/* , } */')
 
     assert parse(text.encode(), "json") == {"value": value}
+
+
+@pytest.mark.requirement("SRC-23")
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("\n" + "a." * 100_000 + "b = 1", id="key"),
+        pytest.param("\n[" + "'a' . " * 100_000 + "b]", id="table"),
+    ],
+)
+def test_a_key_of_toml_with_thousands_of_dots_is_refused_before_it_costs_anything(
+    text: str,
+) -> None:
+    with pytest.raises(UnreadableError) as caught:
+        parse(text.encode(), "toml")
+
+    assert (caught.value.reason, caught.value.line) == ("it is nested too deeply", 2)
+
+
+def test_text_of_toml_may_have_as_many_dots_as_it_wants() -> None:
+    text = "1.2.3.4, " * 1000 + "..." * 1000
+
+    assert parse(f"a.b = '{text}'".encode(), "toml") == {"a": {"b": text}}
