@@ -32,6 +32,7 @@ _REMEMBERED = 100  # failures that nobody has asked about
 _FAILURE = "discovery.failure"
 _MAY_BE_LARGE = ("tools/call", "tools/list")  # whose results nobody but us looks into
 _SESSION_HEADER = "mcp-session-id"
+_A_DAY = 86_400.0  # seconds; what is further away is told as this
 _OK = 200
 _NOT_FOUND = 404
 _BAD_REQUEST = 400
@@ -250,7 +251,7 @@ def _checked(value: JSONValue, asked: JSONValue) -> JSONObject:
 
 def _retry_after(response: httpx2.Response) -> float | None:
     seconds: str = response.headers.get("retry-after", "")
-    return float(seconds) if seconds.isascii() and seconds.isdigit() else None
+    return min(float(seconds), _A_DAY) if seconds.isascii() and seconds.isdigit() else None
 
 
 def media_type(response: httpx2.Response) -> str:

@@ -120,6 +120,26 @@ async def test_what_answers_no_question_may_be_anything() -> None:
     assert (response.status_code, response.content, failure) == (202, b"", None)
 
 
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [
+        pytest.param("7", 7.0, id="seconds"),
+        pytest.param("9" * 400, 86_400.0, id="for ever"),
+        pytest.param("Wed, 21 Oct 2026 07:28:00 GMT", None, id="a date"),
+        pytest.param("-1", None, id="the past"),
+    ],
+)
+async def test_how_long_a_server_wants_to_be_left_alone_is_kept(
+    header: str, seconds: float | None
+) -> None:
+    busy = httpx2.Response(429, headers={"retry-after": header})
+
+    _, failure = await send(lambda _: busy)
+
+    assert failure is not None
+    assert failure.retry_after == seconds
+
+
 async def test_a_json_rpc_error_passes_whatever_its_status() -> None:
     response, failure = await send(lambda _: httpx2.Response(400, json=ERROR))
 
