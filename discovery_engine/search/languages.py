@@ -26,6 +26,7 @@ _LETTERS = {"de": "äöüß", "es": "ñ¿¡áíóú", "fr": "çœêèàùî"}
 _COMPOUNDING = "de"  # writes two words as one
 _LINK = "s"  # between them
 _SHORTEST_PART = 4  # letters of each
+_LONGEST_COMPOUND = 40  # letters; whatever is longer is no word
 _UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})  # for keyboards without them
 _LONGEST_RUN = 5  # characters of the longest Chinese entry
 
@@ -114,6 +115,8 @@ class Language(Struct, frozen=True, dict=True):
 
     def _parts(self, word: str) -> Meaning | None:
         """The meanings of the two words that a compound is made of; None if it is not."""
+        if len(word) > _LONGEST_COMPOUND:
+            return None
         for cut in range(len(word) - _SHORTEST_PART, _SHORTEST_PART - 1, -1):
             first, second = word[:cut], word[cut:]
             one = self._by_stem.get(self._stem(first))

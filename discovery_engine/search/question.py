@@ -28,10 +28,12 @@ if TYPE_CHECKING:
     from discovery_engine.search.phrases import Phrase
 
 _ADDRESS = re.compile(r"\b(?:https?://|www\.)([^\s/\"'<>)?]+)[^\s\"'<>)]*", re.IGNORECASE)
+# A run of marks or spaces is tried from its beginning alone: from each of its characters, a long one
+# would take time that grows with the square of its length.
 _CUT = re.compile(
-    r"[.;?!\n]+(?:\s|$)"
+    r"(?<![.;?!\n])[.;?!\n]+(?:\s+|$)"
     r"|,\s+(?:and\s+|then\s+)?"
-    r"|\s+(?:and\s+then|and\s+also|then|and|also|after\s+that|as\s+well\s+as|followed\s+by"
+    r"|(?<!\s)\s+(?:and\s+then|and\s+also|then|and|also|after\s+that|as\s+well\s+as|followed\s+by"
     r"|before|after|while)\s+",
     re.IGNORECASE,
 )

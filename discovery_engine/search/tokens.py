@@ -25,7 +25,7 @@ _LETTERS = str.maketrans(
     {"ß": "ss", "ø": "o", "Ø": "O", "ł": "l", "Ł": "L", "đ": "d", "Đ": "D", "æ": "ae", "œ": "oe"}
 )  # Latin letters that Unicode does not take apart
 _ASCII_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
-_SEVERAL = re.compile(r"([A-Z]{2,})s(?![a-z])")  # no stemmer knows that kpis is more than one KPI
+_PLURAL = re.compile(r"(?<=[A-Z]{2})s(?![a-z])")  # no stemmer knows that kpis is more than one KPI
 
 
 def words(text: str, *, characters: bool = False) -> list[str]:
@@ -51,7 +51,7 @@ def runs(text: str) -> list[str]:
     """The folded words of `text`, in order; what is written without spaces is left in one."""
     if text.isascii():
         return _ascii_words(text)
-    bare = _without_accents(_SEVERAL.sub(r"\1 ", text))
+    bare = _without_accents(_PLURAL.sub(" ", text))
     return [word.casefold() for word in _word().findall(bare)]
 
 
@@ -73,7 +73,7 @@ def fold(text: str) -> str:
 
 
 def _ascii_words(text: str) -> list[str]:
-    one_each = text if text.islower() else _SEVERAL.sub(r"\1 ", text)
+    one_each = text if text.islower() else _PLURAL.sub(" ", text)
     return [word.lower() for word in _ASCII_WORD.findall(one_each)]
 
 
