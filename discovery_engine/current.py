@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+# A part of it may be opened long after the rest, so this can show at any use.
+_UNREADABLE = "The search index that was kept cannot be read, and is made anew"
+
 
 class CurrentView:
     def __init__(
@@ -103,11 +106,19 @@ class CurrentView:
 
         It costs as much as some hundred tools, so do it when a round of news is over.
         """
-        searcher = self.view.searcher
-        if searcher.index is not self._kept:
-            data = await anyio.to_thread.run_sync(searcher.dump)
-            await self._remember(partial(self._store.save_index, self._world, data))
-            self._kept = searcher.index
+        view = self.view
+        if view.searcher.index is self._kept:
+            return
+        try:
+            data = await anyio.to_thread.run_sync(view.searcher.dump)
+        except Exception:
+            logger.warning(_UNREADABLE, exc_info=True)
+            async with self._swapping():
+                await self._index_anew()
+            return
+        save = partial(self._store.save_index, _world_of(view.settings), data)
+        if await self._remember(save):
+            self._kept = view.searcher.index
 
     async def equip(self, vectors: Vectors | None) -> None:
         """Answer by meaning, too, with these vectors of the tools; by words alone with None."""
@@ -255,7 +266,18 @@ class CurrentView:
                 self._kept = opened.index
                 return opened
         making = partial(build_searcher, catalog, search, descriptions=described)
-        return await anyio.to_thread.run_sync(partial(making, previous=view.searcher))
+        try:
+            return await anyio.to_thread.run_sync(partial(making, previous=view.searcher))
+        except Exception:
+            logger.warning(_UNREADABLE, exc_info=True)
+            return await anyio.to_thread.run_sync(making)
+
+    async def _index_anew(self) -> None:
+        """Answer from an index that nothing is taken over into; the lock is held."""
+        nothing = build_searcher(Catalog(), self.view.settings.search)
+        without = replace(self.view, open_searcher=lambda: nothing)
+        searcher = await self._searcher_over(without.catalog, without, None)
+        self.view = replace(self.view, open_searcher=lambda: searcher)
 
     def _tell_of_slow_rules(self) -> None:
         for problem in self._judge.rulebook.problems:
@@ -263,12 +285,17 @@ class CurrentView:
                 logger.warning("%s", problem)
         self._told.update(self._judge.rulebook.problems)
 
-    async def _remember(self, save: Callable[[], object]) -> None:
-        """Save in a thread; a registry that fails costs the next start its head start only."""
+    async def _remember(self, save: Callable[[], object]) -> bool:
+        """Save in a thread; a registry that fails costs the next start its head start only.
+
+        Returns whether it was saved.
+        """
         try:
             await anyio.to_thread.run_sync(save)
         except RegistryError as error:
             logger.warning("The catalog could not be remembered: %s", error)
+            return False
+        return True
 
     def _save_all(self, settings: Settings, parts: Sequence[ServerPart]) -> None:
         self._store.save_settings(self._world, settings)

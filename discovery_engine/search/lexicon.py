@@ -82,7 +82,7 @@ class Lexicon:
     def digest(self) -> str:
         """Of all that it was made from: equal for lexicons that read every text alike."""
         tables = (_STOP_WORDS, _SYNONYMS, _TOPICS, *languages.files())
-        made_from = [file.read_bytes() for file in tables], self._own
+        made_from = [file.read_bytes() for file in tables], self._own, Stemmer.version()
         return hashlib.sha256(repr(made_from).encode()).hexdigest()
 
     def text(self, text: str, language: Language | None = None) -> Text:

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from discovery_engine.search.phrases import Phrase
 
 _ADDRESS = re.compile(r"\b(?:https?://|www\.)([^\s/\"'<>)?]+)[^\s\"'<>)]*", re.IGNORECASE)
-# A run of marks or spaces is tried from its beginning alone: from each of its characters, a long one
-# would take time that grows with the square of its length.
+# A run of marks or spaces is tried from its beginning alone; from each of its characters, a long
+# one would take time that grows with the square of its length.
 _CUT = re.compile(
     r"(?<![.;?!\n])[.;?!\n]+(?:\s+|$)"
     r"|,\s+(?:and\s+|then\s+)?"

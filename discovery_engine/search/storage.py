@@ -1,12 +1,14 @@
 """The index as bytes, so that the next process opens it instead of building it.
 
-Whoever keeps the bytes must keep them from others: they are read back without suspicion. Bytes
-of another version, of other tables of words, or of another catalog are not used.
+The bytes begin with a seal, a digest over themselves and over all that they depend on: how they are
+laid out, the tables of words, the catalog. Where the seal does not fit, nothing of them is read.
+Whoever keeps the bytes must keep them from others: a seal can be made by anybody.
 """
 
 from __future__ import annotations
 
 import hashlib
+import logging
 import marshal
 import sys
 from typing import TYPE_CHECKING
@@ -23,47 +25,50 @@ if TYPE_CHECKING:
     from discovery_engine.search.lexicon import Lexicon
     from discovery_engine.tools import ServerName
 
-_SHA = 32  # bytes
+logger = logging.getLogger(__name__)
+
+FORMAT = 2
+"""Raise it when the bytes are laid out anew, or say other things of the same tools."""
+
+_SEAL = hashlib.sha256().digest_size
 
 
 def dumped(index: Index, lexicon: Lexicon) -> bytes:
     """The index as bytes for `loaded`."""
     with collector.paused():
         block = joined(index.layers).block
-        payload = marshal.dumps(
-            (
-                _recipe(lexicon),
-                _made_of(index.sources),
-                [tuple(segment) for segment in block.segments],
-                packed(block.postings),
-                sealed(block.names),
-            )
-        )
-    return hashlib.sha256(payload).digest() + payload
+        segments = [tuple(segment) for segment in block.segments]
+        payload = marshal.dumps((segments, packed(block.postings), sealed(block.names)))
+    return _seal(payload, index.sources, lexicon) + payload
 
 
 def loaded(data: bytes, sources: Mapping[ServerName, Source], lexicon: Lexicon) -> Index | None:
     """The index that was dumped; None if it is not one of these `sources`."""
-    digest, payload = data[:_SHA], memoryview(data)[_SHA:]
-    if hashlib.sha256(payload).digest() != digest:
+    seal, payload = data[:_SEAL], memoryview(data)[_SEAL:]
+    if seal != _seal(payload, sources, lexicon):
         return None
-    recipe, made_of, segments, postings, names = marshal.loads(payload)  # noqa: S302 - our own bytes
-    if recipe != _recipe(lexicon):
+    try:
+        return Index(_layers(payload), sources)
+    except (EOFError, TypeError, ValueError) as error:
+        logger.warning("The search index that was kept cannot be read, and is made anew: %s", error)
         return None
-    if made_of != _made_of(sources):
-        return None
+
+
+def _layers(payload: memoryview) -> tuple[Layer, ...]:
+    segments, postings, names = marshal.loads(payload)  # noqa: S302 - our own bytes
     block = Block(
         segments=tuple(Segment(*segment) for segment in segments),
         postings=Pieces(postings),
         names=Sealed(names),
     )
-    return Index((Layer(block),) if segments else (), sources)
+    return (Layer(block),) if segments else ()
 
 
-def _recipe(lexicon: Lexicon) -> tuple[str, ...]:
-    """What the bytes depend on beside the catalog."""
-    return (__version__, sys.version, sys.byteorder, lexicon.digest)
-
-
-def _made_of(sources: Mapping[ServerName, Source]) -> dict[ServerName, tuple[str, bytes]]:
-    return {server: (one.description, one.part.digest) for server, one in sources.items()}
+def _seal(
+    payload: bytes | memoryview, sources: Mapping[ServerName, Source], lexicon: Lexicon
+) -> bytes:
+    recipe = FORMAT, __version__, sys.version, sys.byteorder, lexicon.digest
+    made_of = [(server, one.description, one.part.digest) for server, one in sources.items()]
+    digest = hashlib.sha256(repr((recipe, made_of)).encode())
+    digest.update(payload)
+    return digest.digest()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import marshal
 from typing import TypeVar
 
 import anyio
@@ -17,6 +18,9 @@ from discovery_engine.events import CatalogChanged, EventBus
 from discovery_engine.refresh import Told
 from discovery_engine.registry.memory import MemoryStore
 from discovery_engine.rules.rule import Rule
+from discovery_engine.search import storage
+from discovery_engine.search.lexicon import default_lexicon
+from discovery_engine.search.pieces import packed
 from discovery_engine.tools import ServerName, ToolName
 from discovery_engine.trust.decisions import Approval
 from discovery_engine.view import View
@@ -276,6 +280,70 @@ async def test_a_registry_that_fails_costs_a_warning(caplog: pytest.LogCaptureFi
     assert names(current.view) == ["x"]
     assert "Nothing could be recalled" in caplog.text
     assert "could not be remembered" in caplog.text
+
+
+class IndexStore(MemoryStore):
+    """A registry that keeps no index as long as its disk is full."""
+
+    is_full = False
+
+    def save_index(self, scope: str, data: bytes) -> None:
+        if self.is_full:
+            raise RegistryError("full")
+        super().save_index(scope, data)
+
+
+@pytest.mark.requirement("REG-15")
+async def test_an_index_that_could_not_be_kept_is_kept_later() -> None:
+    settings, store = make_settings("a"), IndexStore()
+    current = await current_view(settings, store)
+    await current.take(lists(settings.servers[0], "x"))
+
+    store.is_full = True
+    await current.keep_index()
+    assert store.load_index(scope_of(None)) is None
+    store.is_full = False
+    await current.keep_index()
+
+    assert store.load_index(scope_of(None))
+
+
+async def recalled_with_odd_index() -> CurrentView:
+    """A view whose index was written in another layout under the same number."""
+    settings, store = make_settings("a", "b"), MemoryStore()
+    before = await current_view(settings, store)
+    await before.take(lists(settings.servers[0], "x"))
+    payload = marshal.dumps(([("a", 0, 1)], packed({"x": (3, 3)}), {}))
+    seal = storage._seal(payload, before.view.searcher.index.sources, default_lexicon())
+    store.save_index(scope_of(None), seal + payload)
+    return await current_view(settings, store)
+
+
+@pytest.mark.requirement("REG-15")
+async def test_an_index_that_cannot_be_updated_is_made_anew(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    current = await recalled_with_odd_index()
+    _, other = current.view.settings.servers
+
+    await current.take(lists(other, "y"))
+    await current.keep_index()
+
+    assert "made anew" in caplog.text
+    assert found(current.view, "y") == {"b:y"}
+
+
+@pytest.mark.requirement("REG-15")
+async def test_an_index_that_cannot_be_saved_is_made_anew(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    current = await recalled_with_odd_index()
+    current._kept = None
+
+    await current.keep_index()
+
+    assert "made anew" in caplog.text
+    assert found(current.view, "x") == {"a:x"}
 
 
 async def test_a_configuration_that_moved_is_remembered_whole_in_its_new_place() -> None:

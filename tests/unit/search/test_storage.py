@@ -1,10 +1,16 @@
 from __future__ import annotations
 
+import hashlib
+import logging
+import marshal
+
+import pytest
 from msgspec.structs import replace
 
+from discovery_engine.search import storage
 from discovery_engine.search.index import Index
 from discovery_engine.search.lexicon import Lexicon, default_lexicon
-from discovery_engine.search.storage import dumped, loaded
+from discovery_engine.search.storage import FORMAT, dumped, loaded
 from discovery_engine.tools import Overridden, ServerName
 from tests.factories import make_catalog, make_part, make_tool
 
@@ -54,3 +60,50 @@ def test_an_index_made_with_other_tables_of_words_is_not_used() -> None:
     other = Lexicon(groups=[["yak", "zebra"]])
 
     assert loaded(dumped(index, other), dict(index.sources), LEXICON) is None
+
+
+def test_the_format_has_another_number_whenever_the_bytes_say_something_else() -> None:
+    """If this fails, raise `FORMAT`, and let both stand here as they are then."""
+    schema = {"properties": {"quuxID": {"description": "The yak.", "enum": ["zebra", "gnu"]}}}
+    tools = [make_tool(name, "lynx", inputSchema=schema) for name in ("shaveYAKs", "groom_zebra_2")]
+    index = Index().updated(make_catalog(make_part("lynx", *tools)), {}, LEXICON)
+
+    segments, pieces, names = marshal.loads(dumped(index, LEXICON)[32:])
+    terms, spellings = ([marshal.loads(p) for p in ps] for ps in (pieces, names.values()))
+    spelled = sorted(item for piece in spellings for item in piece.items())
+    said = segments, [sorted(piece.items()) for piece in terms], sorted(names), spelled
+
+    assert (FORMAT, hashlib.sha256(repr(said).encode()).hexdigest()[:16]) == (2, "37f3b9303e8b1f7c")
+
+
+@pytest.mark.requirement("REG-15")
+@pytest.mark.parametrize(
+    "payload",
+    [
+        pytest.param(marshal.dumps(("made", "of", "five", "other", "things")), id="another layout"),
+        pytest.param(marshal.dumps(([("a", 0)], [], {})), id="another segment"),
+        pytest.param(marshal.dumps(3), id="no layout"),
+        pytest.param(b"", id="nothing"),
+        pytest.param(b"?", id="no bytes of ours"),
+    ],
+)
+def test_bytes_that_cannot_be_read_are_a_warning(
+    payload: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    sources = indexed().sources
+    seal = storage._seal(payload, sources, LEXICON)
+
+    with caplog.at_level(logging.WARNING, "discovery_engine"):
+        assert loaded(seal + payload, sources, LEXICON) is None
+
+    assert "made anew" in caplog.text
+
+
+@pytest.mark.requirement("REL-44")
+@pytest.mark.parametrize("at", [0, 31, 32, -1])
+def test_bytes_of_which_one_is_another_are_not_used(at: int) -> None:
+    index = indexed()
+    data = bytearray(dumped(index, LEXICON))
+    data[at] ^= 1
+
+    assert loaded(bytes(data), index.sources, LEXICON) is None
