@@ -5,15 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from discovery_engine.tools import JSONValue
-from discovery_engine.upstream.framing import (
-    Framer,
-    Overlong,
-    decode,
-    decode_in_slices,
-    edges,
-    sniffed_id,
-)
-from discovery_engine.upstream.messages import answered_id, as_message
+from discovery_engine.upstream.stdio.framing import Framer, Overlong
+from discovery_engine.upstream.wire.codec import decode, decode_in_slices, edges, sniffed_id
+from discovery_engine.upstream.wire.messages import answered_id, as_message
 from fuzz import model
 
 

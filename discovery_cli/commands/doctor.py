@@ -85,7 +85,7 @@ def _try_out(server: ServerSettings) -> None:
     """
     from discovery_engine.config.settings import StdioTransport
     from discovery_engine.upstream.connection import resolved_transport
-    from discovery_engine.upstream.program import child_environment, find_program
+    from discovery_engine.upstream.stdio.program import child_environment, find_program
 
     transport = resolved_transport(server, os.environ)
     if isinstance(transport, StdioTransport):

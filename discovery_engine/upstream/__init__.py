@@ -9,12 +9,9 @@
       attempt       which ways to reach a server are tried (connection: what is known of it)
       handshake     the opening words; channel: the requests after them
     link            what carries the messages, one of
-      stdio         a program's pipes: program, process and reaper start and end it; reading cuts
-                    messages out of what it writes (framing, slices, messages, ids), replies
-                    answers what it asks of us
-      remote        an address: guard is its HTTP client (event_stream, bypass, outage), sse the
-                    transport of old servers
-    pace            how much of our time all of them together get for what nobody waits for
+      stdio/        a program's pipes
+      http/         an address
+    wire/           the messages themselves, and what reading them may cost
     identity        what a server's approval is bound to
 
 The door loads the MCP SDK, which costs over a second of CPU, so this face and the modules it draws

@@ -20,9 +20,9 @@ from mcp.shared.inbound import (
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 
 from discovery_engine.tools import JSONObject
-from discovery_engine.upstream.framing import decode, encode
 from discovery_engine.upstream.handshake import Greeting, discover, read_discovered, request_meta
 from discovery_engine.upstream.link import Link
+from discovery_engine.upstream.wire.codec import decode, encode
 
 OnProgress: TypeAlias = Callable[[float, float | None, str | None], Awaitable[None]]
 """Told the progress, the total if known, and a message if there is one."""

@@ -12,7 +12,7 @@ from discovery_engine.config.settings import RemoteTransport, ServerSettings, St
 from discovery_engine.errors import UnavailableError
 from discovery_engine.trust.admission import identity
 from discovery_engine.upstream.connection import resolved_transport
-from discovery_engine.upstream.program import child_environment, find_program
+from discovery_engine.upstream.stdio.program import child_environment, find_program
 
 
 def identity_as_configured(server: ServerSettings, environ: Mapping[str, str]) -> str:

@@ -35,14 +35,14 @@ from discovery_engine.upstream.connection import (
     resolved_transport,
 )
 from discovery_engine.upstream.handshake import CLIENT_INFO, Greeting, adopt, greet, initialize
+from discovery_engine.upstream.http.link import open_http_link, open_sse_link
 from discovery_engine.upstream.link import Link, is_out_of_room, no_room
-from discovery_engine.upstream.pace import Pace
-from discovery_engine.upstream.reaper import Reaper
 from discovery_engine.upstream.record import Record
-from discovery_engine.upstream.remote import open_http_link, open_sse_link
 from discovery_engine.upstream.slots import Starts
 from discovery_engine.upstream.state import Phase, SessionState
-from discovery_engine.upstream.stdio import StdioLink, Told, open_stdio_link
+from discovery_engine.upstream.stdio.link import StdioLink, Told, open_stdio_link
+from discovery_engine.upstream.stdio.reaper import Reaper
+from discovery_engine.upstream.wire.pace import Pace
 
 _RENEWAL = 5.0  # seconds
 _TOO_MANY_FAULTS = 100

@@ -45,13 +45,13 @@ from discovery_engine.upstream.listing import (
     read_pages,
     sort_out,
 )
-from discovery_engine.upstream.pace import Pace
 from discovery_engine.upstream.patience import Patience
-from discovery_engine.upstream.reaper import open_reaper
 from discovery_engine.upstream.record import Policy, Record
 from discovery_engine.upstream.session import Admit, Overhear, Session, Surroundings
 from discovery_engine.upstream.slots import Full, Slots, Starts
 from discovery_engine.upstream.state import Condition, SessionState
+from discovery_engine.upstream.stdio.reaper import open_reaper
+from discovery_engine.upstream.wire.pace import Pace
 
 __all__ = ["OnProgress", "Overhear", "Upstreams", "open_upstreams"]
 

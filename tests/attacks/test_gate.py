@@ -13,7 +13,7 @@ PACKAGES = ("discovery_engine", "discovery_server", "discovery_cli")
 COMPILERS = ("re", "regex")
 STARTERS = {"open_stdio_link", "open_http_link", "open_sse_link", "start_program"}
 ALLOWED = {
-    "start_program": {"upstream/stdio.py"},
+    "start_program": {"upstream/stdio/link.py"},
     "open_stdio_link": {"upstream/session.py"},
     "open_http_link": {"upstream/session.py"},
     "open_sse_link": {"upstream/session.py"},

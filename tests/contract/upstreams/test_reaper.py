@@ -15,8 +15,8 @@ import anyio
 import pytest
 
 from discovery_engine.config.settings import StdioTransport
-from discovery_engine.upstream import reaper_program
-from discovery_engine.upstream.reaper import Reaper, open_reaper
+from discovery_engine.upstream.stdio import reaper_program
+from discovery_engine.upstream.stdio.reaper import Reaper, open_reaper
 from tests.servers.programs import (
     HERE,
     descendants,

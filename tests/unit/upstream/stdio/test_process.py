@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_engine.upstream.process import ErrorOutput, running, start_program
+from discovery_engine.upstream.stdio.process import ErrorOutput, running, start_program
 from tests.servers.programs import eventually, is_running
 
 pytestmark = pytest.mark.anyio

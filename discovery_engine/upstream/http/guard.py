@@ -19,13 +19,13 @@ from mcp_types import CONNECTION_CLOSED, PARSE_ERROR
 from msgspec import Struct
 
 from discovery_engine.tools import JSONObject, JSONValue
-from discovery_engine.upstream.bypass import Bypass
-from discovery_engine.upstream.event_stream import SIZE, EventStream, PackedStream, Rest
-from discovery_engine.upstream.framing import decode, encode, is_clean
+from discovery_engine.upstream.http.bypass import Bypass
+from discovery_engine.upstream.http.event_stream import SIZE, EventStream, PackedStream, Rest
+from discovery_engine.upstream.http.outage import Outage, causes, outage
 from discovery_engine.upstream.link import is_out_of_room
-from discovery_engine.upstream.messages import answered_id, as_message
-from discovery_engine.upstream.outage import Outage, causes, outage
-from discovery_engine.upstream.pace import LARGE, Pace
+from discovery_engine.upstream.wire.codec import decode, encode, is_clean
+from discovery_engine.upstream.wire.messages import answered_id, as_message
+from discovery_engine.upstream.wire.pace import LARGE, Pace
 
 _ERROR_LIMIT = 64 * 1024  # bytes read of the body of an HTTP error
 _REMEMBERED = 100  # failures that nobody has asked about

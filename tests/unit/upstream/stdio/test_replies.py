@@ -7,7 +7,7 @@ import anyio
 import pytest
 from mcp_types import JSONRPCRequest
 
-from discovery_engine.upstream.replies import Replies
+from discovery_engine.upstream.stdio.replies import Replies
 
 pytestmark = pytest.mark.anyio
 

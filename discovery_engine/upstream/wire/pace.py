@@ -16,7 +16,7 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from discovery_engine import collector
-from discovery_engine.upstream.slices import Slices
+from discovery_engine.upstream.wire.slices import Slices
 
 LARGE = 64 * 1024  # bytes; to parse as much takes up to half a millisecond
 

@@ -14,8 +14,8 @@ from mcp import MCPError
 from mcp_types import INTERNAL_ERROR
 
 from discovery_engine.tools import JSONObject, JSONValue
-from discovery_engine.upstream.framing import decode, decode_in_slices, encode
-from discovery_engine.upstream.pace import LARGE, Pace
+from discovery_engine.upstream.wire.codec import decode, decode_in_slices, encode
+from discovery_engine.upstream.wire.pace import LARGE, Pace
 
 _KEPT = 8  # results; who gave up on one does not come for it
 

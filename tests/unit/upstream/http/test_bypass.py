@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from mcp import MCPError
 
-from discovery_engine.upstream.bypass import Bypass
-from discovery_engine.upstream.pace import Pace
+from discovery_engine.upstream.http.bypass import Bypass
+from discovery_engine.upstream.wire.pace import Pace
 
 
 def answer(number: int) -> dict[str, Any]:

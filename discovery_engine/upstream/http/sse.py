@@ -17,10 +17,10 @@ import httpx2
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
 
-from discovery_engine.upstream.framing import edges, encode, sniffed_id
-from discovery_engine.upstream.guard import GuardedClient, HttpFailure, failure_of, media_type
+from discovery_engine.upstream.http.guard import GuardedClient, HttpFailure, failure_of, media_type
 from discovery_engine.upstream.link import Stream
-from discovery_engine.upstream.messages import as_json, as_message, unreadable
+from discovery_engine.upstream.wire.codec import edges, encode, sniffed_id
+from discovery_engine.upstream.wire.messages import as_json, as_message, unreadable
 
 Item: TypeAlias = SessionMessage | Exception
 SseStreams: TypeAlias = tuple[MemoryObjectReceiveStream[Item], "Poster"]

@@ -9,9 +9,9 @@ import pytest
 from anyio.abc import ByteReceiveStream
 from mcp_types import JSONRPCError, JSONRPCRequest, JSONRPCResponse
 
-from discovery_engine.upstream.ids import IdTable
-from discovery_engine.upstream.pace import Pace
-from discovery_engine.upstream.reading import MessageReader
+from discovery_engine.upstream.stdio.ids import IdTable
+from discovery_engine.upstream.stdio.reading import MessageReader
+from discovery_engine.upstream.wire.pace import Pace
 
 pytestmark = pytest.mark.anyio
 

@@ -24,8 +24,6 @@ from discovery_engine.errors import FailureKind, UnavailableError
 from discovery_engine.tasks import open_task_group
 from discovery_engine.text import clean
 from discovery_engine.tools import ServerName
-from discovery_engine.upstream.framing import encode
-from discovery_engine.upstream.ids import IdTable
 from discovery_engine.upstream.link import (
     Link,
     Stream,
@@ -34,13 +32,15 @@ from discovery_engine.upstream.link import (
     strange_greeting,
     timed_out,
 )
-from discovery_engine.upstream.messages import as_json
-from discovery_engine.upstream.pace import Pace
-from discovery_engine.upstream.process import Child, OnLines, running, start_program
-from discovery_engine.upstream.program import child_environment, find_program
-from discovery_engine.upstream.reading import MessageReader, OnFault
-from discovery_engine.upstream.reaper import Reaper
-from discovery_engine.upstream.replies import Replies
+from discovery_engine.upstream.stdio.ids import IdTable
+from discovery_engine.upstream.stdio.process import Child, OnLines, running, start_program
+from discovery_engine.upstream.stdio.program import child_environment, find_program
+from discovery_engine.upstream.stdio.reading import MessageReader, OnFault
+from discovery_engine.upstream.stdio.reaper import Reaper
+from discovery_engine.upstream.stdio.replies import Replies
+from discovery_engine.upstream.wire.codec import encode
+from discovery_engine.upstream.wire.messages import as_json
+from discovery_engine.upstream.wire.pace import Pace
 
 _SAMPLE_LENGTH = 80  # characters
 _BROKEN = (anyio.BrokenResourceError, anyio.ClosedResourceError)

@@ -13,7 +13,7 @@ import anyio
 from mcp_types import METHOD_NOT_FOUND, JSONRPCRequest, RequestId
 
 from discovery_engine.tools import JSONObject
-from discovery_engine.upstream.framing import encode
+from discovery_engine.upstream.wire.codec import encode
 
 _UNREAD = 1000  # answers
 _LENGTH = 200  # characters of an id that is sent back, and of a method that is named

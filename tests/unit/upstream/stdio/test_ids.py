@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_engine.upstream.ids import IdTable
+from discovery_engine.upstream.stdio.ids import IdTable
 
 IDS = st.integers(min_value=1, max_value=5) | st.sampled_from(["1", "2", "a"])
 

@@ -9,7 +9,7 @@ import ssl
 import httpx2
 import pytest
 
-from discovery_engine.upstream.outage import outage
+from discovery_engine.upstream.http.outage import outage
 
 LIMITS = {"timeout": {"connect": 2.5, "read": 90.0}}
 

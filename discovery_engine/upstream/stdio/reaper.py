@@ -17,7 +17,7 @@ from subprocess import DEVNULL
 import anyio
 from anyio.abc import Process
 
-from discovery_engine.upstream.process import check_for_room
+from discovery_engine.upstream.stdio.process import check_for_room
 
 _PROGRAM = Path(__file__).with_name("reaper_program.py")
 _ENVIRONMENT = ("DYLD_LIBRARY_PATH", "LD_LIBRARY_PATH", "PATH")  # what a Python may need to start

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_engine.upstream.event_stream import EventStream, PackedStream
+from discovery_engine.upstream.http.event_stream import EventStream, PackedStream
 
 pytestmark = pytest.mark.anyio
 

@@ -7,7 +7,7 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
-from discovery_engine.upstream.pace import Allowance, Pace
+from discovery_engine.upstream.wire.pace import Allowance, Pace
 
 pytestmark = pytest.mark.anyio
 

@@ -17,7 +17,8 @@ from discovery_engine.config.settings import RemoteTransport, Timeouts
 from discovery_engine.errors import FailureKind, NeedsAuthError, UnavailableError
 from discovery_engine.tools import JSONObject, ServerName
 from discovery_engine.upstream.connection import Carrier
-from discovery_engine.upstream.guard import GuardedClient, HttpFailure
+from discovery_engine.upstream.http.guard import GuardedClient, HttpFailure
+from discovery_engine.upstream.http.sse import open_sse_streams
 from discovery_engine.upstream.link import (
     Link,
     ReadingStream,
@@ -25,9 +26,8 @@ from discovery_engine.upstream.link import (
     strange_greeting,
     timed_out,
 )
-from discovery_engine.upstream.messages import is_digestible
-from discovery_engine.upstream.pace import Pace
-from discovery_engine.upstream.sse import open_sse_streams
+from discovery_engine.upstream.wire.messages import is_digestible
+from discovery_engine.upstream.wire.pace import Pace
 
 _CONNECT = 10.0  # seconds for DNS, TCP and TLS
 _READ_MARGIN = 60.0  # seconds that a silent stream outlives the longest call

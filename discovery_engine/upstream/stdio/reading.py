@@ -23,26 +23,18 @@ from mcp_types import (
 )
 
 from discovery_engine.tools import JSONValue
-from discovery_engine.upstream.framing import (
-    LINE_LIMIT,
-    Framer,
-    Garbage,
-    Overlong,
-    decode,
-    decode_in_slices,
-    edges,
-    sniffed_id,
-)
-from discovery_engine.upstream.ids import IdTable
 from discovery_engine.upstream.link import ReadingStream
-from discovery_engine.upstream.messages import (
+from discovery_engine.upstream.stdio.framing import LINE_LIMIT, Framer, Garbage, Overlong
+from discovery_engine.upstream.stdio.ids import IdTable
+from discovery_engine.upstream.wire.codec import decode, decode_in_slices, edges, sniffed_id
+from discovery_engine.upstream.wire.messages import (
     STRANGE,
     answered_id,
     as_message,
     is_digestible,
     unreadable,
 )
-from discovery_engine.upstream.pace import LARGE, Allowance, Pace
+from discovery_engine.upstream.wire.pace import LARGE, Allowance, Pace
 
 _CHUNK = 64 * 1024  # bytes read in one turn of the loop; what asyncio buffers of a pipe
 _BAD_MANNERS = 64  # requests that it lets us not answer, for one fault

@@ -9,8 +9,8 @@ import httpx2
 import pytest
 
 from discovery_engine.tools import JSONObject
-from discovery_engine.upstream.guard import GuardedClient, HttpFailure, failure_of
-from discovery_engine.upstream.pace import Pace
+from discovery_engine.upstream.http.guard import GuardedClient, HttpFailure, failure_of
+from discovery_engine.upstream.wire.pace import Pace
 
 pytestmark = pytest.mark.anyio
 
