@@ -10,7 +10,6 @@ import contextlib
 import json
 import os
 import sys
-import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Literal, TextIO
 
@@ -18,6 +17,7 @@ import click
 from msgspec import Struct
 from msgspec.structs import replace
 
+from discovery_engine.columns import columns_of
 from discovery_engine.text import clean
 from discovery_engine.tools import JSONObject
 
@@ -96,7 +96,7 @@ class Output(Struct, frozen=True):
         cells = [[self._cell(cell) for cell in row] for row in rows]
         columns = max(map(len, cells), default=0)
         widths = [
-            max(display_width(row[i].text) for row in cells if i < len(row)) for i in range(columns)
+            max(columns_of(row[i].text) for row in cells if i < len(row)) for i in range(columns)
         ]
         for row in cells:
             self.write(" " * indent + self._row(row, widths, indent) + "\n")
@@ -135,7 +135,7 @@ class Output(Struct, frozen=True):
     def _padded(self, cell: Cell, width: int) -> str:
         text, padding = (
             self._styled(cell.text, cell.style),
-            " " * (width - display_width(cell.text)),
+            " " * (width - columns_of(cell.text)),
         )
         return padding + text if cell.to_the_right else text + padding
 
@@ -174,21 +174,14 @@ def allows_escapes(environ: Mapping[str, str]) -> bool:
     )
 
 
-def display_width(text: str) -> int:
-    """Columns that `text` takes in a terminal."""
-    if text.isascii():
-        return len(text)
-    return sum(_columns(character) for character in text)
-
-
 def shortened(text: str, width: int, ellipsis: str) -> str:
     """`text` cut to `width` columns, which the ellipsis is part of."""
-    if display_width(text) <= width:
+    if columns_of(text) <= width:
         return text
     room = width - len(ellipsis)
     kept = 0
     for character in text:
-        room -= _columns(character)
+        room -= columns_of(character)
         if room < 0:
             break
         kept += 1
@@ -199,7 +192,7 @@ def wrapped(text: str, width: int) -> list[str]:
     """`text` in lines of `width` columns; a word that is longer keeps a line for itself."""
     lines: list[str] = []
     for word in text.split(" "):
-        if lines and display_width(f"{lines[-1]} {word}") <= width:
+        if lines and columns_of(f"{lines[-1]} {word}") <= width:
             lines[-1] += f" {word}"
         else:
             lines.append(word)
@@ -227,12 +220,6 @@ def _width(environ: Mapping[str, str]) -> int:
         return os.get_terminal_size(sys.stdout.fileno()).columns or _USUAL_WIDTH
     except (OSError, ValueError):
         return _USUAL_WIDTH
-
-
-def _columns(character: str) -> int:
-    if unicodedata.combining(character):
-        return 0
-    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
 
 
 def _can_write(text: str, stream: TextIO) -> bool:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 PATH = "/mcp"
 _OTHER_PORT = "choose another port; 0 takes a free one"
+_OF_ALL = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - all addresses, and one of them
 _GOODBYE = 2.0  # seconds that calls under way get when the server is told to stop
 _LAST_GOODBYE = 5  # seconds for a client that does not read what it is sent meanwhile
 
@@ -76,6 +77,7 @@ def listen(endpoint: Endpoint) -> socket.socket:
 
 
 def address(listener: socket.socket) -> str:
-    """Where clients find the server, for instance `http://127.0.0.1:8000/mcp`."""
+    """Where clients on this machine find the server, for instance `http://127.0.0.1:8000/mcp`."""
     host, port = listener.getsockname()[:2]
+    host = _OF_ALL.get(host, host)
     return f"http://{f'[{host}]' if ':' in host else host}:{port}{PATH}"

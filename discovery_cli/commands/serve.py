@@ -108,5 +108,8 @@ async def _serve(
 def _say_address(address: str, *, is_open: bool) -> None:
     sys.stderr.write(f"serving MCP at {address}\n")
     if is_open:
-        sys.stderr.write("note: whoever reaches it can call every tool; no login is asked for\n")
+        sys.stderr.write(
+            "note: whoever reaches it, by a name or an address of this machine, can call every"
+            " tool; no login is asked for\n"
+        )
     sys.stderr.flush()

@@ -34,6 +34,8 @@ def command(
     nothing before this. An approval is bound to what is shown: when the command, an argument, a
     variable or an address becomes another, it ends. Without approval the exit code is 4.
     """
+    if yes and revoke:
+        raise click.UsageError("either --yes or --revoke, not both")
     if revoke:
         return _revoke(invocation, servers)
     found, settings = invocation.run(partial(_candidates, servers=servers))

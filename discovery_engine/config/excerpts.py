@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from operator import itemgetter
 from typing import TypeAlias
 
+from discovery_engine.columns import columns_of
 from discovery_engine.config.documents import Document, Fault, Node, Position
 from discovery_engine.secrets import HIDDEN
 
@@ -51,9 +52,8 @@ class Excerpts:
         piece = line[start : start + _WIDTH]
         spans = self._words_of(piece) if self._is_broken else self._spans(position.line, start)
         shown, column = _with_hidden(piece, spans, column - start)
-        shown = _COMMENT.sub("", shown)
         shown = "".join(char if char.isprintable() else " " for char in shown)
-        return f"{shown.rstrip()}\n{' ' * column}^"
+        return f"{_COMMENT.sub('', shown).rstrip()}\n{' ' * columns_of(shown[:column])}^"
 
     def _doubtful(self, node: Node, *, harmless: bool) -> Iterator[Node]:
         """The scalars that stand, at whatever depth, under a key that is not known as harmless."""

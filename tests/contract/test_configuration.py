@@ -24,6 +24,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from discovery_engine.columns import columns_of
 from discovery_engine.config.inputs import is_current
 from discovery_engine.config.loader import load_settings
 from discovery_engine.config.location import locate
@@ -111,7 +112,7 @@ def test_every_problem_shows_its_line_with_a_caret_below_and_no_secret(path: Pat
     for problem in problems:
         line, caret = problem.excerpt.splitlines()
         assert caret.strip() == "^"
-        assert len(caret) <= len(line) + 1
+        assert len(caret) <= columns_of(line) + 1
         assert "hunter2" not in f"{problem}{problem.excerpt}"
 
 
@@ -127,6 +128,22 @@ def test_a_problem_is_told_with_its_place_its_path_and_its_hint(tmp_path: Path) 
         f"{file}:3:5: toolRules.0.tgas: unknown key 'tgas' (did you mean 'tags'?)"
     )
     assert problem.excerpt == "    tgas: [••••]\n    ^"
+
+
+@pytest.mark.requirement("CFG-10")
+def test_a_caret_stands_below_its_place_on_a_terminal_where_a_character_is_wide(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "discovery.yaml"
+    file.write_text("toolRules: [{pattern: 'e\u0301搜索*', tgas: [b]}]\n", encoding="utf-8")
+
+    with pytest.raises(ConfigurationError) as caught:
+        load_settings(file)
+
+    [problem] = caught.value.problems
+    line, caret = problem.excerpt.splitlines()
+    assert line.startswith("toolRules: [{pattern: 'e\u0301搜索*', tgas:")
+    assert caret == " " * len("toolRules: [{pattern: 'e____*', ") + "^"
 
 
 @pytest.mark.requirement("CFG-12")

@@ -58,6 +58,13 @@ def test_a_configuration_that_is_named_has_nothing_to_approve(home: Home) -> Non
     assert "no server waits" in done.err
 
 
+def test_an_approval_is_not_given_and_taken_back_at_once(home: Home) -> None:
+    done = home("trust", "--yes", "--revoke")
+
+    assert done.code == 2
+    assert "either --yes or --revoke" in done.err
+
+
 @pytest.mark.requirement("TRU-17", "TRU-20")
 def test_review_shows_what_was_and_what_is_and_accepts_only_when_told(home: Home) -> None:
     home.says(MUTATIONS["invisible letter"], OTHER)

@@ -13,11 +13,11 @@ from discovery_cli.output import (
     Output,
     ago,
     counted,
-    display_width,
     json_text,
     one_line,
     shortened,
 )
+from discovery_engine.columns import columns_of
 
 
 def test_one_line_has_no_line_ends() -> None:
@@ -67,7 +67,7 @@ def test_a_terminal_cuts_a_summary(capsys: pytest.CaptureFixture[str]) -> None:
     Output(is_terminal=True, width=10, has_unicode=False).table([["a", words]])
 
     wide, narrow = capsys.readouterr().out.splitlines()
-    assert display_width(wide) <= 30
+    assert columns_of(wide) <= 30
     assert wide.endswith("…")
     assert narrow == "a  word word word wo..."
 
@@ -156,4 +156,4 @@ def test_nouns_are_counted() -> None:
 
 @given(st.text(), st.integers(min_value=4, max_value=30))
 def test_a_shortened_text_fits(text: str, width: int) -> None:
-    assert display_width(shortened(text, width, "…")) <= width
+    assert columns_of(shortened(text, width, "…")) <= width

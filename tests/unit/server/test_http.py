@@ -31,11 +31,14 @@ def test_address_of_another_machine_is_a_problem_of_the_configuration() -> None:
     assert "address of this machine" in problem.hint
 
 
+@pytest.mark.requirement("SRV-15")
 @pytest.mark.parametrize(
     ("family", "host", "start"),
     [
         pytest.param(socket.AF_INET, "127.0.0.1", "http://127.0.0.1:", id="IPv4"),
         pytest.param(socket.AF_INET6, "::1", "http://[::1]:", id="IPv6"),
+        pytest.param(socket.AF_INET, "0.0.0.0", "http://127.0.0.1:", id="all of IPv4"),
+        pytest.param(socket.AF_INET6, "::", "http://[::1]:", id="all of IPv6"),
     ],
 )
 def test_address_is_what_clients_connect_to(family: int, host: str, start: str) -> None:
