@@ -127,7 +127,7 @@ def text_of(result: JSONObject) -> str:
 def is_running(pid: int) -> bool:
     try:
         state = Path(f"/proc/{pid}/stat").read_text("ascii").rpartition(")")[2].split()[0]
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # gone before it was opened, or read
         return False
     return state != "Z"
 
@@ -138,7 +138,7 @@ def descendants(pid: int | None = None) -> set[int]:
     waiting = [pid or os.getpid()]
     while waiting:
         for task in Path(f"/proc/{waiting.pop()}/task").glob("*/children"):
-            with suppress(FileNotFoundError):  # threads come and go
+            with suppress(FileNotFoundError, ProcessLookupError):  # threads come and go
                 children = {int(child) for child in task.read_text("ascii").split()}
                 waiting += children - found
                 found |= children
