@@ -18,8 +18,8 @@ from discovery_engine.registry.sqlite import open_store
 from discovery_engine.search.embedders import Vector
 from discovery_engine.search.embedders.checked import CheckedEmbedder
 from discovery_engine.search.embedders.onnx import OnnxEmbedder
+from discovery_engine.search.embedding_text import digest_of, text_of
 from discovery_engine.search.question import clauses_of
-from discovery_engine.search.texts import digest_of, text_of
 from discovery_engine.search.vectors import Likeness, Vectors, packed
 
 BATCH = 32

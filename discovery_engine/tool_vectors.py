@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 import anyio.to_thread
 
 from discovery_engine.errors import RegistryError
-from discovery_engine.search.texts import digest_of, text_of
+from discovery_engine.search.embedding_text import digest_of, text_of
 from discovery_engine.search.vectors import Vectors, packed, packed_length
 
 if TYPE_CHECKING:

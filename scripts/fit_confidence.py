@@ -41,10 +41,10 @@ from discovery_engine.catalog import Catalog  # noqa: E402
 from discovery_engine.config.settings import SearchSettings  # noqa: E402
 from discovery_engine.search.confidence import FIRST, Model, Signals, features  # noqa: E402
 from discovery_engine.search.documents import documents  # noqa: E402
+from discovery_engine.search.embedding_text import text_of  # noqa: E402
 from discovery_engine.search.lexicon import CONCEPT, SUBJECT, default_lexicon  # noqa: E402
 from discovery_engine.search.question import clauses_of  # noqa: E402
 from discovery_engine.search.searcher import Searcher, build_searcher  # noqa: E402
-from discovery_engine.search.texts import text_of  # noqa: E402
 from discovery_engine.search.vectors import Likeness, Vectors, packed  # noqa: E402
 
 DATA = ROOT / "discovery_engine" / "search" / "data"

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from discovery_engine.errors import RegistryError
+from discovery_engine.registry.locking import Turns
 from discovery_engine.registry.migrations import migrate
-from discovery_engine.registry.turns import Turns
 
 logger = logging.getLogger(__name__)
 

@@ -13,12 +13,12 @@ from msgspec import Struct
 
 from discovery_engine.catalog import Catalog, ServerPart
 from discovery_engine.config.settings import Settings
-from discovery_engine.registry import decided, embedded, listed, used
+from discovery_engine.registry import decisions, embeddings, listings, usage
 from discovery_engine.registry.codec import from_text, to_text
 from discovery_engine.registry.database import Database
+from discovery_engine.registry.encoding import as_text, from_column
+from discovery_engine.registry.locking import Turns
 from discovery_engine.registry.store import World
-from discovery_engine.registry.text import as_text, from_column
-from discovery_engine.registry.turns import Turns
 from discovery_engine.tools import JSONObject, ServerName, ToolKey
 from discovery_engine.trust.decisions import Acceptance, Approval, Decisions
 from discovery_engine.usage import Use
@@ -72,7 +72,7 @@ class SqliteStore(AbstractContextManager["SqliteStore"]):
         self._database.write(lambda connection: _save_settings(connection, scope, text, names))
 
     def save_parts(self, scope: str, parts: Iterable[ServerPart], *, revision: int) -> None:
-        kept = {part.server: listed.row_of(part) for part in parts}
+        kept = {part.server: listings.row_of(part) for part in parts}
         self._database.write(lambda connection: _save_parts(connection, scope, kept, revision))
 
     def forget(self, scope: str, servers: Iterable[ServerName] | None = None) -> int:
@@ -103,39 +103,39 @@ class SqliteStore(AbstractContextManager["SqliteStore"]):
         self._database.write(lambda db: _remember_era(db, connection, text))
 
     def decisions(self, scope: str) -> Decisions:
-        return self._database.read(lambda db: decided.decisions(db, scope))
+        return self._database.read(lambda db: decisions.decisions(db, scope))
 
     def approve(self, scope: str, approvals: Iterable[Approval], *, at: float) -> None:
         kept = tuple(approvals)
-        self._database.write(lambda db: decided.approve(db, scope, kept, at))
+        self._database.write(lambda db: decisions.approve(db, scope, kept, at))
 
     def revoke(self, scope: str, servers: Iterable[str]) -> int:
         names = tuple(servers)
-        return self._database.write(lambda db: decided.revoke(db, scope, names))
+        return self._database.write(lambda db: decisions.revoke(db, scope, names))
 
     def accept(
         self, scope: str, found: Iterable[Acceptance], *, at: float, if_new: bool = False
     ) -> None:
         if kept := tuple(found):
-            self._database.write(lambda db: decided.accept(db, scope, kept, at, if_new=if_new))
+            self._database.write(lambda db: decisions.accept(db, scope, kept, at, if_new=if_new))
 
     def history(self, scope: str, server: str) -> tuple[Acceptance, ...]:
-        return self._database.read(lambda db: decided.history(db, scope, server))
+        return self._database.read(lambda db: decisions.history(db, scope, server))
 
     def vectors(self, model: str, digests: Collection[bytes]) -> Mapping[bytes, bytes]:
-        return self._database.read(lambda db: embedded.vectors(db, model, digests))
+        return self._database.read(lambda db: embeddings.vectors(db, model, digests))
 
     def save_vectors(self, scope: str, model: str, vectors: Mapping[bytes, bytes]) -> None:
-        self._database.write(lambda db: embedded.save(db, scope, model, vectors))
+        self._database.write(lambda db: embeddings.save(db, scope, model, vectors))
 
     def keep_vectors(self, scope: str, model: str, digests: Collection[bytes]) -> int:
-        return self._database.write(lambda db: embedded.keep(db, scope, model, digests))
+        return self._database.write(lambda db: embeddings.keep(db, scope, model, digests))
 
     def uses(self, scope: str) -> Mapping[ToolKey, Use]:
-        return self._database.read(lambda db: used.uses(db, scope))
+        return self._database.read(lambda db: usage.uses(db, scope))
 
     def count_use(self, scope: str, key: ToolKey, *, at: float) -> None:
-        self._database.write(lambda db: used.count(db, scope, key, at))
+        self._database.write(lambda db: usage.count(db, scope, key, at))
 
     def close(self) -> None:
         self._database.close()
@@ -147,7 +147,7 @@ class SqliteStore(AbstractContextManager["SqliteStore"]):
 class _WorldRows(Struct, frozen=True):
     settings: str
     revision: int
-    parts: list[listed.Row]
+    parts: list[listings.Row]
 
     def world(self) -> World:
         """What the rows say.
@@ -156,7 +156,9 @@ class _WorldRows(Struct, frozen=True):
             LookupError, TypeError, ValueError: If they are not of this version, or not whole.
         """
         settings = from_text(Settings, self.settings)
-        return World(settings, Catalog.of(map(listed.part_of, self.parts), revision=self.revision))
+        return World(
+            settings, Catalog.of(map(listings.part_of, self.parts), revision=self.revision)
+        )
 
 
 def _world_rows(connection: sqlite3.Connection, scope: str) -> _WorldRows | None:
@@ -165,7 +167,7 @@ def _world_rows(connection: sqlite3.Connection, scope: str) -> _WorldRows | None
     if row is None:
         return None
     key, settings, revision = row
-    return _WorldRows(settings, revision, listed.rows(connection, key))
+    return _WorldRows(settings, revision, listings.rows(connection, key))
 
 
 def _save_settings(
@@ -199,12 +201,12 @@ def _save_settings(
 def _save_parts(
     connection: sqlite3.Connection,
     scope: str,
-    parts: Mapping[ServerName, listed.Row],
+    parts: Mapping[ServerName, listings.Row],
     revision: int,
 ) -> None:
     for key, name in _servers(connection, scope):
         if row := parts.get(name):
-            listed.save(connection, key, row)
+            listings.save(connection, key, row)
     connection.execute(
         """
         UPDATE scopes SET revision = max(revision, ?), saved = (SELECT max(saved) + 1 FROM scopes)
@@ -220,7 +222,7 @@ def _forget(
     known = _servers(connection, scope)
     keys = [key for key, name in known if servers is None or name in servers]
     connection.executemany("DELETE FROM uses WHERE server = ?", [(key,) for key in keys])
-    return listed.forget(connection, keys)
+    return listings.forget(connection, keys)
 
 
 def _remember_era(connection: sqlite3.Connection, reached: str, era: str | None) -> None:

@@ -31,7 +31,7 @@ from msgspec.structs import astuple
 
 from discovery_engine.search.documents import FULL
 from discovery_engine.search.lexicon import CONCEPT, SUBJECT
-from discovery_engine.search.named import Nearness
+from discovery_engine.search.naming import Nearness
 
 if TYPE_CHECKING:
     from discovery_engine.search.lexicon import Lexicon

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec import Struct
 
 from discovery_engine.search.documents import origins
-from discovery_engine.search.named import Naming, Nearness
+from discovery_engine.search.naming import Naming, Nearness
 from discovery_engine.search.question import How, Source
 from discovery_engine.search.scoring import contributions
 

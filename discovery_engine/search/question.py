@@ -18,8 +18,8 @@ from msgspec import Struct
 
 from discovery_engine.search.languages import Heard
 from discovery_engine.search.lexicon import CONCEPT, SUBJECT, Lexicon
+from discovery_engine.search.spelling import slips_of
 from discovery_engine.search.tokens import words
-from discovery_engine.search.typos import slips_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -27,7 +27,7 @@ from discovery_engine.search.confidence import (
 from discovery_engine.search.fusion import Fusion
 from discovery_engine.search.index import Index, Place, sources_of
 from discovery_engine.search.lexicon import Lexicon, lexicon_of
-from discovery_engine.search.named import Naming, Nearness, is_spelled, named
+from discovery_engine.search.naming import Naming, Nearness, is_spelled, named
 from discovery_engine.search.question import Question, Reader
 from discovery_engine.search.retrieval import candidates
 from discovery_engine.search.scoring import scores

@@ -1,8 +1,8 @@
 """The index as bytes, so that the next process opens it instead of building it.
 
-The bytes begin with a seal, a digest over themselves and over all that they depend on: how they are
-laid out, the tables of words, the catalog. Where the seal does not fit, nothing of them is read.
-Whoever keeps the bytes must keep them from others: a seal can be made by anybody.
+The bytes begin with a digest of themselves and of all that they depend on: how they are laid out,
+the tables of words, the catalog. Where it is another one, nothing else of them is read. Whoever
+keeps the bytes must keep them from others: anybody can make such a digest.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 FORMAT = 2
 """Raise it when the bytes are laid out anew, or say other things of the same tools."""
 
-_SEAL = hashlib.sha256().digest_size
+_SHA = hashlib.sha256().digest_size
 
 
 def dumped(index: Index, lexicon: Lexicon) -> bytes:
@@ -39,13 +39,13 @@ def dumped(index: Index, lexicon: Lexicon) -> bytes:
         block = joined(index.layers).block
         segments = [tuple(segment) for segment in block.segments]
         payload = marshal.dumps((segments, packed(block.postings), sealed(block.names)))
-    return _seal(payload, index.sources, lexicon) + payload
+    return _digest(payload, index.sources, lexicon) + payload
 
 
 def loaded(data: bytes, sources: Mapping[ServerName, Source], lexicon: Lexicon) -> Index | None:
     """The index that was dumped; None if it is not one of these `sources`."""
-    seal, payload = data[:_SEAL], memoryview(data)[_SEAL:]
-    if seal != _seal(payload, sources, lexicon):
+    digest, payload = data[:_SHA], memoryview(data)[_SHA:]
+    if digest != _digest(payload, sources, lexicon):
         return None
     try:
         return Index(_layers(payload), sources)
@@ -64,11 +64,11 @@ def _layers(payload: memoryview) -> tuple[Layer, ...]:
     return (Layer(block),) if segments else ()
 
 
-def _seal(
+def _digest(
     payload: bytes | memoryview, sources: Mapping[ServerName, Source], lexicon: Lexicon
 ) -> bytes:
     recipe = FORMAT, __version__, sys.version, sys.byteorder, lexicon.digest
     made_of = [(server, one.description, one.part.digest) for server, one in sources.items()]
-    digest = hashlib.sha256(repr((recipe, made_of)).encode())
-    digest.update(payload)
-    return digest.digest()
+    sha = hashlib.sha256(repr((recipe, made_of)).encode())
+    sha.update(payload)
+    return sha.digest()

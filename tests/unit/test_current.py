@@ -314,8 +314,8 @@ async def recalled_with_odd_index() -> CurrentView:
     before = await current_view(settings, store)
     await before.take(lists(settings.servers[0], "x"))
     payload = marshal.dumps(([("a", 0, 1)], packed({"x": (3, 3)}), {}))
-    seal = storage._seal(payload, before.view.searcher.index.sources, default_lexicon())
-    store.save_index(scope_of(None), seal + payload)
+    digest = storage._digest(payload, before.view.searcher.index.sources, default_lexicon())
+    store.save_index(scope_of(None), digest + payload)
     return await current_view(settings, store)
 
 

@@ -16,7 +16,7 @@ from discovery_engine.search.confidence import (
 )
 from discovery_engine.search.documents import FULL
 from discovery_engine.search.lexicon import default_lexicon
-from discovery_engine.search.named import Nearness
+from discovery_engine.search.naming import Nearness
 from discovery_engine.search.question import Question, Reader
 
 shares = st.floats(0, 1)

@@ -91,10 +91,10 @@ def test_bytes_that_cannot_be_read_are_a_warning(
     payload: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     sources = indexed().sources
-    seal = storage._seal(payload, sources, LEXICON)
+    digest = storage._digest(payload, sources, LEXICON)
 
     with caplog.at_level(logging.WARNING, "discovery_engine"):
-        assert loaded(seal + payload, sources, LEXICON) is None
+        assert loaded(digest + payload, sources, LEXICON) is None
 
     assert "made anew" in caplog.text
 

@@ -6,7 +6,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from discovery_engine.search.index import Index, Place
-from discovery_engine.search.names import nearest, readings, slips, spelling
+from discovery_engine.search.spelling import most_slips, nearest, readings, spelling
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -84,7 +84,7 @@ def _mistyped(index: Index, query: str) -> dict[Place, Naming]:
 
 
 def _within_reach(index: Index, reading: str) -> Iterator[tuple[str, int]]:
-    reach = slips(len(reading))
+    reach = most_slips(len(reading))
     for layer in index.layers:
         for length in range(len(reading) - reach, len(reading) + reach + 1):
             if names := layer.block.names.get(length):

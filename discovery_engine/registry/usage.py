@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from discovery_engine.registry.text import as_text, from_column
+from discovery_engine.registry.encoding import as_text, from_column
 from discovery_engine.tools import ServerName, ToolKey, ToolName
 from discovery_engine.usage import Use
 

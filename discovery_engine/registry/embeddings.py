@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Collection, Mapping
 
-from discovery_engine.registry.text import as_text
+from discovery_engine.registry.encoding import as_text
 
 
 def vectors(

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from discovery_engine.errors import RegistryError
+from discovery_engine.registry.locking import Turns
 from discovery_engine.registry.sqlite import SqliteStore, open_store
-from discovery_engine.registry.turns import Turns
 from tests.factories import make_part, make_settings
 
 ROLLBACK = (3, 40, 1)

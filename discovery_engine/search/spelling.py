@@ -1,4 +1,4 @@
-"""The spellings of a name, and names that are a slip of the keyboard away.
+"""The spellings of a name, and what is a slip of the keyboard away from a name or a word.
 
     create_issue, createIssue, create-issue, create issue
     github:create_issue, github__create_issue, mcp__github__create_issue
@@ -8,6 +8,7 @@ are one name: letters and digits alone count, and case does not.
 
 from __future__ import annotations
 
+from string import ascii_lowercase
 from typing import TYPE_CHECKING
 
 from discovery_engine.search.tokens import fold
@@ -40,7 +41,7 @@ def readings(query: str) -> tuple[str, ...]:
     return (folded, bare) if bare and bare != folded else (folded,)
 
 
-def slips(length: int) -> int:
+def most_slips(length: int) -> int:
     """How many slips a name of that length may have and still be meant."""
     if length < 4:  # noqa: PLR2004 - every short word is near to some other
         return 0
@@ -52,6 +53,16 @@ def nearest(wanted: str, names: Collection[str]) -> list[tuple[str, int]]:
     from rapidfuzz import process  # noqa: PLC0415 - slow to load, and rarely needed
     from rapidfuzz.distance import OSA  # noqa: PLC0415
 
-    most = slips(len(wanted))
+    most = most_slips(len(wanted))
     found = process.extract(wanted, names, scorer=OSA.distance, score_cutoff=most, limit=None)
     return [(name, int(distance)) for name, distance, _ in found]
+
+
+def slips_of(word: str) -> set[str]:
+    """Every word with one letter of `word` too few, too many, wrong, or out of turn."""
+    cuts = [(word[:i], word[i:]) for i in range(len(word) + 1)]
+    missing = {left + right[1:] for left, right in cuts if right}
+    swapped = {left + right[1] + right[0] + right[2:] for left, right in cuts if len(right) > 1}
+    wrong = {left + c + right[1:] for left, right in cuts if right for c in ascii_lowercase}
+    added = {left + c + right for left, right in cuts for c in ascii_lowercase}
+    return (missing | swapped | wrong | added) - {word}

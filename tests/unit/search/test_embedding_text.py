@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_engine.search.texts import digest_of, text_of
+from discovery_engine.search.embedding_text import digest_of, text_of
 from tests.factories import make_tool
 
 

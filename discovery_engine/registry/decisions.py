@@ -6,7 +6,7 @@ import sqlite3
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from discovery_engine.registry.text import as_text, from_column
+from discovery_engine.registry.encoding import as_text, from_column
 from discovery_engine.trust.decisions import Acceptance, Approval, Decisions
 
 
