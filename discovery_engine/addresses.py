@@ -125,9 +125,20 @@ class AddressBook(Struct, frozen=True):
         """
         spellings = dict.fromkeys((word, _HOST_PREFIX.sub("", word)))
         return [
-            (server, ToolName(spelling[len(server) + len(separator) :]))
+            (server, ToolName(rest.removeprefix(separator)))
             for spelling in spellings
             for server in sorted(self.servers, key=len, reverse=True)
+            if (rest := _behind(server, spelling))
             for separator in _SEPARATORS
-            if spelling.casefold().startswith(server.casefold() + separator)
+            if rest.startswith(separator)
         ]
+
+
+def _behind(server: ServerName, word: str) -> str:
+    """What follows the server's name, in any case, at the beginning of a word."""
+    folded = server.casefold()
+    if not word.casefold().startswith(folded):
+        return ""
+    # A letter may be two in the other case (ß, SS), so lengths need not be the same.
+    ends = range(min(len(folded), len(word)) + 1)
+    return next((word[end:] for end in ends if word[:end].casefold() == folded), "")

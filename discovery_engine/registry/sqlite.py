@@ -84,7 +84,7 @@ class SqliteStore(AbstractContextManager["SqliteStore"]):
             SELECT data FROM indexes JOIN scopes ON scopes.id = indexes.scope WHERE name = ?
             """
         row = self._database.read(lambda db: db.execute(query, (as_text(scope),)).fetchone())
-        return row[0] if row else None
+        return row[0] if row and isinstance(row[0], bytes) else None
 
     def save_index(self, scope: str, data: bytes) -> None:
         query = """
@@ -155,10 +155,11 @@ class _WorldRows(Struct, frozen=True):
         Raises:
             LookupError, TypeError, ValueError: If they are not of this version, or not whole.
         """
+        if not isinstance(self.revision, int):  # a damaged row may hold anything
+            raise TypeError("the revision is no number")
         settings = from_text(Settings, self.settings)
-        return World(
-            settings, Catalog.of(map(listings.part_of, self.parts), revision=self.revision)
-        )
+        parts = map(listings.part_of, self.parts)
+        return World(settings, Catalog.of(parts, revision=self.revision))
 
 
 def _world_rows(connection: sqlite3.Connection, scope: str) -> _WorldRows | None:
@@ -209,7 +210,7 @@ def _save_parts(
             listings.save(connection, key, row)
     connection.execute(
         """
-        UPDATE scopes SET revision = max(revision, ?), saved = (SELECT max(saved) + 1 FROM scopes)
+        UPDATE scopes SET revision = max(CAST(revision AS INTEGER), ?), saved = (SELECT max(saved) + 1 FROM scopes)
         WHERE name = ?
         """,
         (revision, as_text(scope)),
@@ -254,8 +255,9 @@ def _servers(connection: sqlite3.Connection, scope: str) -> list[tuple[int, Serv
 
 
 def _era(text: str) -> JSONObject | None:
+    """None if it is damaged; asking the server again mends it."""
     try:
-        era: JSONObject = json.loads(text)
+        era = json.loads(text)
     except ValueError:
-        return None  # damaged; asking the server again mends it
-    return era
+        return None
+    return era if isinstance(era, dict) else None

@@ -18,7 +18,7 @@ def uses(connection: sqlite3.Connection, scope: str) -> dict[ToolKey, Use]:
     query = """
         SELECT servers.name, tool, count, at FROM uses
         JOIN servers ON servers.id = uses.server JOIN scopes ON scopes.id = servers.scope
-        WHERE scopes.name = ?
+        WHERE scopes.name = ? AND typeof(count) = 'real' AND typeof(at) = 'real'
         """
     return {
         ToolKey(ServerName(from_column(server)), ToolName(from_column(tool))): Use(count, at)

@@ -46,6 +46,11 @@ def test_a_word_tells_which_servers_it_may_be_about(word: str, servers: list[str
     assert book(GITHUB, CLOCK).servers_in(word) == servers
 
 
+@pytest.mark.parametrize("word", ["STRASSE:fegen", "Strasse__fegen", "mcp__straße__fegen"])
+def test_a_name_that_is_longer_in_another_case_is_read_to_its_end(word: str) -> None:
+    assert book(make_part("straße", "fegen")).tool(None, word).tool.name == "fegen"
+
+
 @pytest.mark.parametrize(
     ("name", "nearest"),
     [

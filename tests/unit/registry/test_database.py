@@ -17,7 +17,7 @@ import pytest
 from discovery_engine.config.settings import RemoteTransport, StdioTransport
 from discovery_engine.errors import RegistryError
 from discovery_engine.registry.sqlite import SqliteStore, open_store
-from discovery_engine.tools import ServerName
+from discovery_engine.tools import ServerName, ToolKey, ToolName
 from tests.factories import make_catalog, make_part, make_server, make_settings
 
 ROLLBACK, WAL = (3, 40, 1), (3, 51, 3)
@@ -259,6 +259,7 @@ def test_text_that_is_not_utf_8_counts_as_damage(path: Path) -> None:
         pytest.param("UPDATE scopes SET settings = '[]'", id="another shape"),
         pytest.param("""UPDATE scopes SET settings = '{"colour": 1}'""", id="unknown field"),
         pytest.param("""UPDATE listings SET verdicts = '{"mood": 1}'""", id="unknown verdict"),
+        pytest.param("UPDATE scopes SET revision = 'torn'", id="a revision that is no number"),
         pytest.param("UPDATE listings SET verdicts = ''", id="no verdict"),
         pytest.param("UPDATE listings SET judged = '[[0, 2]]'", id="a tool is not judged"),
         pytest.param("UPDATE listings SET names = '[\"x\"]'", id="a name is missing"),
@@ -282,11 +283,28 @@ def test_a_record_that_is_not_understood_is_as_if_nothing_were_remembered(
         assert store.recovered is None
 
 
-def test_an_era_that_is_not_understood_is_not_remembered(path: Path) -> None:
+@pytest.mark.requirement("REG-11")
+def test_an_index_and_a_use_that_are_not_understood_are_not_remembered(path: Path) -> None:
+    with open_store(filled(path)) as store:
+        store.save_index(SCOPE, b"index")
+        store.count_use(SCOPE, ToolKey(ServerName("a"), ToolName("tool_0000")), at=1.0)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("UPDATE indexes SET data = 'torn'")
+        connection.execute("UPDATE uses SET count = 'torn'")
+        connection.commit()
+
+    with open_store(path) as store:
+        assert store.load_index(SCOPE) is None
+        assert store.uses(SCOPE) == {}
+
+
+@pytest.mark.requirement("REG-11")
+@pytest.mark.parametrize("era", ["torn", "3"])
+def test_an_era_that_is_not_understood_is_not_remembered(path: Path, era: str) -> None:
     with open_store(path) as store:
         store.remember_era("c0ffee", {"era": "old"})
     with closing(sqlite3.connect(path)) as connection:
-        connection.execute("UPDATE eras SET era = 'torn'")
+        connection.execute("UPDATE eras SET era = ?", [era])
         connection.commit()
 
     with open_store(path) as store:
