@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import sqlite3
+import stat
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -25,6 +26,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+_PRIVATE = 0o600
 _SIDE_FILES = ("", "-wal", "-shm", "-journal")  # what SQLite keeps beside the database, and itself
 # Before it, two processes that checkpoint a write-ahead log at once can damage the database.
 _WAL_IS_SAFE = (3, 51, 3)
@@ -139,10 +141,11 @@ def _make_private(path: Path) -> tuple[int, int]:
     try:
         # Only a file that was not there may be opened: closing one that this process has open
         # elsewhere would drop SQLite's locks on it. Side files take the mode of the database.
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _PRIVATE))
     except FileExistsError:
-        if path.is_file():
-            path.chmod(0o600)
+        # Even to set the mode that it has is refused where nothing can be written.
+        if path.is_file() and stat.S_IMODE(path.stat().st_mode) != _PRIVATE:
+            path.chmod(_PRIVATE)
     return _identity(path)
 
 

@@ -210,7 +210,9 @@ def _save_parts(
             listings.save(connection, key, row)
     connection.execute(
         """
-        UPDATE scopes SET revision = max(CAST(revision AS INTEGER), ?), saved = (SELECT max(saved) + 1 FROM scopes)
+        UPDATE scopes SET
+            revision = max(CAST(revision AS INTEGER), ?),
+            saved = (SELECT max(saved) + 1 FROM scopes)
         WHERE name = ?
         """,
         (revision, as_text(scope)),

@@ -91,6 +91,17 @@ def test_a_file_that_others_may_read_is_closed_to_them(path: Path) -> None:
     assert mode(path) == 0o600
 
 
+@pytest.mark.requirement("REG-12")
+@pytest.mark.skipif(os.name != "posix", reason="modes are a matter of POSIX")
+def test_a_file_that_is_private_is_read_without_being_changed(path: Path) -> None:
+    before = filled(path).stat()
+
+    with open_store(path, sqlite_version=ROLLBACK) as store:
+        assert tool_count(store) == 3
+
+    assert path.stat().st_ctime_ns == before.st_ctime_ns
+
+
 @pytest.mark.requirement("REG-2")
 def test_no_byte_of_a_transport_reaches_the_disk(
     path: Path, sqlite_version: tuple[int, ...]
