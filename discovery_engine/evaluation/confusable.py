@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from discovery_engine.catalog import Entry
 from discovery_engine.evaluation.vocabulary import name_stems, stems
+from discovery_engine.tools import ServerName
 
 _ALIKE = 0.8  # of the words of name and summary
 _ALIKE_WITH_NAME = 0.5  # of the words of the summary, where the names are the same
@@ -33,6 +34,10 @@ class _Profile(Struct, frozen=True):
     summary: Words
     words: Words
     """All of both."""
+
+    @property
+    def server(self) -> ServerName:
+        return self.entry.tool.server
 
     @classmethod
     def of(cls, entry: Entry) -> _Profile:
@@ -67,24 +72,21 @@ def confusable(entries: Iterable[Entry]) -> tuple[Group, ...]:
 
 
 class _Candidates:
-    """Finds the tools that may be alike, by a name or by one of the rarest words."""
+    """Finds tools of other servers that may be alike, by a name or by one of the rarest words."""
 
     def __init__(self, profiles: Sequence[_Profile]) -> None:
         counts = Counter(word for profile in profiles for word in profile.words)
-        self._rarest = [_rarest(profile.words, counts) for profile in profiles]
-        self._names = [profile.name for profile in profiles]
-        self._by_name: defaultdict[Words, list[int]] = defaultdict(list)
-        self._by_word: defaultdict[str, list[int]] = defaultdict(list)
-        for position, profile in enumerate(profiles):
-            self._by_name[profile.name].append(position)
-            for word in self._rarest[position]:
-                self._by_word[word].append(position)
+        self._servers = [profile.server for profile in profiles]
+        self._keys = [(profile.name, *_rarest(profile.words, counts)) for profile in profiles]
+        self._found: defaultdict[Words | str, dict[ServerName, list[int]]] = defaultdict(dict)
+        for position, (server, keys) in enumerate(zip(self._servers, self._keys, strict=True)):
+            for key in keys:
+                self._found[key].setdefault(server, []).append(position)
 
     def of(self, position: int) -> set[int]:
-        found = set(self._by_name[self._names[position]])
-        for word in self._rarest[position]:
-            found.update(self._by_word[word])
-        return found
+        own = self._servers[position]
+        by_server = (item for key in self._keys[position] for item in self._found[key].items())
+        return {one for server, positions in by_server if server != own for one in positions}
 
 
 def _rarest(words: Words, counts: Counter[str]) -> list[str]:
@@ -94,8 +96,6 @@ def _rarest(words: Words, counts: Counter[str]) -> list[str]:
 
 
 def _are_alike(one: _Profile, other: _Profile) -> bool:
-    if one.entry.tool.server == other.entry.tool.server:
-        return False
     if one.name == other.name and one.name:
         return _likeness(one.summary, other.summary) >= _ALIKE_WITH_NAME
     return bool(one.words) and _likeness(one.words, other.words) >= _ALIKE

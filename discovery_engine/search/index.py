@@ -50,7 +50,7 @@ class Source(Struct, frozen=True):
         tags = frozenset(verdict.tags for verdict in part.verdicts if verdict.tags)
         return cls(part, description, tags)
 
-    def says_the_same_as(self, other: Source | None) -> bool:
+    def says_as(self, other: Source | None) -> bool:
         """Whether both give the same documents."""
         if self is other:
             return True
@@ -108,8 +108,8 @@ class Index(Struct, frozen=True, dict=True):
     ) -> Index:
         """The index of `catalog`; what did not change is taken over."""
         sources = sources_of(catalog, descriptions, self.sources)
-        stale = [s for s, source in self.sources.items() if not source.says_the_same_as(sources.get(s))]
-        fresh = [s for s, source in sources.items() if not source.says_the_same_as(self.sources.get(s))]
+        stale = [s for s, source in self.sources.items() if not source.says_as(sources.get(s))]
+        fresh = [s for s, source in sources.items() if not source.says_as(self.sources.get(s))]
         layers = list(self.layers)
         for server in stale:
             number, segment = self._find(server)

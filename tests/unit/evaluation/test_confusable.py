@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import cProfile
+import pstats
 from itertools import combinations
 
 import pytest
@@ -77,6 +79,22 @@ def test_tools_of_one_server_are_its_authors_business() -> None:
     assert confusable(entries) == ()
 
 
+def calls_for(tools: int) -> int:
+    said = "Get the thing out of the big box."
+    entries = [make_entry(f"get_{n}_things", "a", description=said) for n in range(tools)]
+    profile = cProfile.Profile()
+
+    assert profile.runcall(confusable, entries) == ()
+
+    return pstats.Stats(profile).total_calls  # type: ignore[attr-defined]
+
+
+def test_many_alike_of_one_server_take_time_that_grows_with_their_number_only() -> None:
+    calls_for(1)  # loads what is loaded once
+
+    assert calls_for(400) < 2.2 * calls_for(200)
+
+
 def test_many_alike_are_one_group() -> None:
     entries = [make_entry("do", server, description="Do it.") for server in "abcdefg"]
 
@@ -89,7 +107,8 @@ def test_many_alike_are_one_group() -> None:
 @given(ENTRIES)
 def test_no_pair_that_is_alike_is_overlooked(entries: list[Entry]) -> None:
     profiles = [room._Profile.of(entry) for entry in entries]
-    pairs = [(a, b) for a, b in combinations(profiles, 2) if room._are_alike(a, b)]
+    apart = ((a, b) for a, b in combinations(profiles, 2) if a.server != b.server)
+    pairs = [(a, b) for a, b in apart if room._are_alike(a, b)]
     leaders = {group[0].key for group in confusable(entries)}
     grouped = [key for group in confusable(entries) for key in (e.key for e in group)]
 
