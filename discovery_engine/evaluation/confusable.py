@@ -77,7 +77,9 @@ class _Candidates:
     def __init__(self, profiles: Sequence[_Profile]) -> None:
         counts = Counter(word for profile in profiles for word in profile.words)
         self._servers = [profile.server for profile in profiles]
-        self._keys = [(profile.name, *_rarest(profile.words, counts)) for profile in profiles]
+        self._keys: list[tuple[Words | str, ...]] = [
+            (profile.name, *_rarest(profile.words, counts)) for profile in profiles
+        ]
         self._found: defaultdict[Words | str, dict[ServerName, list[int]]] = defaultdict(dict)
         for position, (server, keys) in enumerate(zip(self._servers, self._keys, strict=True)):
             for key in keys:
