@@ -174,6 +174,22 @@ def test_a_decision_that_cannot_be_kept_is_an_error_and_what_is_seen_is_not(
     assert approving.value.hint
 
 
+@pytest.mark.requirement("REG-12")
+def test_an_order_to_forget_is_an_error_where_something_may_be_remembered(tmp_path: Path) -> None:
+    settings = Settings()
+    uncached = replace(settings, cache=replace(settings.cache, enabled=False))
+    blocked = tmp_path / "file"
+    blocked.touch()
+
+    with (
+        open_registry(settings, data_dir=blocked, environ={}) as store,
+        pytest.raises(RegistryError, match="cannot be forgotten"),
+    ):
+        store.forget("scope")
+    with open_registry(uncached, data_dir=blocked, environ={}) as store:
+        assert store.forget("scope") == 0
+
+
 @pytest.mark.requirement("REG-15")
 @pytest.mark.parametrize("damage", ["none", "of another world", "damaged", "gone"])
 async def test_a_remembered_view_searches_with_whatever_index_there_is(
