@@ -33,6 +33,18 @@ def test_what_changed_is_struck_out_and_counted_no_more() -> None:
     assert index.size == 21
 
 
+@pytest.mark.requirement("REL-42", "REL-43")
+def test_only_another_description_of_a_server_indexes_the_same_tools_anew() -> None:
+    letters = updated(Index(), part := many("a", 2), descriptions={"a": "Letters."})
+
+    same = updated(letters, part, descriptions={"a": "Letters."})
+    cakes = updated(letters, part, descriptions={"a": "Cakes."})
+
+    assert same.sources["a"] is letters.sources["a"]
+    assert (letters.count("letter"), letters.count("cake")) == (2, 0)
+    assert (cakes.count("letter"), cakes.count("cake")) == (0, 2)
+
+
 def test_a_server_that_is_gone_is_gone() -> None:
     index = updated(updated(Index(), many("a", 20), many("b", 1)), many("a", 20))
 
