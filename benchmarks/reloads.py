@@ -1,11 +1,12 @@
 """What a configuration that keeps changing costs the calls that are under way.
 
-    python benchmarks/reloads.py [--reloads 100] [--servers 8] [--seed 1]
+    python benchmarks/reloads.py [--reloads 100] [--torn 10] [--servers 8] [--seed 1]
 
 Callers use healthy servers without pause, first alone, then while another process' way of saving
 (a new file in the old one's place) changes the file again and again: a server is added, removed,
 reached in another way, rules come and go, and every tenth edit cannot be used. Goals: no call on a
-server that was not touched fails, and each of those keeps its process.
+server that was not touched fails, and each of those keeps its process. In the end half a file is
+written every 10 ms, for as many seconds as `--torn` says: half of it may be good YAML, too.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
+import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -56,6 +59,7 @@ class Load:
                     self.failures["a wrong answer"] += 1
             except DiscoveryError as error:
                 self.failures[error.code] += 1
+                await anyio.lowlevel.checkpoint()  # what is refused at once lets nobody else run
             self.seconds.append(time.perf_counter() - started)
 
     def taken(self) -> tuple[int, float, float]:
@@ -93,8 +97,17 @@ class File:
         await anyio.to_thread.run_sync(self.save, text[:-20] if is_bad else text)
         return ConfigurationRejected if is_bad else ConfigurationReloaded
 
+    async def tear(self, seconds: float) -> None:
+        """Write a part of it again and again, and in the end all of it."""
+        whole = yaml.safe_dump({"servers": self.healthy})
+        with anyio.move_on_after(seconds):
+            while True:
+                self.path.write_text(whole[: self.chance.randrange(len(whole))], "utf-8")
+                await anyio.sleep(0.01)
+        self.path.write_text(whole, "utf-8")
 
-async def main(reloads: int, servers: int, seed: int) -> None:
+
+async def main(reloads: int, torn: float, servers: int, seed: int) -> None:
     healthy = {name: entry(good(name)) for name in (f"healthy{n}" for n in range(servers))}
     with tempfile.TemporaryDirectory() as folder:
         file = File(Path(folder) / "discovery.yaml", healthy, random.Random(seed))
@@ -115,6 +128,8 @@ async def main(reloads: int, servers: int, seed: int) -> None:
             alone = load.taken()
             followed, longest = await edited(engine, file, reloads)
             beside = load.taken()
+            await tear(engine, file, torn)
+            half = load.taken()
             after = [await pid_of(engine, name) for name in healthy]
             tasks.cancel_scope.cancel()
     kept = sum(one == other for one, other in zip(before, after, strict=True))
@@ -123,6 +138,7 @@ async def main(reloads: int, servers: int, seed: int) -> None:
     print("| | calls | median | p99 |\n|---|--:|--:|--:|")
     print(f"| alone | {alone[0]:,} | {alone[1]:.1f} ms | {alone[2]:.1f} ms |")
     print(f"| beside edits | {beside[0]:,} | {beside[1]:.1f} ms | {beside[2]:.1f} ms |")
+    print(f"| beside half files | {half[0]:,} | {half[1]:.1f} ms | {half[2]:.1f} ms |")
     print(f"failed calls: {sum(failed.values())} {failed or ''} (goal: 0)")
     print(f"processes kept: {kept} of {servers} (goal: all)")
     print(f"from the edit to the new view, at most: {longest:.2f} s (goal: 1 s)")
@@ -139,11 +155,19 @@ async def edited(engine: Engine, file: File, reloads: int) -> tuple[int, float]:
     return reloads, longest
 
 
+async def tear(engine: Engine, file: File, seconds: float) -> None:
+    """Write half files, and wait until the whole one is in force."""
+    with engine.subscribe() as events:
+        await file.tear(seconds)
+        await heard(events, ConfigurationReloaded)
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--reloads", type=int, default=100)
+    parser.add_argument("--torn", type=float, default=10)
     parser.add_argument("--servers", type=int, default=8)
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     logging.disable()  # every tenth edit would say that it was not followed
-    anyio.run(main, arguments.reloads, arguments.servers, arguments.seed)
+    anyio.run(main, arguments.reloads, arguments.torn, arguments.servers, arguments.seed)

@@ -11,9 +11,10 @@ touched, or written as it was, is no change. Who decides what to do about it is 
 
 from __future__ import annotations
 
+import itertools
 import logging
 import threading
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -32,11 +33,12 @@ logger = logging.getLogger(__name__)
 
 _QUIET = 100  # milliseconds without an event after which a file is taken as written
 _LONGEST_BUSTLE = 800  # milliseconds after which nobody waits for quiet any more
-_MOST_LOOKS = 10  # at files that do not stop changing
+_MOST_LOOKS = 10  # while one file that does not stop changing holds up the others
 _LOOK_EVERY = 5.0  # seconds between two looks, for places that tell of nothing (network, some VMs)
 _LOOK_UNTOLD = 1.0  # the same, where nothing can be watched at all
 
 Identity: TypeAlias = tuple[int, int]
+Stamp: TypeAlias = tuple[int, int, int]
 
 
 async def changed_files(
@@ -66,9 +68,10 @@ async def changed_files(
 async def _written(seen: _Seen, files: tuple[InputFile, ...], bell: _Bell) -> tuple[str, ...]:
     """What has changed, once it stays as it is: half a file may be good YAML, too."""
     changed: dict[str, None] = {}
-    for _ in range(_MOST_LOOKS):
-        news = await anyio.to_thread.run_sync(seen.look, files)
-        if not news:
+    for looks in itertools.count():
+        news = await anyio.to_thread.run_sync(seen.look, files, changed.keys())
+        is_waited_for = looks >= _MOST_LOOKS and changed.keys() - set(news)
+        if not news or is_waited_for:
             break
         changed |= dict.fromkeys(news)
         await bell.wait(_QUIET / 1000)
@@ -81,16 +84,30 @@ class _Seen:
     def __init__(self) -> None:
         self._read: dict[str, InputFile] = {}
         self._now: dict[str, InputFile] = {}
+        self._stamps: dict[str, Stamp | None] = {}
 
-    def look(self, files: Iterable[InputFile]) -> tuple[str, ...]:
-        return tuple(file.path for file in files if self._has_changed(file))
+    def look(self, files: Iterable[InputFile], changing: Collection[str]) -> tuple[str, ...]:
+        """The paths of the files that have changed since the last look.
 
-    def _has_changed(self, read: InputFile) -> bool:
-        if self._read.get(read.path) != read:  # it was read since the last look
-            self._read[read.path] = self._now[read.path] = read
-        before = self._now[read.path]
-        now = self._now[read.path] = observe(read.path)
-        return now != before
+        One that is `changing` need only have been written: two looks may find it empty, while it
+        is written from its beginning again and again.
+        """
+        looks = [(file.path, *self._look(file)) for file in files]
+        return tuple(
+            path
+            for path, has_changed, was_written in looks
+            if has_changed or (was_written and path in changing)
+        )
+
+    def _look(self, read: InputFile) -> tuple[bool, bool]:
+        """Whether a file's content is another one, and whether it was written at all."""
+        path = read.path
+        if self._read.get(path) != read:  # it was read since the last look
+            self._read[path] = self._now[path] = read
+        before, stamp = self._now[path], self._stamps.get(path)
+        self._stamps[path] = _stamp(path)  # before its content: what comes between is seen later
+        self._now[path] = observe(path)
+        return self._now[path] != before, self._stamps[path] != stamp
 
 
 class _Bell:
@@ -139,6 +156,15 @@ class _Bell:
         if self._notify:
             self._notify.close()
         self._notify = None
+
+
+def _stamp(path: str) -> Stamp | None:
+    """What every writing of a file changes; None if it is not there."""
+    try:
+        status = Path(path).stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _folders(files: Iterable[InputFile]) -> dict[str, Identity]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import threading
@@ -70,12 +71,12 @@ class Watching:
 
         async def listen() -> None:
             found.extend(await anext(self._changes))
+            self.read_again()
 
         with anyio.fail_after(30):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(listen)
                 await anyio.to_thread.run_sync(make_it)
-        self.read_again()
         return [Path(path).name for path in found]
 
     def read_again(self) -> None:
@@ -196,20 +197,57 @@ async def test_what_leaves_the_content_as_it_is_is_no_change(file: Path) -> None
 
 
 @pytest.mark.requirement("WAT-3")
-async def test_a_file_is_told_when_it_is_written_to_the_end(file: Path) -> None:
+@pytest.mark.parametrize(
+    "before_the_end",
+    [
+        pytest.param(lambda number: "word " * number, id="longer and longer"),
+        pytest.param(lambda _: "", id="from its beginning again and again"),
+    ],
+)
+async def test_a_file_is_told_when_it_is_written_to_the_end(
+    file: Path, before_the_end: Callable[[int], str]
+) -> None:
     def write_slowly() -> None:
-        with file.open("w", encoding="utf-8") as opened:
-            for word in ("one", "two", "three"):
-                opened.write(word)
-                opened.flush()
-                Ears.listening.clear()
-                Ears.listening.wait(20)
+        for number in range(15):
+            file.write_text(before_the_end(number), "utf-8")
+            Ears.listening.clear()
+            Ears.listening.wait(20)
+        file.write_text("all of it", "utf-8")
 
     async with Watching(file).opened() as watching:
         told = await watching.after(write_slowly)
 
         assert told == ["discovery.yaml"]
         assert watching.inputs == [observe(str(file))]
+
+
+@pytest.mark.requirement("WAT-3")
+async def test_a_file_that_does_not_stop_changing_holds_up_no_other_for_long(file: Path) -> None:
+    restless = file.with_name("client.json")
+    is_told = threading.Event()
+
+    def write_on() -> None:
+        for number in itertools.count():
+            restless.write_text(str(number), "utf-8")
+            Ears.listening.clear()
+            Ears.listening.wait(20)
+            if is_told.is_set():
+                return
+
+    def change() -> None:
+        file.write_text("two", "utf-8")
+        write_on()
+
+    class Hearing(Watching):
+        def read_again(self) -> None:
+            super().read_again()
+            is_told.set()
+            Ears.listening.set()
+
+    async with Hearing(restless, file).opened() as watching:
+        told = await watching.after(change)
+
+    assert "discovery.yaml" in told
 
 
 @pytest.mark.requirement("WAT-4")
