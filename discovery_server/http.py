@@ -67,13 +67,16 @@ def listen(endpoint: Endpoint) -> socket.socket:
     host, port = endpoint.host, endpoint.port
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host, port), family=family)
+        listener = socket.create_server((host, port), family=family)
     except OSError as exc:
         reason = str(exc.strerror or exc).partition(" (while attempting")[0]
         message = f"cannot listen on {host}:{port}: {reason}"
         is_of_port = exc.errno in (errno.EADDRINUSE, errno.EACCES)
         hint = _OTHER_PORT if is_of_port else "choose an address of this machine"
         raise ConfigurationError([Problem(Origin("--http"), "", message, hint)]) from exc
+    # asyncio sets TCP_NODELAY only on sockets that name their protocol. Without it a client that
+    # keeps its connection waits 44 ms for each answer (Nagle's algorithm against delayed ACKs).
+    return socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, fileno=listener.detach())
 
 
 def address(listener: socket.socket) -> str:

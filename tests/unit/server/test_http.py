@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import asyncio
 import socket
 
+import anyio
 import pytest
 
 from discovery_engine.errors import ConfigurationError
@@ -50,3 +52,23 @@ def test_address_is_what_clients_connect_to(family: int, host: str, start: str) 
         assert listener.family == family
         assert http.address(listener).startswith(start)
         assert http.address(listener).endswith("/mcp")
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("SRV-18")
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+async def test_an_accepted_connection_sends_without_delay(host: str) -> None:
+    try:
+        listener = http.listen(Endpoint(host))
+    except ConfigurationError:
+        pytest.skip("this machine has no such address")
+    option: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    def connected(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        accepted = writer.get_extra_info("socket")
+        option.set_result(accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        writer.close()
+
+    async with await asyncio.start_server(connected, sock=listener):
+        with socket.create_connection(listener.getsockname()[:2]), anyio.fail_after(10):
+            assert await option
