@@ -88,9 +88,21 @@ class Invocation(Struct):
         """
         patience = None if concerned else _PATIENCE
         concerned = concerned or every_server
+        if (view := self.remembered(concerned)) is not None:
+            return view
+        view = self.run(partial(get_to_know, concerned=concerned, patience=patience))
+        self._tell_age(view, concerned(view))
+        return view
+
+    def remembered(self, concerned: Concerned) -> View | None:
+        """The view of the last run; None if a server that matters must be asked first.
+
+        Raises:
+            DiscoveryError: What `concerned` raises, and ConfigurationError.
+        """
         view = self.recall()
         if view is None or unasked(view, concerned(view)):
-            view = self.run(partial(_get_to_know, concerned=concerned, patience=patience))
+            return None
         self._tell_age(view, concerned(view))
         return view
 
@@ -168,7 +180,10 @@ def _aged(view: View, name: ServerName, now: float) -> float | None:
     return part.listed_at if now - part.listed_at > view.settings.cache.ttl else None
 
 
-async def _get_to_know(engine: Engine, *, concerned: Concerned, patience: float | None) -> View:
+async def get_to_know(
+    engine: Engine, *, concerned: Concerned, patience: float | None = None
+) -> View:
+    """The view once those of the servers that matter were asked that never were."""
     if names := unasked(engine.view, concerned(engine.view)):
         await engine.refresh(names, patience=patience)
     return engine.view

@@ -8,21 +8,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from msgspec import Struct
 
 from discovery_cli.failures import ExitCode
-from discovery_cli.invocation import Invocation
+from discovery_cli.invocation import Concerned, Invocation, get_to_know
 from discovery_cli.options import complete_server, complete_target, pass_invocation
 from discovery_cli.output import json_text, one_line
 from discovery_cli.results import show_failure, show_result
 from discovery_cli.targets import servers_of, tool_named
 from discovery_engine import strict_json
 from discovery_engine.errors import ToolNotFoundError
-from discovery_engine.tools import ServerName
+from discovery_engine.tools import JSONObject, ServerName
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import Entry
     from discovery_engine.engine import Engine
-    from discovery_engine.tools import JSONObject
     from discovery_engine.upstream.sessions import OnProgress
     from discovery_engine.view import View
 
@@ -58,15 +58,61 @@ def command(
       discovery execute github create_issue --args @issue.json
     """  # noqa: D301 - click wants the character itself
     given = _document(document) if document is not None else {}
-    view = invocation.view(servers_of(words, server))
-    entry, rest = _tool(invocation, view, words, server)
-    arguments = _arguments(entry, rest, given)
+    asked = _Asked(words, server, given)
+    known = invocation.remembered(asked.concerned)
+    if known is not None:  # a mistake is answered before anything is started
+        asked.prepared_unless_unknown(known)
     output = invocation.output
-    on_progress = _report_progress if output.as_json else _say_progress
-    call = partial(_call, entry=entry, arguments=arguments)
-    result = invocation.run(partial(call, on_progress=on_progress if stream else None))
+    on_progress = (_report_progress if output.as_json else _say_progress) if stream else None
+    entry, result = invocation.run(partial(_execute, asked=asked, on_progress=on_progress))
     show = show_failure if result.get("isError") else show_result
     return show(output, entry, result)
+
+
+class _Asked(Struct, frozen=True):
+    """The call that was asked for, in the words of the command line."""
+
+    words: tuple[str, ...]
+    server: str | None
+    given: JSONObject
+
+    @property
+    def concerned(self) -> Concerned:
+        return servers_of(self.words, self.server)
+
+    def prepared(self, view: View) -> tuple[Entry, JSONObject]:
+        """The tool, if it may be called, and its arguments, checked.
+
+        Raises:
+            DiscoveryError: If there is no such tool, or it may not be called, or not so.
+        """
+        entry, rest = tool_named(view, self.words, self.server)
+        entry = view.details(entry.tool.server, entry.tool.name)
+        return entry, _arguments(entry, rest, self.given)
+
+    def prepared_unless_unknown(self, view: View) -> tuple[Entry, JSONObject] | ToolNotFoundError:
+        """As `prepared`; the error if the tool's server was never listed and may yet have it."""
+        try:
+            return self.prepared(view)
+        except ToolNotFoundError as error:
+            if error.server is None or view.is_known(ServerName(error.server)):
+                raise
+            return error
+
+
+async def _execute(
+    engine: Engine, *, asked: _Asked, on_progress: OnProgress | None
+) -> tuple[Entry, JSONObject]:
+    """Ask the servers in question for their tools if nobody has, and call one, in one start."""
+    view = await get_to_know(engine, concerned=asked.concerned)
+    prepared = asked.prepared_unless_unknown(view)
+    if isinstance(prepared, ToolNotFoundError):  # its server failed before, and is tried again
+        await engine.details(prepared.server, prepared.tool)
+        prepared = asked.prepared(engine.view)
+    entry, arguments = prepared
+    tool = entry.tool
+    call = engine.execute(tool.server, tool.name, arguments, on_progress=on_progress)
+    return entry, await call
 
 
 def _document(text: str) -> JSONObject:
@@ -97,34 +143,6 @@ def _written(text: str) -> str:
     return text
 
 
-def _tool(
-    invocation: Invocation, view: View, words: tuple[str, ...], server: str | None
-) -> tuple[Entry, tuple[str, ...]]:
-    try:
-        return _usable(view, words, server)
-    except ToolNotFoundError as error:
-        if error.server is None or view.is_known(ServerName(error.server)):
-            raise
-        ask = partial(_ask_again, error=error, words=words, server=server)
-    return invocation.run(ask)
-
-
-async def _ask_again(
-    engine: Engine, *, error: ToolNotFoundError, words: tuple[str, ...], server: str | None
-) -> tuple[Entry, tuple[str, ...]]:
-    """The tool of a server that nothing is known of yet; its failure, if that is why."""
-    await engine.details(error.server, error.tool)
-    return _usable(engine.view, words, server)
-
-
-def _usable(
-    view: View, words: tuple[str, ...], server: str | None
-) -> tuple[Entry, tuple[str, ...]]:
-    """The tool, if it may be called, and the words after it."""
-    entry, rest = tool_named(view, words, server)
-    return view.details(entry.tool.server, entry.tool.name), rest
-
-
 def _arguments(entry: Entry, words: tuple[str, ...], given: JSONObject) -> JSONObject:
     from discovery_engine.arguments import Checker, from_words
 
@@ -132,13 +150,6 @@ def _arguments(entry: Entry, words: tuple[str, ...], given: JSONObject) -> JSONO
     if not entry.tool.overridden.pinned:  # else the engine does it, which has the values
         Checker(entry.tool).check(arguments)
     return arguments
-
-
-async def _call(
-    engine: Engine, *, entry: Entry, arguments: JSONObject, on_progress: OnProgress | None
-) -> JSONObject:
-    tool = entry.tool
-    return await engine.execute(tool.server, tool.name, arguments, on_progress=on_progress)
 
 
 async def _say_progress(progress: float, total: float | None, message: str | None) -> None:

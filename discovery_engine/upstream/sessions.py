@@ -57,8 +57,10 @@ __all__ = ["OnProgress", "Overhear", "Upstreams", "open_upstreams"]
 
 T = TypeVar("T")
 SessionKey: TypeAlias = tuple[ServerName, str | None]
+"""A server and whose session it is; None for one that no single client has called in."""
 HeaderMap: TypeAlias = Mapping[tuple[str, ...], str]
 
+_SOLE_CLIENT = ""  # of a transport that has but one
 _MAX_RESULT_DEPTH = 100  # beyond it, whoever writes the result as JSON again may give up
 _NEVER_EXECUTED = (UNSUPPORTED_PROTOCOL_VERSION, METHOD_NOT_FOUND)
 
@@ -186,7 +188,7 @@ class Upstreams:
                 slots.release()
 
     async def _list(self, server: ServerSettings) -> Listing:
-        session = self._session(server, None)
+        session = self._listing_session(server)
         async with session.in_use() as channel:
             self._around.events.publish(ServerDiscovering(server.name))
             session.expect_changes()
@@ -228,7 +230,7 @@ class Upstreams:
         client: str | None,
         on_progress: OnProgress | None,
     ) -> JSONObject:
-        session = self._session(server, client)
+        session = self._calling_session(server, client)
         async with session.in_use() as channel:
             headers = self._parameter_headers(session, tool, arguments)
             patience = Patience(server.timeouts.call, on_progress)
@@ -282,23 +284,43 @@ class Upstreams:
         header_map = self._headers.get(session.connection, {}).get(tool)
         return mcp_param_headers(header_map, arguments) if header_map else {}
 
-    def _session(self, server: ServerSettings, client: str | None) -> Session:
+    def _listing_session(self, server: ServerSettings) -> Session:
+        """Any session there is: listing leaves no trace in it, and a start costs seconds."""
+        for (name, _), session in self._sessions.items():
+            if name == server.name and _serves(session, server):
+                return session
+        return self._session((server.name, None), server)
+
+    def _calling_session(self, server: ServerSettings, client: str | None) -> Session:
+        """The one that all share, or the client's own.
+
+        A client without one takes over the session in which only tools were listed so far.
+        """
+        shared: SessionKey = (server.name, None)
+        if server.session != "per_client":
+            return self._session(shared, server)
+        own: SessionKey = (server.name, client or _SOLE_CLIENT)
+        spare = self._sessions.get(shared)
+        if own not in self._sessions and spare and spare.server.session == "per_client":
+            self._sessions[own] = self._sessions.pop(shared)
+        return self._session(own, server)
+
+    def _session(self, key: SessionKey, server: ServerSettings) -> Session:
         """The session to use now; one of outdated settings is let go."""
-        key = (server.name, client if server.session == "per_client" else None)
         session = self._sessions.get(key)
-        if session is not None and not session.is_over:
-            if _are_reached_alike(session.server, server):
+        if session is not None:
+            if _serves(session, server):
                 return session
             session.retire()
         session = self._sessions[key] = Session(server, self._around, self._record(server))
-        self._tasks.start_soon(self._own, key, session)
+        self._tasks.start_soon(self._own, session)
         return session
 
-    async def _own(self, key: SessionKey, session: Session) -> None:
+    async def _own(self, session: Session) -> None:
         try:
             await session.run()
-        finally:
-            if self._sessions.get(key) is session:
+        finally:  # under which key, a client that took it over has decided
+            for key in [key for key, held in self._sessions.items() if held is session]:
                 del self._sessions[key]
 
 
@@ -327,9 +349,14 @@ async def _slot(record: Record, server: ServerSettings) -> Slots:
     return slots
 
 
-def _are_reached_alike(one: ServerSettings, other: ServerSettings) -> bool:
-    """Whether a session that was opened for one of them serves the other as well."""
-    return one.transport == other.transport and one.limits.answer_mib == other.limits.answer_mib
+def _serves(session: Session, server: ServerSettings) -> bool:
+    """Whether a session takes new callers, and was opened for a server that is reached alike."""
+    opened_for = session.server
+    is_alike = (opened_for.transport, opened_for.limits.answer_mib) == (
+        server.transport,
+        server.limits.answer_mib,
+    )
+    return is_alike and not session.is_over
 
 
 def _busy(server: ServerSettings) -> UnavailableError:

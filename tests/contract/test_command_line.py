@@ -359,6 +359,47 @@ def test_a_server_is_asked_when_a_question_concerns_it_for_the_first_time(
     assert discovery.starts == 1
 
 
+@pytest.mark.requirement("CLI-33")
+def test_a_first_call_starts_its_server_once(tmp_path: Path) -> None:
+    discovery = Discovery(tmp_path)
+    discovery.configure()
+
+    done = discovery("execute", "demo", "echo", "text=hi")
+
+    assert (done.code, json.loads(done.out)) == (0, {"text": "hi"})
+    assert discovery.starts == 1
+
+
+@pytest.mark.requirement("CLI-33")
+def test_a_call_of_a_server_that_failed_before_starts_it_once(tmp_path: Path) -> None:
+    discovery = Discovery(tmp_path)
+    discovery.configure()
+    script = tmp_path / "upstream.py"
+    works = script.read_text("utf-8")
+    script.write_text("raise SystemExit(1)", "utf-8")
+    discovery("refresh")
+    script.write_text(works, "utf-8")
+
+    done = discovery("execute", "demo", "echo", "text=hi")
+
+    assert (done.code, json.loads(done.out)) == (0, {"text": "hi"})
+    assert discovery.starts == 1
+
+
+@pytest.mark.requirement("CLI-17")
+def test_a_mistake_in_a_first_call_starts_the_server_to_ask_and_calls_nothing(
+    tmp_path: Path,
+) -> None:
+    discovery = Discovery(tmp_path)
+    discovery.configure()
+
+    done = discovery("execute", "demo", "echo", "times=3")
+
+    assert done.code == 2
+    assert "text" in done.err
+    assert discovery.starts == 1
+
+
 @pytest.mark.requirement("CLI-12")
 def test_a_server_that_failed_is_a_notice_and_is_not_asked_again(tmp_path: Path) -> None:
     discovery = Discovery(tmp_path)

@@ -21,6 +21,7 @@ MODES = {
     "modern": "speaks the newer era",
     "legacy": "speaks the older era, with a session",
     "forgetful": "as legacy; forgets its sessions once, at the first call",
+    "counts_sessions": "as legacy; answers calls with how many sessions it has given out",
     "forgets_lists": "as legacy; forgets its sessions once, when it is first asked for its tools",
     "forgetful_400": "the same, and says so with status 400",
     "events": "speaks the newer era and answers calls with event streams",
@@ -49,7 +50,7 @@ MODES = {
     "sse_silent": "as sse; never names an endpoint",
 }
 
-LEGACY = {"legacy", "forgets_lists", "forgetful", "forgetful_400"}
+LEGACY = {"legacy", "counts_sessions", "forgets_lists", "forgetful", "forgetful_400"}
 
 SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}}
 ECHO = {"name": "echo", "description": "Echo", "inputSchema": SCHEMA}
@@ -122,12 +123,7 @@ class Handler(BaseHTTPRequestHandler):
 
     @property
     def is_legacy(self) -> bool:
-        return self.mode in {
-            "legacy",
-            "forgets_lists",
-            "forgetful",
-            "forgetful_400",
-        } or self.mode.startswith("sse")
+        return self.mode in LEGACY or self.mode.startswith("sse")
 
     @property
     def is_known(self) -> bool:
@@ -180,7 +176,8 @@ class Handler(BaseHTTPRequestHandler):
         elif self.mode == "surrogate":
             self.answer(message, content("half \ud83d a pair"))
         else:
-            self.answer(message, content(json.dumps(arguments)))
+            is_counted = self.mode == "counts_sessions"
+            self.answer(message, content(str(self.made) if is_counted else json.dumps(arguments)))
 
     def call_by_events(self, message: Message, arguments: Message) -> None:
         self.send_response(200)

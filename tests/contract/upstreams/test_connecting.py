@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -306,6 +307,63 @@ async def test_clients_share_a_session_unless_each_is_to_have_its_own() -> None:
         }
 
     assert [len(found) for found in pids.values()] == [1, 2]
+
+
+@pytest.mark.requirement("UPS-18")
+@pytest.mark.parametrize("session", ["shared", "per_client"])
+async def test_the_session_that_listed_makes_the_first_call(session: str) -> None:
+    server = fault_server(session=session)
+
+    async with upstreams() as opened:
+        await opened.list_tools(server)
+        listed_by = {opened.conditions()[server.name].pid}
+        first = int(text_of(await opened.call(server, "pid", {}, client="alice")))
+        await opened.list_tools(server)
+        counters = opened.conditions()[server.name].counters
+
+    assert listed_by == {first}
+    assert counters.restarts == 0
+
+
+@pytest.mark.requirement("UPS-18")
+async def test_a_session_that_lists_while_it_starts_is_handed_to_the_client_who_calls() -> None:
+    server = fault_server(session="per_client")
+
+    async with upstreams() as opened, anyio.create_task_group() as tasks:
+        tasks.start_soon(opened.list_tools, server)
+        tasks.start_soon(partial(opened.call, server, "pid", {}, client="alice"))
+        await opened.call(server, "pid", {}, client="alice")
+        counters = opened.conditions()[server.name].counters
+
+    assert counters.restarts == 0
+
+
+@pytest.mark.requirement("UPS-9")
+async def test_a_session_that_was_shared_is_handed_to_no_single_client() -> None:
+    server = fault_server()
+
+    async with upstreams() as opened:
+        shared = text_of(await opened.call(server, "pid", {}, client="alice"))
+        own = replace(server, session="per_client")
+        alone = text_of(await opened.call(own, "pid", {}, client="bob"))
+        without_a_name = text_of(await opened.call(own, "pid", {}))
+
+    assert len({shared, alone, without_a_name}) == 3
+
+
+@pytest.mark.requirement("UPS-18")
+@pytest.mark.parametrize("session", ["shared", "per_client"])
+async def test_an_address_is_greeted_once_for_a_listing_and_a_call(session: str) -> None:
+    with http_server("counts_sessions") as url:
+        server = remote_server(url, session=session)
+
+        async with upstreams() as opened:
+            await opened.list_tools(server)
+            greeted = text_of(await opened.call(server, "echo", {}, client="alice"))
+            of_others = text_of(await opened.call(server, "echo", {}, client="bob"))
+
+    assert greeted == "1"
+    assert of_others == ("1" if session == "shared" else "2")
 
 
 @pytest.mark.requirement("UPS-10")
