@@ -12,7 +12,8 @@ What is not found is answered with the nearest names; a tool that is not visible
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping
+from functools import cached_property
 
 from msgspec import Struct
 
@@ -26,11 +27,11 @@ from discovery_engine.errors import (
 from discovery_engine.nearest import nearest
 from discovery_engine.tools import ServerName, ToolName
 
-_SEPARATORS = (":", "__", ".")
+_SEPARATOR = re.compile(r"(?=(:|__|\.))")  # looks ahead, so that one may begin within another
 _HOST_PREFIX = re.compile(r"^mcp__", re.IGNORECASE)
 
 
-class AddressBook(Struct, frozen=True):
+class AddressBook(Struct, frozen=True, dict=True):
     catalog: Catalog
     servers: Collection[ServerName]
     """Those that are configured, whether anything is known of them or not."""
@@ -43,15 +44,15 @@ class AddressBook(Struct, frozen=True):
         """
         if name in self.servers:
             return ServerName(name)
-        folded = [own for own in self.servers if own.casefold() == name.casefold()]
-        if len(folded) == 1:
-            return folded[0]
+        namesakes = self._folded.get(name.casefold(), ())
+        if len(namesakes) == 1:
+            return namesakes[0]
         raise ServerNotFoundError(name, nearest(name, self.servers))
 
     def servers_in(self, word: str) -> list[ServerName]:
         """The servers that `word` may begin with or be; none where it names a tool alone."""
         begun = [server for server, _ in self._readings(word)]
-        whole = [server for server in self.servers if server.casefold() == word.casefold()]
+        whole = self._folded.get(word.casefold(), ())
         return list(dict.fromkeys([*whole, *begun]))
 
     def tool(self, server: str | None, name: str) -> Entry:
@@ -125,20 +126,29 @@ class AddressBook(Struct, frozen=True):
         """
         spellings = dict.fromkeys((word, _HOST_PREFIX.sub("", word)))
         return [
-            (server, ToolName(rest.removeprefix(separator)))
+            reading
             for spelling in spellings
-            for server in sorted(self.servers, key=len, reverse=True)
-            if (rest := _behind(server, spelling))
-            for separator in _SEPARATORS
-            if rest.startswith(separator)
+            for reading in sorted(self._splits(spelling), key=lambda split: -len(split[0]))
         ]
 
+    def _splits(self, word: str) -> Iterator[tuple[ServerName, ToolName]]:
+        """`word` at each separator that stands behind a server's name."""
+        for found in _SEPARATOR.finditer(word):
+            begins, ends = found.span(1)
+            if begins > self._longest:
+                return
+            for server in self._folded.get(word[:begins].casefold(), ()):
+                yield server, ToolName(word[ends:])
 
-def _behind(server: ServerName, word: str) -> str:
-    """What follows the server's name, in any case, at the beginning of a word."""
-    folded = server.casefold()
-    if not word.casefold().startswith(folded):
-        return ""
-    # A letter may be two in the other case (ß, SS), so lengths need not be the same.
-    ends = range(min(len(folded), len(word)) + 1)
-    return next((word[end:] for end in ends if word[:end].casefold() == folded), "")
+    @cached_property
+    def _folded(self) -> Mapping[str, list[ServerName]]:
+        """The servers by their names without case, so that no call looks at all of them."""
+        folded: dict[str, list[ServerName]] = {}
+        for server in self.servers:
+            folded.setdefault(server.casefold(), []).append(server)
+        return folded
+
+    @cached_property
+    def _longest(self) -> int:
+        """Characters of the longest name; none is shorter without case than it was."""
+        return max(map(len, self._folded), default=0)

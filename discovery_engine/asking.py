@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Iterable, Mapping
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import anyio
@@ -16,7 +15,7 @@ from anyio.abc import TaskGroup
 
 from discovery_engine.errors import FailureKind, UnavailableError, UpstreamError
 from discovery_engine.refresh import RefreshReport, Told, due_in, report
-from discovery_engine.status import Live, ServerStatus
+from discovery_engine.status import Live, LiveServers, ServerStatus
 
 if TYPE_CHECKING:
     from discovery_engine.config.settings import ServerSettings
@@ -58,9 +57,7 @@ class Asking:
 
     def live(self) -> Mapping[ServerName, Live]:
         """How the servers fare at the moment that were asked for something."""
-        conditions = self._upstreams.conditions()
-        seen = {name: Live.of(condition) for name, condition in conditions.items()}
-        return MappingProxyType(seen | dict.fromkeys(self._under_way, _STARTING))
+        return LiveServers(self._asked, self._live)
 
     async def refresh(
         self,
@@ -92,7 +89,7 @@ class Asking:
 
     async def get_to_know(self, name: ServerName) -> None:
         """Ask a server that has never been listed; no-op for one that must not be asked."""
-        if name in self._view.connectable and not self._view.is_known(name):
+        if not self._view.is_known(name) and name in self._view.connectable:
             await self._soon(name).wait()
 
     async def reach(self, name: ServerName) -> None:
@@ -118,6 +115,12 @@ class Asking:
     @property
     def _view(self) -> View:
         return self._current.view
+
+    def _asked(self) -> set[ServerName]:
+        return self._upstreams.asked() | self._under_way.keys()
+
+    def _live(self, name: ServerName) -> Live | None:
+        return _STARTING if name in self._under_way else self._upstreams.live(name)
 
     def _chosen(self, servers: Iterable[str] | None) -> list[ServerName]:
         if servers is None:

@@ -157,7 +157,7 @@ class CatalogDiff(Struct, frozen=True):
         return bool(self.added or self.removed or self.changed)
 
 
-class Catalog(Struct, frozen=True):
+class Catalog(Struct, frozen=True, dict=True):
     revision: int = 0
     parts: Mapping[ServerName, ServerPart] = field(default_factory=lambda: MappingProxyType({}))
 
@@ -192,8 +192,20 @@ class Catalog(Struct, frozen=True):
 
     def named(self, tool: ToolName) -> tuple[Entry, ...]:
         """Every server's tool of that name, in the order of the servers' names."""
-        found = (part.by_name.get(tool) for part in self.parts.values())
-        return tuple(entry for entry in found if entry)
+        return tuple(self._named.get(tool, ()))
+
+    @cached_property
+    def _named(self) -> Mapping[ToolName, list[Entry]]:
+        """All entries by the tool's name: a call that names no server looks at none but its own."""
+        named: dict[ToolName, list[Entry]] = {}
+        for entry in self:
+            named.setdefault(entry.tool.name, []).append(entry)
+        return named
+
+    @cached_property
+    def has_listings(self) -> bool:
+        """Whether any server has ever listed its tools."""
+        return any(part.listed_at is not None for part in self.parts.values())
 
     def __iter__(self) -> Iterator[Entry]:
         """All entries, in the order of server and name."""

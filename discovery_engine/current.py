@@ -210,8 +210,7 @@ class CurrentView:
 
     def _as_reached_now(self, told: Told) -> ServerSettings | None:
         """The settings of the server that told, if it still is reached as it was then."""
-        settings = {server.name: server for server in self.view.settings.servers}
-        server = settings.get(told.server.name)
+        server = self.view.settings.by_name.get(told.server.name)
         return server if server and server.transport == told.server.transport else None
 
     async def _adopt(self, settings: Settings, known: World, index: bytes | None = None) -> None:

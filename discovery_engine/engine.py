@@ -132,7 +132,7 @@ class Engine:
     @property
     def view(self) -> View:
         """The snapshot of the moment; hold it to answer several questions from one world."""
-        return replace(self.current.view, live=self._asking.live(), rejection=self._rejection)
+        return self.current.view.at(self._asking.live(), self._rejection)
 
     def subscribe(self) -> AbstractContextManager[Subscription]:
         """`with engine.subscribe() as events: async for event in events: ...`."""

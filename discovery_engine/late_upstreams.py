@@ -19,6 +19,7 @@ from discovery_engine.confidential import Confidential
 from discovery_engine.config.settings import ServerSettings
 from discovery_engine.errors import UpstreamError
 from discovery_engine.overheard import Overheard
+from discovery_engine.status import Live
 from discovery_engine.tools import JSONObject, ServerName
 from discovery_engine.upstream.state import Condition
 
@@ -45,6 +46,7 @@ class LateUpstreams:
         self._opening = anyio.Lock()
         self._confidential: dict[ServerName, tuple[object, Confidential]] = {}
         self._overheard: dict[ServerName, Overheard] = {}
+        self._live: dict[ServerName, tuple[Live, Confidential, Live]] = {}
 
     async def list_tools(self, server: ServerSettings) -> Listing:
         """As `Upstreams.list_tools`."""
@@ -90,6 +92,30 @@ class LateUpstreams:
         """As `Upstreams.insist`; no-op before the first use."""
         if self._upstreams:
             self._upstreams.insist(server)
+
+    def asked(self) -> set[ServerName]:
+        """The servers that were ever asked for anything."""
+        return set(self._upstreams.records) if self._upstreams else set()
+
+    def live(self, name: ServerName) -> Live | None:
+        """How one server fares; None if it was never asked for anything.
+
+        Redacted anew only when there is something new to redact: every search asks.
+        """
+        record = self._upstreams.records.get(name) if self._upstreams else None
+        if record is None:
+            return None
+        _, confidential = self._confidential.get(name, _NOTHING_KNOWN)
+        raw = Live.of(record.state, record.reason, record.stderr)
+        known, of, shown = self._live.get(name, (None, None, None))
+        if known != raw or of is not confidential or shown is None:
+            shown = replace(
+                raw,
+                reason=confidential.hide(raw.reason),
+                stderr=confidential.last_words(raw.stderr),
+            )
+            self._live[name] = raw, confidential, shown
+        return shown
 
     def conditions(self) -> Mapping[ServerName, Condition]:
         """As `Upstreams.conditions`; empty before the first use."""

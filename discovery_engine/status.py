@@ -6,7 +6,7 @@ it is seen to fare at the moment. Whoever speaks of a server uses this word and 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from discovery_engine.notices import Notice
     from discovery_engine.rules.rule import Rule
     from discovery_engine.tools import ServerName
-    from discovery_engine.upstream.state import Condition
 
 
 class ServerStatus(StrEnum):
@@ -69,9 +68,36 @@ class Live(Struct, frozen=True):
     """The last lines of a program that failed."""
 
     @classmethod
-    def of(cls, condition: Condition) -> Live:
-        status = ServerStatus(condition.state)
-        return cls(status, condition.reason, condition.stderr if status in _DOWN else "")
+    def of(cls, state: str, reason: str, stderr: str) -> Live:
+        status = ServerStatus(state)
+        return cls(status, reason, stderr if status in _DOWN else "")
+
+
+class LiveServers(Mapping["ServerName", Live]):
+    """The servers that were asked for something, each looked at when it is first read.
+
+    A reader of one server does not pay for the others; one who reads it twice sees the same.
+    """
+
+    def __init__(
+        self, names: Callable[[], Iterable[ServerName]], look: Callable[[ServerName], Live | None]
+    ) -> None:
+        self._names = names
+        self._look = look
+        self._seen: dict[ServerName, Live | None] = {}
+
+    def __getitem__(self, name: ServerName) -> Live:
+        if name not in self._seen:
+            self._seen[name] = self._look(name)
+        if (live := self._seen[name]) is None:
+            raise KeyError(name)
+        return live
+
+    def __iter__(self) -> Iterator[ServerName]:
+        return iter([name for name in self._names() if name in self])
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
 class Diagnosis(Struct, frozen=True):

@@ -7,7 +7,7 @@ line is answered by the view of the moment. What an agent may see is decided in 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -51,7 +51,10 @@ class View(Struct, frozen=True, dict=True):
     open_searcher: Callable[[], Searcher]
     """Gives the searcher over `catalog`; asked for it at the first search."""
     live: Mapping[ServerName, Live] = field(default_factory=lambda: MappingProxyType({}))
-    """How the servers fare that were asked for something; the rest follows from the catalog."""
+    """How the servers fare that were asked for something; the rest follows from the catalog.
+
+    Looked into for the servers in question only, so that a call costs the same however many others
+    there are."""
 
     rejection: Rejection | None = None
     """Why these are not the settings that stand in the files; None if they are."""
@@ -64,9 +67,16 @@ class View(Struct, frozen=True, dict=True):
     def searcher(self) -> Searcher:
         return self.open_searcher()
 
+    def at(self, live: Mapping[ServerName, Live], rejection: Rejection | None) -> View:
+        """The same view at another moment."""
+        view = replace(self, live=live, rejection=rejection)
+        # An address book depends on neither, and is made from the names of all servers.
+        view.__dict__["addresses"] = self.addresses
+        return view
+
     def servers(self) -> tuple[ServerSummary, ...]:
         """Every configured server, in the order of names."""
-        return tuple(self._servers[name].summary for name in sorted(self._servers))
+        return tuple(self._server(name).summary for name in sorted(self.settings.by_name))
 
     def shortcomings(self) -> tuple[Notice, ...]:
         """What is wrong with the world that is answered from as a whole."""
@@ -189,7 +199,7 @@ class View(Struct, frozen=True, dict=True):
 
     def refusals(self) -> list[UntrustedServerError]:
         """The servers that must not be started, in the order of the settings."""
-        return [error for server in self._servers.values() if (error := server.refusal)]
+        return [error for server in self._servers if (error := server.refusal)]
 
     def owners_words(self, name: ServerName) -> str:
         """What the owner says a server is for; empty while it waits for the owner's approval."""
@@ -204,7 +214,7 @@ class View(Struct, frozen=True, dict=True):
         """The servers that may be started or reached, in the order of the settings."""
         if not self.settings.enabled:
             return {}
-        return {name: s.settings for name, s in self._servers.items() if s.is_connectable}
+        return {s.settings.name: s.settings for s in self._servers if s.is_connectable}
 
     def require_connectable(self, name: str) -> ServerSettings:
         """The settings of a server that may be started or reached.
@@ -222,19 +232,23 @@ class View(Struct, frozen=True, dict=True):
         return server.settings
 
     def _seen(self, name: str) -> ServerView:
-        return self._servers[self.addresses.server(name)]
+        return self._server(self.addresses.server(name))
 
-    @cached_property
-    def _servers(self) -> Mapping[ServerName, ServerView]:
+    def _server(self, name: ServerName) -> ServerView:
+        settings = self.settings.by_name[name]
+        return ServerView(
+            settings, self.catalog.part(name), self.settings.server_rules, self.live.get(name)
+        )
+
+    @property
+    def _servers(self) -> Iterator[ServerView]:
         """Every configured server, in the order of the settings."""
-        part, rules, live = self.catalog.part, self.settings.server_rules, self.live.get
-        servers = self.settings.servers
-        return {s.name: ServerView(s, part(s.name), rules, live(s.name)) for s in servers}
+        return map(self._server, self.settings.by_name)
 
     @cached_property
     def addresses(self) -> AddressBook:
         """Finds servers and tools by what callers call them."""
-        return AddressBook(self.catalog, self._servers.keys())
+        return AddressBook(self.catalog, self.settings.by_name.keys())
 
     def _asker(self, query: str, vectors: Sequence[Vector], limit: int | None) -> Asker:
         settings = self.settings.search
@@ -249,8 +263,8 @@ class View(Struct, frozen=True, dict=True):
 
     def _outages(self, only: ServerName | None) -> list[Notice]:
         """The servers in question that cannot be spoken for."""
-        asked = [only] if only else sorted(self._servers)
-        return [notice for name in asked if (notice := self._servers[name].outage)]
+        asked = [only] if only else sorted(self.settings.by_name)
+        return [notice for name in asked if (notice := self._server(name).outage)]
 
     def _held_back(self, only: ServerName | None) -> list[Notice]:
         """The servers in question of which something is held back."""

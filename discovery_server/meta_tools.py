@@ -181,7 +181,7 @@ async def _first_paint(engine: Engine, server: str | None) -> None:
     """Wait a moment for the servers in question, if nothing is known of any of them."""
     view = engine.view
     if server is None:
-        if not any(view.is_known(s.name) for s in view.settings.servers):
+        if not view.catalog.has_listings:
             await engine.known(timeout=_FIRST_PAINT)
     elif not view.is_known(view.server(server).name):
         with anyio.move_on_after(_FIRST_PAINT):

@@ -7,6 +7,7 @@ load nothing but the standard library, so that a remembered configuration is rea
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Literal, TypeAlias
 
 from msgspec import Struct, field
@@ -165,7 +166,7 @@ class InputFile(Struct, frozen=True):
     digest: str | None
 
 
-class Settings(Struct, frozen=True):
+class Settings(Struct, frozen=True, dict=True):
     enabled: bool = True
     servers: tuple[ServerSettings, ...] = ()
     server_rules: tuple[Rule, ...] = ()
@@ -186,3 +187,8 @@ class Settings(Struct, frozen=True):
     inputs: tuple[InputFile, ...] = ()
     warnings: tuple[Problem, ...] = ()
     """What the owner should know, though it stops nothing (a source that is not there, say)."""
+
+    @cached_property
+    def by_name(self) -> Mapping[ServerName, ServerSettings]:
+        """The servers by their names, in the order of the settings."""
+        return {server.name: server for server in self.servers}

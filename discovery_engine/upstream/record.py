@@ -57,6 +57,17 @@ class Record:
         """The last words of a program that is gone."""
 
     @property
+    def state(self) -> State:
+        return self._state
+
+    @property
+    def reason(self) -> str:
+        """Why it is in that state, where that is not plain; may be empty."""
+        if self.is_in_doubt:
+            return self._last.reason if self._last else ""
+        return self._unanswered or self._fault
+
+    @property
     def is_in_doubt(self) -> bool:
         """Whether an attempt may be refused; if not, none need be made of a request."""
         return bool(self._breaker.failures or self._breaker.is_crash_looping)
@@ -166,7 +177,7 @@ class Record:
         return Condition(
             self._state,
             self._policy.clock() - self._since,
-            self._reason(),
+            self.reason,
             self.counters.with_session(live),
             samples=live.samples or self._samples,
             stderr=live.stderr or self.stderr,
@@ -199,7 +210,7 @@ class Record:
         if (now := self._derived()) is not self._state:
             self._state = now
             self._since = self._policy.clock()
-            self._events.publish(ServerStateChanged(self.server, now, self._reason()))
+            self._events.publish(ServerStateChanged(self.server, now, self.reason))
 
     def _derived(self) -> State:
         if self._breaker.is_crash_looping:
@@ -210,8 +221,3 @@ class Record:
             is_faulty = self._breaker.failures or self._unanswered or self._fault
             return State.DEGRADED if is_faulty else State.READY
         return State.STARTING if self._connecting else State.IDLE
-
-    def _reason(self) -> str:
-        if self.is_in_doubt:
-            return self._last.reason if self._last else ""
-        return self._unanswered or self._fault

@@ -122,8 +122,13 @@ class Upstreams:
         live = {name: s for (name, _), s in self._sessions.items() if not s.is_over}
         return {name: session.state for name, session in live.items()}
 
+    @property
+    def records(self) -> Mapping[ServerName, Record]:
+        """What is known of every server that was ever asked for anything."""
+        return self._records
+
     def conditions(self) -> Mapping[ServerName, Condition]:
-        """How every server fares that was ever asked for anything."""
+        """How every server fares that was ever asked for anything; reads all they wrote last."""
         live = {name: session.state for (name, _), session in self._sessions.items()}
         return {name: record.condition(live.get(name)) for name, record in self._records.items()}
 

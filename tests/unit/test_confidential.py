@@ -90,6 +90,28 @@ def test_the_last_words_are_clean_short_and_the_last() -> None:
     assert lines[-1] == "x" * 500
 
 
+@given(
+    before=st.text("x k\x1b[m\u200b", max_size=1200),
+    behind=st.text("x k", max_size=1200),
+    count=st.integers(1, 3),
+)
+def test_no_part_of_a_value_is_left_where_a_long_line_is_cut(
+    before: str, behind: str, count: int
+) -> None:
+    value = "s3cr3t-" + "".join(map(chr, range(ord("a"), ord("z")))) * 10
+    words = Confidential(frozenset({value, "k3y-1"})).last_words((before + value) * count + behind)
+
+    assert "s3cr3t" not in words
+    assert all(len(line) <= 500 for line in words.splitlines())
+
+
+def test_a_value_is_hidden_that_takes_several_lines() -> None:
+    value = "first of it\nsecond of it"
+    words = Confidential(frozenset({value})).last_words(f"got {value}!\n" + "x" * 8000)
+
+    assert words.splitlines()[0] == "got ••••!"
+
+
 def test_an_error_is_censored_with_its_cause() -> None:
     cause = UnavailableError("github", FailureKind.OTHER, "k3y-1 failed", stderr="k3y-1?")
     error = UnavailableError("github", FailureKind.OTHER, "k3y-1", hint="try k3y-2")

@@ -19,7 +19,7 @@ from discovery_engine.notices import NoticeKind
 from discovery_engine.rules.rule import Rule, Verdict
 from discovery_engine.status import Live, ServerStatus, ServerView
 from discovery_engine.tools import ServerName
-from discovery_engine.upstream.state import Condition, Counters, State
+from discovery_engine.upstream.state import State
 from tests.factories import make_entry, make_part, make_server
 
 BROKEN = Problem(Origin("f"), "command", "is empty")
@@ -225,8 +225,8 @@ def test_any_other_server_may_be_connected() -> None:
 
 
 def test_only_a_program_that_fails_has_last_words() -> None:
-    conditions = [Condition(s, 1.0, "it died", Counters(), stderr="No license") for s in State]
+    lives = [Live.of(state, "it died", "No license") for state in State]
 
-    told = {seen.status for seen in map(Live.of, conditions) if seen.stderr}
+    told = {live.status for live in lives if live.stderr}
 
     assert told == {ServerStatus.FAILING, ServerStatus.CRASH_LOOPING}
