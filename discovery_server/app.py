@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio
+from msgspec.structs import replace
 
 from discovery_engine.config.settings import Settings
 from discovery_engine.engine import Engine, open_engine
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
 
     from discovery_server.guard import Endpoint
+    from discovery_server.tokens import Tokens
 
 logger = logging.getLogger(__name__)
 
@@ -63,6 +65,7 @@ async def serve_http(
     config: Config = None,
     endpoint: Endpoint | None = None,
     *,
+    token: str | Tokens | None,
     on_listening: Callable[[str], None] | None = None,
     environ: Mapping[str, str] = os.environ,
     data_dir: str | Path | None = None,
@@ -73,25 +76,32 @@ async def serve_http(
     Args:
         config: As `open_engine` takes it.
         endpoint: Where to listen; by default on this machine alone, on a free port.
+        token: The bearer token that every request has to have, or several of which each will do;
+            None serves whoever asks, which only an endpoint for this machine alone may.
         on_listening: Called with the address that clients connect to; if None, it is logged.
         environ: What `${references}` are resolved from, and what programs are started with.
         data_dir: Where to remember.
         frozen: Use only what the lock file pins.
 
     Raises:
-        ConfigurationError: If the configuration or the address cannot be used.
+        ConfigurationError: If the configuration, the address or the token cannot be used.
     """
     # A server on stdio, which most are, would start slower with what HTTP needs.
     from discovery_server import guard, http  # noqa: PLC0415
+    from discovery_server.tokens import parse_tokens  # noqa: PLC0415
 
     endpoint = endpoint or guard.Endpoint()
-    guard.require_loopback(endpoint)
+    tokens = parse_tokens(token) if isinstance(token, str) else token
+    guard.require_allowed(endpoint, has_token=tokens is not None)
     async with (
         signals.heard() as heard,
         _open_gateway(config, environ, data_dir, frozen=frozen) as (engine, server),
     ):
         with http.listen(endpoint) as listener:
-            web = http.HttpServer(http.make_app(server, endpoint))
+            # A name such as `localhost` is what the system says it is.
+            bound = replace(endpoint, host=listener.getsockname()[0])
+            guard.require_allowed(bound, has_token=tokens is not None)
+            web = http.HttpServer(http.make_app(server, endpoint, tokens))
             (on_listening or _log_address)(http.address(listener))
             heard.stop, heard.reload = web.stop, partial(_reload, engine)
             await _run(engine, partial(web.serve, [listener]))

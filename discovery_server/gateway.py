@@ -169,8 +169,18 @@ def _input_schema(name: str) -> JSONObject | None:
 
 
 def _client(ctx: Context) -> str | None:
-    """The session of an HTTP client; none where the transport or the era has no sessions."""
-    return ctx.request.headers.get(_SESSION_HEADER) if ctx.request is not None else None
+    """Whom a server with `session: per_client` keeps a session for; None for everybody else.
+
+    Over HTTP that is the client's session. An era without sessions would let a request claim any
+    that it names, so there it is whoever holds the token.
+    """
+    if ctx.request is None:
+        return None
+    if ctx.protocol_version in types.version.MODERN_PROTOCOL_VERSIONS:
+        user = ctx.request.scope.get("user")
+        return str(user.username) if user else None
+    session: str | None = ctx.request.headers.get(_SESSION_HEADER)
+    return session
 
 
 class _Telling:

@@ -35,7 +35,7 @@ class Endpoint(Struct, frozen=True):
     port: int = 0
     """0 takes a free one."""
     allow_remote: bool = False
-    """Also serve other machines. Nothing here asks them for a login."""
+    """Also serve other machines, without TLS."""
     allowed_hosts: tuple[str, ...] = ()
     """Names that clients may call it by besides those of this machine; without a port."""
 
@@ -49,22 +49,25 @@ class Endpoint(Struct, frozen=True):
         return frozenset(map(str.casefold, names))
 
 
-def require_loopback(endpoint: Endpoint) -> None:
-    """Refuse to serve other machines unless the owner said so.
+def require_allowed(endpoint: Endpoint, *, has_token: bool) -> None:
+    """Refuse to serve other machines unless the owner said so, and ever without a token.
 
     Raises:
-        ConfigurationError: If it is not for this machine alone.
+        ConfigurationError: If it is not for this machine alone, and may not be for others.
     """
+    if not has_token and (endpoint.allow_remote or not is_loopback(endpoint.host)):
+        message = "without a token whoever reaches it can call every tool"
+        hint = "serve other machines with a token, or this one alone without"
+        raise ConfigurationError([Problem(Origin("--no-token"), "", message, hint)])
     if endpoint.allow_remote or is_loopback(endpoint.host):
         return
     problem = Problem(
         Origin("--http"),
         "",
-        f"{endpoint.host!r} can be reached from other machines, and whoever reaches it can call"
-        " every tool",
-        "serve 127.0.0.1, behind a proxy of yours that asks others for a login (and whose name"
-        " is an `--allowed-host`); where the network itself keeps strangers out,"
-        " `--allow-remote` serves it as it is",
+        f"{endpoint.host!r} can be reached from other machines, and there is no TLS: whoever"
+        " listens on the way reads the token",
+        "serve 127.0.0.1, behind a proxy of yours that speaks TLS (and whose name is an"
+        " `--allowed-host`); where nobody can listen, `--allow-remote` serves it as it is",
     )
     raise ConfigurationError([problem])
 

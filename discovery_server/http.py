@@ -12,12 +12,15 @@ import uvicorn
 from mcp.server.transport_security import TransportSecuritySettings
 
 from discovery_engine.errors import ConfigurationError, Origin, Problem
+from discovery_server.authorization import Authorization
 from discovery_server.farewell import Farewell
 from discovery_server.guard import Endpoint, Guard
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
     from starlette.types import ASGIApp
+
+    from discovery_server.tokens import Tokens
 
 PATH = "/mcp"
 _OTHER_PORT = "choose another port; 0 takes a free one"
@@ -26,12 +29,17 @@ _GOODBYE = 2.0  # seconds that calls under way get when the server is told to st
 _LAST_GOODBYE = 5  # seconds for a client that does not read what it is sent meanwhile
 
 
-def make_app(server: Server[Any], endpoint: Endpoint) -> ASGIApp:
-    """The ASGI application that serves MCP at `/mcp`, to those that the endpoint is for."""
+def make_app(server: Server[Any], endpoint: Endpoint, tokens: Tokens | None = None) -> ASGIApp:
+    """The ASGI application that serves MCP at `/mcp`, to those that the endpoint is for.
+
+    Without `tokens` nobody is asked for one.
+    """
     # Our guard is exact about names and stands before every route; the SDK's would come second.
     security = TransportSecuritySettings(enable_dns_rebinding_protection=False)
-    app = server.streamable_http_app(streamable_http_path=PATH, transport_security=security)
-    return Guard(app, endpoint)
+    app: ASGIApp = server.streamable_http_app(
+        streamable_http_path=PATH, transport_security=security
+    )
+    return Guard(Authorization(app, tokens) if tokens else app, endpoint)
 
 
 class HttpServer(uvicorn.Server):

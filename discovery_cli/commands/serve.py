@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import sys
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec import Struct
 
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import pass_invocation
+
+if TYPE_CHECKING:
+    from discovery_server.tokens import Tokens
 
 _LAST_PORT = 65_535
 _HOST = re.compile(r"[\w.-]+")
@@ -46,9 +53,24 @@ def _hosts(
     help="Serve many clients over streamable HTTP; port 0 takes a free one.",
 )
 @click.option(
+    "--token-file",
+    metavar="FILE",
+    help="With --http: take the bearer token from a file, or several, one a line.",
+)
+@click.option(
+    "--new-token",
+    is_flag=True,
+    help="With --http: replace the token that is kept in the data folder.",
+)
+@click.option(
+    "--no-token",
+    is_flag=True,
+    help="With --http: ask nobody for a token; on this machine alone.",
+)
+@click.option(
     "--allow-remote",
     is_flag=True,
-    help="With --http: serve other machines, too. Nobody is asked for a login.",
+    help="With --http: serve other machines, too. There is no TLS.",
 )
 @click.option(
     "--allowed-host",
@@ -61,55 +83,111 @@ def _hosts(
 @pass_invocation
 def command(
     invocation: Invocation,
+    /,
     *,
     stdio: bool,
     address: tuple[str, int] | None,
-    allow_remote: bool,
-    allowed_hosts: tuple[str, ...],
+    **options: Any,
 ) -> None:
     """Serve the five meta-tools to an agent over MCP.
 
     An agent starts this itself; put it into its configuration as the command `discovery` with the
     argument `serve`. Over HTTP only this machine is served, unless others are allowed; they must
     call it by an address, by the machine's own name, or by an --allowed-host.
+
+    Every request over HTTP needs a bearer token: the one of --token-file or $DISCOVERY_TOKEN, or
+    else one that is made once and kept in the data folder. The entry that clients need is printed.
     """
     if stdio and address:
         raise click.UsageError("either --stdio or --http, not both")
-    for option, value in (("--allow-remote", allow_remote), ("--allowed-host", allowed_hosts)):
+    for name, value in options.items():
         if value and not address:
-            raise click.UsageError(f"{option} needs --http HOST:PORT")
-    serve = partial(_serve, allow_remote=allow_remote, allowed_hosts=allowed_hosts)
-    invocation.interrupts.run(partial(serve, invocation, address))
+            option = name.removesuffix("s").replace("_", "-")
+            raise click.UsageError(f"--{option} needs --http HOST:PORT")
+    serve = partial(_serve_stdio, invocation)
+    if address:
+        serve = partial(_serve_http, invocation, *address, HttpOptions(**options))
+    invocation.interrupts.run(serve)
 
 
-async def _serve(
-    invocation: Invocation,
-    address: tuple[str, int] | None,
-    *,
-    allow_remote: bool,
-    allowed_hosts: tuple[str, ...],
-) -> None:
+class HttpOptions(Struct, frozen=True):
+    token_file: str | None
+    new_token: bool
+    no_token: bool
+    allow_remote: bool
+    allowed_hosts: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if self.no_token and (self.token_file or self.new_token):
+            raise click.UsageError("--no-token goes with no other token")
+        if self.new_token and self.token_file:
+            raise click.UsageError("--new-token replaces the token of the data folder, not yours")
+        if self.new_token and os.environ.get("DISCOVERY_TOKEN"):
+            raise click.UsageError("--new-token is of no use while DISCOVERY_TOKEN gives the token")
+
+
+async def _serve_stdio(invocation: Invocation) -> None:
     # What is loaded in a loop is loaded whole: a press of Ctrl-C is obeyed after it.
     from discovery_server import app
 
-    config, data_dir, frozen = invocation.config, invocation.data_dir, invocation.frozen
-    if address is None:
-        if sys.stdin.isatty():
-            sys.stderr.write("note: it waits for an agent to speak MCP on stdin; Ctrl-C ends it\n")
-        await app.serve_stdio(config, data_dir=data_dir, frozen=frozen)
-        return
-    from discovery_server.guard import Endpoint
-
-    say = partial(_say_address, is_open=allow_remote)
-    endpoint = Endpoint(*address, allow_remote=allow_remote, allowed_hosts=allowed_hosts)
-    await app.serve_http(config, endpoint, on_listening=say, data_dir=data_dir, frozen=frozen)
+    if sys.stdin.isatty():
+        sys.stderr.write("note: it waits for an agent to speak MCP on stdin; Ctrl-C ends it\n")
+    await app.serve_stdio(invocation.config, data_dir=invocation.data_dir, frozen=invocation.frozen)
 
 
-def _say_address(address: str, *, is_open: bool) -> None:
-    sys.stderr.write(f"serving MCP at {address}\n")
-    if is_open:
-        sys.stderr.write(
-            "note: whoever reaches it, by a name or an address of this machine, can call every"
-            " tool; no login is asked for\n"
+async def _serve_http(invocation: Invocation, host: str, port: int, options: HttpOptions) -> None:
+    from discovery_server import app
+    from discovery_server.guard import Endpoint, require_allowed
+
+    endpoint = Endpoint(
+        host, port, allow_remote=options.allow_remote, allowed_hosts=options.allowed_hosts
+    )
+    require_allowed(endpoint, has_token=not options.no_token)  # before a token is made for it
+    tokens = _tokens(invocation, options)
+    await app.serve_http(
+        invocation.config,
+        endpoint,
+        token=tokens,
+        on_listening=partial(_say_address, tokens=tokens, is_remote=options.allow_remote),
+        data_dir=invocation.data_dir,
+        frozen=invocation.frozen,
+    )
+
+
+def _tokens(invocation: Invocation, options: HttpOptions) -> Tokens | None:
+    from discovery_server.tokens import find_tokens
+
+    if options.no_token:
+        return None
+    return find_tokens(
+        os.environ,
+        data_dir=invocation.data_dir,
+        file=options.token_file,
+        renew=options.new_token,
+    )
+
+
+def _say_address(address: str, *, tokens: Tokens | None, is_remote: bool) -> None:
+    """Write where it serves, and what clients need; past the log, which must hold no token."""
+    lines = [f"serving MCP at {address}"]
+    if is_remote:
+        lines.append(
+            "warning: there is no TLS: the token and all that is called travel to other machines"
+            " in clear text; put a proxy that speaks TLS in front, and name it with --allowed-host"
         )
+    if tokens is None:
+        lines.append(
+            "warning: no token is asked for: every user and every program of this machine can"
+            " call every tool"
+        )
+    else:
+        lines += [f"note: {notice}" for notice in tokens.notices]
+        lines += ["clients connect with this entry:", _client_entry(address, tokens)]
+    sys.stderr.write("".join(f"{line}\n" for line in lines))
     sys.stderr.flush()
+
+
+def _client_entry(address: str, tokens: Tokens) -> str:
+    headers = {"Authorization": f"Bearer {tokens.shown}"}
+    entry = {"type": "http", "url": address, "headers": headers}
+    return json.dumps({"mcpServers": {"discovery": entry}}, ensure_ascii=False)

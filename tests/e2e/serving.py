@@ -55,6 +55,12 @@ class Home:
         }
         return {**os.environ, **own}
 
+    @property
+    def authorization(self) -> dict[str, str]:
+        """The header with the token that was made for this home."""
+        token = (self.folder / "data" / "http-token").read_text("ascii").strip()
+        return {"Authorization": f"Bearer {token}"}
+
     def write(self, servers: Mapping[str, JSONObject], **sections: Any) -> None:
         """JSON is YAML, too."""
         text = json.dumps({"servers": servers, **sections})
@@ -90,7 +96,11 @@ class Home:
 
     @contextmanager
     def http(self, host: str = "127.0.0.1", *options: str) -> Iterator[str]:
-        """The address of `discovery serve --http`; ended with SIGTERM, which must succeed."""
+        """The address of `discovery serve --http`; ended with SIGTERM, which must succeed.
+
+        On this machine no token is asked for, since few clients here are about tokens.
+        """
+        options = options or ("--no-token",)
         with self.process("--http", f"{host}:0", *options) as process:
             yield listening_at(process)
             process.send_signal(signal.SIGTERM)
@@ -103,6 +113,16 @@ def listening_at(process: subprocess.Popen[bytes]) -> str:
         word, _, address = line.decode().strip().partition("serving MCP at ")
         if address and not word:
             return address
+    raise AssertionError(f"it ended with {process.wait()}")
+
+
+def printed_entry(process: subprocess.Popen[bytes]) -> JSONObject:
+    """The client's entry that follows the address, with the servers that are in it."""
+    assert process.stderr is not None
+    for line in process.stderr:
+        if line.startswith(b"{"):
+            entry: JSONObject = json.loads(line)["mcpServers"]
+            return entry
     raise AssertionError(f"it ended with {process.wait()}")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import socket
 from functools import partial
 
@@ -10,8 +11,9 @@ import anyio
 import httpx2
 import pytest
 from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
 
-from tests.e2e.serving import Home, fault_entry, text_of
+from tests.e2e.serving import Home, fault_entry, listening_at, printed_entry, text_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.e2e]
 
@@ -89,9 +91,10 @@ async def test_other_machines_call_it_by_its_names_and_pages_by_none(home: Home)
 
     with home.http("0.0.0.0", "--allow-remote", "--allowed-host", "tools.example") as address:
         port = httpx2.URL(address).port
-        async with Client(address, read_timeout_seconds=30) as agent:
-            assert len((await agent.list_tools()).tools) == 5
-        async with httpx2.AsyncClient() as client:
+        async with httpx2.AsyncClient(headers=home.authorization) as client:
+            transport = streamable_http_client(address, http_client=client)
+            async with Client(transport, read_timeout_seconds=30) as agent:
+                assert len((await agent.list_tools()).tools) == 5
             answers = {
                 name: (await client.post(address, headers={"host": f"{name}:{port}"})).status_code
                 for name in ("tools.example", socket.gethostname(), "10.0.0.7", "evil.example")
@@ -111,3 +114,59 @@ def test_other_machines_are_not_served(home: Home) -> None:
     assert process.returncode == 2
     assert "can be reached from other machines" in errors.decode()
     assert "Traceback" not in errors.decode()
+
+
+@pytest.mark.requirement("SRV-20", "SRV-22")
+async def test_the_entry_that_is_printed_is_all_that_a_client_needs(home: Home) -> None:
+    home.write({"good": fault_entry()})
+
+    with home.process("--http", "127.0.0.1:0") as process:
+        address = listening_at(process)
+        entry = printed_entry(process)["discovery"]
+        async with httpx2.AsyncClient() as stranger:
+            refused = await stranger.post(address, json={})
+        async with httpx2.AsyncClient(headers=entry["headers"]) as client:
+            transport = streamable_http_client(entry["url"], http_client=client)
+            with anyio.fail_after(60):
+                async with Client(transport, mode="legacy", read_timeout_seconds=30) as agent:
+                    listed = await agent.list_tools()
+
+    assert entry["url"] == address
+    assert refused.status_code == 401
+    assert len(listed.tools) == 5
+    assert entry["headers"] == home.authorization
+
+
+@pytest.mark.requirement("SRV-22")
+def test_a_token_that_its_owner_gave_is_printed_nowhere(home: Home) -> None:
+    home.write({})
+    secret = "a-token-from-a-password-manager"
+    file = home.folder / "tokens"
+    file.write_text(f"# the agent of the team\n{secret}\n")
+    file.chmod(0o600)
+
+    with home.process("--http", "127.0.0.1:0", "--token-file", str(file)) as process:
+        address = listening_at(process)
+        entry = printed_entry(process)["discovery"]
+        answers = [
+            httpx2.post(address, json={}, headers={"Authorization": f"Bearer {token}"}).status_code
+            for token in (secret, "another-token-of-some-length")
+        ]
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=30)
+
+    assert answers == [400, 401]  # let in, and without a message; refused
+    assert str(file) in entry["headers"]["Authorization"]
+    assert secret not in json.dumps(entry)
+    assert secret.encode() not in errors
+
+
+@pytest.mark.requirement("SRV-24")
+def test_no_token_means_this_machine_alone(home: Home) -> None:
+    home.write({})
+
+    with home.process("--http", "0.0.0.0:0", "--allow-remote", "--no-token") as process:
+        _, errors = process.communicate(timeout=30)
+
+    assert process.returncode == 2
+    assert "without a token whoever reaches it can call every tool" in errors.decode()

@@ -345,12 +345,22 @@ def test_serve_hands_over_to_the_server(
 
     monkeypatch.setattr(app, "serve_stdio", stdio)
     monkeypatch.setattr(app, "serve_http", http)
+    monkeypatch.setenv("DISCOVERY_TOKEN", "a-token-of-some-length")
 
     done = run("serve", *words)
 
     assert done.exit_code == 0
     assert calls == [called]
-    assert done.stderr == ("serving MCP at http://there/mcp\n" if called[0] == "http" else "")
+    if called[0] == "http":
+        address, _, entry = done.stderr.splitlines()
+        assert address == "serving MCP at http://there/mcp"
+        assert json.loads(entry)["mcpServers"]["discovery"] == {
+            "type": "http",
+            "url": "http://there/mcp",
+            "headers": {"Authorization": "Bearer ${DISCOVERY_TOKEN}"},
+        }
+    else:
+        assert done.stderr == ""
 
 
 class Keyboard(io.BytesIO):
@@ -370,21 +380,30 @@ def test_serve_tells_a_person_at_the_keyboard_that_an_agent_is_expected(
     assert run("serve", input=io.BytesIO()).stderr == ""
 
 
-@pytest.mark.requirement("SRV-10")
-@pytest.mark.parametrize("allowed", [True, False])
-def test_serve_takes_other_machines_only_when_told_and_says_what_that_means(
-    allowed: bool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.requirement("SRV-10", "SRV-24")
+@pytest.mark.parametrize(
+    ("words", "warning"),
+    [
+        pytest.param(["0.0.0.0:80", "--allow-remote"], "put a proxy that speaks TLS", id="remote"),
+        pytest.param(["127.0.0.1:80", "--no-token"], "no token is asked for", id="no token"),
+        pytest.param(["127.0.0.1:80"], "", id="neither"),
+    ],
+)
+def test_serve_warns_of_what_leaves_it_open(
+    words: list[str], warning: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def http(config: str | None, endpoint: Endpoint, *, on_listening: Any, **_: Any) -> None:
-        assert endpoint.allow_remote is allowed
-        on_listening("http://0.0.0.0:80/mcp")
+        assert endpoint.allow_remote is ("--allow-remote" in words)
+        on_listening("http://somewhere/mcp")
 
     monkeypatch.setattr(app, "serve_http", http)
+    monkeypatch.setenv("DISCOVERY_TOKEN", "a-token-of-some-length")
 
-    done = run("serve", "--http", "0.0.0.0:80", *(["--allow-remote"] if allowed else []))
+    done = run("serve", "--http", *words)
 
     assert done.exit_code == 0
-    assert ("no login is asked for" in done.stderr) is allowed
+    assert ("warning: " in done.stderr) is bool(warning)
+    assert warning in done.stderr
 
 
 @pytest.mark.requirement("SRV-16")
@@ -397,6 +416,7 @@ def test_serve_hands_over_the_names_that_it_may_be_called_by(
         called.append(endpoint.allowed_hosts)
 
     monkeypatch.setattr(app, "serve_http", http)
+    monkeypatch.setenv("DISCOVERY_TOKEN", "a-token-of-some-length")
 
     run("serve", "--http", "127.0.0.1:0", "--allowed-host", "a.b", "--allowed-host", "c-d")
 
@@ -420,6 +440,11 @@ def test_the_refusal_to_serve_other_machines_says_how_to_allow_it() -> None:
         pytest.param(["--stdio", "--http", "a:1"], id="both"),
         pytest.param(["--allow-remote"], id="remote on stdio"),
         pytest.param(["--allowed-host", "a"], id="name on stdio"),
+        pytest.param(["--no-token"], id="no token on stdio"),
+        pytest.param(["--token-file", "a"], id="token on stdio"),
+        pytest.param(["--http", ":1", "--no-token", "--new-token"], id="no token and a new one"),
+        pytest.param(["--http", ":1", "--no-token", "--token-file", "a"], id="no token and one"),
+        pytest.param(["--http", ":1", "--new-token", "--token-file", "a"], id="two tokens"),
         pytest.param(["--http", "a:1", "--allowed-host", "a:1"], id="name with a port"),
         pytest.param(["--http", "a:1", "--allowed-host", "http://a"], id="address for a name"),
     ],

@@ -37,7 +37,11 @@ async def serving(config: app.Config, folder: Path) -> AsyncIterator[str]:
             async def serve() -> None:
                 with send:
                     await app.serve_http(
-                        config, on_listening=send.send_nowait, environ={}, data_dir=folder
+                        config,
+                        token=None,
+                        on_listening=send.send_nowait,
+                        environ={},
+                        data_dir=folder,
                     )
 
             tasks.start_soon(serve)
@@ -141,7 +145,9 @@ async def test_hangup_reloads_and_a_broken_file_changes_nothing(
 @pytest.mark.requirement("SRV-10")
 async def test_http_for_other_machines_is_refused_before_anything_opens(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError):
-        await app.serve_http(Settings(), Endpoint("0.0.0.0"), data_dir=tmp_path)
+        await app.serve_http(
+            Settings(), Endpoint("0.0.0.0"), token="a-token-of-some-length", data_dir=tmp_path
+        )
 
     assert os.listdir(tmp_path) == []  # noqa: PTH208
 

@@ -11,7 +11,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from discovery_engine.errors import ConfigurationError
-from discovery_server.guard import Endpoint, Guard, require_loopback
+from discovery_server.guard import Endpoint, Guard, require_allowed
 
 pytestmark = pytest.mark.anyio
 
@@ -151,12 +151,20 @@ def test_the_network_knows_a_machine_by_its_name_and_by_what_it_listens_on(
 @pytest.mark.requirement("SRV-10")
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.7", "example.org", ""])
 def test_other_machines_are_served_only_when_allowed(host: str) -> None:
-    require_loopback(Endpoint(host, allow_remote=True))
+    require_allowed(Endpoint(host, allow_remote=True), has_token=True)
 
     with pytest.raises(ConfigurationError, match="can be reached from other machines"):
-        require_loopback(Endpoint(host))
+        require_allowed(Endpoint(host), has_token=True)
 
 
+@pytest.mark.requirement("SRV-24")
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.7", "example.org", "", "127.0.0.1"])
+def test_other_machines_are_never_served_without_a_token(host: str) -> None:
+    with pytest.raises(ConfigurationError, match="without a token"):
+        require_allowed(Endpoint(host, allow_remote=True), has_token=False)
+
+
+@pytest.mark.parametrize("has_token", [True, False])
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1"])
-def test_this_machine_is_served(host: str) -> None:
-    require_loopback(Endpoint(host))
+def test_this_machine_is_served(host: str, has_token: bool) -> None:
+    require_allowed(Endpoint(host), has_token=has_token)

@@ -1,0 +1,122 @@
+"""The bearer token, required of every request, before anything else looks at the request.
+
+What a client learns of its mistake is how to send the token and where it is kept, never a token.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import logging
+import re
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl
+
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
+from msgspec import Struct
+from starlette.responses import JSONResponse
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from discovery_server.tokens import Tokens
+
+logger = logging.getLogger(__name__)
+
+_CREDENTIALS = re.compile(rb"bearer +([A-Za-z0-9._~+/-]+=*)", re.IGNORECASE)
+_IN_ADDRESS = frozenset({"access_token", "token", "api_key", "apikey", "authorization"})
+_MOST_LOGGED = 20  # refusals of different addresses or kinds; more are no client gone astray
+
+
+class _Refusal(Struct, frozen=True):
+    status: int
+    error: str
+    """The error code of RFC 6750; empty if the request just has no token."""
+    description: str
+
+
+class Authorization:
+    """Lets a request with one of the tokens pass, as the user of that token.
+
+    The SDK keeps a session to the user that opened it: to anybody else it is unknown.
+    """
+
+    def __init__(self, app: ASGIApp, tokens: Tokens) -> None:
+        self._app = app
+        self._whereabouts = tokens.whereabouts
+        self._users = {
+            _digest(value.encode()): _user(f"token {number}")
+            for number, value in enumerate(tokens.values, 1)
+        }
+        self._logged: set[tuple[str, str]] = set()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        found = self._user(scope)
+        if isinstance(found, AuthenticatedUser):
+            await self._app({**scope, "user": found}, receive, send)
+            return
+        self._log(scope, found)
+        await _response(found)(scope, receive, send)
+
+    def _user(self, scope: Scope) -> AuthenticatedUser | _Refusal:
+        if _names_token_in(scope["query_string"]):
+            where = "a token is not taken from the address, which ends up in logs and histories"
+            return _Refusal(400, "invalid_request", f"{where}; send it as a header")
+        headers = [value for name, value in scope["headers"] if name == b"authorization"]
+        if not headers:
+            how = "send the header `Authorization: Bearer TOKEN`"
+            return _Refusal(401, "", f"a token is required: {how}; {self._whereabouts}")
+        if len(headers) > 1:
+            return _Refusal(400, "invalid_request", "there is more than one Authorization header")
+        match = _CREDENTIALS.fullmatch(headers[0])
+        user = self._user_of(match[1]) if match else None
+        wrong = f"this is not the token of this gateway; {self._whereabouts}"
+        return user or _Refusal(401, "invalid_token", wrong)
+
+    def _user_of(self, given: bytes) -> AuthenticatedUser | None:
+        # Digests are of one length, and all are compared: the time says nothing of a token.
+        digest, found = _digest(given), None
+        for known, user in self._users.items():
+            if hmac.compare_digest(known, digest):
+                found = user
+        return found
+
+    def _log(self, scope: Scope, refusal: _Refusal) -> None:
+        """Say once for each address what is amiss: its owner sees only that nothing works."""
+        host = scope["client"][0] if scope.get("client") else "a client"
+        about = host, refusal.error
+        if about not in self._logged and len(self._logged) < _MOST_LOGGED:
+            self._logged.add(about)
+            logger.warning(
+                "A request from %s was refused (%d): %s", host, refusal.status, refusal.description
+            )
+
+
+def _digest(token: bytes) -> bytes:
+    return hashlib.sha256(token).digest()
+
+
+def _user(name: str) -> AuthenticatedUser:
+    return AuthenticatedUser(AccessToken(token="", client_id=name, scopes=[]))
+
+
+def _names_token_in(query: bytes) -> bool:
+    if not query:
+        return False
+    pairs = parse_qsl(query.decode("latin-1"), keep_blank_values=True)
+    return any(name.strip().casefold() in _IN_ADDRESS for name, _ in pairs)
+
+
+def _response(refusal: _Refusal) -> JSONResponse:
+    challenge = 'Bearer realm="discovery"'
+    if refusal.error:
+        challenge += f', error="{refusal.error}"'
+    content = {
+        "error": refusal.error or "unauthorized",
+        "error_description": refusal.description,
+    }
+    return JSONResponse(content, refusal.status, {"WWW-Authenticate": challenge})

@@ -1,0 +1,227 @@
+"""Bearer tokens: who may use the gateway over HTTP.
+
+A token comes from `--token-file`, from `$DISCOVERY_TOKEN`, or else from a file of the data folder,
+where the first gateway puts a random one. Whoever holds a token can call every tool, so it is kept
+like a password: no `repr`, error or log of ours shows it.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import secrets
+import stat
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+from discovery_engine.errors import ConfigurationError, Origin, Problem
+from discovery_engine.remembered import registry_path
+
+VARIABLE = "DISCOVERY_TOKEN"
+_OWN_FILE = "http-token"
+_BYTES = 32  # 256 bits of randomness
+_SHORTEST = 16  # characters of a token that somebody else made
+_LARGEST_FILE = 65_536  # bytes
+_PRIVATE = 0o600
+
+_TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")  # the `b64token` of RFC 6750
+_OWN_TOKEN = re.compile(r"[A-Za-z0-9_-]{43}")  # 32 bytes in URL-safe base64
+
+_HOW_TO_MAKE_ONE = "`openssl rand -hex 32` makes one"
+_HOW_TO_RENEW = "`discovery serve --http HOST:PORT --new-token` replaces it"
+# A file of ours is no link, and nobody waits for a pipe's writer; Windows knows neither flag.
+_NO_WAITING = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+_NO_LINKS = getattr(os, "O_NOFOLLOW", 0) | _NO_WAITING
+
+
+class Tokens(Struct, frozen=True):
+    """The tokens that open the gateway; any of them does."""
+
+    values: tuple[str, ...]
+    whereabouts: str = "whoever started the gateway has it"
+    """Where to find one, for a client that has none; names no path of the owner's disk."""
+    placeholder: str = ""
+    """What to write in place of the token where it should not be shown; empty if it may be."""
+    notices: tuple[str, ...] = ()
+    """What the owner must know about it."""
+
+    def __repr__(self) -> str:
+        return f"Tokens({len(self.values)} hidden)"
+
+    @property
+    def shown(self) -> str:
+        """What a client's entry is shown with: our own random token, or where theirs is."""
+        return self.placeholder or self.values[0]
+
+
+def parse_tokens(*values: str, origin: str = "token") -> Tokens:
+    """Tokens that somebody else made.
+
+    Raises:
+        ConfigurationError: If there is none, or one cannot be sent in a header or is too short.
+    """
+    if not values:
+        raise _problem(origin, "holds no token", _HOW_TO_MAKE_ONE)
+    for value in values:
+        if not _TOKEN.fullmatch(value):
+            allowed = "use letters, digits and - . _ ~ + / only"
+            raise _problem(origin, "is no bearer token", f"{allowed}; {_HOW_TO_MAKE_ONE}")
+        if len(value) < _SHORTEST:
+            message = f"is a token of {len(value)} characters, which can be guessed"
+            raise _problem(origin, message, f"{_SHORTEST} are the least; {_HOW_TO_MAKE_ONE}")
+    return Tokens(tuple(dict.fromkeys(values)))
+
+
+def find_tokens(
+    environ: Mapping[str, str],
+    *,
+    data_dir: str | Path | None = None,
+    file: str | Path | None = None,
+    renew: bool = False,
+) -> Tokens:
+    """The tokens of `file`, of `$DISCOVERY_TOKEN`, or the one that is kept in the data folder.
+
+    Args:
+        environ: Where the variable is looked up.
+        data_dir: As `open_engine` takes it. A token is made there if there is none.
+        file: A file of the owner's, with a token on each line.
+        renew: Put a new token in place of the one that is kept; gateways that run keep theirs.
+
+    Raises:
+        ConfigurationError: If what is found cannot be used, or is not the owner's alone.
+    """
+    if file is not None:
+        return _from_file(Path(file))
+    if given := environ.get(VARIABLE, "").strip():
+        tokens = parse_tokens(given, origin=VARIABLE)
+        whereabouts = f"the gateway was started with it in {VARIABLE}"
+        return Tokens(tokens.values, whereabouts, f"${{{VARIABLE}}}")
+    return _from_data_folder(registry_path(data_dir, environ).with_name(_OWN_FILE), renew=renew)
+
+
+def _from_file(path: Path) -> Tokens:
+    """The owner's own file. A link is followed: that is how secrets are mounted in containers."""
+    try:
+        text, status = _read(path, _NO_WAITING)
+    except OSError as error:
+        raise _problem(path, f"cannot be read: {_reason(error)}") from error
+    if _is_writable_by_others(status):
+        raise _problem(path, "can be written by other users", f"`chmod 600 {path}`")
+    lines = (line.strip() for line in text.splitlines())
+    values = [line for line in lines if line and not line.startswith("#")]
+    tokens = parse_tokens(*values, origin=str(path))
+    whereabouts = "it is in the file that the gateway was given by --token-file"
+    notices: tuple[str, ...] = ()
+    if _is_readable_by_others(status):
+        notices = (f"other users can read {path}: `chmod 600` makes it yours alone",)
+    return Tokens(tokens.values, whereabouts, f"<the token in {path}>", notices)
+
+
+def _from_data_folder(path: Path, *, renew: bool) -> Tokens:
+    """The token that we keep; made if there is none, or if it is to be renewed."""
+    notices = [f"the token is kept in {path}"]
+    value, reason = None if renew else _kept(path, notices), ""
+    try:
+        value = value or _keep(path, secrets.token_urlsafe(_BYTES), renew=renew)
+    except OSError as error:
+        reason = _reason(error)
+        if isinstance(error, FileExistsError):  # another gateway was quicker
+            value = _kept(path, notices)
+    if value is None:
+        if renew:
+            raise _problem(path, f"cannot be replaced: {reason}", "see who may write there")
+        lasting = f"{VARIABLE} or --token-file gives one that lasts"
+        notices = [
+            f"the token holds for this run only, as {path} cannot be written: {reason}; {lasting}"
+        ]
+        value = secrets.token_urlsafe(_BYTES)
+    whereabouts = (
+        "`discovery serve --http` printed it when it started;"
+        f" it is also in the file `{_OWN_FILE}` of the gateway's data folder"
+    )
+    return Tokens((value,), whereabouts, notices=tuple(notices))
+
+
+def _kept(path: Path, notices: list[str]) -> str | None:
+    """The token in a file of ours; None if there is no such file."""
+    try:
+        text, status = _read(path, _NO_LINKS)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        is_link = error.errno == errno.ELOOP
+        reason = "is a symbolic link" if is_link else f"cannot be read: {_reason(error)}"
+        raise _problem(path, reason, _HOW_TO_RENEW) from error
+    if _is_foreign(status) or _is_writable_by_others(status):
+        raise _problem(path, "may have been written by another user", _HOW_TO_RENEW)
+    if _is_readable_by_others(status):
+        path.chmod(_PRIVATE)
+        notices.append(f"other users could read {path}, which is mended now; {_HOW_TO_RENEW}")
+    value = text.strip()
+    if not _OWN_TOKEN.fullmatch(value):
+        what = "is damaged" if value else "is empty"
+        raise _problem(path, f"holds no token: it {what}", _HOW_TO_RENEW)
+    return value
+
+
+def _keep(path: Path, value: str, *, renew: bool) -> str:
+    """Write the file whole, or not at all; unless renewed, one that is there stays.
+
+    Raises:
+        FileExistsError: If one is there.
+        OSError: If it cannot be written.
+    """
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(prefix=f".{_OWN_FILE}-", dir=path.parent)  # mode 0600
+    try:
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            file.write(f"{value}\n")
+            file.flush()
+            os.fsync(file.fileno())
+        # Unlike a rename, a link never takes the place of what another gateway has just made.
+        (os.replace if renew else os.link)(name, path)
+    finally:
+        Path(name).unlink(missing_ok=True)
+    return value
+
+
+def _read(path: Path, flags: int) -> tuple[str, os.stat_result]:
+    """What a regular file holds, and what the system says of it.
+
+    Raises:
+        ConfigurationError: If it is something else, or too large.
+        OSError: If it cannot be read.
+    """
+    descriptor = os.open(path, os.O_RDONLY | flags)
+    with os.fdopen(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise _problem(path, "is no regular file", "a token is read from nothing else")
+        data = file.read(_LARGEST_FILE + 1)
+    if len(data) > _LARGEST_FILE:
+        raise _problem(path, f"is larger than {_LARGEST_FILE // 1024} KiB", "it holds tokens only")
+    return data.decode("ascii", "replace"), status
+
+
+def _is_foreign(status: os.stat_result) -> bool:
+    return os.name == "posix" and os.geteuid() != 0 and status.st_uid not in (0, os.geteuid())
+
+
+def _is_writable_by_others(status: os.stat_result) -> bool:
+    return os.name == "posix" and bool(status.st_mode & 0o022)
+
+
+def _is_readable_by_others(status: os.stat_result) -> bool:
+    return os.name == "posix" and bool(status.st_mode & 0o044)
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or str(error)
+
+
+def _problem(origin: object, message: str, hint: str = "") -> ConfigurationError:
+    return ConfigurationError([Problem(Origin(str(origin)), "", message, hint)])

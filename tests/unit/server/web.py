@@ -1,0 +1,85 @@
+"""The gateway over HTTP in this process, and clients that speak raw HTTP to it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import Any, Self
+
+import anyio
+import httpx2
+
+from discovery_engine.tools import JSONObject
+from discovery_server import http
+from discovery_server.gateway import make_server
+from discovery_server.guard import Endpoint
+from discovery_server.tokens import Tokens
+from tests.unit.server.wire import INITIALIZE, INITIALIZED, MODERN, request
+
+_KINDS = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
+
+
+@asynccontextmanager
+async def served(engine: Any, tokens: Tokens | None = None) -> AsyncIterator[str]:
+    """The address of a gateway in front of `engine`, for as long as the block runs."""
+    web = http.HttpServer(http.make_app(make_server(engine), Endpoint(), tokens))
+    with anyio.fail_after(30), http.listen(Endpoint()) as listener:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(web.serve, [listener])
+            yield http.address(listener)
+            web.stop()
+
+
+class SessionClient:
+    """A client of the handshake era, and of the one after it, with a token of its own."""
+
+    def __init__(self, address: str, token: str | None = None) -> None:
+        self._address = address
+        headers = {**_KINDS, **({"authorization": f"Bearer {token}"} if token else {})}
+        self.http = httpx2.AsyncClient(headers=headers, timeout=20)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.http.aclose()
+
+    async def open(self) -> str:
+        """A session's id."""
+        opened = await self.http.post(self._address, json=INITIALIZE)
+        opened.raise_for_status()
+        session: str = opened.headers["mcp-session-id"]
+        await self.request("POST", session, INITIALIZED)
+        return session
+
+    async def request(
+        self, method: str, session: str, message: JSONObject | None = None
+    ) -> httpx2.Response:
+        """A request in a session; a POST without a message is a ping."""
+        body = message or (request(7, "ping") if method == "POST" else None)
+        headers = {"mcp-session-id": session}
+        return await self.http.request(method, self._address, json=body, headers=headers)
+
+    async def call(self, name: str, arguments: JSONObject, *, session: str) -> httpx2.Response:
+        message = request(8, "tools/call", name=name, arguments=arguments)
+        return await self.request("POST", session, message)
+
+    async def call_statelessly(
+        self, name: str, arguments: JSONObject, *, session: str | None = None
+    ) -> httpx2.Response:
+        """A call of 2026-07-28, perhaps with a session's id where none belongs."""
+        message = request(9, "tools/call", name=name, arguments=arguments, _meta=MODERN)
+        headers = {
+            "mcp-protocol-version": "2026-07-28",
+            "mcp-method": "tools/call",
+            "mcp-name": name,
+        }
+        if session:
+            headers["mcp-session-id"] = session
+        return await self.http.post(self._address, json=message, headers=headers)
