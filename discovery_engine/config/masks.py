@@ -12,14 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec.structs import replace
 
 from discovery_engine.config.settings import RemoteTransport, StdioTransport
+from discovery_engine.secret_words import is_key, is_secret_flag
 from discovery_engine.secrets import HIDDEN, MalformedReferenceError, Reference, mask, split
 
-_WORDS = r"token|secret|passw(or)?d|passphrase|pwd|api-?key|credentials?|auth|bearer|cookie"
-_SECRET_FLAG = re.compile(
-    rf"-H|--?([\w.]+[-_])*({_WORDS}|(access|private|secret)-?key|headers?|pat)"
-    r"([-_](value|string|header))?",
-    re.IGNORECASE,
-)
 _ASSIGNMENT = re.compile(r"(?P<name>-{0,2}[\w.-]+)=(?P<value>.*)", re.DOTALL)
 _VARIABLE_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
 _HEADER = re.compile(r"\w[\w-]*:\s.*", re.DOTALL)
@@ -30,11 +25,6 @@ _ADDRESS = re.compile(
 )
 _APART = "\ue000"  # private use: stands for a reference while the text around it is taken apart
 _HOST = re.compile(rf"([\w.{_APART}-]*|\[[0-9a-f:.]*\])(:[\d{_APART}]*)?", re.IGNORECASE | re.ASCII)
-_KEYS = re.compile(r"((sk|pk|rk|gh[opsu]|github_pat|glpat|hf|npm|pypi|xox[a-z])[-_]|eyJ).{8,}")
-_RANDOM = re.compile(
-    r"(?=[^0-9]*[0-9])(?=[^A-Za-z]*[A-Za-z])[\w+=]{24,}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}",
-    re.IGNORECASE | re.ASCII,
-)
 
 
 def mask_transport(
@@ -59,7 +49,7 @@ def mask_args(args: Sequence[str]) -> tuple[str, ...]:
     hide_next = False
     for arg in args:
         shown.append(mask(arg) if hide_next else _with_references_apart(arg, _mask_plain_arg))
-        hide_next = _SECRET_FLAG.fullmatch(arg) is not None
+        hide_next = is_secret_flag(arg)
     return tuple(shown)
 
 
@@ -108,7 +98,7 @@ def _mask_pair(pair: str) -> str:
 def _mask_plain_arg(arg: str) -> str:
     if assignment := _ASSIGNMENT.fullmatch(arg):
         name, value = assignment.group("name", "value")
-        secret = _SECRET_FLAG.fullmatch("--" + name.lstrip("-")) or _VARIABLE_NAME.fullmatch(name)
+        secret = is_secret_flag("--" + name.lstrip("-")) or _VARIABLE_NAME.fullmatch(name)
         return f"{name}={_hide(value) if secret else _mask_plain_arg(value)}"
     if "://" in arg:
         return _mask_plain_url(arg)
@@ -119,4 +109,4 @@ def _mask_plain_arg(arg: str) -> str:
 
 
 def _mask_word(word: str) -> str:
-    return _hide(word) if _KEYS.fullmatch(word) or _RANDOM.fullmatch(word) else word
+    return _hide(word) if is_key(word) else word

@@ -46,7 +46,7 @@ def stdio(*args: str, **env: str) -> ServerSettings:
         pytest.param(
             server(RemoteTransport("https://h/mcp", {"Authorization": "Bearer ${TOKEN}"})),
             "no user for s3cr3t-t0ken (Bearer s3cr3t-t0ken)",
-            "no user for •••• (••••)",
+            "no user for •••• (Bearer ••••)",
             id="a header",
         ),
         pytest.param(
@@ -54,6 +54,27 @@ def stdio(*args: str, **env: str) -> ServerSettings:
             "GET https://me:pass9@h/mcp?key=k3y-1: refused",
             "GET https://••••@h/mcp?key=••••: refused",
             id="in its address",
+        ),
+        pytest.param(
+            stdio(OPENAPI_MCP_HEADERS='{"Authorization": "Bearer ntn_4f9Qz8sT1aaBB"}'),
+            "401 for ntn_4f9Qz8sT1aaBB, Bearer ntn_4f9Qz8s...",
+            "401 for ••••, Bearer ••••...",
+            id="in JSON",
+        ),
+        pytest.param(
+            stdio(DATABASE_URL="postgres://bob:pw12@db.example.com:5432/shop"),
+            "cannot reach postgres://bob:pw12@db.example.com:5432/shop: pw12 is wrong",
+            "cannot reach postgres://••••@db.example.com:5432/shop: •••• is wrong",
+            id="in a connection string",
+        ),
+        pytest.param(
+            stdio('{"apiKey": "sk-11aa22bb"}'),
+            "key: sk-11aa22bb",
+            "key: ••••",
+            id="JSON to run with",
+        ),
+        pytest.param(
+            stdio("${HOME}/x", HOME="/home/me"), "no /home/me", "no /home/me", id="a path"
         ),
         pytest.param(server(None), "any text", "any text", id="nothing is known of it"),
     ],

@@ -1,0 +1,144 @@
+"""Which names belong to secrets, and which words are keys, or nobody's secret.
+
+NameKind.of("NOTION_API_KEY")                NameKind.SECRET
+looks_like_key("ghp_16C7e42F292c6912E7")     True
+is_harmless("db.example.com:5432")           True
+"""
+
+from __future__ import annotations
+
+import re
+from enum import IntEnum
+
+_WORDS = (
+    r"token|secret|passw(or)?d|passphrase|pwd|api[-_]?key|credentials?|auth(?!ors?$)|bearer|cookie"
+)
+_SECRET_FLAG = re.compile(
+    rf"-H|--?([\w.]+[-_])*({_WORDS}|(access|private|secret)[-_]?key|headers?|pass|pat)"
+    r"([-_](value|string|header))?",
+    re.IGNORECASE,
+)
+_SECRET_NAME = re.compile(
+    rf"{_WORDS}|pass$|(^|[-_. ])(key|pat|psw|pin|otp|pem|jwt|sid|sig|signature|dsn|session)s?"
+    r"($|[-_. ])|(access|private|account|shared|signing|encryption|master)[-_ ]?key",
+    re.IGNORECASE,
+)
+_PLAIN_NAME = re.compile(
+    r"(.*[-_. ])?(host(name)?|server|address|ports?|paths?|dir(ectory)?|root|home|folder|cwd|shell"
+    r"|term|region|zone|tz|lang(uage)?|locale|lc_\w+|log|level|env(ironment)?|mode|model|version"
+    r"|timeout|interval|limit|size|count|format|type|driver|database|catalog|db|dbname|schema|table"
+    r"|sslmode|encrypt|protocol|scheme|bucket|provider|accept|encoding|charset|agent|connection"
+    r"|origin|referer|control|debug|verbose|file|filename|name|title|suffix|realm)",
+    re.IGNORECASE,
+)
+_NOT_THE_SECRET = re.compile(
+    r".*[-_ ](ur[il]|endpoint|path|dir|file|name|type|host|port)"
+    r"|(max|min|num)[-_].*tokens?|author.*name",
+    re.IGNORECASE,
+)
+"""`TOKEN_FILE` holds no token, and `MAX_TOKENS` a number of them."""
+
+_KEYS = re.compile(r"((sk|pk|rk|gh[opsu]|github_pat|glpat|hf|npm|pypi|xox[a-z])[-_]|eyJ).{8,}")
+_RANDOM = re.compile(
+    r"(?=[^0-9]*[0-9])(?=[^A-Za-z]*[A-Za-z])[\w+=]{24,}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}",
+    re.IGNORECASE | re.ASCII,
+)
+_CHANGES = re.compile(
+    r"(?<=[a-z])(?=[0-9A-Z])|(?<=[0-9])(?=[a-zA-Z])|(?<=[A-Z])(?=[0-9])", re.ASCII
+)
+_RESTLESS = 4  # changes of letters, digits and case: `s3Cr3tK9` has seven, `v1beta2` three
+_SHORTEST_KEY = 8  # characters
+
+_HARMLESS = re.compile(
+    r"127\.0\.0\.1|admin|all|allow|always|anonymous|app|application|async|auto|basic|bearer|beta"
+    r"|client|cluster|common|config|console|context|database|debug|default|demo|deny|development"
+    r"|disabled|docker|email|enabled|english|error|example|experimental|false|fatal|file|files"
+    r"|filesystem|full|github|gitlab|global|group|guest|host|http|https|info|internal|json"
+    r"|kubernetes|latest|level|linux|list|local|localhost|log|main|manual|master|memory|model"
+    r"|mongodb|mssql|mysql|name|never|nobody|none|normal|null|off|openai|optional|oracle|password"
+    r"|path|playwright|plain|port|postgres|postgresql|preprod|preview|private|prod|production"
+    r"|project|proxy|public|python|quiet|read|readonly|read-only|read-write|redis|region|release"
+    r"|remote|required|root|server|service|session|shared|silent|slack|sqlite|stable|stage|staging"
+    r"|standard|stderr|stdio|stdout|strict|string|sync|system|team|tenant|test|testing|text|token"
+    r"|trace|true|undefined|update|user|username|utf-8|utf8|verbose|version|warn|warning|web"
+    r"|windows|workspace|write",
+    re.IGNORECASE,
+)
+_FORMS = (
+    re.compile(
+        r"[-+]?\d{1,5}|\d{1,9}000|\d*\.\d{1,4}|\d+(\.\d+){1,3}(:\d+)?|\d{1,9} ?[a-zA-Zµ%]{1,3}"
+    ),
+    re.compile(r"\d{4}-\d\d(-\d\d([T ]\d\d:\d\d(:\d\d)?(\.\d{1,9})?Z?)?)?"),
+    re.compile(
+        r"[a-z]{2}[-_][A-Z]{2}(\.[\w-]{1,12})?|[A-Z][a-z]+(/[A-Z][A-Za-z_]+)+|[a-z]{2}(-[a-z]+)+-\d"
+    ),
+    re.compile(r"(application|text|image|audio)/[a-z0-9.+*-]+|\*/\*"),
+)
+_HOST = re.compile(
+    r"(localhost|([a-z0-9][a-z0-9-]{0,40}\.)+(com|net|org|io|dev|local|internal|app|cloud|info|test"
+    r"|example|invalid|svc|[a-z]{2})|\[[0-9a-f:.]+\])(:\d{1,5})?"
+)
+_PATH = re.compile(r"(~|\.{1,2})?/[^\0\n]*|[A-Za-z]:[\\/][^\0\n]*")
+_STEPS = re.compile(r"[/\\:;]")
+_PLAIN = re.compile(r"[a-z]+([-_ ./][a-z]+)*|[A-Z][a-z]+( [A-Z]?[a-z]+)*|[A-Z]+([-_][A-Z]+)*")
+_LONGEST_PLAIN = 15  # letters; longer ones stand in nobody's options by chance
+
+
+class NameKind(IntEnum):
+    """What the name of a value says of it."""
+
+    PLAIN = 0
+    UNTELLING = 1
+    SECRET = 2
+
+    @classmethod
+    def of(cls, name: str) -> NameKind:
+        words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name[:200])
+        if _SECRET_NAME.search(words) and not _NOT_THE_SECRET.fullmatch(words):
+            return cls.SECRET
+        return cls.PLAIN if _PLAIN_NAME.fullmatch(words) else cls.UNTELLING
+
+    def within(self, whole: NameKind) -> NameKind:
+        """Of a part; one whose own name says nothing is as secret as the whole."""
+        return whole if self is NameKind.UNTELLING else self
+
+
+def is_secret_flag(word: str) -> bool:
+    """Whether what follows this flag is a secret."""
+    return _SECRET_FLAG.fullmatch(word) is not None
+
+
+def is_key(word: str) -> bool:
+    """Whether a word has the form of a known kind of key, or of a long random one."""
+    return bool(_KEYS.fullmatch(word) or _RANDOM.fullmatch(word))
+
+
+def looks_like_key(word: str) -> bool:
+    """Whether a word may be a key by its form: also a short one, that no known kind has."""
+    if len(word) < _SHORTEST_KEY:
+        return False
+    return is_key(word) or len(_CHANGES.findall(word[:200])) >= _RESTLESS
+
+
+def is_plain(words: str) -> bool:
+    """Whether these are words as they stand in options and sentences."""
+    return len(words) <= _LONGEST_PLAIN and _PLAIN.fullmatch(words) is not None
+
+
+def is_harmless(value: str) -> bool:
+    """Whether a value is a plain number, switch, host, path or the like: nobody's secret."""
+    if not value or _HARMLESS.fullmatch(value):
+        return True
+    if any(form.fullmatch(value) for form in _FORMS):
+        return True
+    if "," in value:
+        return all(is_harmless(one.strip()) for one in value.split(","))
+    if looks_like_key(value) and "/" not in value:
+        return False
+    if _HOST.fullmatch(value):
+        return not any(map(looks_like_key, value.split(".")))
+    return bool(_PATH.fullmatch(value)) and not any(map(_is_odd, _STEPS.split(value)))
+
+
+def _is_odd(step: str) -> bool:
+    return looks_like_key(step) or not {"+", "="}.isdisjoint(step)
