@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
 
 import uvicorn
 from mcp.server.transport_security import TransportSecuritySettings
 
 from discovery_engine.errors import ConfigurationError, Origin, Problem
 from discovery_server.authorization import Authorization
+from discovery_server.connections import (
+    Connection,
+    ConnectionLimits,
+    Connections,
+    limits_of_process,
+)
 from discovery_server.farewell import Farewell
 from discovery_server.guard import Endpoint, Guard
 
@@ -26,6 +34,10 @@ PATH = "/mcp"
 _OTHER_PORT = "choose another port; 0 takes a free one"
 _OF_ALL = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - all addresses, and one of them
 _GOODBYE = 2.0  # seconds that calls under way get when the server is told to stop
+_KEEP_ALIVE = 60  # seconds that a connection without a request stays
+_BACKLOG = 512  # connections that wait to be accepted
+# asyncio accepts this many before any of them can be turned away, so each costs a descriptor.
+_ACCEPTED_AT_ONCE = 16
 _LAST_GOODBYE = 5  # seconds for a client that does not read what it is sent meanwhile
 
 
@@ -45,14 +57,18 @@ def make_app(server: Server[Any], endpoint: Endpoint, tokens: Tokens | None = No
 class HttpServer(uvicorn.Server):
     """A uvicorn server that leaves the signals to us, and its clients in good order."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, limits: ConnectionLimits | None = None) -> None:
         self._farewell = Farewell(app, _GOODBYE)
+        self.connections = Connections(limits or limits_of_process())
         config = uvicorn.Config(
             self._farewell,
+            http=cast("type[asyncio.Protocol]", partial(Connection, self.connections)),
             log_config=None,
             access_log=False,
             server_header=False,
             ws="none",
+            backlog=_ACCEPTED_AT_ONCE,
+            timeout_keep_alive=_KEEP_ALIVE,
             timeout_graceful_shutdown=_LAST_GOODBYE,
         )
         super().__init__(config)
@@ -60,6 +76,11 @@ class HttpServer(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for listener in sockets or ():
+            listener.listen(_BACKLOG)  # what is not accepted at once waits in the system
 
     def stop(self) -> None:
         self.should_exit = True

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from discovery_engine.text import clean
+from discovery_server.repeats import RepeatFilter
 
 if TYPE_CHECKING:
     from discovery_engine.config.settings import LogSettings
@@ -42,7 +43,8 @@ def log_to(settings: LogSettings, environ: Mapping[str, str]) -> Iterator[None]:
 
     The file rotates at 10 MB and five older ones are kept. Its folder is made if need be. One that
     cannot be written is warned of, and does without. What programs write to their error output is
-    logged to the file; to stderr only with level `debug`.
+    logged to the file; to stderr only with level `debug`. Warnings of libraries that come over and
+    over are counted.
     """
     level = _level(environ.get(_LEVEL) or settings.level)
     file, problem = environ.get(_FILE) or settings.file, ""
@@ -56,14 +58,17 @@ def log_to(settings: LogSettings, environ: Mapping[str, str]) -> Iterator[None]:
     root.setLevel(level)
     for name in _CHATTY:
         logging.getLogger(name).setLevel(max(level, logging.WARNING))
+    repeats = RepeatFilter()
     for handler in handlers:
         handler.setFormatter(HarmlessFormatter(_FORMAT))
+        handler.addFilter(repeats)
         root.addHandler(handler)
     if problem:
         logger.warning("The log file %s cannot be written: %s", file, problem)
     try:
         yield
     finally:
+        repeats.report()
         root.setLevel(before)
         for name in _CHATTY:
             logging.getLogger(name).setLevel(logging.NOTSET)

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,11 +83,16 @@ class Home:
                     yield client
 
     @contextmanager
-    def process(self, *options: str) -> Iterator[subprocess.Popen[bytes]]:
-        """The bare program, for what no client shows; killed at the end if need be."""
+    def process(
+        self, *options: str, around: Sequence[str] = ()
+    ) -> Iterator[subprocess.Popen[bytes]]:
+        """The bare program, for what no client shows; killed at the end if need be.
+
+        `around` is a command that runs it.
+        """
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         with subprocess.Popen(
-            self.command(*options), env=self.environ, cwd=self.folder, **pipes
+            [*around, *self.command(*options)], env=self.environ, cwd=self.folder, **pipes
         ) as process:
             try:
                 yield process

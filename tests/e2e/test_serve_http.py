@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import socket
+from contextlib import AsyncExitStack, suppress
 from functools import partial
 
 import anyio
@@ -170,3 +171,32 @@ def test_no_token_means_this_machine_alone(home: Home) -> None:
 
     assert process.returncode == 2
     assert "without a token whoever reaches it can call every tool" in errors.decode()
+
+
+@pytest.mark.requirement("SRV-31", "SRV-32")
+async def test_half_requests_by_the_hundred_hold_up_nobody(home: Home) -> None:
+    home.write({"good": fault_entry()})
+    few_descriptors = ["sh", "-c", 'ulimit -n 256; exec "$@"', "sh"]
+    options = ["--http", "127.0.0.1:0", "--no-token"]
+    half = b"POST /mcp HTTP/1.1\r\nhost: localhost\r\nx: "
+
+    async with AsyncExitStack() as held:
+        process = held.enter_context(home.process(*options, around=few_descriptors))
+        address = listening_at(process)
+        url = httpx2.URL(address)
+        for _ in range(300):
+            stream = await anyio.connect_tcp(url.host, url.port)
+            held.push_async_callback(anyio.aclose_forcefully, stream)
+            with suppress(anyio.BrokenResourceError):
+                await stream.send(half)
+        with anyio.fail_after(30):
+            async with Client(address, mode="legacy", read_timeout_seconds=20) as client:
+                arguments = {"text": "still here"}
+                text = await text_of(client, "execute_tool", tool="good:echo", arguments=arguments)
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=30)
+
+    assert json.loads(text)["text"] == "still here"
+    assert process.returncode == 0
+    assert b"out of system resource" not in errors
+    assert len(errors) < 10_000

@@ -12,6 +12,7 @@ import httpx2
 
 from discovery_engine.tools import JSONObject
 from discovery_server import http
+from discovery_server.connections import ConnectionLimits
 from discovery_server.gateway import make_server
 from discovery_server.guard import Endpoint
 from discovery_server.tokens import Tokens
@@ -21,9 +22,11 @@ _KINDS = {"accept": "application/json, text/event-stream", "content-type": "appl
 
 
 @asynccontextmanager
-async def served(engine: Any, tokens: Tokens | None = None) -> AsyncIterator[str]:
+async def served(
+    engine: Any, tokens: Tokens | None = None, limits: ConnectionLimits | None = None
+) -> AsyncIterator[str]:
     """The address of a gateway in front of `engine`, for as long as the block runs."""
-    web = http.HttpServer(http.make_app(make_server(engine), Endpoint(), tokens))
+    web = http.HttpServer(http.make_app(make_server(engine), Endpoint(), tokens), limits)
     with anyio.fail_after(30), http.listen(Endpoint()) as listener:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(web.serve, [listener])

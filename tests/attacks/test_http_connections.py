@@ -1,0 +1,230 @@
+"""Clients that hold connections without using them: they hold up nobody but themselves."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from typing import Any
+
+import anyio
+import httpx2
+import pytest
+from anyio.abc import SocketStream
+from msgspec.structs import replace
+
+from discovery_engine.tools import JSONObject
+from discovery_server.connections import ConnectionLimits
+from discovery_server.tokens import parse_tokens
+from tests.unit.server.fakes import Call, FakeEngine, make_engine
+from tests.unit.server.web import SessionClient, served
+from tests.unit.server.wire import INITIALIZE
+
+pytestmark = pytest.mark.anyio
+
+HALF_A_HEAD = b"POST /mcp HTTP/1.1\r\nhost: localhost\r\nx: "
+BODY = json.dumps(INITIALIZE).encode()
+HEAD = (
+    b"POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+    b"accept: application/json, text/event-stream\r\ncontent-length: %d\r\n\r\n" % len(BODY)
+)
+FEW = ConnectionLimits(connections=8, per_address=8)
+
+
+@asynccontextmanager
+async def connected(address: str, *, source: str = "127.0.0.1") -> AsyncIterator[SocketStream]:
+    url = httpx2.URL(address)
+    async with await anyio.connect_tcp(url.host, url.port, local_host=source) as stream:
+        yield stream
+
+
+async def rest_of(stream: SocketStream) -> bytes:
+    """What comes until the other side closes the connection."""
+    received = b""
+    with suppress(anyio.BrokenResourceError):
+        async for data in stream:
+            received += data
+    return received
+
+
+async def trickle(stream: SocketStream, data: bytes) -> None:
+    """Send something now and then, until the other side has enough of it."""
+    with suppress(anyio.BrokenResourceError):
+        while True:
+            with anyio.move_on_after(0.01):
+                await rest_of(stream)
+                return
+            await stream.send(data)
+
+
+async def is_served(address: str) -> bool:
+    async with SessionClient(address) as client:
+        return bool(await client.open())
+
+
+@pytest.mark.requirement("SRV-30")
+@pytest.mark.parametrize("begun", [b"", b"P", HALF_A_HEAD])
+async def test_a_request_that_does_not_begin_in_time_is_given_up(begun: bytes) -> None:
+    limits = replace(FEW, head=0.05)
+
+    async with served(make_engine(), limits=limits) as address, connected(address) as stream:
+        if begun:
+            await stream.send(begun)
+        answer = await rest_of(stream)
+
+    assert answer.startswith(b"HTTP/1.1 408 ")
+
+
+@pytest.mark.requirement("SRV-30")
+async def test_bytes_that_trickle_in_buy_no_time() -> None:
+    limits = replace(FEW, head=0.2)
+
+    async with served(make_engine(), limits=limits) as address, connected(address) as stream:
+        await stream.send(HALF_A_HEAD)
+        await trickle(stream, b"x")
+
+        assert await is_served(address)
+
+
+@pytest.mark.requirement("SRV-30")
+async def test_the_next_request_of_a_connection_has_to_come_in_time_as_well() -> None:
+    limits = replace(FEW, head=0.05)
+
+    async with served(make_engine(), limits=limits) as address, connected(address) as stream:
+        await stream.send(HEAD + BODY)
+        answer = b""
+        while not answer.endswith(b"0\r\n\r\n"):
+            answer += await stream.receive()
+        await stream.send(HALF_A_HEAD)
+        late = await rest_of(stream)
+
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert late.startswith(b"HTTP/1.1 408 ")
+
+
+@pytest.mark.requirement("SRV-30")
+async def test_a_body_that_does_not_come_in_time_is_given_up() -> None:
+    limits = replace(FEW, body=0.05)
+
+    async with served(make_engine(), limits=limits) as address, connected(address) as stream:
+        await stream.send(HEAD + BODY[:-1])
+        answer = await rest_of(stream)
+
+        assert await is_served(address)
+
+    assert answer.startswith(b"HTTP/1.1 408 ")
+
+
+@pytest.mark.requirement("SRV-30", "SRV-20")
+async def test_a_stranger_cannot_go_on_sending_after_the_refusal() -> None:
+    limits = replace(FEW, body=0.1)
+    chunked = HEAD.replace(b"content-length: %d" % len(BODY), b"transfer-encoding: chunked")
+
+    async with (
+        served(make_engine(), parse_tokens("a" * 20), limits) as address,
+        connected(address) as stream,
+    ):
+        await stream.send(chunked)
+        answer = await stream.receive()
+        await trickle(stream, b"1\r\nx\r\n")
+
+    assert answer.startswith(b"HTTP/1.1 401 ")
+
+
+@pytest.mark.requirement("SRV-31")
+@pytest.mark.parametrize("begun", [b"", HALF_A_HEAD, HEAD, HEAD + BODY[:-1]])
+async def test_who_only_holds_a_connection_gives_its_place_to_who_asks(begun: bytes) -> None:
+    async with served(make_engine(), limits=FEW) as address, AsyncExitStack() as held:
+        idlers = [await held.enter_async_context(connected(address)) for _ in range(30)]
+        for idler in idlers:
+            await send_anyway(idler, begun)
+
+        assert await is_served(address)
+        assert await is_served(address)
+        for idler in idlers[:20]:  # the oldest went first
+            assert await rest_of(idler) == b""
+
+
+async def send_anyway(stream: SocketStream, data: bytes) -> None:
+    with suppress(anyio.BrokenResourceError):  # it had to give its place already
+        await stream.send(data)
+
+
+@pytest.mark.requirement("SRV-31")
+async def test_who_is_being_answered_keeps_the_connection() -> None:
+    engine, entered, let_go = slow_engine()
+    answers: list[JSONObject] = []
+
+    async with (
+        served(engine, limits=FEW) as address,
+        AsyncExitStack() as held,
+        SessionClient(address) as client,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(execute, client, answers.append)
+        await entered.wait()
+        for _ in range(30):
+            await held.enter_async_context(connected(address))
+        assert await is_served(address)
+        let_go.set()
+
+    assert answers == [{"content": [{"type": "text", "text": "done"}]}]
+
+
+@pytest.mark.requirement("SRV-31")
+async def test_where_all_are_being_answered_the_next_one_is_told_to_come_again() -> None:
+    engine, entered, let_go = slow_engine(times=4)
+    limits = replace(FEW, connections=4, per_address=4)
+    answers: list[JSONObject] = []
+
+    async with served(engine, limits=limits) as address, AsyncExitStack() as held:
+        clients = [await held.enter_async_context(SessionClient(address)) for _ in range(4)]
+        async with anyio.create_task_group() as tasks:
+            for client in clients:
+                tasks.start_soon(execute, client, answers.append)
+            await entered.wait()
+            async with connected(address) as stream:
+                refused = await rest_of(stream)
+            let_go.set()
+
+    assert refused.startswith(b"HTTP/1.1 503 ")
+    assert b"retry-after: 1\r\n" in refused
+    assert len(answers) == 4
+
+
+@pytest.mark.requirement("SRV-31")
+async def test_one_machine_leaves_room_for_the_others() -> None:
+    limits = replace(FEW, per_address=6)
+
+    async with served(make_engine(), limits=limits) as address, AsyncExitStack() as held:
+        try:
+            neighbour = await held.enter_async_context(connected(address, source="127.0.0.2"))
+        except OSError:
+            pytest.skip("this machine has one loopback address only")
+        for _ in range(30):
+            await held.enter_async_context(connected(address))
+        await neighbour.send(HEAD + BODY)
+        answer = await neighbour.receive()
+
+    assert answer.startswith(b"HTTP/1.1 200 ")
+
+
+def slow_engine(times: int = 1) -> tuple[FakeEngine, anyio.Event, anyio.Event]:
+    """An engine whose calls wait; told when so many are under way, and let go together."""
+    engine, entered, let_go = make_engine(), anyio.Event(), anyio.Event()
+
+    async def execution(_: Call) -> JSONObject:
+        if len(engine.calls) == times:
+            entered.set()
+        await let_go.wait()
+        return {"content": [{"type": "text", "text": "done"}]}
+
+    engine.execution = execution
+    return engine, entered, let_go
+
+
+async def execute(client: SessionClient, tell: Callable[[JSONObject], Any]) -> None:
+    session = await client.open()
+    answer = await client.call("execute_tool", {"tool": "list_issues"}, session=session)
+    data = answer.text.partition("data: ")[2]
+    tell({"content": json.loads(data)["result"]["content"]})
