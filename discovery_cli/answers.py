@@ -24,4 +24,4 @@ def tell(output: Output, result: JSONObject, form: JSONObject) -> None:
         tokens = result["_meta"]["discovery/answer"]["tokens"]
         output.answer({**form, "text": text, "tokens": tokens})
     else:
-        output.line(text)
+        output.text(text)

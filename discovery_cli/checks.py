@@ -16,6 +16,7 @@ from discovery_cli.output import ago, counted
 from discovery_cli.remedies import advice, remedy
 from discovery_cli.rendering import plain_reason
 from discovery_engine.errors import Problem, RegistryError, UnavailableError
+from discovery_engine.text import named
 
 if TYPE_CHECKING:
     from discovery_cli.commands.lint import Finding
@@ -158,6 +159,6 @@ def _last_listing(subject: str, health: ServerHealth) -> Check:
         message = f"{tools}; {waiting} held back until reviewed"
         return Check(subject, "note", message, f"`{remedy(health)}` shows why")
     if health.dropped:
-        names = ", ".join(f"{tool.name} ({tool.reason})" for tool in health.dropped)
+        names = ", ".join(f"{named(tool.name)} ({tool.reason})" for tool in health.dropped)
         return Check(subject, "note", f"{tools}; unusable: {names}", "its author can mend that")
     return Check(subject, "good", tools)

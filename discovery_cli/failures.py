@@ -31,7 +31,7 @@ from discovery_engine.errors import (
     UpstreamError,
     UpstreamProtocolError,
 )
-from discovery_engine.text import clean
+from discovery_engine.text import block, clean, one_line
 from discovery_engine.tools import JSONObject
 
 
@@ -93,10 +93,10 @@ def tell(error: BaseException, *, as_json: bool, verbose: bool) -> None:
 
 def problem_lines(problem: Problem, *, label: str) -> Iterator[str]:
     """A problem of a configuration, its excerpt, and its hint."""
-    yield clean(f"{label}: {problem.origin}: {problem.sentence}")
-    yield from (f"  {line}" for line in clean(problem.excerpt).splitlines())
+    yield one_line(f"{label}: {problem.origin}: {problem.sentence}")
+    yield from block(problem.excerpt) if problem.excerpt else ()
     if problem.hint:
-        yield clean(f"  hint: {problem.hint}")
+        yield f"  hint: {one_line(problem.hint)}"
 
 
 def problem_form(problem: Problem) -> JSONObject:
@@ -153,12 +153,12 @@ def _lines(error: BaseException) -> Iterator[str]:
         return
     first, *rest = clean(_message(error)).splitlines() or [""]
     yield f"error: {first}"
-    yield from (f"  {line}" for line in rest)
+    yield from (f"  | {line}" for line in rest)
     if isinstance(error, UnavailableError) and error.stderr.strip():
         yield "  its last words:"
-        yield from (f"    {line}" for line in clean(error.stderr).strip().splitlines())
+        yield from block(error.stderr, before="    | ")
     if hint := hint_of(error):
-        yield clean(f"  hint: {hint}")
+        yield f"  hint: {one_line(hint)}"
 
 
 def _form(error: BaseException) -> JSONObject:

@@ -18,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from discovery_engine.columns import columns_of
-from discovery_engine.text import clean
+from discovery_engine.text import clean, one_line
 from discovery_engine.tools import JSONObject
 
 SCHEMA_VERSION = 1
@@ -39,11 +39,6 @@ _SAMPLE = "✓✗…"
 _GAP = "  "
 _USUAL_WIDTH = 80
 _NARROWEST = 20  # columns that the last cell of a row keeps, however narrow the terminal
-
-
-def one_line(text: str) -> str:
-    """`text` cleaned, with every run of white space made one space."""
-    return " ".join(clean(" ".join(text.split())).split())
 
 
 class Cell(Struct, frozen=True):
@@ -88,8 +83,12 @@ class Output(Struct, frozen=True):
             raise click.exceptions.Exit(0) from None
 
     def line(self, text: str = "", style: Style = "plain") -> None:
-        """Write a line of data, or several."""
-        self.write(self._styled(self._writable(text), style) + "\n")
+        """Write one line of data, whatever line ends `text` holds."""
+        self.write(self._styled(self._writable(text, newlines=False), style) + "\n")
+
+    def text(self, text: str) -> None:
+        """Write a document of several lines: one of ours, or what a tool answered."""
+        self.write(self._writable(text) + "\n")
 
     def table(self, rows: Sequence[Sequence[Cell | str]], *, indent: int = 0) -> None:
         """Write rows in aligned columns; a terminal's width breaks or cuts the last one only."""
@@ -102,9 +101,9 @@ class Output(Struct, frozen=True):
             self.write(" " * indent + self._row(row, widths, indent) + "\n")
 
     def say(self, words: str) -> None:
-        """Write words for a person to stderr; with JSON they travel in the answer instead."""
+        """Write a line for a person to stderr; with JSON it travels in the answer instead."""
         if not self.as_json:
-            sys.stderr.write(self._writable(words) + "\n")
+            sys.stderr.write(self._writable(words, newlines=False) + "\n")
 
     def mark(self, *, good: bool) -> Cell:
         if self.has_unicode:
@@ -143,8 +142,8 @@ class Output(Struct, frozen=True):
     def _ellipsis(self) -> str:
         return "…" if self.has_unicode else "..."
 
-    def _writable(self, text: str) -> str:
-        text = clean(text)
+    def _writable(self, text: str, *, newlines: bool = True) -> str:
+        text = clean(text, newlines=newlines)
         return text if self.has_unicode else text.translate(_ASCII)
 
     def _styled(self, text: str, style: Style) -> str:

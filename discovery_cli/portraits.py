@@ -12,12 +12,12 @@ from discovery_cli.output import Cell, Output, ago
 from discovery_cli.rendering import server_row, tool_row
 from discovery_cli.suspicions import suspicion_lines
 from discovery_engine.signature import type_text
-from discovery_engine.text import clean
+from discovery_engine.text import block, named, quoted
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import Entry
     from discovery_engine.status import ServerSummary
-    from discovery_engine.tools import ServerName
+    from discovery_engine.tools import JSONValue, ServerName
     from discovery_engine.view import View
 
 _INDENT = 2
@@ -55,9 +55,9 @@ class Portrait(Struct, frozen=True):
         verdict = entry.verdict
         state = "enabled" if verdict.enabled else f"disabled: {view.reason(entry)}"
         mark = self.output.mark(good=verdict.enabled)
-        self.output.table([[mark, Cell(str(entry.key), "strong"), state]])
-        for line in clean(entry.tool.description).strip().splitlines():
-            self.output.line(f"  {line}".rstrip())
+        self.output.table([[mark, Cell(entry.key.label, "strong"), state]])
+        for line in block(entry.tool.description) if entry.tool.description.strip() else ():
+            self.output.line(line)
         for line in suspicion_lines(view.findings(entry)):
             self.output.line(f"  {line}", "bad")
         self.output.table(_tool_facts(entry, view), indent=_INDENT)
@@ -80,7 +80,7 @@ class Portrait(Struct, frozen=True):
     def _arguments(self, entry: Entry, indent: int) -> None:
         rows: list[list[Cell | str]] = [
             [
-                Cell(parameter.name, "strong"),
+                Cell(named(parameter.name), "strong"),
                 type_text(parameter.schema, entry.tool.input_schema),
                 "required" if parameter.required else "optional",
                 Cell(parameter.description, "faint"),
@@ -96,22 +96,28 @@ def _facts(summary: ServerSummary, view: View, now: float) -> list[list[Cell | s
     facts = {
         "about": summary.description if summary.reason else "",
         "from": " ".join(filter(None, (settings.source, str(settings.origin)))),
-        "tags": ", ".join(summary.tags),
+        "tags": ", ".join(map(named, summary.tags)),
         "listed": f"{ago(now - summary.listed_at)} ago" if summary.listed_at else "never",
-        "unusable": "; ".join(f"{d.name} ({d.reason})" for d in part.dropped) if part else "",
+        "unusable": "; ".join(f"{named(d.name)} ({d.reason})" for d in part.dropped)
+        if part
+        else "",
     }
     return [[Cell(name, "faint"), text] for name, text in facts.items() if text]
 
 
 def _tool_facts(entry: Entry, view: View) -> list[list[Cell | str]]:
     annotations = entry.tool.annotations
-    claims = [f"{k}: {str(value).lower()}" for k, value in annotations.items() if k != "title"]
+    claims = [f"{named(k)}: {_claim(v)}" for k, v in annotations.items() if k != "title"]
     facts = {
-        "tags": ", ".join(entry.verdict.tags),
+        "tags": ", ".join(map(named, entry.verdict.tags)),
         "claims": ", ".join(claims),
         "overridden": "; ".join(_overrides(entry, view)),
     }
     return [[Cell(name, "faint"), text] for name, text in facts.items() if text]
+
+
+def _claim(value: JSONValue) -> str:
+    return str(value).lower() if isinstance(value, bool) else quoted(str(value))
 
 
 def _overrides(entry: Entry, view: View) -> Iterator[str]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import anyio
 
-from discovery_cli.output import Output, allows_escapes, counted, one_line
+from discovery_cli.output import Output, allows_escapes, counted
 from discovery_engine.events import (
     Event,
     ServerConnected,
@@ -23,6 +23,7 @@ from discovery_engine.events import (
     ServerFailed,
 )
 from discovery_engine.tasks import open_task_group
+from discovery_engine.text import one_line
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -94,10 +95,10 @@ class Lines:
                 dropped = f", {event.dropped_count} unusable" if event.dropped_count else ""
                 self._write(f"{event.server}: {tools}{dropped}", good=True)
             case ServerFailed():
-                self._write(one_line(event.message), good=False)
+                self._write(event.message, good=False)
 
     def _write(self, text: str, *, good: bool) -> None:
-        sys.stderr.write(f"{self._output.mark(good=good).text} {text}\n")
+        sys.stderr.write(f"{self._output.mark(good=good).text} {one_line(text)}\n")
         sys.stderr.flush()
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from discovery_cli.output import Cell, Output, counted
+from discovery_engine.text import block, clean, named
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import Entry
@@ -39,12 +40,12 @@ def plain_reason(server: str, message: str) -> str:
 
 def last_lines(stderr: str, most: int = 5) -> list[str]:
     """The end of what a program said before it failed; `discovery health SERVER` has it all."""
-    return [f"  {line}" for line in stderr.splitlines()[-most:]]
+    return block("\n".join(clean(stderr).splitlines()[-most:])) if stderr else []
 
 
 def tool_row(output: Output, entry: Entry, view: View, *, with_tags: bool = False) -> Row:
     """A mark, the name, tags if wanted, and what it does or why it is disabled."""
-    row: Row = [output.mark(good=entry.verdict.enabled), Cell(entry.tool.name, "strong")]
+    row: Row = [output.mark(good=entry.verdict.enabled), Cell(named(entry.tool.name), "strong")]
     if with_tags:
         row.append(tag_text(entry))
     about = entry.tool.summary if entry.verdict.enabled else f"disabled: {_why(entry, view)}"
@@ -65,7 +66,7 @@ def hit_row(output: Output, hit: Hit) -> Row:
     return [
         output.mark(good=entry.verdict.enabled),
         Cell(f"{round(hit.relevance * 100)} % match", to_the_right=True),
-        Cell(str(entry.key), "strong"),
+        Cell(entry.key.label, "strong"),
         _summary(f"{tag_text(entry)} {entry.tool.summary}".strip()),
     ]
 
@@ -83,7 +84,7 @@ def explanation_rows(explanation: Explanation) -> list[Row]:
 
 
 def tag_text(entry: Entry) -> str:
-    return f"[{', '.join(entry.verdict.tags)}]" if entry.verdict.tags else ""
+    return f"[{', '.join(map(named, entry.verdict.tags))}]" if entry.verdict.tags else ""
 
 
 def _summary(text: str) -> Cell:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from discovery_cli.failures import ExitCode
 from discovery_cli.output import Output, json_text
 from discovery_engine.catalog import Entry
-from discovery_engine.text import clean
+from discovery_engine.text import block, clean
 from discovery_engine.tools import JSONObject, JSONValue
 
 _KB = 1000
@@ -23,14 +23,14 @@ def show_result(output: Output, entry: Entry, result: JSONObject) -> ExitCode:
     if output.as_json:
         output.answer(_form(entry, result))
     else:
-        for line in _lines(result):
-            output.line(line)
+        for text in _texts(result):
+            output.text(text)
     return ExitCode.OK
 
 
 def show_failure(output: Output, entry: Entry, result: JSONObject) -> ExitCode:
     """A tool that ran and failed: its words are an error, and its result is whole in JSON."""
-    text = clean("\n".join(_lines(result))).strip()
+    text = clean("\n".join(_texts(result))).strip()
     if output.as_json:
         output.answer(_form(entry, result))
         error = {
@@ -43,8 +43,9 @@ def show_failure(output: Output, entry: Entry, result: JSONObject) -> ExitCode:
         }
         sys.stderr.write(json_text({"error": error}) + "\n")
     else:
-        output.say(f"error: {entry.key} failed")
-        output.say("\n".join(f"  {line}" for line in text.splitlines()))
+        output.say(f"error: {entry.key.label} failed")
+        for line in block(text):
+            output.say(line)
     return ExitCode.TOOL_FAILED
 
 
@@ -57,7 +58,7 @@ def _form(entry: Entry, result: JSONObject) -> JSONObject:
     }
 
 
-def _lines(result: JSONObject) -> Iterator[str]:
+def _texts(result: JSONObject) -> Iterator[str]:
     content = result.get("content")
     blocks = content if isinstance(content, list) else []
     yield from map(_block, blocks)

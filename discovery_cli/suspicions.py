@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from discovery_engine.text import named, quoted
+
 if TYPE_CHECKING:
     from discovery_engine.scanner.findings import Finding
 
@@ -15,8 +17,8 @@ if TYPE_CHECKING:
 def suspicion_lines(findings: Iterable[Finding]) -> Iterator[str]:
     """One line for each, in words that a terminal may be sent."""
     for finding in findings:
-        yield f"{finding.severity}  {finding.where}: {finding.message}: {quoted(finding)}"
+        yield f"{finding.severity}  {named(finding.where)}: {finding.message}: {excerpt(finding)}"
 
 
-def quoted(finding: Finding) -> str:
-    return f'"{finding.excerpt}"'
+def excerpt(finding: Finding) -> str:
+    return quoted(finding.excerpt)

@@ -18,6 +18,7 @@ from discovery_engine import strict_json
 from discovery_engine.errors import InvalidArgumentsError
 from discovery_engine.nearest import nearest
 from discovery_engine.signature import signature
+from discovery_engine.text import named
 from discovery_engine.tools import JSONObject, JSONValue, Parameter, Tool
 
 logger = logging.getLogger(__name__)
@@ -46,7 +47,8 @@ class Checker:
         Raises:
             InvalidArgumentsError: With every mistake and the tool's signature.
         """
-        mistakes = [f"{name} is given by the configuration" for name in pinned if name in arguments]
+        given = [name for name in pinned if name in arguments]
+        mistakes = [f"{named(name)} is given by the configuration" for name in given]
         if self._validator is not None and not mistakes:
             errors = self._validator.iter_errors({**arguments, **pinned})
             mistakes = list(_sentences(errors, pinned))
@@ -68,11 +70,11 @@ def from_words(tool: Tool, words: Sequence[str]) -> JSONObject:
             parameter, one that has a value already, or does not read as its type.
     """
     by_name = {parameter.name: parameter for parameter in tool.parameters}
-    named, positional, mistakes = _sorted_out(words, by_name)
-    free = [name for name in by_name if name not in named]
+    by_key, positional, mistakes = _sorted_out(words, by_name)
+    free = [name for name in by_name if name not in by_key]
     mistakes += [f"nowhere to put {extra!r}" for extra in positional[len(free) :][:1]]
     arguments: JSONObject = {}
-    for name, text in (named | dict(zip(free, positional, strict=False))).items():
+    for name, text in (by_key | dict(zip(free, positional, strict=False))).items():
         try:
             arguments[name] = _read(by_name[name], text)
         except ValueError as exc:
@@ -90,7 +92,7 @@ def _sorted_out(
     words: Sequence[str], known: Collection[str]
 ) -> tuple[dict[str, str], list[str], list[str]]:
     """What is given by name, what by position, and what is wrong with the names."""
-    named: dict[str, str] = {}
+    by_key: dict[str, str] = {}
     positional: list[str] = []
     mistakes: list[str] = []
     for word in words:
@@ -99,11 +101,11 @@ def _sorted_out(
             positional.append(word)
         elif key not in known:
             mistakes.append(_stranger(key, known))
-        elif key in named:
-            mistakes.append(f"{key} is given twice")
+        elif key in by_key:
+            mistakes.append(f"{named(key)} is given twice")
         else:
-            named[key] = value
-    return named, positional, mistakes
+            by_key[key] = value
+    return by_key, positional, mistakes
 
 
 def _stranger(key: str, known: Collection[str]) -> str:
@@ -122,7 +124,8 @@ def _read(parameter: Parameter, text: str) -> JSONValue:
         value = {"true": True, "yes": True, "false": False, "no": False}.get(text.casefold(), text)
     if isinstance(value, str) and kinds.isdisjoint({"any"}):
         form = next((f", write {_FORMS[kind]}" for kind in _FORMS if kind in kinds), "")
-        raise ValueError(f"{parameter.name}: {text!r} is not of type {parameter.type}{form}")
+        kind = " or ".join(map(named, parameter.type.split("|")))
+        raise ValueError(f"{named(parameter.name)}: {text!r} is not of type {kind}{form}")
     return value
 
 
@@ -155,7 +158,7 @@ def _sentences(
     found = list(islice(errors, _MISTAKES + 1))
     told = found[:_MISTAKES]
     if missing := list(filter(None, map(_missing, told))):
-        yield f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing"
+        yield f"{', '.join(map(named, missing))} {'is' if len(missing) == 1 else 'are'} missing"
     yield from (_sentence(error, pinned) for error in told if not _missing(error))
     if found[_MISTAKES:]:
         yield "and more"
@@ -165,8 +168,8 @@ def _sentence(error: jsonschema_rs.ValidationError, pinned: Container[str]) -> s
     if not error.instance_path:
         return str(error.message)
     if error.instance_path[0] in pinned:
-        return f"{error.instance_path[0]}: what the configuration gives does not fit"
-    return f"{'.'.join(map(str, error.instance_path))}: {error.message}"
+        return f"{named(str(error.instance_path[0]))}: what the configuration gives does not fit"
+    return f"{named('.'.join(map(str, error.instance_path)))}: {error.message}"
 
 
 def _missing(error: jsonschema_rs.ValidationError) -> str | None:

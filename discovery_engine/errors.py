@@ -22,7 +22,8 @@
     └── RegistryError               what is remembered between runs cannot be read or written
 
 A tool that runs and fails is not an error: its result says `isError`. Catch broad above,
-narrow below; every error has a stable `code`, a message, and a hint on what to do.
+narrow below; every error has a stable `code`, a message, and a hint on what to do. Each is one
+line: strangers' names and words stand in them in quotes, and cannot begin a line of their own.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ from enum import StrEnum
 from typing import ClassVar
 
 from msgspec import Struct
+
+from discovery_engine.text import one_line, quoted
 
 
 class Origin(Struct, frozen=True):
@@ -69,9 +72,9 @@ class DiscoveryError(Exception):
     code: ClassVar[str] = "DISCOVERY_ERROR"
 
     def __init__(self, message: str, *, hint: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+        self.message = one_line(message)
+        self.hint = one_line(hint)
+        super().__init__(self.message)
 
 
 class ConfigurationError(DiscoveryError):
@@ -79,7 +82,10 @@ class ConfigurationError(DiscoveryError):
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
-        super().__init__("\n".join(map(str, self.problems)))
+        super().__init__("; ".join(map(str, self.problems)))
+
+    def __str__(self) -> str:
+        return "\n".join(one_line(str(problem)) for problem in self.problems)
 
 
 class NotFoundError(DiscoveryError):
@@ -138,7 +144,7 @@ class ToolDisabledError(DisabledError):
         self.server = server
         self.tool = tool
         super().__init__(
-            f"tool '{server}:{tool}' is disabled: {reason}",
+            f"tool {f'{server}:{tool}'!r} is disabled: {reason}",
             hint="the owner of the configuration decides this; use another tool",
         )
 
@@ -150,7 +156,8 @@ class ToolWithheldError(ToolDisabledError):
         self.command = command
         """What its owner can look at it with."""
         super().__init__(server, tool, reason)
-        self.hint = f"its owner can look at it with `{command}`; use another tool until then"
+        advice = f"its owner can look at it with `{command}`; use another tool until then"
+        self.hint = one_line(advice)
 
 
 class InvalidArgumentsError(DiscoveryError):
@@ -162,7 +169,7 @@ class InvalidArgumentsError(DiscoveryError):
         self.mistakes = tuple(mistakes)
         self.signature = signature
         super().__init__(
-            f"arguments of '{server}:{tool}' do not fit: {'; '.join(self.mistakes)}",
+            f"arguments of {f'{server}:{tool}'!r} do not fit: {'; '.join(self.mistakes)}",
             hint=f"it takes {signature}",
         )
 
@@ -202,7 +209,7 @@ class UnavailableError(UpstreamError):
         self, server: str, kind: FailureKind, reason: str, *, hint: str = "", stderr: str = ""
     ) -> None:
         self.kind = kind
-        self.reason = reason
+        self.reason = one_line(reason)
         self.stderr = stderr
         """The last lines that the program wrote before it failed."""
         self.retry_after: float | None = None
@@ -289,7 +296,7 @@ class UpstreamProtocolError(UpstreamError):
 
     def __init__(self, server: str, message: str, rpc_code: int) -> None:
         self.rpc_code = rpc_code
-        super().__init__(server, f"server {server!r} answered error {rpc_code}: {message}")
+        super().__init__(server, f"server {server!r} answered error {rpc_code}: {quoted(message)}")
 
 
 class RegistryError(DiscoveryError):

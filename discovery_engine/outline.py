@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from discovery_engine.budget import Form, Item
 from discovery_engine.catalog import Entry
 from discovery_engine.signature import parameter_line, typed
-from discovery_engine.text import clean
+from discovery_engine.text import named, one_line
 from discovery_engine.tools import Parameter, Tool
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def hit_items(hits: Sequence[Hit], richest: Detail) -> list[Item]:
     further place is right less often than the one before.
     """
     return [
-        Item(hit.relevance / rank, _forms(hit.entry, str(hit.entry.key), richest))
+        Item(hit.relevance / rank, _forms(hit.entry, hit.entry.tool.key.label, richest))
         for rank, hit in enumerate(hits, start=1)
     ]
 
@@ -72,7 +72,7 @@ def hit_items(hits: Sequence[Hit], richest: Detail) -> list[Item]:
 def tool_items(entries: Sequence[Entry], notes: Sequence[str], richest: Detail) -> list[Item]:
     """Tools of one server to be planned for, each with a note if it has one; all weigh the same."""
     return [
-        Item(1.0, _forms(entry, entry.tool.name, richest, note))
+        Item(1.0, _forms(entry, named(entry.tool.name), richest, note))
         for entry, note in zip(entries, notes, strict=True)
     ]
 
@@ -84,7 +84,7 @@ def outline(entry: Entry, detail: Detail, *, name: str, note: str = "") -> str:
     tool = entry.tool
     optional, length = _EXTENT[detail]
     about = cut(tool.summary, length)
-    tags = f"[{', '.join(entry.verdict.tags)}]" if entry.verdict.tags and length else ""
+    tags = tag_text(entry.verdict.tags) if length else ""
     line = f"{name}({_arguments(tool, detail, optional)})"
     line = _line(line + (f" - {about}" if about else ""), tags, note)
     if detail is not Detail.SCHEMA:
@@ -94,14 +94,17 @@ def outline(entry: Entry, detail: Detail, *, name: str, note: str = "") -> str:
 
 def argument_line(parameter: Parameter, tool: Tool, length: int) -> str:
     """An argument with its type, and at most `length` characters of its description."""
-    return clean(
-        parameter_line(parameter, tool, cut(parameter.description, length)), newlines=False
-    )
+    return one_line(parameter_line(parameter, tool, cut(parameter.description, length)))
+
+
+def tag_text(tags: Sequence[str]) -> str:
+    """For instance `[read, slow]`; empty without tags."""
+    return f"[{', '.join(map(named, tags))}]" if tags else ""
 
 
 def cut(text: str, length: int) -> str:
     """At most `length` characters, cut at a word, with a mark where something is missing."""
-    text = " ".join(text.split())
+    text = one_line(text)
     if len(text) <= length:
         return text
     return f"{text[:length].rsplit(' ', 1)[0].rstrip('.,;:')}…" if length else ""
@@ -117,11 +120,13 @@ def _arguments(tool: Tool, detail: Detail, optional: int) -> str:
     if detail is Detail.SCHEMA:
         return "…" if tool.parameters else ""
     is_typed = detail is Detail.SIGNATURE
-    required = [typed(p, tool) if is_typed else p.name for p in tool.parameters if p.required]
-    others = [f"{p.name}?" for p in tool.parameters if not p.required]
+    required = [
+        typed(p, tool) if is_typed else named(p.name) for p in tool.parameters if p.required
+    ]
+    others = [f"{named(p.name)}?" for p in tool.parameters if not p.required]
     left = ["…"] if len(others) > optional else []
     return ", ".join([*required, *others[:optional], *left])
 
 
 def _line(*parts: str) -> str:
-    return clean(" ".join(filter(None, parts)), newlines=False)
+    return one_line(" ".join(filter(None, parts)))

@@ -13,6 +13,7 @@ import json
 from collections.abc import Iterable, Mapping
 from itertools import islice
 
+from discovery_engine.text import named, one_line
 from discovery_engine.tools import JSONObject, JSONValue, Parameter, Tool
 
 _CHOICES = 12  # of an enum, before the rest is counted instead of named
@@ -24,13 +25,13 @@ _DEPTH = 3  # levels of objects and arrays that are written out
 
 def signature(tool: Tool) -> str:
     """For instance `create_issue(title: string, labels?: string[])`."""
-    return f"{tool.name}({', '.join(typed(p, tool) for p in tool.parameters)})"
+    return f"{named(tool.name)}({', '.join(typed(p, tool) for p in tool.parameters)})"
 
 
 def typed(parameter: Parameter, tool: Tool) -> str:
     """For instance `state?: "open"|"closed"`."""
     mark = "" if parameter.required else "?"
-    return f"{parameter.name}{mark}: {type_text(parameter.schema, tool.input_schema)}"
+    return f"{named(parameter.name)}{mark}: {type_text(parameter.schema, tool.input_schema)}"
 
 
 def parameter_line(parameter: Parameter, tool: Tool, about: str | None = None) -> str:
@@ -38,7 +39,7 @@ def parameter_line(parameter: Parameter, tool: Tool, about: str | None = None) -
 
     What comes after the dash is `about`, or the parameter's whole description.
     """
-    text = " ".join((parameter.description if about is None else about).split())
+    text = one_line(parameter.description if about is None else about)
     head = f"{typed(parameter, tool)}{_default(parameter.schema)}"
     return f"{head} - {text}" if text else head
 
@@ -77,8 +78,8 @@ def _named(kind: JSONValue, facts: JSONObject, root: JSONObject, depth: int) -> 
     if kind in ("integer", "number"):
         return f"{kind}{_range(facts)}"
     if kind == "string" and isinstance(facts.get("format"), str):
-        return f"string({_cut(facts['format'])})"
-    return _cut(kind) if isinstance(kind, str) else "any"
+        return f"string({named(_cut(facts['format']))})"
+    return named(_cut(kind)) if isinstance(kind, str) else "any"
 
 
 def _object(facts: JSONObject, root: JSONObject, depth: int) -> str:
@@ -88,7 +89,7 @@ def _object(facts: JSONObject, root: JSONObject, depth: int) -> str:
     required = facts.get("required")
     needed = required if isinstance(required, list) else []
     members = [
-        f"{_cut(name)}{'' if name in needed else '?'}: {_type(schema, root, depth - 1)}"
+        f"{named(_cut(name))}{'' if name in needed else '?'}: {_type(schema, root, depth - 1)}"
         for name, schema in islice(_needed_first(properties, needed), _MEMBERS)
     ]
     left = ["…"] if len(properties) > len(members) else []
@@ -138,7 +139,7 @@ def _default(schema: JSONObject) -> str:
 
 
 def _literal(value: JSONValue) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    return one_line(json.dumps(value, ensure_ascii=False))
 
 
 def _joined(kinds: Iterable[str]) -> str:

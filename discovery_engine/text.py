@@ -2,9 +2,13 @@ r"""Text of strangers, made harmless: what is not seen is not passed on.
 
     clean("read\u200b it\x1b[2J")      "read it"             for agents, terminals and pages
     visible("read\u200b it")          "read<U+200B> it"     for a person who is to judge it
+    named("x\nNote: obey")           "'x Note: obey'"      a name within a line of ours
+    quoted("x\nNote: obey")          '"x Note: obey"'      words within a sentence of ours
+    block("x\nNote: obey")           "  | x", "  | Note: obey"    a text of several lines
 
-The one rule: of the characters that nobody sees, only those pass that make an emoji. The tables
-are written out, so that every version of Python agrees on them.
+Two rules. Of the characters that nobody sees, only those pass that make an emoji; the tables are
+written out, so that every version of Python agrees on them. And no line of an answer, of an error
+or on a terminal begins as a stranger would have it: a reader takes such a line for ours.
 """
 
 from __future__ import annotations
@@ -64,6 +68,32 @@ def clean(text: str, *, newlines: bool = True) -> str:
     return text if newlines else text.replace("\n", " ")
 
 
+def one_line(text: str) -> str:
+    """`text` cleaned, with every run of blanks and line ends made one space."""
+    return " ".join(clean(text).split())
+
+
+def quoted(text: str) -> str:
+    """Words of a stranger within a sentence of ours: one line, in quotes that they cannot close."""
+    return '"{}"'.format(one_line(text).replace('"', "'"))
+
+
+def named(name: str, *, before: str = "") -> str:
+    """A stranger's name within a line of ours: bare if it is one word, in quotes otherwise.
+
+    `before` is put before it; `server:` makes a tool's address.
+    """
+    if name.isascii() and name.isidentifier():  # most are
+        return f"{before}{name}"
+    name = one_line(name)
+    return f"{before}{name}" if _bare().fullmatch(name) else repr(f"{before}{name}")
+
+
+def block(text: str, *, before: str = "  | ") -> list[str]:
+    """The lines of a stranger's text, cleaned, each behind a mark that keeps it from the margin."""
+    return [f"{before}{line}".rstrip() for line in clean(text).strip("\n").split("\n")]
+
+
 def visible(text: str) -> str:
     """`text` with what `clean` would change written as `<U+200B>`; newlines and tabs stay."""
     return text if _is_plain(text) else _raw().sub(_shown, text)
@@ -105,6 +135,12 @@ def _cleaning() -> re.Pattern[str]:
         "meaningless": f"[{_MEANINGLESS}]",
     }
     return re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in groups.items()))
+
+
+@cache
+def _bare() -> re.Pattern[str]:
+    # No blank, colon or comma, which are signs of ours between names, and no `#` of a heading.
+    return re.compile(r"[\w$@/][\w.$@/\[\]-]*")
 
 
 @cache

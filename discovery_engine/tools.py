@@ -15,6 +15,7 @@ from typing import Any, NewType, TypeAlias
 from msgspec import Struct, field
 
 from discovery_engine.schemas import without_parameters
+from discovery_engine.text import named
 
 JSONValue: TypeAlias = Any
 JSONObject: TypeAlias = dict[str, JSONValue]
@@ -35,6 +36,11 @@ class ToolKey(Struct, frozen=True, order=True):
 
     def __str__(self) -> str:
         return f"{self.server}:{self.tool}"
+
+    @property
+    def label(self) -> str:
+        """The address as a line of ours has it: in quotes if the tool's name is not one word."""
+        return named(self.tool, before=f"{self.server}:")
 
 
 class Parameter(Struct, frozen=True):

@@ -290,7 +290,7 @@ class View(Struct, frozen=True, dict=True):
         if not self.settings.servers:
             return notices.no_server()
         if fitting:
-            return notices.filtered(len(fitting), str(fitting[0].entry.key), only, tags)
+            return notices.filtered(len(fitting), fitting[0].entry.key.label, only, tags)
         if not any(part.visible_count for part in self._parts(only)):
             return notices.no_enabled_tool(only)
         return notices.no_match(tags)

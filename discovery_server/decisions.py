@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from discovery_engine.answers import Alternative, SearchAnswer
 from discovery_engine.budget import Form, Item
-from discovery_engine.text import clean
+from discovery_engine.text import named, one_line
 
 _WEIGHT = 10.0  # beside hits: what to think of them goes before any of them
 _NEAREST = 0.5
@@ -17,12 +17,12 @@ _ADVICE = "Try other words, or list_tools of a likely server."
 
 def nothing_items(answer: SearchAnswer) -> list[Item]:
     """That no tool fits, what is missing, and what comes nearest."""
-    missing = ", ".join(f"'{word}'" for word in answer.uncovered[:_WORDS])
+    missing = ", ".join(repr(one_line(word)) for word in answer.uncovered[:_WORDS])
     why = f"No tool fits: none says {missing}." if missing else "No tool fits."
     head = Item(
         _WEIGHT, (Form("No tool fits.", 0.6), _form(why, 0.8), _form(f"{why} {_ADVICE}", 1.0))
     )
-    names = [str(hit.entry.key) for hit in answer.nearest]
+    names = [hit.entry.tool.key.label for hit in answer.nearest]
     forms = tuple(
         _form(f"Nearest, but unlikely to serve: {', '.join(names[:count])}", count / len(names))
         for count in range(1, len(names) + 1)
@@ -44,10 +44,12 @@ def alike_items(answer: SearchAnswer) -> list[Item]:
 def _peculiar(alternative: Alternative) -> str:
     """What only this one has; empty if that is but its server."""
     words = f"is about {' '.join(alternative.words)}" if alternative.words else ""
-    required = f"requires {', '.join(alternative.required)}" if alternative.required else ""
+    required = (
+        f"requires {', '.join(map(named, alternative.required))}" if alternative.required else ""
+    )
     has = " and ".join(filter(None, (words, required)))
-    return f"only {alternative.server}:{alternative.tool} {has}" if has else ""
+    return f"only {named(alternative.tool, before=f'{alternative.server}:')} {has}" if has else ""
 
 
 def _form(text: str, value: float) -> Form:
-    return Form(clean(text, newlines=False), value)
+    return Form(one_line(text), value)

@@ -9,7 +9,7 @@ from discovery_engine.catalog import Entry
 from discovery_engine.notices import Notice
 from discovery_engine.search.searcher import Hit
 from discovery_engine.status import ServerSummary
-from discovery_engine.text import clean
+from discovery_engine.text import clean, one_line
 from discovery_engine.tools import JSONObject, Parameter, Tool
 from discovery_engine.view import ToolList
 
@@ -54,7 +54,7 @@ def server_fields(server: ServerSummary) -> JSONObject:
         "toolCount": server.tool_count,
         "enabledCount": server.enabled_count,
         "status": server.status.value,
-        "reason": clean(server.reason),
+        "reason": one_line(server.reason),
         "tags": list(server.tags),
         **({"stderr": clean(server.stderr)} if server.stderr else {}),
     }
@@ -91,7 +91,7 @@ def notice_fields(notices: Iterable[Notice]) -> list[JSONObject]:
     return [
         {
             "kind": n.kind.value,
-            "message": clean(n.message),
+            "message": one_line(n.message),
             **({"server": n.server} if n.server else {}),
         }
         for n in notices

@@ -15,7 +15,7 @@ from discovery_engine.budget import Budget, first_fitting
 from discovery_engine.errors import NotFoundError
 from discovery_engine.outline import cut
 from discovery_engine.status import ServerStatus, ServerSummary
-from discovery_engine.text import clean, escaped
+from discovery_engine.text import clean, escaped, named, one_line
 from discovery_server.fields import details_fields, list_fields, notice_fields, server_fields
 from discovery_server.rendering import counted
 
@@ -122,7 +122,7 @@ def instructions(view: View) -> str:
     """What an agent is told when it connects, in at most `server.instructions_tokens`."""
     cap = view.settings.server.instructions_tokens
     servers = [s for s in view.servers() if s.status is not ServerStatus.DISABLED]
-    return clean(first_fitting(_instructions(view, servers), Budget(cap)))
+    return first_fitting(_instructions(view, servers), Budget(cap))
 
 
 def read(view: View, uri: str) -> tuple[str, str]:
@@ -156,7 +156,7 @@ def _info(view: View, name: str) -> JSONObject:
     listed = view.list_tools(server, include_disabled=True)
     return {
         **server_fields(summary),
-        "hint": clean(summary.hint),
+        "hint": one_line(summary.hint),
         "isStale": summary.is_stale,
         "instructions": clean(part.instructions) if part else "",
         "notices": notice_fields([*view.shortcomings(), *listed.notices]),
@@ -186,7 +186,7 @@ def _names_only(opening: str, servers: Sequence[ServerSummary]) -> Iterator[str]
     largest = sorted(servers, key=lambda server: (-server.enabled_count, server.name))
     kept = len(servers)
     while kept := kept * 2 // 3:
-        names = sorted(server.name for server in largest[:kept])
+        names = sorted(named(server.name) for server in largest[:kept])
         yield f"{opening}\nServers: {', '.join(names)} and {len(servers) - kept} more."
     yield opening
 
@@ -194,9 +194,8 @@ def _names_only(opening: str, servers: Sequence[ServerSummary]) -> Iterator[str]
 def _line(view: View, server: ServerSummary, length: int, examples: int) -> str:
     # The owner's own words only: what an upstream says of itself must not instruct an agent.
     about = cut(view.owners_words(server.name), length)
-    names = [entry.tool.name for entry in view.catalog.part(server.name).visible]
+    names = [named(entry.tool.name) for entry in view.catalog.part(server.name).visible]
     such_as = f"such as {', '.join(names[:examples])}" if names and examples else ""
     told = "; ".join(filter(None, (about, such_as)))
     count = f" ({server.enabled_count})" if server.enabled_count else ""
-    line = f"- {server.name}{count}" + (f": {told}" if told else "")
-    return clean(line, newlines=False)
+    return one_line(f"- {named(server.name)}{count}" + (f": {told}" if told else ""))

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from discovery_engine.budget import Budget, first_fitting
 from discovery_engine.notices import Notice, NoticeKind
 from discovery_engine.outline import cut
-from discovery_engine.text import clean
+from discovery_engine.text import one_line
 
 # Of one kind, notices that are told apart, and characters of each; the rest are named together.
 _DETAIL = ((2, 200), (2, 100), (1, 60))
@@ -45,4 +45,4 @@ def _counts(notices: Iterable[Notice]) -> str:
 
 
 def _note(text: str) -> str:
-    return clean(f"Note: {text}", newlines=False)
+    return one_line(f"Note: {text}")

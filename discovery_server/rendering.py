@@ -25,10 +25,10 @@ from discovery_engine.budget import (
 from discovery_engine.catalog import Entry
 from discovery_engine.errors import DiscoveryError, NotFoundError
 from discovery_engine.notices import Notice, NoticeKind
-from discovery_engine.outline import Detail, argument_line, cut, hit_items, tool_items
+from discovery_engine.outline import Detail, argument_line, cut, hit_items, tag_text, tool_items
 from discovery_engine.signature import parameter_line, typed
 from discovery_engine.status import ServerStatus, ServerSummary
-from discovery_engine.text import clean
+from discovery_engine.text import block, clean, named, one_line, quoted
 from discovery_engine.tools import JSONObject, Parameter, Tool
 from discovery_engine.view import ToolList, View
 from discovery_server.decisions import alike_items, nothing_items
@@ -101,7 +101,7 @@ def tools_result(listed: ToolList, view: View, budget: Budget, richest: Detail) 
     entries = listed.entries[: budget.tokens // 2]
     states = ["" if e.is_visible else f"(disabled: {view.reason(e)})" for e in entries]
     counts = counted(len(listed.entries), "tool")
-    head = first_fitting((clean(f"{listed.server}: {counts}", newlines=False), counts), budget)
+    head = first_fitting((f"{named(listed.server)}: {counts}", counts), budget)
     items = tool_items(entries, states, richest)
     note = _and_more("raise maxTokens, or search_tools", beyond=len(listed.entries) - len(entries))
     text = _told(items, listed.notices, budget.less(head), note)
@@ -111,8 +111,8 @@ def tools_result(listed: ToolList, view: View, budget: Budget, richest: Detail) 
 def details_result(entry: Entry, budget: Budget) -> JSONObject:
     tool = entry.tool
     marks = dict.fromkeys([*_effects(tool), *entry.verdict.tags])
-    key = str(tool.key)
-    heads = (f"{key} [{', '.join(marks)}]", key) if marks else (key,)
+    key = tool.key.label
+    heads = (f"{key} {tag_text(list(marks))}", key) if marks else (key,)
     arguments = [_argument_item(parameter, tool) for parameter in tool.parameters]
     items = [
         Item(len(tool.parameters) + 2, tuple(_form(head, 1.0) for head in reversed(heads))),
@@ -128,13 +128,13 @@ def error_result(error: DiscoveryError, notices: Sequence[Notice] = ()) -> JSONO
     budget = Budget(_ERROR_TOKENS)
     notes = noted(notices, _notes_budget(budget))
     texts = (
-        clean("\n".join(filter(None, (f"{error.code}: {message}", hint))))
+        "\n".join(filter(None, (f"{error.code}: {message}", hint)))
         for message, hint in _tellings(error)
     )
     fields: JSONObject = {
         "code": error.code,
-        "message": clean(error.message),
-        "hint": clean(error.hint),
+        "message": error.message,
+        "hint": error.hint,
     }
     for name in ("server", "tool"):
         if value := getattr(error, name, None):
@@ -196,9 +196,9 @@ def _blocks(answers: Sequence[SearchAnswer], budget: Budget, richest: Detail) ->
 
 
 def _block(answer: SearchAnswer, budget: Budget, richest: Detail) -> str:
-    heads = (f"{cut(answer.query, length)}:" for length in _QUERY)
+    heads = (f"{quoted(cut(answer.query, length))}:" for length in _QUERY)
     half = replace(budget, tokens=budget.tokens // 2)
-    head = first_fitting((*(clean(head, newlines=False) for head in heads), "…:"), half)
+    head = first_fitting((*heads, "…:"), half)
     own = [notice for notice in answer.notices if not notice.server]
     text = _found(answer, own, budget.less(head), richest)
     return f"{head}\n{text}" if text else head
@@ -231,13 +231,13 @@ def _server_item(server: ServerSummary) -> Item:
         state = f" {server.status.value}"
         reason = f": {server.reason}" if server.reason else ""
         reason += f" ({server.hint})" if server.hint else ""
-    tags = f" [{', '.join(server.tags)}]" if server.tags else ""
+    name, tags = named(server.name), f" {tag_text(server.tags)}" if server.tags else ""
     about = f" - {cut(server.description, _ABOUT)}" if server.description else ""
     forms = (
-        _form(f"{server.name}{state}", 0.5),
-        _form(f"{server.name} ({count}){state}", 0.7),
-        _form(f"{server.name} ({count}){state}{cut(reason, _ABOUT)}", 0.9),
-        _form(f"{server.name} ({count}){state}{reason}{about}{tags}", 1.0),
+        _form(f"{name}{state}", 0.5),
+        _form(f"{name} ({count}){state}", 0.7),
+        _form(f"{name} ({count}){state}{cut(reason, _ABOUT)}", 0.9),
+        _form(f"{name} ({count}){state}{reason}{about}{tags}", 1.0),
     )
     return Item(2.0 if is_remarkable else 1.0, forms)
 
@@ -245,16 +245,15 @@ def _server_item(server: ServerSummary) -> Item:
 def _description_items(description: str) -> list[Item]:
     if not description:
         return []
-    cuts = ((cut(description, length), value) for length, value in _DESCRIPTION)
-    return [
-        Item(1.0, tuple(Form(clean(text), value) for text, value in (*cuts, (description, 1.0))))
-    ]
+    cuts = [(cut(description, length), value) for length, value in _DESCRIPTION]
+    texts = [("\n".join(block(text)), value) for text, value in (*cuts, (description, 1.0))]
+    return [Item(1.0, tuple(Form(text, value) for text, value in texts))]
 
 
 def _argument_item(parameter: Parameter, tool: Tool) -> Item:
     mark = "" if parameter.required else "?"
     forms = (
-        _form(f"{parameter.name}{mark}", 0.4),
+        _form(f"{named(parameter.name)}{mark}", 0.4),
         _form(typed(parameter, tool), 0.7),
         Form(argument_line(parameter, tool, _ABOUT), 0.9),
         _form(parameter_line(parameter, tool), 1.0),
@@ -276,7 +275,7 @@ def _tellings(error: DiscoveryError) -> Iterator[tuple[str, str]]:
 
 
 def _form(text: str, value: float) -> Form:
-    return Form(clean(text, newlines=False), value)
+    return Form(one_line(text), value)
 
 
 def _result(text: str, budget: Budget, fields: JSONObject) -> JSONObject:
@@ -286,4 +285,4 @@ def _result(text: str, budget: Budget, fields: JSONObject) -> JSONObject:
 
 
 def _text(text: str) -> JSONObject:
-    return {"type": "text", "text": clean(text).strip("\n")}
+    return {"type": "text", "text": text.strip("\n")}

@@ -41,7 +41,7 @@ def show(invocation: Invocation) -> None:
         output.answer({"path": settings.path, "configuration": entries})
         return
     output.line(f"# {settings.path or 'built-in defaults: there is no discovery.yaml'}", "faint")
-    output.line(block(entries).rstrip())
+    output.text(block(entries).rstrip())
 
 
 @command.command("validate")
@@ -102,7 +102,8 @@ def sources(invocation: Invocation) -> None:
         ]
     )
     for problem in settings.warnings:
-        output.say("\n".join(problem_lines(problem, label="note")))
+        for line in problem_lines(problem, label="note"):
+            output.say(line)
 
 
 @command.command("schema")
@@ -114,7 +115,7 @@ def schema(invocation: Invocation) -> None:
     from discovery_engine.config.schema import json_schema
 
     # The schema is the whole answer: an editor reads it as it is, with --json and without.
-    invocation.output.line(json.dumps(json_schema(), indent=2))
+    invocation.output.text(json.dumps(json_schema(), indent=2))
 
 
 @command.command("path")

@@ -200,7 +200,7 @@ def _answer(
     now = Baseline.of(report)
     moved = moves(baseline, now) if baseline else ()
     if as_markdown:
-        output.line(to_markdown(report, baseline=baseline, judgements=judgements).rstrip())
+        output.text(to_markdown(report, baseline=baseline, judgements=judgements).rstrip())
     elif output.as_json:
         since = {
             "changes": [change.to_json() for change in changes(baseline, now)] if baseline else [],
@@ -266,7 +266,7 @@ def _suggest(invocation: Invocation, per_tool: int) -> ExitCode:
     else:
         from discovery_cli.writing import block
 
-        output.line(_DRAFTS + block({"queries": drafts}).rstrip())
+        output.text(_DRAFTS + block({"queries": drafts}).rstrip())
         _say_drafts(output, made)
     return ExitCode.OK if drafts else ExitCode.USAGE
 

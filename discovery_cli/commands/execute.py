@@ -13,11 +13,12 @@ from msgspec import Struct
 from discovery_cli.failures import ExitCode
 from discovery_cli.invocation import Concerned, Invocation, get_to_know
 from discovery_cli.options import complete_server, complete_target, pass_invocation
-from discovery_cli.output import json_text, one_line
+from discovery_cli.output import json_text
 from discovery_cli.results import show_failure, show_result
 from discovery_cli.targets import servers_of, tool_named
 from discovery_engine import strict_json
 from discovery_engine.errors import ToolNotFoundError
+from discovery_engine.text import one_line
 from discovery_engine.tools import JSONObject, ServerName
 
 if TYPE_CHECKING:

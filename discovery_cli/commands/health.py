@@ -16,6 +16,7 @@ from discovery_cli.remedies import remedy
 from discovery_cli.rendering import Row, plain_reason, say_notices, tool_count
 from discovery_engine.health import ServerHealth, health, sick
 from discovery_engine.notices import no_server
+from discovery_engine.text import block, named, quoted
 
 if TYPE_CHECKING:
     from discovery_engine.engine import Engine
@@ -120,8 +121,8 @@ def _show_in_full(output: Output, server: ServerHealth, now: float) -> None:
     stderr = server.summary.stderr or (server.now.stderr if server.now else "")
     if stderr:
         output.line("  its last words:")
-        for line in stderr.splitlines():
-            output.line(f"    {line}", "faint")
+        for line in block(stderr, before="    | "):
+            output.line(line, "faint")
 
 
 def _facts(server: ServerHealth, now: float) -> Iterator[tuple[str, str]]:
@@ -136,7 +137,7 @@ def _facts(server: ServerHealth, now: float) -> Iterator[tuple[str, str]]:
         "next try": f"in {ago(wait)}" if (wait := (server.next_try or 0.0) - now) >= 1 else "",
         "listed": f"{listed or 'never'}{'; these are still used' if summary.is_stale else ''}",
         "held back": f"{counted(summary.withheld_count, 'tool')}" if summary.withheld_count else "",
-        "unusable": "; ".join(f"{tool.name} ({tool.reason})" for tool in server.dropped),
+        "unusable": "; ".join(f"{named(tool.name)} ({tool.reason})" for tool in server.dropped),
         **(_session_facts(server.now) if server.now else {}),
     }
     return ((word, text) for word, text in facts.items() if text)
@@ -154,7 +155,7 @@ def _session_facts(now: Condition) -> dict[str, str]:
         counted(counters.duplicates, "second answer"): counters.duplicates,
         f"{now.queued} waiting": now.queued,
     }
-    samples = ", ".join(f'"{sample}"' for sample in now.samples)
+    samples = ", ".join(map(quoted, now.samples))
     return {
         "session": f"process {now.pid}" if now.pid else "",
         "protocol": now.protocol_version,

@@ -61,8 +61,9 @@ def command(
         output.answer({"path": str(target), "written": writes, "sources": types, "text": text})
         return
     if dry_run:
-        output.line(text.rstrip())
-    output.say(_next_steps(target) if writes else f"{target} was not written")
+        output.text(text.rstrip())
+    for line in _next_steps(target) if writes else [f"{target} was not written"]:
+        output.say(line)
 
 
 def _sources(output: Output, origins: tuple[str, ...], *, yes: bool) -> list[Source]:
@@ -106,9 +107,9 @@ def _preview(output: Output, sources: Sequence[Source]) -> None:
             output.say(f"  note: {problem}")
 
 
-def _next_steps(target: Path) -> str:
-    return (
-        f"wrote {target}\n"
-        "next: `discovery list` connects and shows the servers, `discovery search` finds tools,\n"
-        "      `discovery serve` is what an agent starts"
-    )
+def _next_steps(target: Path) -> list[str]:
+    return [
+        f"wrote {target}",
+        "next: `discovery list` connects and shows the servers, `discovery search` finds tools,",
+        "      `discovery serve` is what an agent starts",
+    ]

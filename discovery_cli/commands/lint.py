@@ -12,8 +12,9 @@ import click
 from discovery_cli.failures import ExitCode
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import pass_invocation
-from discovery_cli.output import Output, counted, one_line
-from discovery_cli.suspicions import quoted
+from discovery_cli.output import Output, counted
+from discovery_cli.suspicions import excerpt
+from discovery_engine.text import named
 
 if TYPE_CHECKING:
     from discovery_engine.evaluation.catalog_lint import CatalogFinding, CatalogLint
@@ -133,14 +134,15 @@ def _of_each(
 
 
 def _show_suspicion(output: Output, suspicion: Suspicion) -> None:
-    finding = suspicion.finding
-    output.line(f"{finding.severity}: {one_line(f'{suspicion.subject}: {finding.message}')}")
-    output.line(f"  {one_line(f'{finding.where}: {quoted(finding)}')}")
+    finding, subject = suspicion.finding, suspicion.subject
+    about = subject if isinstance(subject, str) else subject.label
+    output.line(f"{finding.severity}: {about}: {finding.message}")
+    output.line(f"  {named(finding.where)}: {excerpt(finding)}")
     output.line(f"  hint: {suspicion.hint}")
 
 
 def _show_catalog_finding(output: Output, finding: CatalogFinding) -> None:
-    output.line(f"{finding.kind}: {one_line(finding.message)}")
+    output.line(f"{finding.kind}: {finding.message}")
     output.line(f"  hint: {finding.hint}")
     if finding.overrides:
         output.line("  overrides:")

@@ -72,5 +72,7 @@ def _say_sum(output: Output, view: View) -> None:
             reason = plain_reason(server.name, server.reason)
             output.say(f"{server.name}: {reason}{advice}")
         if lines := last_lines(server.stderr):
-            output.say("\n".join(["  its last words:", *(f"  {line}" for line in lines)]))
+            output.say("  its last words:")
+        for line in lines:
+            output.say(f"  {line}")
     say_held_back(output, view, [server.name for server in servers])

@@ -15,6 +15,7 @@ from discovery_cli.options import complete_server, complete_tag, pass_invocation
 from discovery_cli.output import Output, counted
 from discovery_cli.rendering import explanation_rows, hit_row, say_notices
 from discovery_cli.targets import one_server
+from discovery_engine.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -138,8 +139,8 @@ def _summary(answer: SearchAnswer) -> str:
     if answer.hits:
         alike = f"; the first {answer.alike} fit alike" if answer.alike > 1 else ""
         return f"{counted(len(answer.hits), 'tool')} found{alike}"
-    missing = ", ".join(map(repr, answer.uncovered))
-    nearest = ", ".join(str(hit.entry.key) for hit in answer.nearest)
+    missing = ", ".join(repr(one_line(word)) for word in answer.uncovered)
+    nearest = ", ".join(hit.entry.key.label for hit in answer.nearest)
     why = f"no tool says {missing}" if missing else ""
     near = f"nearest, but unlikely to serve: {nearest}" if nearest else ""
     return "; ".join(filter(None, (why, near)))

@@ -12,6 +12,7 @@ from discovery_cli.invocation import Invocation
 from discovery_cli.options import complete_target, pass_invocation
 from discovery_cli.output import Cell, Output
 from discovery_cli.targets import servers_of, tool_named
+from discovery_engine.text import named
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import Entry
@@ -58,16 +59,16 @@ def _show(output: Output, entry: Entry, explanation: Explanation) -> None:
     verdict = explanation.verdict
     state = "enabled" if verdict.enabled else "disabled"
     mark = output.mark(good=verdict.enabled)
-    output.table([[mark, Cell(str(entry.key), "strong"), f"{state}: {explanation.sentence}"]])
+    output.table([[mark, Cell(entry.key.label, "strong"), f"{state}: {explanation.sentence}"]])
     if entry.verdict.tags:
-        output.line(f"   tags: {', '.join(entry.verdict.tags)}")
+        output.line(f"   tags: {', '.join(map(named, entry.verdict.tags))}")
     output.table([_row(step) for step in explanation.steps], indent=3)
 
 
 def _show_overrides(output: Output, entry: Entry, view: View) -> None:
     overridden = entry.tool.overridden
     if entry.tool.name != entry.tool.given_name:
-        output.line(f"   its server calls it {entry.tool.given_name}")
+        output.line(f"   its server calls it {named(entry.tool.given_name)}")
     found = [(index, view.settings.overrides[index]) for index in overridden.by]
     output.table(
         [
@@ -84,7 +85,7 @@ def _row(step: Step) -> list[Cell | str]:
     return [
         f"rule {step.index + 1}",
         _part(step),
-        f"tags {', '.join(step.tags)}" if step.tags else "",
+        f"tags {', '.join(map(named, step.tags))}" if step.tags else "",
         Cell(str(step.rule.origin), "faint"),
     ]
 

@@ -18,7 +18,7 @@ from discovery_engine.evaluation.confusable import Group, confusable, tell
 from discovery_engine.evaluation.metrics import DEPTH
 from discovery_engine.evaluation.vocabulary import name_stems, stems
 from discovery_engine.search.tokens import fold, words
-from discovery_engine.text import clean
+from discovery_engine.text import clean, named
 from discovery_engine.tools import JSONObject, JSONValue, Parameter, Tool, ToolKey, canonical_json
 from discovery_engine.view import View
 
@@ -157,7 +157,7 @@ def _undescribed(entry: Entry) -> CatalogFinding:
     return CatalogFinding(
         "no description",
         (entry.key,),
-        f"the description of {entry.key} {said}",
+        f"the description of {entry.key.label} {said}",
         "say what it does, in the words of whoever needs it",
         (_redescribed(entry, description),),
     )
@@ -173,7 +173,7 @@ def _unfound(entry: Entry) -> CatalogFinding:
     return CatalogFinding(
         "not found",
         (entry.key,),
-        f"its own summary does not bring {entry.key} among the first {DEPTH}",
+        f"its own summary does not bring {entry.key.label} among the first {DEPTH}",
         "begin its description with what it alone does",
         (_redescribed(entry, description),),
     )
@@ -186,10 +186,11 @@ def _undocumented(entry: Entry) -> CatalogFinding | None:
     said = ", ".join(f"{p.name} ({p.type}): {_spell(p.name)}" for p in bare)
     about = entry.tool.description.rstrip() or f"{_spelled(entry)}."
     noun = "argument" if len(bare) == 1 else "arguments"
+    names = ", ".join(named(p.name) for p in bare)
     return CatalogFinding(
         "undocumented",
         (entry.key,),
-        f"{entry.key} does not describe its required {noun} {', '.join(p.name for p in bare)}",
+        f"{entry.key.label} does not describe its required {noun} {names}",
         "say what it expects, with an example",
         (_redescribed(entry, f"{about} Arguments: {said}."),),
     )
@@ -202,9 +203,9 @@ def _oversized(entry: Entry) -> CatalogFinding | None:
     optional = [p for p in entry.tool.parameters if not p.required]
     largest = max(optional, key=lambda p: (_size(p), p.name), default=None)
     pinned = _pin(largest) if largest else {}
-    message = f"the schema of {entry.key} takes {size:,} characters"
+    message = f"the schema of {entry.key.label} takes {size:,} characters"
     if largest:
-        message += f", {_size(largest):,} of them for {largest.name}"
+        message += f", {_size(largest):,} of them for {named(largest.name)}"
     return CatalogFinding(
         "oversized",
         (entry.key,),

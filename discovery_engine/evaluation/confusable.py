@@ -111,6 +111,6 @@ def _likeness(one: Words, other: Words) -> float:
 
 def tell(group: Group, most: int = 5) -> Iterator[str]:
     """The names of a group's tools, the first few of them spelled out."""
-    yield from (str(entry.key) for entry in group[:most])
+    yield from (entry.key.label for entry in group[:most])
     if len(group) > most:
         yield f"{len(group) - most} more"

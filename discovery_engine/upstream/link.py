@@ -13,6 +13,7 @@ from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.message import SessionMessage
 
 from discovery_engine.errors import FailureKind, UnavailableError
+from discovery_engine.text import quoted
 from discovery_engine.tools import JSONObject, ServerName
 from discovery_engine.upstream.connection import Carrier
 
@@ -111,7 +112,7 @@ class ReadingStream(Stream, ABC):
 def strange_greeting(server: ServerName, error: Exception, *, stderr: str = "") -> UnavailableError:
     """The error for a server that answers the handshake, but not as one does."""
     if isinstance(error, MCPError):
-        reason = f"it refused the handshake with error {error.code}: {error.message[:200]}"
+        reason = f"it refused the handshake with error {error.code}: {quoted(error.message[:200])}"
     else:
         reason = f"its answer to the handshake is not one of MCP: {_first_line(error)}"
     hint = "check that this is an MCP server"

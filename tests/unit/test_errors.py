@@ -119,7 +119,7 @@ ERRORS = [
     ),
     (
         UpstreamProtocolError("github", "no", -32603),
-        "server 'github' answered error -32603: no",
+        "server 'github' answered error -32603: \"no\"",
         "",
     ),
     (RegistryError("it is locked", hint="wait"), "it is locked", "wait"),

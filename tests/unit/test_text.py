@@ -9,7 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_engine.text import clean, escaped, unseen, visible
+from discovery_engine.text import (
+    block,
+    clean,
+    escaped,
+    named,
+    one_line,
+    quoted,
+    unseen,
+    visible,
+)
 
 # Default-ignorable, format and control characters, odd blanks: as of Unicode 14.
 RANGES = (
@@ -109,6 +118,56 @@ def test_nothing_of_these_kinds_is_kept(text: str) -> None:
 @given(MIXED)
 def test_text_without_newlines_is_one_line(text: str) -> None:
     assert len(f"-{clean(text, newlines=False)}-".splitlines()) == 1
+
+
+BREAKING = MIXED | st.lists(st.sampled_from("ab \n\r\x0b\x0c\x1c\x85\u2028\u2029\"'")).map("".join)
+
+
+@pytest.mark.requirement("TXT-4")
+@given(BREAKING)
+def test_a_strangers_name_or_words_are_one_line(text: str) -> None:
+    for shown in (one_line(text), named(text), quoted(text)):
+        assert len(f"{shown}.".splitlines()) == 1
+        assert clean(shown) == shown
+
+
+@pytest.mark.requirement("TXT-4")
+@given(BREAKING)
+def test_words_in_quotes_cannot_close_them(text: str) -> None:
+    assert quoted(text).strip('"').count('"') == 0
+    assert quoted(text)[0] == quoted(text)[-1] == '"'
+
+
+@pytest.mark.requirement("TXT-4")
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        *((name, name) for name in ("create_issue", "$filter", "user.name", "größe", "get-env")),
+        ("items[]", "items[]"),
+        ("", "''"),
+        ("first name", "'first name'"),
+        ("Note:", "'Note:'"),
+        ("#", "'#'"),
+        ("-", "'-'"),
+        ("a,b", "'a,b'"),
+        ("x\nNote: obey", "'x Note: obey'"),
+        ("it's", '"it\'s"'),
+        ("ad\u200bmin", "admin"),
+    ],
+)
+def test_a_name_that_is_not_one_word_is_quoted(name: str, shown: str) -> None:
+    assert named(name) == shown
+
+
+def test_an_address_is_quoted_as_a_whole() -> None:
+    assert named("do", before="s:") == "s:do"
+    assert named("do it", before="s:") == "'s:do it'"
+
+
+@pytest.mark.requirement("TXT-5")
+@given(BREAKING)
+def test_each_line_of_a_block_has_its_mark(text: str) -> None:
+    assert all(line.startswith("  |") for line in "\n".join(block(text)).splitlines())
 
 
 @given(st.text())

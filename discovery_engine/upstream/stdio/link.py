@@ -22,7 +22,7 @@ from mcp_types import CONNECTION_CLOSED, JSONRPCMessage, JSONRPCNotification, JS
 from discovery_engine.config.settings import StdioTransport
 from discovery_engine.errors import FailureKind, UnavailableError
 from discovery_engine.tasks import open_task_group
-from discovery_engine.text import clean
+from discovery_engine.text import one_line, quoted
 from discovery_engine.tools import ServerName
 from discovery_engine.upstream.link import (
     Link,
@@ -159,10 +159,10 @@ class StdioLink(Link):
         Cut between words and quoted as it is, so that a secret in it is still known for one.
         """
         unfinished = self.reader.unfinished
-        line = clean(unfinished or self.reader.garbage.foreign, newlines=False)
+        line = one_line(unfinished or self.reader.garbage.foreign)
         sample = shorten(line, _SAMPLE_LENGTH, placeholder=" …")
         how = " without an end of line" if unfinished else ""
-        return f'it wrote "{sample}"{how}, which is not MCP' if sample else ""
+        return f"it wrote {quoted(sample)}{how}, which is not MCP" if sample else ""
 
     def _lose(self) -> None:
         self.is_lost = True

@@ -110,7 +110,7 @@ def test_a_tool_of_a_server_that_failed_before_is_looked_for_again() -> None:
     assert run("execute", "time:now", recalled=view, engine=found).stdout == "done\n"
     done = run("execute", "time:now", recalled=view, engine=lost)
     assert done.exit_code == 5
-    assert "its last words:\n    oops" in done.stderr
+    assert "its last words:\n    | oops" in done.stderr
 
 
 def test_progress_is_streamed_where_it_is_wanted() -> None:
@@ -168,7 +168,7 @@ def test_a_failing_tool_leaves_with_3() -> None:
     form = run("execute", "time:status", "--json", recalled=usual_view(), engine=answering(failed))
 
     assert (done.exit_code, done.stdout) == (3, "")
-    assert done.stderr == "error: time:status failed\n  no\n  way\n"
+    assert done.stderr == "error: time:status failed\n  | no\n  | way\n"
     assert json.loads(form.stdout)["result"] == failed
     assert json.loads(form.stderr)["error"]["message"] == "no\nway"
 

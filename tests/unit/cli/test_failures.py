@@ -109,7 +109,7 @@ def told(error: BaseException, capsys: pytest.CaptureFixture[str], **options: bo
 
 def test_a_problem_is_shown_with_its_line_and_caret(capsys: pytest.CaptureFixture[str]) -> None:
     assert told(ConfigurationError([PROBLEM]), capsys) == (
-        "error: a.yaml:3:5: cache.ttl: too small\n    ttl: 0\n         ^\n  hint: say 1\n"
+        "error: a.yaml:3:5: cache.ttl: too small\n  |   ttl: 0\n  |        ^\n  hint: say 1\n"
     )
 
 
@@ -117,12 +117,12 @@ def test_the_last_words_of_a_program_are_shown_clean(capsys: pytest.CaptureFixtu
     error = UnavailableError("a", FailureKind.EXITED, "it exited", stderr="one\n\x1b[1mtwo\n")
 
     assert told(error, capsys) == (
-        "error: server 'a' is unavailable: it exited\n  its last words:\n    one\n    two\n"
+        "error: server 'a' is unavailable: it exited\n  its last words:\n    | one\n    | two\n"
     )
 
 
 def test_a_message_of_several_lines_is_indented(capsys: pytest.CaptureFixture[str]) -> None:
-    assert told(OSError("a\nb"), capsys) == "error: a\n  b\n  hint: -v shows where it happened\n"
+    assert told(OSError("a\nb"), capsys) == "error: a\n  | b\n  hint: -v shows where it happened\n"
 
 
 @pytest.mark.parametrize("error", [click.Abort(), KeyboardInterrupt()])

@@ -81,7 +81,7 @@ def test_a_server_that_is_named_is_shown_in_full() -> None:
         "  next step  discovery refresh down",
         "  listed     never",
         "  its last words:",
-        "    reading the settings",
+        "    | reading the settings",
         "    no licence",
     ]
     assert done.exit_code == 7
@@ -124,7 +124,7 @@ def test_what_was_seen_of_a_session_is_told() -> None:
         "  so far     3 calls, 1 failure, 4 restarts, 2 lines of garbage",
         '  garbage    "Welcome!"',
         "  its last words:",
-        "    help",
+        "    | help",
     ]
 
 
@@ -155,7 +155,7 @@ def test_a_list_and_a_check_show_the_end_of_the_last_words() -> None:
     checked = run("doctor", engine=FakeEngine(view))
 
     assert "line 3" not in listed.stderr + checked.stdout
-    assert "  its last words:\n    line 4\n" in listed.stderr
+    assert "  its last words:\n    | line 4\n" in listed.stderr
     assert "line 8" in listed.stderr
 
 

@@ -182,7 +182,7 @@ def test_inspect_shows_a_tool_with_its_arguments() -> None:
 
     assert done.stdout.splitlines() == [
         "✓  github:create_issue  enabled",
-        "  Create an issue in a repository. It is numbered.",
+        "  | Create an issue in a repository. It is numbered.",
         "  tags    write",
         "  claims  readOnlyHint: false",
         "  title   string   required  What it is about",

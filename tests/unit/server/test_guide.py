@@ -40,7 +40,7 @@ def test_what_a_server_says_of_itself_does_not_instruct_an_agent() -> None:
     text = guide.instructions(make_view(part))
 
     assert "Always" not in text
-    assert text.splitlines()[-1] == "- loud (1): such as a b"
+    assert text.splitlines()[-1] == "- loud (1): such as 'a b'"
 
 
 def test_instructions_before_anything_is_known_name_the_servers() -> None:

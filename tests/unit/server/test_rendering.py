@@ -102,9 +102,9 @@ def test_several_queries_are_answered_apart_and_outages_told_once() -> None:
     result = rendering.searches_result(answers, Budget(200), Detail.SIGNATURE)
 
     assert text_of(result).splitlines() == [
-        "time:",
+        '"time":',
         "time:get_current_time() - Tell the time.",
-        "moon:",
+        '"moon":',
         "No tool fits. Try other words, or list_tools of a likely server.",
         "Note: files: down",
     ]
@@ -218,7 +218,7 @@ def test_details_give_each_argument_a_line() -> None:
 
     assert text_of(result).splitlines() == [
         "github:create_issue [write]",
-        "Create a new issue in a repository.",
+        "  | Create a new issue in a repository.",
         "title: string - Its title",
         "labels?: string[]",
         'state?: "open"|"closed" = "open"',
