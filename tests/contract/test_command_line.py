@@ -222,7 +222,7 @@ def test_every_problem_of_a_configuration_is_shown_with_its_line(tmp_path: Path)
     assert done.code == 2
     assert "discovery.yaml:1:14: cache.ttl: " in done.err
     assert "discovery.yaml:2:1: serach: " in done.err
-    assert "  serach: {limit: ••••}\n  ^" in done.err
+    assert "  | serach: {limit: ••••}\n  | ^" in done.err
 
 
 @pytest.mark.requirement("CLI-7")
@@ -508,7 +508,7 @@ def test_a_failing_tool_leaves_its_words_on_stderr_and_its_result_in_json(
 ) -> None:
     done, form = listed("execute", "demo:boom"), listed("execute", "demo:boom", "--json")
 
-    assert (done.out, done.err) == ("", "error: demo:boom failed\n  it broke\n")
+    assert (done.out, done.err) == ("", "error: demo:boom failed\n  | it broke\n")
     assert form.json["success"] is False
     assert form.json["result"]["content"] == [{"type": "text", "text": "it \x1b[31mbroke"}]
     assert form.error["code"] == "TOOL_FAILED"

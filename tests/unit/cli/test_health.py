@@ -82,7 +82,7 @@ def test_a_server_that_is_named_is_shown_in_full() -> None:
         "  listed     never",
         "  its last words:",
         "    | reading the settings",
-        "    no licence",
+        "    | no licence",
     ]
     assert done.exit_code == 7
 
