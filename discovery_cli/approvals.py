@@ -22,14 +22,16 @@ from discovery_engine.config.found import tightened
 from discovery_engine.config.loader import load_settings
 from discovery_engine.config.location import scope_of
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
-from discovery_engine.errors import UnavailableError, UntrustedServerError
+from discovery_engine.errors import UntrustedServerError
 from discovery_engine.remembered import open_registry
-from discovery_engine.secrets import mask, references
+from discovery_engine.secrets import mask, references_in
 from discovery_engine.text import visible
-from discovery_engine.trust.admission import identity, known_as
+from discovery_engine.trust.admission import known_as
+from discovery_engine.trust.binding import Subject
 from discovery_engine.trust.decisions import Approval
-from discovery_engine.upstream.connection import resolved_transport
-from discovery_engine.upstream.identity import identity_as_configured, program_of
+from discovery_engine.upstream.connection import resolved_fields
+from discovery_engine.upstream.contents import is_bound
+from discovery_engine.upstream.identity import identity_as_configured
 
 if TYPE_CHECKING:
     from discovery_cli.invocation import Invocation
@@ -47,13 +49,20 @@ _STEERING = re.compile(
 
 
 class Candidate(Struct, frozen=True):
-    """A server that waits; `approval` is None if it could not be started anyway."""
+    """A server that waits, and what an approval of it would be bound to."""
 
     server: ServerSettings
     refused: UntrustedServerError
-    program: str
-    approval: Approval | None
+    subject: Subject
+    approval: Approval
     notes: tuple[str, ...]
+
+    @property
+    def files(self) -> Mapping[str, str]:
+        """The project's files that would run, with their digests."""
+        return {
+            path: digest for files in self.subject.files.values() for path, digest in files.items()
+        }
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -61,15 +70,19 @@ class Candidate(Struct, frozen=True):
         return _findings(self.server.description)
 
 
-def candidates(view: View, names: Iterable[str], environ: Mapping[str, str]) -> list[Candidate]:
+def candidates(
+    view: View, names: Iterable[str], environ: Mapping[str, str], *, at: float
+) -> list[Candidate]:
     """The servers that wait for approval; only those that are named, if any is.
+
+    `at` is Unix time in seconds.
 
     Raises:
         ServerNotFoundError: If a named server is not configured.
     """
     wanted = {view.server(name).name for name in names}
     return [
-        _candidate(view.server(refused.server), refused, view.settings, environ)
+        _candidate(view.server(refused.server), refused, view.settings, environ, at)
         for refused in view.refusals()
         if refused.refusal != "unpinned" and (not wanted or refused.server in wanted)
     ]
@@ -87,17 +100,23 @@ def approve_written(
     settings = tightened(written)  # as it will be when it is found
     names = {server.name for server in written.servers} if only is None else set(only)
     known = [s for s in written.servers if s.name in names and not s.is_found]
-    digests = ((server, identity_as_configured(server, os.environ)) for server in known)
+    at = invocation.clock()
     approvals = [
-        Approval(known_as(server, settings.path), digest) for server, digest in digests if digest
+        Approval(
+            known_as(server, settings.path),
+            identity_as_configured(server, os.environ).subject.to_text(at=at),
+        )
+        for server in known
     ]
     with open_registry(settings, data_dir=invocation.data_dir, environ=os.environ) as store:
-        store.approve(scope_of(settings.path), approvals, at=invocation.clock())
+        store.approve(scope_of(settings.path), approvals, at=at)
 
 
 def candidate_lines(one: Candidate) -> Iterator[str]:
     """All there is to see, one thing on each line, with nothing cut."""
     yield f"{one.server.name}  ({one.server.origin}; {one.refused.reason})"
+    if one.refused.refusal == "altered":
+        yield f"  {'changed':<8} {_one_line(one.refused.detail)}"
     for name, text in _facts(one):
         yield f"  {name:<8} {text}"
     for note in one.notes:
@@ -120,9 +139,10 @@ def candidate_form(one: Candidate) -> JSONObject:
         "name": one.server.name,
         "origin": str(one.server.origin),
         "reason": one.refused.refusal,
-        "can_be_approved": one.approval is not None,
-        "identity": one.approval.identity if one.approval else "",
-        "program": one.program,
+        "change": one.refused.detail,
+        "identity": one.subject.digest,
+        "program": one.subject.program,
+        "files": dict(one.files),
         "description": one.server.description,
         "notes": list(one.notes),
         "findings": [finding.to_json() for finding in one.findings],
@@ -146,25 +166,24 @@ def _candidate(
     refused: UntrustedServerError,
     settings: Settings,
     environ: Mapping[str, str],
+    at: float,
 ) -> Candidate:
-    try:
-        transport = resolved_transport(server, environ)
-    except UnavailableError as error:
-        return Candidate(server, refused, "", None, (f"it cannot be started: {error.reason}",))
-    program = program_of(server, transport, environ)
-    approval = Approval(known_as(server, settings.path), identity(server, transport, program))
-    return Candidate(server, refused, program, approval, tuple(_notes(server, program)))
+    subject = identity_as_configured(server, environ).subject
+    approval = Approval(known_as(server, settings.path), subject.to_text(at=at))
+    return Candidate(server, refused, subject, approval, tuple(_notes(server, subject, environ)))
 
 
 def _facts(one: Candidate) -> Iterator[tuple[str, str]]:
     match one.server.transport:
         case StdioTransport(command, args, env, cwd):
             yield "starts", " ".join(map(_word, (command, *args)))
-            yield "program", _word(one.program) if one.program else "it is not there now"
+            yield "program", _word(one.subject.program) if one.subject.program else "not found yet"
             if cwd is not None:
                 yield "in", _word(cwd)
             for name, text in env.items():
                 yield "env", f"{_word(name)}={_word(_shown_value(name, text))}"
+            for path, digest in one.files.items():
+                yield "file", f"{_word(path)}  {_word(digest)}"
         case RemoteTransport(url, headers, _):
             yield "reaches", _word(url)
             for name, text in headers.items():
@@ -182,27 +201,23 @@ def _suspicions(findings: Iterable[Finding]) -> Iterator[str]:
         yield f"  {'careful':<8} {line}"
 
 
-def _notes(server: ServerSettings, program: str) -> Iterator[str]:
+def _notes(server: ServerSettings, subject: Subject, environ: Mapping[str, str]) -> Iterator[str]:
+    _, missing = resolved_fields(server, environ)
+    for one in missing:
+        way = f": `export {one.reference}=…` before it starts" if one.is_variable else ""
+        yield f"{one.field}: {_one_line(one.reason)}{way}"
     transport = server.transport
     if not isinstance(transport, StdioTransport):
         return
     for name in transport.env:
         if _STEERING.fullmatch(name):
             yield f"{_word(name)} decides what is loaded or run"
-    if any(r.kind == "file" for text in transport.args for r in references(text)):
+    if any(r.kind == "file" for text in transport.args for r in references_in(text)):
         yield "an argument is what a file holds; the approval ends when that changes"
-    folder = Path(server.origin.file).parent
-    inside = [text for text in (program, *transport.args) if _lies_in(folder, text)]
-    for text in inside:
-        yield f"{_word(text)} lies in the same folder: its content is not bound by the approval"
-
-
-def _lies_in(folder: Path, text: str) -> bool:
-    try:
-        path = (folder / text).resolve()
-        return bool(text) and path.is_file() and path.is_relative_to(folder.resolve())
-    except (OSError, ValueError):
-        return False
+    for files in subject.files.values():
+        for path, digest in files.items():
+            if not is_bound(digest):
+                yield f"{_word(path)} {_word(digest)}: its content is not bound by the approval"
 
 
 def _shown_value(name: str, text: str) -> str:

@@ -154,6 +154,8 @@ def _lines(error: BaseException) -> Iterator[str]:
     first, *rest = clean(_message(error)).splitlines() or [""]
     yield f"error: {first}"
     yield from (f"  | {line}" for line in rest)
+    if isinstance(error, UnavailableError) and error.detail:
+        yield f"  {one_line(error.detail)}"
     if isinstance(error, UnavailableError) and error.stderr.strip():
         yield "  its last words:"
         yield from block(error.stderr, before="    | ")
@@ -176,7 +178,7 @@ def _form(error: BaseException) -> JSONObject:
         case InvalidArgumentsError():
             form |= {"mistakes": list(error.mistakes), "signature": error.signature}
         case UnavailableError():
-            form |= {"kind": str(error.kind), "stderr": error.stderr}
+            form |= {"kind": str(error.kind), "stderr": error.stderr, "detail": error.detail}
     names = {key: getattr(error, key, None) for key in ("server", "tool")}
     return form | {key: name for key, name in names.items() if isinstance(name, str)}
 

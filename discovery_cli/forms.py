@@ -31,6 +31,7 @@ def server_form(summary: ServerSummary) -> JSONObject:
         "status": str(summary.status),
         "reason": summary.reason,
         "hint": summary.hint,
+        "detail": summary.detail,
         "tool_count": summary.tool_count,
         "enabled_count": summary.enabled_count,
         "tags": list(summary.tags),

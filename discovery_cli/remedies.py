@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from discovery_engine.health import ServerHealth
 
-_COMMAND = re.compile(r"`(discovery [^`]+)`")
+_COMMAND = re.compile(r"`((?:discovery|export) [^`]+)`")
 _TRIED_AGAIN = {"failing", "crash-looping", "degraded", "needs_auth", "pending"}
 
 

@@ -38,6 +38,11 @@ def plain_reason(server: str, message: str) -> str:
     return plain.removeprefix(f"server {server!r} ")
 
 
+def in_detail(reason: str, detail: str) -> str:
+    """A reason with what only the owner is told of it."""
+    return f"{reason} ({detail})" if detail else reason
+
+
 def last_lines(stderr: str, most: int = 5) -> list[str]:
     """The end of what a program said before it failed; `discovery health SERVER` has it all."""
     return block("\n".join(clean(stderr).splitlines()[-most:])) if stderr else []

@@ -64,6 +64,10 @@ class Failure(Struct, frozen=True):
     """Unix time of the first failure in a row, if that was an earlier one."""
     stderr: str = ""
     """The last lines that its program wrote, cleaned, and without its secrets."""
+    detail: str = ""
+    """More of the message, for the owner alone: it may name files of the owner's disk."""
+    missing: tuple[str, ...] = ()
+    """What had no value: names of variables, or `file:` and a path."""
 
     @property
     def since(self) -> float:

@@ -26,6 +26,7 @@ from discovery_engine.errors import Problem, RegistryError, UpstreamError
 from discovery_engine.events import CatalogChanged, EventBus
 from discovery_engine.refresh import Judge, Rulebook, Told, carried_over, read, told_part
 from discovery_engine.registry.store import World
+from discovery_engine.remembered import given_since
 from discovery_engine.search.searcher import Searcher, build_searcher, load_searcher
 from discovery_engine.trustee import Trustee
 from discovery_engine.usage import Use, shares
@@ -55,6 +56,7 @@ class CurrentView:
         self._store = store
         self._events = events
         self._clock = clock
+        self._environ = environ
         self._swap = anyio.Lock()
         self._arrived: dict[ServerName, Told] = {}
         settings = Settings()
@@ -73,8 +75,11 @@ class CurrentView:
         except RegistryError as error:
             logger.warning("Nothing could be recalled: %s", error)
             world = index = None
+        world = world or World(Settings(), Catalog())
+        mended = given_since(world.settings, world.catalog, self._environ)
         async with self._swapping():
-            await self._adopt(settings, world or World(Settings(), Catalog()), index)
+            await self._adopt(settings, world, index)
+            await self._take_back_failures(mended)
 
     async def adopt(self, settings: Settings) -> None:
         """Answer from `settings` from now on, with whatever is still known under them.
@@ -180,6 +185,14 @@ class CurrentView:
         async with self._swap:
             with anyio.CancelScope(shield=True):
                 yield
+
+    async def _take_back_failures(self, servers: Iterable[ServerName]) -> None:
+        """Have servers asked again as if they had not failed; the lock is held."""
+        known = [self.view.catalog.part(name) for name in servers]
+        parts = [replace(part, failure=None) for part in known if part.failure]
+        if parts:
+            await self._swap_in(self.view.catalog.with_parts(parts))
+            await self._remember(partial(self._save_parts, parts))
 
     async def _take_arrived(self) -> None:
         arrived, self._arrived = self._arrived, {}

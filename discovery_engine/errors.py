@@ -212,22 +212,48 @@ class UnavailableError(UpstreamError):
         self.reason = one_line(reason)
         self.stderr = stderr
         """The last lines that the program wrote before it failed."""
+        self.detail = ""
+        """More of the reason, for the owner alone: it may name files of the owner's disk."""
         self.retry_after: float | None = None
         """Seconds after which another try may succeed; None if nothing is known of that."""
         super().__init__(server, f"server {server!r} is unavailable: {reason}", hint=hint)
 
 
+class MissingValue(Struct, frozen=True):
+    """A `${reference}` of a server's entry that has no value."""
+
+    field: str
+    """Where it stands in the entry, for instance `env.TOKEN`."""
+    reference: str
+    """What it refers to: a variable's name, or `file:` and a path; empty if it is malformed."""
+    reason: str
+
+    @property
+    def is_variable(self) -> bool:
+        return bool(self.reference) and not self.reference.startswith("file:")
+
+
 class NeedsConfigError(UnavailableError):
     code = "SERVER_NEEDS_CONFIG"
 
-    def __init__(self, server: str, field: str, reason: str) -> None:
-        self.field = field
+    def __init__(self, server: str, missing: Sequence[MissingValue], origin: Origin) -> None:
+        self.missing = tuple(missing)
         super().__init__(
             server,
             FailureKind.NEEDS_CONFIG,
-            f"{field}: {reason}",
-            hint=f"give {field} of server {server!r} a value, then refresh",
+            "; ".join(f"{one.field}: {one.reason}" for one in self.missing),
+            hint=_way_to_set(self.missing),
         )
+        files = (f"${{{m.reference}}}" for m in self.missing if m.reference and not m.is_variable)
+        place = [f"see {origin}"] if origin.file else []
+        self.detail = "; ".join((*files, *place))
+
+
+def _way_to_set(missing: Sequence[MissingValue]) -> str:
+    names = dict.fromkeys(one.reference for one in missing if one.is_variable)
+    if names:
+        return f"`export {' '.join(f'{name}=…' for name in names)}` where discovery is started"
+    return f"give {missing[0].field} a value" if missing else ""
 
 
 class NeedsAuthError(UnavailableError):
@@ -244,10 +270,10 @@ class NeedsAuthError(UnavailableError):
 
 _APPROVE = "`discovery trust` shows its owner what would be started, to approve it"
 _REFUSALS = {
-    "untrusted": ("nobody has approved it, and {file} was found, not named", _APPROVE),
-    "altered": ("what {file} says of it now is not what was approved", _APPROVE),
+    "untrusted": ("nobody has approved it, and its configuration was found, not named", _APPROVE),
+    "altered": ("what would be started now is not what was approved", _APPROVE),
     "unpinned": (
-        "the lock file does not pin it as {file} has it now",
+        "the lock file does not pin it as its entry is now",
         "`discovery lock --check` shows its owner the difference",
     ),
 }
@@ -256,15 +282,11 @@ _REFUSALS = {
 class UntrustedServerError(UnavailableError):
     code = "SERVER_UNTRUSTED"
 
-    def __init__(self, server: str, refusal: str, file: str) -> None:
+    def __init__(self, server: str, refusal: str, detail: str = "") -> None:
         self.refusal = refusal
         sentence, hint = _REFUSALS[refusal]
-        super().__init__(
-            server,
-            FailureKind.UNTRUSTED,
-            sentence.format(file=file or "its entry"),
-            hint=hint,
-        )
+        super().__init__(server, FailureKind.UNTRUSTED, sentence, hint=hint)
+        self.detail = detail
 
 
 class UpstreamTimeoutError(UpstreamError):

@@ -13,7 +13,12 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from discovery_engine.catalog import Catalog, CatalogDiff, Entry, Failure, ServerPart
-from discovery_engine.errors import UnavailableError, UntrustedServerError, UpstreamError
+from discovery_engine.errors import (
+    NeedsConfigError,
+    UnavailableError,
+    UntrustedServerError,
+    UpstreamError,
+)
 from discovery_engine.events import ServerConnected, ServerFailed
 from discovery_engine.overrides.applying import Overrides
 from discovery_engine.rules import ServerRules, ToolRules
@@ -101,8 +106,9 @@ class Judge(Struct, frozen=True):
 
     def server(self, server: ServerSettings) -> Verdict:
         verdict = self.rulebook.server_rules.verdict(server.name, server.tags, server.enabled)
-        if verdict.enabled and (reason := self.trust.refusal(server)):
-            return Verdict(enabled=False, tags=verdict.tags, reason=reason)
+        if verdict.enabled and (refused := self.trust.refusal(server)):
+            reason, detail = refused
+            return Verdict(enabled=False, tags=verdict.tags, reason=reason, detail=detail)
         return verdict
 
     def part(self, server: ServerSettings, part: ServerPart, tools: Sequence[Tool]) -> ServerPart:
@@ -211,8 +217,13 @@ def failed(part: ServerPart, error: UpstreamError, now: float) -> ServerPart:
 def _failure(error: UpstreamError, now: float, *, began: float | None = None) -> Failure:
     # A server that was not even tried is told with the error of the last try as the cause.
     real = error.__cause__ if isinstance(error.__cause__, UpstreamError) else error
-    stderr = real.stderr if isinstance(real, UnavailableError) else ""
-    return Failure(real.code, real.message, real.hint, now, began, stderr)
+    if not isinstance(real, UnavailableError):
+        return Failure(real.code, real.message, real.hint, now, began)
+    missing = real.missing if isinstance(real, NeedsConfigError) else ()
+    references = tuple(one.reference for one in missing)
+    return Failure(
+        real.code, real.message, real.hint, now, began, real.stderr, real.detail, references
+    )
 
 
 def carried_over(catalog: Catalog, remembered: Settings, judge: Judge) -> tuple[ServerPart, ...]:

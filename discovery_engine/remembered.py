@@ -24,9 +24,11 @@ from discovery_engine.usage import shares
 from discovery_engine.view import View
 
 if TYPE_CHECKING:
+    from discovery_engine.catalog import Catalog
     from discovery_engine.config.settings import Settings
     from discovery_engine.registry.store import Store, World
     from discovery_engine.search.searcher import Searcher
+    from discovery_engine.tools import ServerName
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +42,10 @@ def remembered_view(
     data_dir: str | Path | None = None,
     frozen: bool = False,
 ) -> View | None:
-    """The view of the last run; None if there was none or its configuration has changed."""
+    """The view of the last run; None if there was none, or its configuration has changed.
+
+    That a value is there by now which a server wanted is such a change.
+    """
     path = registry_path(data_dir, environ)
     if not path.exists():
         return None
@@ -55,8 +60,28 @@ def remembered_view(
         return None
     if world is None or not is_current(world.settings.inputs):
         return None
+    if given_since(world.settings, world.catalog, environ):
+        return None
     open_searcher = partial(_searcher, world, index, partial(_keep_index, path, name))
     return View(world.settings, world.catalog, open_searcher, usage=shares(uses, time.time()))
+
+
+def given_since(
+    settings: Settings, catalog: Catalog, environ: Mapping[str, str]
+) -> frozenset[ServerName]:
+    """The servers that failed for want of values which are there by now."""
+    failed = {name: part.failure for name, part in catalog.parts.items() if part.failure}
+    wanting = {name: failure.missing for name, failure in failed.items() if failure.missing}
+    if not wanting:
+        return frozenset()
+    from discovery_engine.secrets import has_value  # noqa: PLC0415 - seldom needed
+
+    folders = {server.name: os.path.dirname(server.origin.file) for server in settings.servers}  # noqa: PTH120 - "" must stay ""
+    return frozenset(
+        name
+        for name, missing in wanting.items()
+        if all(has_value(one, environ, base_dir=folders.get(name) or None) for one in missing)
+    )
 
 
 def _searcher(world: World, index: bytes | None, keep: Callable[[bytes], None]) -> Searcher:

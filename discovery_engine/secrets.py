@@ -94,6 +94,14 @@ def references(text: str) -> tuple[Reference, ...]:
     return tuple(part for part in split(text) if isinstance(part, Reference))
 
 
+def references_in(text: str) -> tuple[Reference, ...]:
+    """The references of a text, in order; none of one that is malformed."""
+    try:
+        return references(text)
+    except MalformedReferenceError:
+        return ()
+
+
 def resolve(text: str, environ: Mapping[str, str], *, base_dir: str | None = None) -> str:
     """The text with a value in place of every reference.
 
@@ -106,6 +114,15 @@ def resolve(text: str, environ: Mapping[str, str], *, base_dir: str | None = Non
     return "".join(
         part if isinstance(part, str) else _value(part, environ, base_dir) for part in split(text)
     )
+
+
+def has_value(name: str, environ: Mapping[str, str], *, base_dir: str | None = None) -> bool:
+    """Whether a variable, or `file:` and a path, has a value now; the arguments of `resolve`."""
+    try:
+        resolve(f"${{{name}}}", environ, base_dir=base_dir)
+    except ValueError:
+        return False
+    return True
 
 
 def mask(text: str) -> str:

@@ -105,6 +105,8 @@ class Diagnosis(Struct, frozen=True):
     reason: str = ""
     """Why the status is what it is, where that is not plain."""
     hint: str = ""
+    detail: str = ""
+    """More of the reason, for the owner alone."""
 
 
 class ServerSummary(Struct, frozen=True):
@@ -125,6 +127,8 @@ class ServerSummary(Struct, frozen=True):
     """Tools that are held back until their owner has accepted what they say."""
     stderr: str = ""
     """The last lines that its program wrote before it failed; a stranger's words."""
+    detail: str = ""
+    """More of the reason, for the owner alone: it may name files of the owner's disk."""
 
 
 class ServerView(Struct, frozen=True, dict=True):
@@ -142,7 +146,7 @@ class ServerView(Struct, frozen=True, dict=True):
         if problem := self.settings.problem:
             return Diagnosis(ServerStatus.NEEDS_CONFIG, problem.sentence, problem.hint)
         if refused := self.refusal:
-            return Diagnosis(ServerStatus.UNTRUSTED, refused.reason, refused.hint)
+            return Diagnosis(ServerStatus.UNTRUSTED, refused.reason, refused.hint, refused.detail)
         if reason := self._switch:
             return Diagnosis(ServerStatus.DISABLED, reason)
         return _seen_and_known(self.live, self.part)
@@ -153,7 +157,7 @@ class ServerView(Struct, frozen=True, dict=True):
         server, reason = self.settings, self.part.verdict.reason
         if reason not in REFUSALS or server.problem or not server.enabled:
             return None
-        return UntrustedServerError(server.name, reason, server.origin.file)
+        return UntrustedServerError(server.name, reason, self.part.verdict.detail)
 
     @property
     def owners_words(self) -> str:
@@ -180,6 +184,7 @@ class ServerView(Struct, frozen=True, dict=True):
             is_stale=part.is_stale,
             withheld_count=part.held_back(WITHHELD),
             stderr=self._last_words if is_down else "",
+            detail=found.detail,
         )
 
     @property
@@ -250,7 +255,7 @@ def _after_failure(failure: Failure, live: Live | None) -> Diagnosis:
     status = _STATUS_OF_FAILURE.get(failure.code, ServerStatus.FAILING)
     if live and live.status in _DOWN and status is ServerStatus.FAILING:
         return Diagnosis(live.status, live.reason or failure.message, failure.hint)
-    return Diagnosis(status, failure.message, failure.hint)
+    return Diagnosis(status, failure.message, failure.hint, failure.detail)
 
 
 def _first_line(text: str) -> str:

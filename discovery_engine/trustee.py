@@ -1,7 +1,7 @@
 """Keeps what the owner decided: reads it, holds servers and tools to it, and extends it.
 
 Nothing is decided here but what the policy says of tools that are seen for the first time. What
-blocks is done by whoever calls: all but `admit` belongs in a thread.
+blocks is done by whoever calls: all of it belongs in a thread.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from msgspec.structs import replace
 from discovery_engine.config.inputs import read_input
 from discovery_engine.config.location import lock_of, scope_of
 from discovery_engine.errors import ConfigurationError, Origin, Problem, RegistryError
-from discovery_engine.trust.admission import admit
-from discovery_engine.trust.decisions import Acceptance, Decisions, with_accepted
+from discovery_engine.trust.admission import admit, known_as
+from discovery_engine.trust.binding import completed
+from discovery_engine.trust.decisions import Acceptance, Approval, Decisions, with_accepted
 from discovery_engine.trust.lockfile import Lock, from_text
 from discovery_engine.trust.standing import Trust
 from discovery_engine.upstream.identity import identity_as_configured, identity_of
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
         StdioTransport,
     )
     from discovery_engine.registry.store import Store
-    from discovery_engine.trust.decisions import Approval
+    from discovery_engine.tools import ServerName
+    from discovery_engine.trust.admission import Identity
     from discovery_engine.trust.standing import Heard
 
 logger = logging.getLogger(__name__)
@@ -56,8 +58,36 @@ class Trustee:
             ConfigurationError: If only what is pinned may be used, and the lock file is no good.
         """
         lock = read_lock(settings) if settings.frozen else None
-        identify = partial(identity_as_configured, environ=self._environ)
-        return Trust.under(settings, self.decisions(settings), lock=lock, identify=identify)
+        found: dict[ServerName, Identity] = {}
+
+        def identify(server: ServerSettings) -> Identity:
+            found[server.name] = identity_as_configured(server, self._environ)
+            return found[server.name]
+
+        trust = Trust.under(settings, self.decisions(settings), lock=lock, identify=identify)
+        if self._complete(settings, trust, found):
+            return replace(trust, decisions=self.decisions(settings))
+        return trust
+
+    def _complete(
+        self, settings: Settings, trust: Trust, found: Mapping[ServerName, Identity]
+    ) -> bool:
+        """Remember what approvals left open, as it is by now; returns whether there was any."""
+        now, approvals = self._clock(), []
+        for server in settings.servers:
+            if server.name in found and server.name not in trust.refused:
+                known = known_as(server, settings.path)
+                subject, earlier = found[server.name]
+                given = trust.decisions.approvals[known]
+                if text := completed(given, subject, earlier=earlier, at=now):
+                    approvals.append(Approval(known, text))
+        try:
+            if approvals:
+                self.approve(settings, approvals)
+        except RegistryError as error:
+            logger.info("What was approved stays as open as it was: %s", error)
+            return False
+        return bool(approvals)
 
     def decisions(self, settings: Settings) -> Decisions:
         """What was approved and accepted by now; as it was before if the registry fails."""
@@ -78,14 +108,16 @@ class Trustee:
             return self.trust
         try:
             self.accept(settings, found, if_new=True)
-            decisions = self._store.decisions(scope_of(settings.path))
+            heard_of = self._store.decisions(scope_of(settings.path))
+            # What was approved meanwhile is for `reconsider`, which has it take effect.
+            decisions = replace(heard_of, approvals=self.trust.decisions.approvals)
         except RegistryError as error:
             logger.warning("What was seen for the first time cannot be remembered: %s", error)
             decisions = with_accepted(self.trust.decisions, found)
         return replace(self.trust, decisions=decisions)
 
     def admit(self, server: ServerSettings, transport: StdioTransport | RemoteTransport) -> None:
-        """The gate of everything that is started or reached.
+        """The gate of everything that is started or reached; it may read the project's files.
 
         Raises:
             UntrustedServerError: If this must not be.

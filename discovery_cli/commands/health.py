@@ -132,6 +132,7 @@ def _facts(server: ServerHealth, now: float) -> Iterator[tuple[str, str]]:
     )
     facts = {
         "reason": plain_reason(server.server, summary.reason),
+        "detail": summary.detail,
         "hint": summary.hint,
         "next step": remedy(server),
         "next try": f"in {ago(wait)}" if (wait := (server.next_try or 0.0) - now) >= 1 else "",

@@ -71,6 +71,8 @@ def _say_sum(output: Output, view: View) -> None:
             advice = f" ({server.hint})" if server.hint else ""
             reason = plain_reason(server.name, server.reason)
             output.say(f"{server.name}: {reason}{advice}")
+            if server.detail:
+                output.say(f"  {server.detail}")
         if lines := last_lines(server.stderr):
             output.say("  its last words:")
         for line in lines:

@@ -10,7 +10,7 @@ from discovery_cli.failures import ExitCode, exit_code_of_failure
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import complete_server, pass_invocation
 from discovery_cli.output import Cell, Output, counted
-from discovery_cli.rendering import plain_reason, say_held_back
+from discovery_cli.rendering import in_detail, plain_reason, say_held_back
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import Failure
@@ -52,8 +52,8 @@ def command(invocation: Invocation, servers: tuple[str, ...]) -> ExitCode:
 def _show(output: Output, report: RefreshReport, view: View) -> None:
     output.table([_row(output, view, name, failure) for name, failure in report.servers])
     for name, failure in report.servers:
-        if failure and failure.hint:
-            output.say(f"{name}: {failure.hint}")
+        if failure and (advice := in_detail(failure.hint, failure.detail)):
+            output.say(f"{name}: {advice}")
     say_held_back(output, view, [name for name, _ in report.servers])
     diff = report.diff
     asked, added = counted(len(report.servers), "server"), counted(len(diff.added), "tool")
@@ -90,6 +90,7 @@ def _form(report: RefreshReport, view: View) -> JSONObject:
                 "code": failure.code if failure else None,
                 "message": failure.message if failure else "",
                 "hint": failure.hint if failure else "",
+                "detail": failure.detail if failure else "",
             }
             for name, failure in report.servers
         ],

@@ -32,17 +32,19 @@ def command(
 
     A configuration that lies in the working folder, and a project's file of another client, start
     nothing before this. An approval is bound to what is shown: when the command, an argument, a
-    variable or an address becomes another, it ends. Without approval the exit code is 4.
+    variable, an address or a file of the project that runs becomes another, it ends. The value of
+    a variable may be set and changed at any time. Without approval the exit code is 4.
     """
     if yes and revoke:
         raise click.UsageError("either --yes or --revoke, not both")
     if revoke:
         return _revoke(invocation, servers)
-    found, settings = invocation.run(partial(_candidates, servers=servers))
+    at = invocation.clock()
+    found, settings = invocation.run(partial(_candidates, servers=servers, at=at))
     output = invocation.output
     if not output.as_json:
         _show(output, found, settings)
-    waiting = [one.approval for one in found if one.approval]
+    waiting = [one.approval for one in found]
     approved = bool(waiting) and _is_confirmed(output, len(waiting), yes=yes)
     if approved:
         invocation.run(partial(_approve, approvals=waiting))
@@ -52,16 +54,17 @@ def command(
         output.answer({"servers": list(map(candidate_form, found)), "approved": approved})
     elif approved:
         output.say(f"approved {counted(len(waiting), 'server')}")
-    left = len(found) - (len(waiting) if approved else 0)
-    return ExitCode.DISABLED if left else ExitCode.OK
+    elif waiting:
+        output.say(f"nothing was approved; {counted(len(waiting), 'server')} still waiting")
+    return ExitCode.DISABLED if waiting and not approved else ExitCode.OK
 
 
 async def _candidates(
-    engine: Engine, *, servers: tuple[str, ...]
+    engine: Engine, *, servers: tuple[str, ...], at: float
 ) -> tuple[list[Candidate], Settings]:
     from discovery_cli.approvals import candidates
 
-    return candidates(engine.view, servers, os.environ), engine.settings
+    return candidates(engine.view, servers, os.environ, at=at), engine.settings
 
 
 async def _approve(engine: Engine, *, approvals: list[Approval]) -> None:
@@ -106,7 +109,8 @@ async def _take_back(engine: Engine, *, servers: tuple[str, ...]) -> int:
 
     view, path = engine.view, engine.settings.path
     named = [view.server(name) for name in servers] or view.settings.servers
+    given = engine.current.trustee.decisions(engine.settings).approvals
     names = [known_as(server, path) for server in named]
-    count = engine.current.trustee.revoke(engine.settings, names)
+    engine.current.trustee.revoke(engine.settings, names)
     await engine.reconsider()
-    return count
+    return len(given.keys() & set(names))

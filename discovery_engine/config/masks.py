@@ -13,7 +13,14 @@ from msgspec.structs import replace
 
 from discovery_engine.config.settings import RemoteTransport, StdioTransport
 from discovery_engine.secret_words import is_key, is_secret_flag
-from discovery_engine.secrets import HIDDEN, MalformedReferenceError, Reference, mask, split
+from discovery_engine.secrets import (
+    HIDDEN,
+    MalformedReferenceError,
+    Reference,
+    mask,
+    references_in,
+    split,
+)
 
 _ASSIGNMENT = re.compile(r"(?P<name>-{0,2}[\w.-]+)=(?P<value>.*)", re.DOTALL)
 _VARIABLE_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
@@ -51,6 +58,51 @@ def mask_args(args: Sequence[str]) -> tuple[str, ...]:
         shown.append(mask(arg) if hide_next else _with_references_apart(arg, _mask_plain_arg))
         hide_next = is_secret_flag(arg)
     return tuple(shown)
+
+
+def selecting_references(args: Sequence[str]) -> tuple[tuple[Reference, ...], ...]:
+    """The references of each argument whose values may select what runs, in order.
+
+    One that stands where a secret is passed, or whose name says that it is a secret, does not.
+    """
+    found = []
+    is_secret = False
+    for arg in args:
+        found.append(() if is_secret else tuple(filter(_may_select, _outside_secrets(arg))))
+        is_secret = is_secret_flag(arg)
+    return tuple(found)
+
+
+def without_credentials(value: str) -> str:
+    """An address without its user, query and fragment; any other text as it is."""
+    address = _ADDRESS.fullmatch(value)
+    return "".join(address.group("scheme", "host", "path")) if address else value
+
+
+def _outside_secrets(arg: str) -> Sequence[Reference]:
+    if not (found := references_in(arg)):
+        return ()
+    parts = split(arg.replace(_APART, ""))
+    text = "".join(part if isinstance(part, str) else _APART for part in parts)
+    if assignment := _ASSIGNMENT.fullmatch(text):
+        text = assignment["value"]
+        if _is_secret_name(assignment["name"]):
+            return ()
+    if address := _ADDRESS.fullmatch(text):
+        passed = (address["user"] or "").count(_APART)
+        kept = (address["host"] + address["path"]).count(_APART)
+        return found[passed : passed + kept]
+    return found
+
+
+def _may_select(reference: Reference) -> bool:
+    return not is_secret_flag(f"--{reference.name}")
+
+
+def _is_secret_name(name: str) -> bool:
+    """Whether `NAME=value` passes a secret; a variable is taken to do so."""
+    is_flag = is_secret_flag("--" + name.lstrip("-"))
+    return is_flag or _VARIABLE_NAME.fullmatch(name) is not None
 
 
 def _mask_values(values: Mapping[str, str]) -> dict[str, str]:
@@ -98,8 +150,7 @@ def _mask_pair(pair: str) -> str:
 def _mask_plain_arg(arg: str) -> str:
     if assignment := _ASSIGNMENT.fullmatch(arg):
         name, value = assignment.group("name", "value")
-        secret = is_secret_flag("--" + name.lstrip("-")) or _VARIABLE_NAME.fullmatch(name)
-        return f"{name}={_hide(value) if secret else _mask_plain_arg(value)}"
+        return f"{name}={_hide(value) if _is_secret_name(name) else _mask_plain_arg(value)}"
     if "://" in arg:
         return _mask_plain_url(arg)
     # JSON as an argument, or a header: who may see it can look into the file.

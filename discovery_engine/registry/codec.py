@@ -194,5 +194,6 @@ _READERS: dict[type[Any], dict[str, _Reader]] = {
         "dropped": _many(DroppedTool),
         "findings": _findings,
     },
+    Failure: {"missing": tuple},
     Verdict: {"tags": tuple},
 }

@@ -51,3 +51,5 @@ class Verdict(Struct, frozen=True, cache_hash=True):
     reason: Reason = "default"
     rule: int | None = None
     """The index of the rule that decided; set with reason `rule`."""
+    detail: str = ""
+    """More of the reason, for the owner alone; set where a server is refused."""

@@ -8,12 +8,13 @@ any server must be pinned as well.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
 from discovery_engine.errors import UntrustedServerError
-from discovery_engine.secrets import references
+from discovery_engine.secrets import references_in
 from discovery_engine.tools import canonical_json, fingerprint
+from discovery_engine.trust.binding import Subject, change_since
 
 if TYPE_CHECKING:
     from discovery_engine.rules.rule import Refusal
@@ -23,9 +24,25 @@ if TYPE_CHECKING:
 Transport: TypeAlias = StdioTransport | RemoteTransport
 
 
+class Identity(NamedTuple):
+    """What a server is, for an approval to be bound to."""
+
+    subject: Subject
+    earlier: str | None
+    """The digest that stood for it in approvals of earlier versions; None if it cannot be told."""
+
+
+class Refused(NamedTuple):
+    """Why a server is not started."""
+
+    reason: Refusal
+    detail: str = ""
+    """More of it, for the owner alone."""
+
+
 def admit(
     server: ServerSettings,
-    identify: Callable[[], str],
+    identify: Callable[[], Identity],
     decisions: Decisions,
     *,
     path: str | None = None,
@@ -43,38 +60,38 @@ def admit(
     Raises:
         UntrustedServerError: If it may not be started.
     """
-    if reason := refusal(server, identify, decisions, path=path, lock=lock):
-        raise UntrustedServerError(server.name, reason, server.origin.file)
+    if refused := refusal(server, identify, decisions, path=path, lock=lock):
+        raise UntrustedServerError(server.name, *refused)
 
 
 def refusal(
     server: ServerSettings,
-    identify: Callable[[], str],
+    identify: Callable[[], Identity],
     decisions: Decisions,
     *,
     path: str | None = None,
     lock: Lock | None = None,
-) -> Refusal | None:
+) -> Refused | None:
     """Why `admit` would not let a server pass; None if it would."""
+    place = f"see {server.origin}" if server.origin.file else ""
     if lock is not None and not lock.pins_server(server.name, written_identity(server)):
-        return "unpinned"
+        return Refused("unpinned", place)
     if not server.is_found:
         return None
-    approved = decisions.approvals.get(known_as(server, path), frozenset())
-    if approved and identify() in approved:
-        return None
-    return "altered" if approved else "untrusted"
+    approvals = decisions.approvals.get(known_as(server, path), frozenset())
+    if not approvals:
+        return Refused("untrusted", place)
+    now, earlier = identify()
+    change = change_since(approvals, now, earlier=earlier)
+    return None if change is None else Refused("altered", "; ".join(filter(None, (change, place))))
 
 
-def identity(server: ServerSettings, transport: Transport, program: str = "") -> str:
-    """The digest of all that decides what runs, and of what it tells an agent by its entry.
-
-    Values of variables and headers count as they are written, so that a new token asks for no
-    new approval; but what they take from a file counts as it is.
+def earlier_identity(server: ServerSettings, transport: Transport, program: str = "") -> str:
+    """The digest that approvals of earlier versions hold of a server.
 
     Args:
         server: Its entry, and the file that it stands in.
-        transport: The same with every reference resolved.
+        transport: The same with every reference resolved; in variables and headers, `${file:…}`.
         program: The path that the command was found at.
     """
     what: dict[str, object] = {"file": server.origin.file, "description": server.description}
@@ -124,4 +141,4 @@ def _bound(written: Mapping[str, str], resolved: Mapping[str, str]) -> dict[str,
 
 
 def _reads_a_file(text: str) -> bool:
-    return any(reference.kind == "file" for reference in references(text))
+    return any(reference.kind == "file" for reference in references_in(text))

@@ -6,27 +6,24 @@ value, so that what is not started is not found either.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct, field
 
-from discovery_engine.trust.admission import known_as, refusal
+from discovery_engine.trust.admission import Identity, Refused, known_as, refusal
 from discovery_engine.trust.decisions import Acceptance, AcceptedTools, Decisions
 from discovery_engine.trust.integrity import are_held_back, first_seen, withheld
 
 if TYPE_CHECKING:
     from discovery_engine.config.settings import ServerSettings, Settings, TrustPolicy
-    from discovery_engine.rules.rule import Refusal, Withheld
-    from discovery_engine.tools import Tool
+    from discovery_engine.rules.rule import Withheld
+    from discovery_engine.tools import ServerName, Tool
     from discovery_engine.trust.lockfile import Lock
 
 _NOTHING: AcceptedTools = MappingProxyType({})
-
-
-def _unknown(_: ServerSettings) -> str:
-    return ""
 
 
 class Heard(NamedTuple):
@@ -46,8 +43,8 @@ class Trust(Struct, frozen=True):
     path: str | None = None
     """The configuration in use."""
     policy: TrustPolicy = "on_first_use"
-    identify: Callable[[ServerSettings], str] = _unknown
-    """The identity of a server as it is configured; empty if it cannot be told."""
+    refused: Mapping[ServerName, Refused] = field(default_factory=lambda: MappingProxyType({}))
+    """The servers that must not be started, as they were when the settings were read."""
 
     @classmethod
     def under(
@@ -56,15 +53,19 @@ class Trust(Struct, frozen=True):
         decisions: Decisions,
         *,
         lock: Lock | None,
-        identify: Callable[[ServerSettings], str],
+        identify: Callable[[ServerSettings], Identity],
     ) -> Trust:
-        return cls(decisions, lock, settings.path, settings.trust, identify)
-
-    def refusal(self, server: ServerSettings) -> Refusal | None:
-        """Why a server may not be started; None if it may."""
-        return refusal(
-            server, lambda: self.identify(server), self.decisions, path=self.path, lock=self.lock
+        """What holds under `settings`; `identify` reads files of what was found and approved."""
+        judged = (
+            (s.name, refusal(s, partial(identify, s), decisions, path=settings.path, lock=lock))
+            for s in settings.servers
         )
+        refused = {name: why for name, why in judged if why}
+        return cls(decisions, lock, settings.path, settings.trust, refused)
+
+    def refusal(self, server: ServerSettings) -> Refused | None:
+        """Why a server may not be started; None if it may."""
+        return self.refused.get(server.name)
 
     def withheld(
         self,

@@ -8,14 +8,14 @@ next connect need not ask.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
-from discovery_engine.errors import FailureKind, NeedsConfigError, UnavailableError
+from discovery_engine.errors import FailureKind, MissingValue, NeedsConfigError, UnavailableError
 from discovery_engine.secrets import MalformedReferenceError, UnsetReference, resolve
 from discovery_engine.tools import JSONObject, canonical_json, fingerprint
 
@@ -66,35 +66,71 @@ def resolved_transport(
 ) -> StdioTransport | RemoteTransport:
     """The server's transport with every `${reference}` replaced by its value.
 
-    Relative paths of `${file:…}` start at the folder of the file that the entry stands in.
-
     Raises:
-        NeedsConfigError: If a reference has no value; names the field.
+        NeedsConfigError: If references have no value; names each.
         UnavailableError: If the entry says nothing that could be reached.
     """
+    if server.transport is None:
+        reason = server.problem.sentence if server.problem else "its entry is not loaded"
+        raise UnavailableError(server.name, FailureKind.NEEDS_CONFIG, reason)
+    values, missing = resolved_fields(server, environ)
+    if missing:
+        raise NeedsConfigError(server.name, missing, server.origin)
+    return with_fields(server.transport, values)
+
+
+def resolved_fields(
+    server: ServerSettings, environ: Mapping[str, str]
+) -> tuple[Mapping[str, str], tuple[MissingValue, ...]]:
+    """The texts of an entry by their places (`args.0`, `env.TOKEN`), with values for references.
+
+    Those of which a reference has no value are missing instead. Relative paths of `${file:…}`
+    start at the folder of the file that the entry stands in.
+    """
     base_dir = os.path.dirname(server.origin.file) or None  # noqa: PTH120 - "" must stay ""
-
-    def value(field: str, text: str) -> str:
+    values: dict[str, str] = {}
+    missing: list[MissingValue] = []
+    for place, text in written_fields(server.transport).items():
         try:
-            return resolve(text, environ, base_dir=base_dir)
-        except (UnsetReference, MalformedReferenceError) as error:
-            raise NeedsConfigError(server.name, field, str(error)) from error
+            values[place] = resolve(text, environ, base_dir=base_dir)
+        except UnsetReference as error:
+            missing.append(MissingValue(place, error.name, _reason(error)))
+        except MalformedReferenceError as error:
+            missing.append(MissingValue(place, "", str(error)))
+    return values, tuple(missing)
 
-    match server.transport:
-        case StdioTransport() as stdio:
-            return _resolved_stdio(stdio, value)
-        case RemoteTransport() as remote:
-            headers = {k: value(f"headers.{k}", v) for k, v in remote.headers.items()}
-            return replace(remote, url=value("url", remote.url), headers=headers)
+
+def written_fields(transport: StdioTransport | RemoteTransport | None) -> dict[str, str]:
+    """The texts of a transport that may hold references, by their places."""
+    match transport:
+        case StdioTransport(command, args, env, cwd):
+            fields = {"command": command}
+            fields |= {f"args.{i}": arg for i, arg in enumerate(args)}
+            fields |= {f"env.{name}": text for name, text in env.items()}
+            return fields if cwd is None else fields | {"cwd": cwd}
+        case RemoteTransport(url, headers, _):
+            return {"url": url, **{f"headers.{name}": text for name, text in headers.items()}}
         case None:
-            reason = server.problem.sentence if server.problem else "its entry is not loaded"
-            raise UnavailableError(server.name, FailureKind.NEEDS_CONFIG, reason)
+            return {}
 
 
-def _resolved_stdio(stdio: StdioTransport, value: Callable[[str, str], str]) -> StdioTransport:
-    return StdioTransport(
-        command=value("command", stdio.command),
-        args=tuple(value(f"args.{i}", arg) for i, arg in enumerate(stdio.args)),
-        env={name: value(f"env.{name}", text) for name, text in stdio.env.items()},
-        cwd=None if stdio.cwd is None else value("cwd", stdio.cwd),
-    )
+def _reason(error: UnsetReference) -> str:
+    """Why there is no value, without the place of a file: agents read it as well."""
+    return f"its file {error.reason}" if error.name.startswith("file:") else str(error)
+
+
+def with_fields(
+    transport: StdioTransport | RemoteTransport, values: Mapping[str, str]
+) -> StdioTransport | RemoteTransport:
+    """The transport with these texts in place of its own, by their places."""
+    match transport:
+        case StdioTransport(args=args, env=env):
+            return StdioTransport(
+                command=values["command"],
+                args=tuple(values[f"args.{i}"] for i in range(len(args))),
+                env={name: values[f"env.{name}"] for name in env},
+                cwd=values.get("cwd"),
+            )
+        case RemoteTransport(headers=headers):
+            resolved = {name: values[f"headers.{name}"] for name in headers}
+            return replace(transport, url=values["url"], headers=resolved)

@@ -1,46 +1,141 @@
-"""The identity of a server that is about to be started: what its approval is bound to.
+"""What an approval of a server is bound to, as it would be started or reached now.
 
-The command's place on the disk is a part of it, so that a program of the same name that comes
-first on the `PATH` is another server.
+The entry counts as it is written. Values of `env` and `headers` are no part of it, for they are
+secrets; what a value takes from a file is, for files come with a project. Elsewhere a value counts
+where it may select what runs: in the command, in arguments, in the folder, in an address.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from urllib.parse import urlsplit
 
+from discovery_engine.config.masks import selecting_references, without_credentials
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
 from discovery_engine.errors import UnavailableError
-from discovery_engine.trust.admission import identity
-from discovery_engine.upstream.connection import resolved_transport
+from discovery_engine.secrets import Reference, references_in, resolve
+from discovery_engine.tools import canonical_json, fingerprint
+from discovery_engine.trust.admission import Identity, earlier_identity
+from discovery_engine.trust.binding import UNSET, Subject
+from discovery_engine.upstream.connection import resolved_fields, with_fields, written_fields
+from discovery_engine.upstream.contents import digests_of, project_of
 from discovery_engine.upstream.stdio.program import child_environment, find_program
 
+Transport = StdioTransport | RemoteTransport
 
-def identity_as_configured(server: ServerSettings, environ: Mapping[str, str]) -> str:
-    """The identity that a server would have if it were started now; empty if it could not be."""
-    try:
-        return identity_of(server, resolved_transport(server, environ), environ)
-    except UnavailableError:
-        return ""
+
+def identity_as_configured(server: ServerSettings, environ: Mapping[str, str]) -> Identity:
+    """The identity that a server would have if it were started now, whatever is missing."""
+    values, _ = resolved_fields(server, environ)
+    return _identity(server, values, environ)
 
 
 def identity_of(
-    server: ServerSettings,
-    transport: StdioTransport | RemoteTransport,
-    environ: Mapping[str, str],
-) -> str:
+    server: ServerSettings, transport: Transport, environ: Mapping[str, str]
+) -> Identity:
     """The identity of `server`; `transport` is its own with every reference resolved."""
-    return identity(server, transport, program_of(server, transport, environ))
+    return _identity(server, written_fields(transport), environ)
 
 
-def program_of(
-    server: ServerSettings,
-    transport: StdioTransport | RemoteTransport,
-    environ: Mapping[str, str],
-) -> str:
-    """The path of the program that would be started; empty if there is none."""
-    if not isinstance(transport, StdioTransport):
+def _identity(
+    server: ServerSettings, values: Mapping[str, str], environ: Mapping[str, str]
+) -> Identity:
+    program = _program(server, values, environ)
+    selecting = dict(_selecting_values(server, values, environ))
+    subject = Subject(
+        {name: _digest(part) for name, part in _entry(server).items()},
+        program,
+        {place: UNSET if v is None else _digest([place, v]) for place, v in selecting.items()},
+        _files(server, values, program),
+    )
+    return Identity(subject, _earlier(server, values, program))
+
+
+def _entry(server: ServerSettings) -> dict[str, object]:
+    """The parts of an entry, and of its file, that decide what runs and what agents read of it."""
+    said: dict[str, object] = {"file": server.origin.file, "description": server.description}
+    said["overrides"] = server.bound_to
+    match server.transport:
+        case StdioTransport(command, args, env, cwd):
+            return said | {"command": command, "args": list(args), "env": dict(env), "cwd": cwd}
+        case RemoteTransport(url, headers, kind):
+            return said | {"url": url, "headers": dict(headers), "transport": kind}
+    return said
+
+
+def _program(server: ServerSettings, values: Mapping[str, str], environ: Mapping[str, str]) -> str:
+    """The path of the program that would be started; empty if there is none, or none yet."""
+    written = server.transport
+    if not isinstance(written, StdioTransport) or "command" not in values:
         return ""
+    if (written.cwd is not None and "cwd" not in values) or (
+        "PATH" in written.env and "env.PATH" not in values
+    ):
+        return ""
+    env = {name: values[f"env.{name}"] for name in written.env if f"env.{name}" in values}
+    stdio = StdioTransport(values["command"], cwd=values.get("cwd"))
     try:
-        return find_program(server.name, transport, child_environment(environ, transport.env))
+        return find_program(server.name, stdio, child_environment(environ, env))
     except UnavailableError:
         return ""
+
+
+def _selecting_values(
+    server: ServerSettings, values: Mapping[str, str], environ: Mapping[str, str]
+) -> Iterator[tuple[str, object]]:
+    """The values that select what runs or is reached, by place; None for one that is missing."""
+    args = server.transport.args if isinstance(server.transport, StdioTransport) else ()
+    selecting = {f"args.{i}": found for i, found in enumerate(selecting_references(args))}
+    for place, text in written_fields(server.transport).items():
+        value = values.get(place)
+        match place.partition(".")[0]:
+            case _ if _reads_a_file(text):
+                yield place, value
+            case "command" | "cwd" if references_in(text):
+                yield place, value
+            case "url" if references_in(text):
+                yield place, None if value is None else _address(value)
+            case "args" if selecting[place]:
+                found = selecting[place]
+                yield place, None if value is None else _values_of(found, environ)
+
+
+def _values_of(found: Iterable[Reference], environ: Mapping[str, str]) -> list[str]:
+    return [without_credentials(resolve(str(reference), environ)) for reference in found]
+
+
+def _address(url: str) -> list[str]:
+    """What selects whom an address reaches; its user and its query may be secrets."""
+    try:
+        found = urlsplit(url)
+        return [found.scheme, found.hostname or "", str(found.port or ""), found.path]
+    except ValueError:
+        return [url]
+
+
+def _files(
+    server: ServerSettings, values: Mapping[str, str], program: str
+) -> Mapping[str, Mapping[str, str]]:
+    args = {place: text for place, text in values.items() if place.startswith("args.")}
+    return digests_of(project_of(server.origin.file), program, args, values.get("cwd"))
+
+
+def _earlier(server: ServerSettings, values: Mapping[str, str], program: str) -> str | None:
+    """The digest that earlier versions made; None if that cannot be told."""
+    needed = {p: t for p, t in written_fields(server.transport).items() if _was_resolved(p, t)}
+    if server.transport is None or not needed.keys() <= values.keys():
+        return None
+    texts = written_fields(server.transport) | {place: values[place] for place in needed}
+    return earlier_identity(server, with_fields(server.transport, texts), program)
+
+
+def _was_resolved(place: str, text: str) -> bool:
+    return not place.startswith(("env.", "headers.")) or _reads_a_file(text)
+
+
+def _reads_a_file(text: str) -> bool:
+    return any(reference.kind == "file" for reference in references_in(text))
+
+
+def _digest(value: object) -> str:
+    return fingerprint(canonical_json(value))

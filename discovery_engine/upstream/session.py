@@ -216,7 +216,8 @@ class Session:
     async def _live(self, connected: Callable[[], None]) -> None:
         self._around.events.publish(ServerConnecting(self.server.name))
         transport = resolved_transport(self.server, self._around.environ)
-        self._around.admit(self.server, transport)
+        # In a thread: files of what was found are read, to see whether they are as approved.
+        await to_thread.run_sync(self._around.admit, self.server, transport)
         deadline = anyio.current_time() + self.server.timeouts.connect
         attempt: Attempt | None = first_attempt(self.server, await self._recall())
         while attempt is not None:

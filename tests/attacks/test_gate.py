@@ -40,7 +40,7 @@ def test_the_gate_is_asked_before_the_first_attempt() -> None:
     source = (ENGINE / "upstream" / "session.py").read_text("utf-8")
     live = source[source.index("async def _live") : source.index("async def _try")]
 
-    assert live.index("self._around.admit(") < live.index("self._try(")
+    assert live.index("self._around.admit") < live.index("self._try(")
     assert source.count("self._open_link(") == 1
 
 

@@ -71,7 +71,10 @@ async def approve(engine: Engine, *names: str) -> None:
     settings = engine.settings
     servers = [engine.view.server(name) for name in names] or settings.servers
     approvals = [
-        Approval(known_as(one, settings.path), identity_as_configured(one, os.environ))
+        Approval(
+            known_as(one, settings.path),
+            identity_as_configured(one, os.environ).subject.to_text(at=0),
+        )
         for one in servers
     ]
     engine.current.trustee.approve(settings, approvals)

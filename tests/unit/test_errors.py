@@ -12,6 +12,7 @@ from discovery_engine.errors import (
     DiscoveryError,
     FailureKind,
     InvalidArgumentsError,
+    MissingValue,
     NeedsAuthError,
     NeedsConfigError,
     NotFoundError,
@@ -34,6 +35,9 @@ from discovery_engine.errors import (
 
 SPEC = Path(__file__).parents[2] / "specs" / "errors.md"
 CAUGHT_ONLY = {DiscoveryError, NotFoundError, DisabledError, UpstreamError}
+
+MISSING = MissingValue("env.TOKEN", "TOKEN", "${TOKEN} is not set")
+REFERRED = MissingValue("args.0", "file:/key", "its file is gone")
 
 # One of each, with what an agent reads of it.
 ERRORS = [
@@ -78,9 +82,9 @@ ERRORS = [
         "start it",
     ),
     (
-        NeedsConfigError("github", "env.TOKEN", "TOKEN is not set"),
-        "server 'github' is unavailable: env.TOKEN: TOKEN is not set",
-        "give env.TOKEN of server 'github' a value, then refresh",
+        NeedsConfigError("github", [MISSING, REFERRED], Origin("/d.yaml", 3, 5)),
+        "server 'github' is unavailable: env.TOKEN: ${TOKEN} is not set; args.0: its file is gone",
+        "`export TOKEN=…` where discovery is started",
     ),
     (
         NeedsAuthError("github", "it answered 401"),
@@ -93,18 +97,21 @@ ERRORS = [
         "its owner can look at it with `discovery review github`; use another tool until then",
     ),
     (
-        UntrustedServerError("github", "untrusted", "/d.yaml"),
-        "server 'github' is unavailable: nobody has approved it, and /d.yaml was found, not named",
+        UntrustedServerError("github", "untrusted", "see /d.yaml:1:1"),
+        (
+            "server 'github' is unavailable: nobody has approved it, and its configuration was "
+            "found, not named"
+        ),
         "`discovery trust` shows its owner what would be started, to approve it",
     ),
     (
-        UntrustedServerError("github", "altered", "/d.yaml"),
-        "server 'github' is unavailable: what /d.yaml says of it now is not what was approved",
+        UntrustedServerError("github", "altered", "args of its entry changed"),
+        "server 'github' is unavailable: what would be started now is not what was approved",
         "`discovery trust` shows its owner what would be started, to approve it",
     ),
     (
-        UntrustedServerError("github", "unpinned", ""),
-        "server 'github' is unavailable: the lock file does not pin it as its entry has it now",
+        UntrustedServerError("github", "unpinned"),
+        "server 'github' is unavailable: the lock file does not pin it as its entry is now",
         "`discovery lock --check` shows its owner the difference",
     ),
     (
@@ -195,8 +202,13 @@ def test_every_error_has_its_words_checked_here() -> None:
             id="unavailable",
         ),
         pytest.param(
-            NeedsConfigError("s", "env.X", "r"),
-            {"server": "s", "kind": "needs_config", "field": "env.X"},
+            NeedsConfigError("s", [MISSING, REFERRED], Origin("/d.yaml", 3, 5)),
+            {
+                "server": "s",
+                "kind": "needs_config",
+                "missing": (MISSING, REFERRED),
+                "detail": "${file:/key}; see /d.yaml:3:5",
+            },
             id="needs config",
         ),
         pytest.param(NeedsAuthError("s", "r"), {"server": "s", "kind": "auth"}, id="needs auth"),

@@ -92,7 +92,7 @@ def test_no_configuration_is_a_note_if_there_is_no_server_either() -> None:
             missing,
             (
                 "problem",
-                "nobody has approved it, and its entry was found, not named",
+                "nobody has approved it, and its configuration was found, not named",
                 "`discovery trust` shows its owner what would be started, to approve it",
             ),
             id="untrusted",

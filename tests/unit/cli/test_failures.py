@@ -51,7 +51,7 @@ PROBLEM = Problem(Origin("a.yaml", 3, 5), "cache.ttl", "too small", "say 1", "  
         (UnavailableError("a", FailureKind.EXITED, "b"), 5),
         (UpstreamTimeoutError("a", "b", 1), 5),
         (OutcomeUnknownError("a", "b", "c"), 5),
-        (NeedsConfigError("a", "b", "c"), 6),
+        (NeedsConfigError("a", [], Origin("")), 6),
         (NeedsAuthError("a", "b"), 6),
         (click.Abort(), 130),
         (KeyboardInterrupt(), 130),

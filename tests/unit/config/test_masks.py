@@ -4,7 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_engine.config.masks import mask_args, mask_transport, mask_url
+from discovery_engine.config.masks import (
+    mask_args,
+    mask_transport,
+    mask_url,
+    selecting_references,
+    without_credentials,
+)
 from discovery_engine.config.settings import RemoteTransport, StdioTransport
 
 
@@ -73,3 +79,28 @@ def test_a_planted_secret_is_never_shown(secret: str, before: str, after: str) -
 
     for transport in (started, reached, with_default):
         assert secret not in repr(mask_transport(transport))
+
+
+@pytest.mark.parametrize(
+    ("args", "names"),
+    [
+        (["${A}", "x${B}y${C}"], [["A"], ["B", "C"]]),
+        (["--token", "${A}", "${B}"], [[], [], ["B"]]),
+        (["--token=${A}", "--root=${B}", "KEY=${C}"], [[], ["B"], []]),
+        (["http://${U}:${P}@${H}:${N}/${PATH}?q=${Q}#${F}"], [["H", "N", "PATH"]]),
+        (["--url=http://${H}/?q=${Q}"], [["H"]]),
+        (["${SCHEME}://x/?q=${Q}"], [["SCHEME", "Q"]]),
+        (["${GITHUB_TOKEN}", "${DB_PASSWORD}", "${TOKENIZER}"], [[], [], ["TOKENIZER"]]),
+        (["sh -c '${A} http://x?${B}'", '{"run": "${C}"}'], [["A", "B"], ["C"]]),
+        (["${oops", "$${A}", "${file:x}"], [[], [], ["x"]]),
+    ],
+)
+def test_a_reference_selects_what_runs_unless_a_secret_is_passed_there(
+    args: list[str], names: list[list[str]]
+) -> None:
+    assert [[one.name for one in found] for found in selecting_references(args)] == names
+
+
+def test_an_address_without_credentials_still_says_whom_it_reaches() -> None:
+    assert without_credentials("postgres://u:p@h:1/db?sslmode=x#f") == "postgres://h:1/db"
+    assert without_credentials("/home/me/srv.py?x") == "/home/me/srv.py?x"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,12 +13,14 @@ from msgspec.structs import replace
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
 from discovery_engine.errors import Origin, UntrustedServerError
 from discovery_engine.tools import ServerName
-from discovery_engine.trust.admission import admit, identity, known_as, written_identity
+from discovery_engine.trust.admission import Identity, admit, known_as, written_identity
 from discovery_engine.trust.decisions import Decisions
 from discovery_engine.trust.lockfile import Lock, PinnedServer
+from discovery_engine.upstream.identity import identity_as_configured
 
 PATH = "/repo/discovery.yaml"
-STDIO = StdioTransport("node", ("server.js", "--port", "1"), {"TOKEN": "${TOKEN}"}, "/repo")
+ENVIRON = {"PATH": "/usr/bin:/bin", "TOKEN": "t"}
+STDIO = StdioTransport("sh", ("server.js", "--port", "1"), {"TOKEN": "${TOKEN}"}, "/")
 REMOTE = RemoteTransport("https://example.org/mcp", {"Authorization": "Bearer ${TOKEN}"})
 
 
@@ -25,17 +29,19 @@ def found(transport: StdioTransport | RemoteTransport = STDIO, **fields: Any) ->
     return replace(server, **fields)
 
 
-def identity_of(server: ServerSettings, program: str = "/usr/bin/node") -> str:
-    assert server.transport is not None
-    return identity(server, server.transport, program)
+def identity_of(server: ServerSettings, environ: Mapping[str, str] = ENVIRON) -> Identity:
+    return identity_as_configured(server, environ)
 
 
-def approving(server: ServerSettings) -> Decisions:
-    return Decisions({known_as(server, PATH): frozenset({identity_of(server)})})
+def approving(server: ServerSettings, environ: Mapping[str, str] = ENVIRON) -> Decisions:
+    approval = identity_of(server, environ).subject.to_text(at=0)
+    return Decisions({known_as(server, PATH): frozenset({approval})})
 
 
-def let_pass(server: ServerSettings, decisions: Decisions, **program: str) -> None:
-    admit(server, lambda: identity_of(server, **program), decisions, path=PATH)
+def let_pass(
+    server: ServerSettings, decisions: Decisions, environ: Mapping[str, str] = ENVIRON
+) -> None:
+    admit(server, lambda: identity_of(server, environ), decisions, path=PATH)
 
 
 @pytest.mark.requirement("TRU-1")
@@ -56,12 +62,12 @@ def test_a_server_that_was_found_needs_an_approval() -> None:
 
 
 CHANGED = [
-    pytest.param(found(replace(STDIO, command="./node")), id="command"),
+    pytest.param(found(replace(STDIO, command="true")), id="command"),
     pytest.param(found(replace(STDIO, args=(*STDIO.args, "--eval=x"))), id="one more argument"),
     pytest.param(found(replace(STDIO, args=STDIO.args[:2])), id="one less argument"),
     pytest.param(found(replace(STDIO, args=("server.js", "--port 1"))), id="arguments joined"),
     pytest.param(found(replace(STDIO, args=("--port", "server.js", "1"))), id="order"),
-    pytest.param(found(replace(STDIO, cwd="/tmp/x")), id="folder"),
+    pytest.param(found(replace(STDIO, cwd="/usr")), id="folder"),
     pytest.param(found(replace(STDIO, cwd=None)), id="no folder"),
     pytest.param(found(replace(STDIO, env={})), id="variable gone"),
     pytest.param(found(replace(STDIO, env={**STDIO.env, "LD_PRELOAD": "x"})), id="variable added"),
@@ -81,11 +87,14 @@ def test_an_approval_ends_with_any_change_of_what_runs(changed: ServerSettings) 
 
 
 @pytest.mark.requirement("TRU-3")
-def test_a_program_of_the_same_name_elsewhere_is_another() -> None:
+def test_a_program_of_the_same_name_elsewhere_is_another(tmp_path: Path) -> None:
+    (tmp_path / "sh").write_text("#!/bin/sh\n", "utf-8")
+    (tmp_path / "sh").chmod(0o755)
     with pytest.raises(UntrustedServerError) as raised:
-        let_pass(found(), approving(found()), program="/repo/bin/node")
+        let_pass(found(), approving(found()), ENVIRON | {"PATH": f"{tmp_path}:/bin"})
 
     assert raised.value.refusal == "altered"
+    assert f"the program is {tmp_path}/sh now" in raised.value.detail
 
 
 @pytest.mark.requirement("TRU-3")
@@ -120,24 +129,29 @@ def test_an_approval_outlives_what_changes_nothing_that_runs(changed: dict[str, 
 
 @pytest.mark.requirement("TRU-4")
 def test_a_new_value_of_a_variable_is_the_same_server() -> None:
-    one, other = (replace(STDIO, env={"TOKEN": value}) for value in ("old", "new"))
-
-    assert identity(found(), one, "node") == identity(found(), other, "node")
+    let_pass(found(), approving(found()), ENVIRON | {"TOKEN": "new"})
 
 
 @pytest.mark.requirement("TRU-3")
-def test_what_a_variable_takes_from_a_file_counts_as_it_is() -> None:
-    server = found(replace(STDIO, env={"OPTIONS": "${file:options.txt}"}))
-    one, other = (replace(STDIO, env={"OPTIONS": value}) for value in ("", "--require ./evil.js"))
+def test_what_a_variable_takes_from_a_file_counts_as_it_is(tmp_path: Path) -> None:
+    options = tmp_path / "options.txt"
+    options.write_text("", "utf-8")
+    server = found(replace(STDIO, env={"OPTIONS": f"${{file:{options}}}"}))
+    decisions = approving(server)
+    let_pass(server, decisions)
 
-    assert identity(server, one, "node") != identity(server, other, "node")
+    options.write_text("--require ./evil.js", "utf-8")
+
+    with pytest.raises(UntrustedServerError):
+        let_pass(server, decisions)
 
 
 def test_the_order_of_variables_is_no_change() -> None:
     one = found(replace(STDIO, env={"A": "1", "B": "2"}))
     other = found(replace(STDIO, env={"B": "2", "A": "1"}))
 
-    assert identity_of(one) == identity_of(other)
+    assert identity_of(one).subject.digest == identity_of(other).subject.digest
+    let_pass(other, approving(one))
 
 
 @pytest.mark.requirement("TRU-3")

@@ -1,0 +1,159 @@
+"""What an approval is bound to, and what became another since.
+
+An entry counts as it is written. Beside it counts what the writing leaves open and others may
+change: the program that is found, values that select what runs, and the content of the project's
+own files that would run. What had no value, or was not installed, when the owner agreed is filled
+in with the first that is seen: something missing never takes consent away.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from msgspec import Struct, field
+
+from discovery_engine.tools import canonical_json, fingerprint
+
+UNSET = ""
+"""In place of a value's digest: it has no value."""
+
+
+class Subject(Struct, frozen=True):
+    """A server as far as an approval is bound to it. Places are those of its entry: `args.0`."""
+
+    entry: Mapping[str, str]
+    """The digest of each part of the entry as it is written."""
+    program: str = ""
+    """The path of the program that would be started; empty if there is none."""
+    values: Mapping[str, str] = field(default_factory=dict)
+    """The digests of values that select what runs or is reached, by their places."""
+    files: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """The digests of the project's files that would run, by the places that name them."""
+
+    @property
+    def digest(self) -> str:
+        return fingerprint(canonical_json(self._plain))
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing is missing."""
+        return UNSET not in self.values.values() and bool(self.program or "url" in self.entry)
+
+    @property
+    def _plain(self) -> dict[str, object]:
+        files = {place: dict(found) for place, found in self.files.items()}
+        said = {"entry": dict(self.entry), "values": dict(self.values), "files": files}
+        return {**said, "program": self.program}
+
+    def to_text(self, *, at: float, completes: str = "") -> str:
+        """As an approval of `at`, in Unix time in seconds, is remembered.
+
+        `completes` is the digest of an approval that left something open, and counts no more.
+        """
+        return canonical_json({**self._plain, "at": at, "completes": completes})
+
+
+class _Approved(Struct, frozen=True):
+    text: str
+    subject: Subject | None
+    """None for one of an earlier version, of which only the digest is known."""
+    at: float = 0.0
+    completes: str = ""
+
+    @classmethod
+    def from_text(cls, text: str) -> _Approved:
+        try:
+            said = json.loads(text)
+            subject = Subject(said["entry"], said["program"], said["values"], said["files"])
+            return cls(text, subject, said["at"], said["completes"])
+        except (KeyError, TypeError, ValueError):
+            return cls(text, None)
+
+
+def change_since(approvals: Collection[str], now: Subject, *, earlier: str | None) -> str | None:
+    """What is another thing than the approval that comes nearest says; None if one allows `now`.
+
+    Args:
+        approvals: Of this server, as they are remembered.
+        now: The server as it is.
+        earlier: The digest that earlier versions made of it; None if that cannot be told.
+    """
+    kept = _in_force(approvals)
+    if any(_allows(one, now, earlier) for one in kept):
+        return None
+    changes = [(one, tuple(_differences(one.subject, now))) for one in kept if one.subject]
+    if not changes:
+        return "its entry, its program or a value in it changed since it was approved"
+    nearest, found = min(changes, key=lambda one: (len(one[1]), -one[0].at))
+    day = time.strftime("%Y-%m-%d", time.gmtime(nearest.at))
+    return f"{'; '.join(found)} since it was approved on {day}"
+
+
+def completed(
+    approvals: Collection[str], now: Subject, *, earlier: str | None, at: float
+) -> str | None:
+    """The approval to remember as well, because one that allows `now` leaves something open.
+
+    None if there is no need. The arguments are those of `change_since`, and Unix time in seconds.
+    """
+    if not (now.program or "url" in now.entry):  # what it would run cannot be told yet
+        return None
+    for one in _in_force(approvals):
+        if not _allows(one, now, earlier):
+            continue
+        if one.subject is None:
+            text = now.to_text(at=at, completes=fingerprint(one.text)) if now.is_whole else None
+        else:
+            filled = _filled_in(one.subject, now)
+            completes = fingerprint(one.text)
+            is_same = filled == one.subject
+            text = None if is_same else filled.to_text(at=one.at, completes=completes)
+        return text
+    return None
+
+
+def _in_force(approvals: Collection[str]) -> Sequence[_Approved]:
+    """Without those that another one completes."""
+    kept = [_Approved.from_text(text) for text in sorted(approvals)]
+    over = {one.completes for one in kept}
+    return [one for one in kept if fingerprint(one.text) not in over]
+
+
+def _allows(approved: _Approved, now: Subject, earlier: str | None) -> bool:
+    if approved.subject is None:
+        return approved.text == earlier
+    return not any(_differences(approved.subject, now))
+
+
+def _differences(approved: Subject, now: Subject) -> Iterator[str]:
+    if parts := _unlike(approved.entry, now.entry):
+        yield f"{' and '.join(parts)} of its entry changed"
+        return
+    unset = {place for one in (approved, now) for place, v in one.values.items() if v == UNSET}
+    for place in _unlike(approved.values, now.values):
+        if place not in unset:
+            yield f"the value in {place} changed"
+    if not now.program or "command" in unset:  # nothing that could be started, or left open
+        return
+    if approved.program not in ("", now.program):
+        yield f"the program is {now.program} now, not {approved.program},"
+    for place in sorted({*approved.files, *now.files} - unset):
+        before, after = approved.files.get(place, {}), now.files.get(place, {})
+        for path in _unlike(before, after):
+            is_there = "changed" if path in before and path in after else "is another one"
+            yield f"the file {path} {is_there}"
+
+
+def _unlike(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
+    return [key for key in sorted({*one, *other}) if one.get(key) != other.get(key)]
+
+
+def _filled_in(approved: Subject, now: Subject) -> Subject:
+    """What is approved, with what it left open as that is now."""
+    values = {place: digest or now.values[place] for place, digest in approved.values.items()}
+    filled = {place for place in values if approved.values[place] == UNSET != values[place]}
+    files = {place: found for place, found in approved.files.items() if place not in filled}
+    files |= {place: found for place, found in now.files.items() if place in filled}
+    return Subject(approved.entry, approved.program or now.program, values, files)

@@ -1,0 +1,204 @@
+"""L3: the files that were approved have other content now, under the same names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.attacks.conftest import TRAP, Repository
+
+FOUR = 4
+
+
+def springing(repository: Repository) -> str:
+    return f"#!/bin/sh\ntouch {repository.mark}\n"
+
+
+def written(path: Path, text: str, *, mode: int = 0o644) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, "utf-8")
+    path.chmod(mode)
+    return path
+
+
+# A harmless file, and how it is run.
+RUN = {
+    "a program": ("srv", ["./srv"]),
+    "a script of Python": ("srv.py", ["python3", "srv.py"]),
+    "a script behind options": ("srv.py", ["python3", "-u", "-B", "srv.py", "--port", "1"]),
+    "a script below": ("dist/index.js", ["sh", "dist/index.js"]),
+    "a script without a suffix": ("run", ["sh", "run"]),
+    "a script that looks like data": ("notes.txt", ["sh", "notes.txt"]),
+    "a command line": ("srv.sh", ["sh", "-c", "exec sh ./srv.sh"]),
+    "behind an equals sign": ("hook.sh", ["env", "A=./hook.sh", "sh", "-c", '. "$A"']),
+    "with an attribute": ("server.py", ["sh", "server.py:app"]),
+}
+
+
+@pytest.mark.requirement("TRU-50")
+@pytest.mark.parametrize("way", RUN)
+def test_an_approved_file_with_other_content_is_not_run(repository: Repository, way: str) -> None:
+    name, (command, *args) = RUN[way]
+    file = written(repository.path / name, "#!/bin/sh\nexit 0\n", mode=0o755)
+    repository.configure(db={"command": command, "args": args})
+    shown = repository("trust", "--yes")
+    assert (shown.code, name in shown.out) == (0, True)
+    assert repository("refresh", "db").code != FOUR
+
+    written(file, springing(repository), mode=0o755)
+    done = repository("refresh", "db")
+
+    assert done.code == FOUR
+    assert f"the file {name} changed since it was approved on 2" in done.err
+    assert "discovery trust" in done.err
+    assert not repository.is_sprung
+
+
+@pytest.mark.requirement("TRU-50")
+def test_what_changed_can_be_approved_and_what_was_stays_so(repository: Repository) -> None:
+    repository.configure(trap=repository.trap())
+    repository("trust", "--yes")
+    script = repository.path / "trap.py"
+    script.write_text(TRAP + "\n", "utf-8")
+
+    assert repository("refresh").code == FOUR
+    asked = repository("trust", "--yes")
+    assert "the file trap.py changed since" in asked.out
+    assert repository("refresh").code == 0
+    script.write_text(TRAP, "utf-8")
+    assert repository("refresh").code == 0
+
+
+@pytest.mark.requirement("TRU-50")
+def test_time_and_size_of_a_file_do_not_vouch_for_it(repository: Repository) -> None:
+    import os
+
+    script = written(repository.path / "srv.sh", f": {repository.mark}\n")
+    repository.configure(db={"command": "sh", "args": ["srv.sh"]})
+    repository("trust", "--yes")
+    assert repository("refresh").code != FOUR
+    before = script.stat()
+
+    with script.open("r+") as file:
+        file.write(">")
+    os.utime(script, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+    assert script.stat().st_size == before.st_size
+    assert repository("refresh").code == FOUR
+    assert not repository.is_sprung
+
+
+def becomes_a_link(repository: Repository) -> None:
+    other = written(repository.path / "other.sh", springing(repository))
+    (repository.path / "srv.sh").unlink()
+    (repository.path / "srv.sh").symlink_to(other)
+
+
+def becomes_a_link_to_elsewhere(repository: Repository) -> None:
+    other = written(repository.home / "elsewhere.sh", springing(repository))
+    (repository.path / "srv.sh").unlink()
+    (repository.path / "srv.sh").symlink_to(other)
+
+
+def becomes_a_folder(repository: Repository) -> None:
+    (repository.path / "srv.sh").unlink()
+    written(repository.path / "srv.sh" / "__main__.py", "raise SystemExit")
+
+
+def becomes_a_pipe(repository: Repository) -> None:
+    import os
+
+    (repository.path / "srv.sh").unlink()
+    os.mkfifo(repository.path / "srv.sh")
+
+
+def goes_away(repository: Repository) -> None:
+    (repository.path / "srv.sh").unlink()
+
+
+@pytest.mark.requirement("TRU-50")
+@pytest.mark.parametrize(
+    "exchange",
+    [
+        becomes_a_link,
+        becomes_a_link_to_elsewhere,
+        becomes_a_folder,
+        becomes_a_pipe,
+        goes_away,
+    ],
+)
+def test_another_thing_in_the_place_of_a_file_is_not_run(repository: Repository, exchange) -> None:
+    written(repository.path / "srv.sh", "exit 0\n")
+    repository.configure(db={"command": "sh", "args": ["srv.sh"]})
+    repository("trust", "--yes")
+
+    exchange(repository)
+
+    assert repository("refresh").code == FOUR
+    assert not repository.is_sprung
+
+
+@pytest.mark.requirement("TRU-50")
+def test_a_file_that_was_not_there_is_not_what_was_approved(repository: Repository) -> None:
+    repository.configure(db={"command": "sh", "args": ["dist/index.sh"]})
+    repository("trust", "--yes")
+
+    written(repository.path / "dist" / "index.sh", springing(repository))
+
+    assert repository("refresh").code == FOUR
+    assert not repository.is_sprung
+
+
+@pytest.mark.requirement("TRU-50")
+def test_a_program_of_the_project_that_was_not_there_is_not_run(repository: Repository) -> None:
+    repository.configure(db={"command": "./srv"})
+    repository("trust", "--yes")
+
+    written(repository.path / "srv", springing(repository), mode=0o755)
+
+    assert repository("refresh").code == FOUR
+    assert not repository.is_sprung
+
+
+@pytest.mark.requirement("TRU-50")
+def test_a_file_of_data_may_change(repository: Repository) -> None:
+    data = written(repository.path / "data.db", "1")
+    repository.configure(trap=repository.trap("--db", str(data), f"--settings={data}"))
+    repository("trust", "--yes")
+
+    written(data, "2")
+
+    assert repository("refresh").code == 0
+
+
+@pytest.mark.requirement("TRU-50")
+def test_what_lies_above_in_the_repository_is_the_projects_too(repository: Repository) -> None:
+    (repository.path / ".git").mkdir()
+    script = written(repository.path / "srv.sh", "exit 0\n")
+    inside = repository.path / "part"
+    written(inside / "discovery.yaml", 'servers: {db: {command: sh, args: ["../srv.sh"]}}')
+    below = repository.clone(inside / "x").path.parent  # only to have a working folder
+    there = type(repository)(below, repository.home, repository.run)
+    there("trust", "--yes")
+
+    written(script, springing(repository))
+
+    assert there("refresh").code == FOUR
+    assert not repository.is_sprung
+
+
+@pytest.mark.requirement("TRU-50")
+def test_a_running_gateway_starts_no_file_that_changed_meanwhile(repository: Repository) -> None:
+    repository.configure(trap=repository.trap())
+    repository("trust", "--yes")
+    assert repository("refresh").code == 0
+    repository.mark.unlink()
+    written(repository.path / "trap.py", TRAP + "\n")
+
+    [answer] = repository.served(("execute_tool", {"tool": "trap:spring", "arguments": {}}))
+
+    text = answer["result"]["content"][0]["text"]
+    assert "not what was approved" in text
+    assert str(repository.path) not in str(answer)
+    assert not repository.is_sprung

@@ -1,0 +1,88 @@
+"""An approval against what is there now, with values that come, go and change."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from discovery_engine.trust.binding import UNSET, Subject, change_since, completed
+
+ENTRY = {"command": "a", "args": "b"}
+DIGESTS = st.sampled_from([UNSET, "1", "2"])
+SUBJECTS = st.builds(
+    Subject,
+    entry=st.just(ENTRY),
+    program=st.sampled_from(["", "/bin/a", "/bin/b"]),
+    values=st.fixed_dictionaries({"args.0": DIGESTS, "cwd": DIGESTS}),
+    files=st.dictionaries(
+        st.sampled_from(["args.0", "args.1"]),
+        st.dictionaries(st.just("x.py"), st.sampled_from("12"), min_size=1),
+    ),
+)
+WHOLE = Subject(ENTRY, "/bin/a", {"cwd": "1"}, {"args.0": {"x.py": "1"}})
+
+
+def changed(approvals: list[str], now: Subject, earlier: str | None = None) -> str | None:
+    return change_since(approvals, now, earlier=earlier)
+
+
+@given(SUBJECTS)
+def test_what_was_approved_may_run(one: Subject) -> None:
+    assert changed([one.to_text(at=0)], one) is None
+
+
+@given(SUBJECTS, SUBJECTS, SUBJECTS)
+def test_what_is_left_open_is_closed_by_the_first_that_fills_it(
+    given_: Subject, first: Subject, then: Subject
+) -> None:
+    approvals = [given_.to_text(at=0)]
+    if changed(approvals, first) is None:
+        if text := completed(approvals, first, earlier=None, at=1):
+            approvals.append(text)
+        assert changed(approvals, first) is None
+        if first.is_whole and then.is_whole and given_.entry == then.entry:
+            same = first.values == then.values and first.program == then.program
+            assert (changed(approvals, then) is None) <= same
+
+
+@given(SUBJECTS, SUBJECTS)
+def test_nothing_is_completed_twice(given_: Subject, now: Subject) -> None:
+    approvals = [given_.to_text(at=0)]
+    if changed(approvals, now) is None and (text := completed(approvals, now, earlier=None, at=1)):
+        assert completed([*approvals, text], now, earlier=None, at=2) is None
+
+
+def test_every_difference_is_named_with_the_day_of_the_approval() -> None:
+    now = Subject(ENTRY, "/bin/b", {"cwd": "2"}, {"args.0": {"x.py": "2"}, "command": {"y": "1"}})
+
+    assert changed([WHOLE.to_text(at=0)], now) == (
+        "the value in cwd changed; the program is /bin/b now, not /bin/a,; the file x.py changed; "
+        "the file y is another one since it was approved on 1970-01-01"
+    )
+
+
+def test_the_nearest_approval_is_compared_with() -> None:
+    other = Subject({"url": "c"}, "", {}, {})
+
+    said = changed([other.to_text(at=86400), WHOLE.to_text(at=0)], Subject(ENTRY, "/bin/b"))
+
+    assert said is not None
+    assert "1970-01-02" in said
+
+
+def test_a_bare_digest_is_an_approval_of_an_earlier_version_and_is_completed_once() -> None:
+    approvals = ["abc"]
+
+    assert changed(approvals, WHOLE, earlier="abc") is None
+    assert changed(approvals, WHOLE, earlier="abd") is not None
+    assert changed(approvals, WHOLE, earlier=None) is not None
+    text = completed(approvals, WHOLE, earlier="abc", at=5)
+    assert text is not None
+    assert changed([*approvals, text], WHOLE, earlier="abc") is None
+    other = Subject(ENTRY, "/bin/a", {"cwd": "1"}, {"args.0": {"x.py": "2"}})
+    assert changed([*approvals, text], other, earlier="abc") is not None
+
+
+def test_what_cannot_be_read_as_an_approval_approves_nothing() -> None:
+    for text in ("{", "{}", "[]", "null", '{"entry": 1}', '"x"'):
+        assert changed([text], WHOLE) is not None
