@@ -13,7 +13,7 @@ PACKAGES = ("discovery_engine", "discovery_server", "discovery_cli")
 COMPILERS = ("re", "regex")
 STARTERS = {"open_stdio_link", "open_http_link", "open_sse_link", "start_program"}
 ALLOWED = {
-    "start_program": {"upstream/stdio/link.py"},
+    "start_program": {"upstream/stdio/link.py", "upstream/stdio/reaper.py"},
     "open_stdio_link": {"upstream/session.py"},
     "open_http_link": {"upstream/session.py"},
     "open_sse_link": {"upstream/session.py"},
@@ -25,7 +25,8 @@ def callers(name: str) -> set[str]:
         file.relative_to(ENGINE).as_posix()
         for file in ENGINE.rglob("*.py")
         for node in ast.walk(ast.parse(file.read_text("utf-8")))
-        if isinstance(node, ast.Call) and getattr(node.func, "id", None) == name
+        if isinstance(node, ast.Call)
+        and name in {getattr(node.func, "id", None), getattr(node.func, "attr", None)}
     }
 
 

@@ -19,7 +19,7 @@ from discovery_server.meta_tools import META_TOOLS, Caller, call
 from tests.engines import Folder, good, program
 from tests.servers.programs import HERE
 
-pytestmark = [pytest.mark.anyio, pytest.mark.requirement("UPS-18")]
+pytestmark = [pytest.mark.anyio, pytest.mark.requirement("UPS-19")]
 
 CALLS = 20
 LONG_LINES = "head -c 160000 /dev/zero | tr '\\0' x | fold -w 8000 >&2; "

@@ -5,8 +5,10 @@
                     nothing that we asked (ids)
       replies       answers what it asks of us
     program         what is started, and with which environment
-    process         starts it, drains it, ends it with all that it started
-      reaper        ends it even if we are killed: a process of its own (reaper_program)
+    reaper          starts it from a process of its own (reaper_program), which ends it with all
+                    that it started even if we are killed
+      process       drains it, ends it with its group
+      pipes         its stdin, stdout and stderr
 
 `program` is asked before anybody connects, so this face loads nothing.
 """

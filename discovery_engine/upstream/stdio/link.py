@@ -33,7 +33,7 @@ from discovery_engine.upstream.link import (
     timed_out,
 )
 from discovery_engine.upstream.stdio.ids import IdTable
-from discovery_engine.upstream.stdio.process import Child, OnLines, running, start_program
+from discovery_engine.upstream.stdio.process import Child, OnLines, running
 from discovery_engine.upstream.stdio.program import child_environment, find_program
 from discovery_engine.upstream.stdio.reading import MessageReader, OnFault
 from discovery_engine.upstream.stdio.reaper import Reaper
@@ -197,8 +197,7 @@ async def open_stdio_link(
     env = child_environment(environ, stdio.env)
     command = [find_program(server, stdio, env), *stdio.args]
     try:
-        await reaper.ready()
-        process = await start_program(command, env=env, cwd=stdio.cwd)
+        process = await reaper.start_program(command, env=env, cwd=stdio.cwd)
     except PermissionError as error:
         reason = f"{command[0]!r} may not be started: {error.strerror}"
         raise UnavailableError(server, FailureKind.PERMISSION, reason) from error
@@ -208,7 +207,6 @@ async def open_stdio_link(
         reason = f"{command[0]!r} cannot be started: {error}"
         raise UnavailableError(server, FailureKind.OTHER, reason) from error
     async with (
-        reaper.watching(process.pid),
         running(process, on_lines=told.of_errors, rest=pace.rest) as child,
         open_task_group() as tasks,
     ):

@@ -1,15 +1,27 @@
-"""The reaper: ends process groups when the process that named them dies, however it dies.
+"""The reaper: starts programs for the process that started it, and ends them when that one dies.
 
     python -I -S reaper_program.py PARENT
 
-reads `+123` (look after group 123) and `-123` (it has ended) from its input, one on each line.
-When the input ends, or PARENT is no longer its parent, it ends every group that it still looks
-after. It is its own program and loads next to nothing: it stays in memory as long as there are
-servers.
+Its input is a Unix socket. A request is the length of what follows on a line of its own, then
+words with a NUL behind each: the request's number, the working directory, how many arguments, the
+path, the arguments, the environment. Three descriptors come with it: the program's stdin, stdout
+and stderr. Replies are lines:
+
+    started 7 1234      the program of request 7 is process 1234, at the head of its own group
+    failed 7 2          it could not be started: errno 2
+    ended 1234 -9       how process 1234 ended, as `subprocess` has it
+
+Every program is a child of this process, which on Linux also becomes the parent of whatever
+outlives its own parent, in whichever group or session it is. So when the input ends, or PARENT is
+no longer its parent, all that was ever started is found below it, and ended. It loads next to
+nothing: it stays in memory as long as there are servers.
 """
 
 from __future__ import annotations
 
+import _socket  # `socket` takes another half a megabyte
+import array
+import errno
 import os
 import select
 import signal
@@ -17,78 +29,213 @@ import sys
 import time
 
 _GRACE = 1.0  # seconds from SIGTERM to SIGKILL
-_LOOK = 0.5  # seconds between looks at the parent: a fork of it may hold our input open
+_LOOK = 500  # milliseconds between looks at the parent: a fork of it may hold our input open
 _POLL = 0.02
 _DEAF_TO = ("SIGINT", "SIGTERM", "SIGHUP")  # sent to a whole terminal or container
+_IGNORED = (*_DEAF_TO, "SIGPIPE", "SIGXFSZ")  # by us or by Python; a program starts without that
+_SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
+_DESCRIPTORS = 3
 
 
 def main(parent: int) -> None:
     for name in _DEAF_TO:
         signal.signal(getattr(signal, name), signal.SIG_IGN)
-    end(follow(sys.stdin.fileno(), parent))
+    adopts = adopt_orphans()
+    starter = Starter(_socket.socket(fileno=0))
+    starter.serve(parent)
+    if adopts:
+        end_descendants()
+    else:
+        end_groups(starter.programs)
 
 
-def follow(source: int, parent: int) -> dict[int, str | None]:
-    """The groups that are left when `parent` is gone, each with the start of its leader."""
-    groups: dict[int, str | None] = {}
-    rest = b""
-    while os.getppid() == parent:
-        if not select.select([source], [], [], _LOOK)[0]:
-            continue
-        chunk = os.read(source, 65536)
-        if not chunk:
-            break
-        *lines, rest = (rest + chunk).split(b"\n")
-        for line in lines:
-            group = int(line[1:])
-            if line.startswith(b"+"):
-                groups[group] = started(group)
-            else:
-                groups.pop(group, None)
-    return groups
+class Starter:
+    def __init__(self, source: _socket.socket) -> None:
+        self.programs: set[int] = set()
+        """The processes that were started and have not ended."""
+        self._source = source
+        self._received = b""
+        self._descriptors: list[int] = []
+        self._directory = os.open(".", os.O_RDONLY)
+
+    def serve(self, parent: int) -> None:
+        """Start what is asked for, until `parent` is gone."""
+        woken = wake_at_ends()
+        poll = select.poll()
+        for descriptor in (self._source.fileno(), woken):
+            poll.register(descriptor, select.POLLIN)
+        while True:
+            ready = [descriptor for descriptor, _ in poll.poll(_LOOK)]
+            if os.getppid() != parent:  # what it asked for last, nobody needs
+                return
+            try:
+                if woken in ready:
+                    os.read(woken, 4096)
+                    self._tell_of_ends()
+                if self._source.fileno() in ready and not self._receive():
+                    return
+            except OSError:  # nobody is there to be told
+                return
+
+    def _receive(self) -> bool:
+        """Read, and start what is wholly there; False at the end of the input."""
+        size = _DESCRIPTORS * array.array("i").itemsize
+        data, extra, _, _ = self._source.recvmsg(65536, _socket.CMSG_SPACE(size))
+        for _, _, packed in extra:  # fewer than were sent if there is no room for more
+            received = array.array("i")
+            received.frombytes(packed[: len(packed) - len(packed) % received.itemsize])
+            self._descriptors += received
+        self._received += data
+        while (request := self._next_request()) is not None:
+            self._start(request.split(b"\0"))
+        return bool(data)
+
+    def _next_request(self) -> bytes | None:
+        length, newline, rest = self._received.partition(b"\n")
+        if not newline or len(rest) < int(length):
+            return None
+        self._received = rest[int(length) :]
+        return rest[: int(length)]
+
+    def _start(self, words: list[bytes]) -> None:
+        number, directory, count, path, *rest = words[:-1]
+        streams, self._descriptors = self._descriptors, []
+        try:
+            if directory:
+                os.chdir(directory)
+            pid = spawned(path, rest[: int(count)], rest[int(count) :], streams)
+        except OSError as error:
+            reply = b"failed %s %d\n" % (number, error.errno or errno.EIO)
+        else:
+            self.programs.add(pid)
+            reply = b"started %s %d\n" % (number, pid)
+        os.fchdir(self._directory)
+        for descriptor in streams:
+            os.close(descriptor)
+        self._source.sendall(reply)
+
+    def _tell_of_ends(self) -> None:
+        for pid, status in ended() or ():
+            if pid in self.programs:
+                self.programs.remove(pid)
+                code = os.waitstatus_to_exitcode(status)
+                self._source.sendall(b"ended %d %d\n" % (pid, code))
 
 
-def end(groups: dict[int, str | None]) -> None:
-    """Ask the groups to terminate; kill those that have not after the grace."""
-    left = [group for group, start in groups.items() if started(group) in {None, start}]
-    left = [group for group in left if signalled(group, signal.SIGTERM)]
-    deadline = time.monotonic() + _GRACE
-    while left and time.monotonic() < deadline:
-        time.sleep(_POLL)
-        left = [group for group in left if signalled(group, 0)]
-    for group in left:
-        signalled(group, signal.SIGKILL)
+def spawned(
+    path: bytes, arguments: list[bytes], environment: list[bytes], streams: list[int]
+) -> int:
+    """Start a program at the head of a session of its own; returns its number.
 
-
-def signalled(group: int, number: int) -> bool:
-    """Send a signal to a group; False if nobody is left in it."""
-    try:
-        os.killpg(group, number)
-    except (ProcessLookupError, PermissionError):
-        return False
-    return True
-
-
-def started(pid: int) -> str | None:
-    """When a process started, in the words of its system; None if there is no such process.
-
-    A number is given to a new process once its old one is gone: only both together name one.
+    Raises:
+        OSError: If it cannot be started.
     """
+    if len(streams) != _DESCRIPTORS:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+    for descriptor in streams:
+        os.set_inheritable(descriptor, False)
+    pairs = (variable.partition(b"=") for variable in environment)
+    return os.posix_spawn(
+        path,
+        arguments,
+        {name: value for name, _, value in pairs},
+        file_actions=[(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(streams)],
+        setsid=True,
+        setsigdef=[getattr(signal, name) for name in _IGNORED],
+    )
+
+
+def adopt_orphans() -> bool:
+    """Become the parent of all below us whose own parent ends; False where that cannot be."""
     if sys.platform != "linux":
-        return _told_by_ps(pid)
+        return False
     try:
-        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as stat:  # noqa: PTH123 - pathlib would double our memory
-            return stat.read().rpartition(")")[2].split()[19]
+        import ctypes  # noqa: PLC0415 - not everywhere
+
+        return bool(ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0) == 0)
+    except (ImportError, OSError, AttributeError):
+        return False
+
+
+def wake_at_ends() -> int:
+    """A descriptor that can be read once a child has ended."""
+    woken, waking = os.pipe()
+    os.set_blocking(waking, False)
+    signal.set_wakeup_fd(waking, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+    return woken
+
+
+def ended() -> list[tuple[int, int]] | None:
+    """The children that have ended, each with its status; None if there are no children left.
+
+    They are no zombies any more.
+    """
+    found: list[tuple[int, int]] = []
+    try:
+        while (one := os.waitpid(-1, os.WNOHANG))[0]:
+            found.append(one)
+    except ChildProcessError:
+        return found or None
+    return found
+
+
+def end_descendants() -> None:
+    """Ask all below us to terminate, and kill what has not after the grace.
+
+    Only children are sent a signal: nobody else can be given their number before we wait for
+    them. What they leave behind becomes our child, and has its turn.
+    """
+    deadline = time.monotonic() + _GRACE
+    asked: set[int] = set()
+    while ended() is not None:
+        left = children()
+        is_late = time.monotonic() > deadline
+        for pid in left if is_late else left - asked:
+            signalled(pid, signal.SIGKILL if is_late else signal.SIGTERM)
+        asked |= left
+        time.sleep(_POLL)
+
+
+def end_groups(programs: set[int]) -> None:
+    """The same for what has stayed in the groups of the programs."""
+    for pid in programs:
+        signalled(pid, signal.SIGTERM)
+    if programs:
+        time.sleep(_GRACE)  # without a look: once we have waited for one, its number is free
+    for pid in programs:
+        signalled(pid, signal.SIGKILL)
+
+
+def signalled(pid: int, number: int) -> None:
+    """Send a signal to a child of ours, and to its group if it is at the head of one."""
+    for send in (os.killpg, os.kill):
+        try:
+            send(pid, number)
+        except (ProcessLookupError, PermissionError):
+            continue
+        return
+
+
+def children() -> set[int]:
+    """Our children now; one that just comes or goes may be left out."""
+    try:
+        return set(map(int, read(f"/proc/self/task/{os.getpid()}/children").split()))
+    except OSError:  # a kernel without that list
+        numbers = filter(str.isdigit, os.listdir("/proc"))  # noqa: PTH208 - pathlib would double our memory
+        return {pid for pid in map(int, numbers) if is_ours(pid)}
+
+
+def is_ours(pid: int) -> bool:
+    try:
+        return int(read(f"/proc/{pid}/stat").rpartition(")")[2].split()[1]) == os.getpid()
     except OSError:
-        return None
+        return False
 
 
-def _told_by_ps(pid: int) -> str | None:
-    import subprocess  # noqa: PLC0415 - not needed, and not loaded, where there is /proc
-
-    command = ["ps", "-o", "lstart=", "-p", str(pid)]
-    told = subprocess.run(command, capture_output=True, text=True, check=False)
-    return told.stdout.strip() or None
+def read(path: str) -> str:
+    with open(path, encoding="ascii", errors="replace") as file:  # noqa: PTH123 - as above
+        return file.read()
 
 
 if __name__ == "__main__":
