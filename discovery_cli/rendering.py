@@ -66,20 +66,26 @@ def _why(entry: Entry, view: View) -> str:
 
 
 def hit_row(output: Output, hit: Hit) -> Row:
-    """How well it matches, the tool, its tags, and what it does."""
+    """The tool, its tags, and what it does."""
     entry = hit.entry
     return [
         output.mark(good=entry.verdict.enabled),
-        Cell(f"{round(hit.relevance * 100)} % match", to_the_right=True),
         Cell(entry.key.label, "strong"),
         _summary(f"{tag_text(entry)} {entry.tool.summary}".strip()),
     ]
 
 
+def explained_hit_row(output: Output, hit: Hit, *, is_match: bool) -> Row:
+    """The same with its relevance, which orders tools and is no probability."""
+    relevance = Cell(f"{hit.relevance * 100:.0f}% relevance", to_the_right=True)
+    mark, *rest = hit_row(output, hit)
+    return [mark if is_match else output.mark(good=False), relevance, *rest]
+
+
 def explanation_rows(explanation: Explanation) -> list[Row]:
     """What each word of the query adds, in percent of a full match; then what is not met."""
     rows: list[Row] = [
-        [Cell(f"+{share.adds * 100:.1f} %", to_the_right=True), Cell(str(share), "faint")]
+        [Cell(f"+{share.adds * 100:.1f}%", to_the_right=True), Cell(str(share), "faint")]
         for share in explanation.shares
     ]
     if explanation.uncovered:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _NEAREST = 3  # tools named where none fits
 _TAIL = 0.35  # of the best relevance; next to nothing below it is ever right
+_SURE, _LIKELY = 0.9, 0.5  # the least confidence for each word
 _COUNTED = 50  # tools that would have been better; more are not counted
 
 
@@ -33,6 +34,22 @@ class Decision(StrEnum):
     """Several hits fit about as well."""
     NONE = "none"
     """No tool is thought to serve the query."""
+
+
+class Certainty(StrEnum):
+    """The confidence of a match in a word, for readers who would misread a number."""
+
+    SURE = "sure"
+    """In at least nine of ten such answers one of the first five tools serves the query."""
+    LIKELY = "likely"
+    """In at least half of them."""
+    UNSURE = "unsure"
+
+    @classmethod
+    def of(cls, confidence: float) -> Certainty:
+        if confidence >= _SURE:
+            return cls.SURE
+        return cls.LIKELY if confidence >= _LIKELY else cls.UNSURE
 
 
 class Alternative(Struct, frozen=True):
@@ -65,6 +82,11 @@ class SearchAnswer(Struct, frozen=True):
         if not self.hits:
             return Decision.NONE
         return Decision.MATCH if self.alike == 1 else Decision.AMBIGUOUS
+
+    @property
+    def certainty(self) -> Certainty | None:
+        """How sure it is that one of the first hits serves the query; None without hits."""
+        return Certainty.of(self.confidence) if self.hits else None
 
     @property
     def alternatives(self) -> tuple[Alternative, ...]:

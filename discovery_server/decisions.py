@@ -1,4 +1,4 @@
-"""The text for "no tool fits" and for "several tools fit alike", as long as the budget allows.
+"""The text for how sure a match is, and for "no tool fits", as long as the budget allows.
 
 A tool that is merely near is told in words that no reader takes for a match.
 """
@@ -30,15 +30,20 @@ def nothing_items(answer: SearchAnswer) -> list[Item]:
     return [head, Item(_NEAREST, forms)] if forms else [head]
 
 
-def alike_items(answer: SearchAnswer) -> list[Item]:
-    """That the first hits fit about as well, and what each alone has; nothing if one stands out."""
+def match_item(answer: SearchAnswer) -> Item:
+    """How sure the match is; where the first hits fit about as well, what each alone has."""
+    head = f"Match: {answer.certainty}."
     alike = answer.alternatives
     if not alike:
-        return []
-    said = f"The first {len(alike)} fit alike"
+        return Item(_WEIGHT, (_form(head, 1.0),))
+    said = f"{head} The first {len(alike)} fit alike"
     only = "; ".join(filter(None, map(_peculiar, alike)))
-    forms = (_form(f"{said}.", 0.6), _form(f"{said}: {only}." if only else f"{said}.", 1.0))
-    return [Item(_WEIGHT, forms)]
+    forms = (
+        _form(head, 0.3),
+        _form(f"{said}.", 0.6),
+        _form(f"{said}: {only}." if only else f"{said}.", 1.0),
+    )
+    return Item(_WEIGHT, forms)
 
 
 def _peculiar(alternative: Alternative) -> str:

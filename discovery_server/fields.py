@@ -18,6 +18,7 @@ def search_fields(answer: SearchAnswer) -> JSONObject:
     return {
         "decision": answer.decision.value,
         "confidence": round(answer.confidence, 4),
+        "certainty": answer.certainty,
         "results": hit_fields(answer.hits),
         "alternatives": [
             {

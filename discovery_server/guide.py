@@ -32,7 +32,8 @@ Many tools of many MCP servers are reached through five. Work in three steps:
 
 1. Find: `search_tools` with what you want to do in a few words ("create an issue"). Each line of
    the answer is `server:tool(arguments) - summary`; a `?` marks an argument that may be left out,
-   and `…` what is not told. Several needs fit into one call as `queries`.
+   and `…` what is not told. The first line says how sure it is that one of the first few serves:
+   `sure`, `likely` or `unsure`. Several needs fit into one call as `queries`.
 2. Look: `get_tool_details` with `server:tool` gives each argument with its type. Skip this when
    the line of the search said enough.
 3. Call: `execute_tool` with `tool` as `server:tool` and `arguments` as an object.

@@ -31,7 +31,7 @@ from discovery_engine.status import ServerStatus, ServerSummary
 from discovery_engine.text import block, clean, named, one_line, quoted
 from discovery_engine.tools import JSONObject, Parameter, Tool
 from discovery_engine.view import ToolList, View
-from discovery_server.decisions import alike_items, nothing_items
+from discovery_server.decisions import match_item, nothing_items
 from discovery_server.fields import (
     details_fields,
     list_fields,
@@ -154,7 +154,7 @@ def _found(answer: SearchAnswer, notices: Sequence[Notice], budget: Budget, rich
     if answer.decision is Decision.NONE:
         others = [notice for notice in notices if notice.kind is not NoticeKind.NO_MATCH]
         return _told(nothing_items(answer), others, budget, _as_is)
-    items = [*alike_items(answer), *hit_items(answer.hits, richest)]
+    items = [match_item(answer), *hit_items(answer.hits, richest)]
     return _told(items, notices, budget, _and_more(_RAISE))
 
 

@@ -13,7 +13,7 @@ from discovery_cli.forms import alternative_forms, explained_form, hit_form, not
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import complete_server, complete_tag, pass_invocation
 from discovery_cli.output import Output, counted
-from discovery_cli.rendering import explanation_rows, hit_row, say_notices
+from discovery_cli.rendering import explained_hit_row, explanation_rows, hit_row, say_notices
 from discovery_cli.targets import one_server
 from discovery_engine.text import one_line
 
@@ -70,7 +70,8 @@ def command(
 ) -> ExitCode:
     """Find tools by words or by name.
 
-    The best match comes first. Without a match the exit code is 2, and the reasons are told.
+    The best match comes first; the last line says how sure it is that one of the first few serves:
+    sure, likely or unsure. Without a match the exit code is 2, and the reasons are told.
     """
     query = " ".join(words).strip()
     if not query:
@@ -116,6 +117,7 @@ def _form(
         "query": answer.query,
         "decision": str(answer.decision),
         "confidence": answer.confidence,
+        "certainty": answer.certainty,
         "results": [form_of(hit, view) for hit in answer.hits],
         "alternatives": alternative_forms(answer),
         "nearest": [form_of(hit, view) for hit in answer.nearest],
@@ -127,7 +129,7 @@ def _form(
 def _explain(output: Output, view: View, answer: SearchAnswer) -> None:
     """Each hit with what speaks for it; if nothing fits, the nearest instead."""
     for hit in answer.hits or answer.nearest:
-        output.table([hit_row(output, hit)])
+        output.table([explained_hit_row(output, hit, is_match=bool(answer.hits))])
         rows = explanation_rows(view.searcher.explain(answer.query, hit))
         output.table(rows, indent=_INDENT)
 
@@ -138,10 +140,10 @@ def _summary(answer: SearchAnswer) -> str:
         return ""
     if answer.hits:
         alike = f"; the first {answer.alike} fit alike" if answer.alike > 1 else ""
-        return f"{counted(len(answer.hits), 'tool')} found{alike}"
+        return f"{answer.certainty} match: {counted(len(answer.hits), 'tool')}{alike}"
     missing = ", ".join(repr(one_line(word)) for word in answer.uncovered)
     nearest = ", ".join(hit.entry.key.label for hit in answer.nearest)
-    why = f"no tool says {missing}" if missing else ""
+    why = f"no tool mentions {missing}" if missing else ""
     near = f"nearest, but unlikely to serve: {nearest}" if nearest else ""
     return "; ".join(filter(None, (why, near)))
 

@@ -135,7 +135,7 @@ def test_name_that_two_servers_have_is_ambiguous_and_they_are_told_apart() -> No
         ("jira", (), ("project",)),
     ]
     assert told(answer).splitlines()[0] == (
-        "The first 2 fit alike: only github:create_issue requires repo; "
+        "Match: sure. The first 2 fit alike: only github:create_issue requires repo; "
         "only jira:create_issue requires project."
     )
 
@@ -261,3 +261,27 @@ def test_what_is_named_can_be_inspected_and_what_is_hidden_is_named_nowhere(
         if not entry.is_visible:
             assert str(entry.key) not in result
             assert f'"tool": "{entry.tool.name}"' not in result
+
+
+@pytest.mark.requirement("ANS-13")
+@pytest.mark.parametrize(
+    ("confidence", "word"),
+    [(1.0, "sure"), (0.9, "sure"), (0.89, "likely"), (0.5, "likely"), (0.49, "unsure")],
+)
+def test_agents_read_how_sure_a_match_is(confidence: float, word: str) -> None:
+    found = make_view(FILES).search("read a file")
+
+    answer = replace(found, confidence=confidence)
+
+    assert told(answer).splitlines()[0] == f"Match: {word}."
+    assert "relevance" not in told(answer)
+    fields = search_result(answer, Budget(200), Detail.LINE)["_meta"]["discovery/answer"]
+    assert (fields["confidence"], fields["certainty"]) == (confidence, word)
+
+
+@pytest.mark.requirement("ANS-13")
+def test_without_a_match_there_is_no_word_for_it() -> None:
+    answer = make_view(FILES, least=0.9).search("file a tax return")
+
+    assert answer.certainty is None
+    assert "Match:" not in told(answer)

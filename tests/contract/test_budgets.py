@@ -196,8 +196,8 @@ def test_several_queries_share_a_budget_in_the_order_asked() -> None:
     turned = asked(engine, "search_tools", queries=["sun", "moon"], maxTokens=100)
 
     moon, _, sun = both.partition('"sun":\n')
-    assert moon.startswith('"moon":\ns:moon_0(')
-    assert sun.startswith("s:sun_0(")
+    assert moon.startswith('"moon":\nMatch: sure.\ns:moon_0(')
+    assert sun.startswith("Match: sure.\ns:sun_0(")
     assert abs(estimated_tokens(moon) - estimated_tokens(sun)) < 10
     assert sorted(both.splitlines()) == sorted(turned.splitlines())
 

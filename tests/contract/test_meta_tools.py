@@ -142,7 +142,8 @@ def test_search_answer_of_ten_hits_takes_less_than_200_tokens() -> None:
     usual = Budget(SearchSettings().max_tokens)
     [block] = search_result(answer, usual, Detail.SIGNATURE)["content"]
 
-    lines = block["text"].splitlines()
+    head, *lines = block["text"].splitlines()
+    assert head == "Match: sure."
     assert estimated_tokens(block["text"]) < 200
     assert len(lines) == len(answer.hits) == 10
     assert lines[0].startswith("github:list_repository_issues_0(owner: string, repo: string, ")

@@ -84,7 +84,7 @@ async def test_broken_servers_are_explained_and_hold_up_nothing(home: Home, mode
         missing = await text_of(client, "execute_tool", server="missing", tool="x")
         servers = await text_of(client, "list_mcp_servers")
 
-    assert found.startswith("good:echo(text?) - The tool echo")
+    assert found.startswith("Match: sure.\ngood:echo(text?) - The tool echo")
     assert "more unavailable" in found or "Note: " in found
     assert json.loads(executed) == {"text": "hello"}
     assert "first(" in malformed
@@ -106,7 +106,9 @@ async def test_restart_answers_from_what_is_remembered(home: Home) -> None:
 
     async with home.client() as client:
         assert "- good (3): such as echo" in (client.instructions or "")
-        assert (await text_of(client, "search_tools", query="echo")).startswith("good:echo")
+        assert (await text_of(client, "search_tools", query="echo")).startswith(
+            "Match: sure.\ngood:echo"
+        )
 
 
 @ERAS

@@ -75,9 +75,9 @@ def test_list_with_tools_of_a_server_that_has_no_part() -> None:
 def test_search_shows_the_best_first() -> None:
     done = run("search", "create", "issue", "--limit", "1", recalled=usual_view())
 
-    assert "% match  github:create_issue" in done.stdout
+    assert "✓  github:create_issue" in done.stdout
     assert done.stdout.endswith("  [write] Create an issue in a repository.\n")
-    assert done.stderr == "1 tool found\n"
+    assert done.stderr == "sure match: 1 tool\n"
 
 
 def test_a_search_for_nothing_is_a_mistake() -> None:
@@ -137,7 +137,8 @@ def test_a_search_without_a_result_advises_a_person() -> None:
 
     assert done.exit_code == 2
     assert done.stderr == (
-        "note: no tool fits; try other words, or `discovery tools SERVER`\nno tool says 'zebra'\n"
+        "note: no tool fits; try other words, or `discovery tools SERVER`\n"
+        "no tool mentions 'zebra'\n"
     )
 
 
@@ -500,3 +501,23 @@ def test_a_beginner_without_servers_is_told_what_helps_and_nothing_else(words: s
     assert done.stdout == ""
     assert done.stderr.startswith("note: no server is configured; `discovery init` ")
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.requirement("ANS-13")
+def test_people_read_how_sure_a_match_is_and_no_relevance_unless_they_ask() -> None:
+    usual = run("search", "create", "issue", recalled=usual_view())
+    explained = run("search", "create", "issue", "--explain", recalled=usual_view())
+    form = json.loads(run("search", "create", "issue", "--json", recalled=usual_view()).stdout)
+
+    assert usual.stderr.startswith("sure match: ")
+    assert "%" not in usual.stdout + usual.stderr
+    assert "% relevance  github:create_issue" in explained.stdout
+    assert form["certainty"] == "sure"
+    assert 0 < form["results"][0]["relevance"] <= 1
+
+
+def test_what_merely_comes_near_is_explained_without_the_mark_of_a_match() -> None:
+    done = run("search", "create", "a", "zebra", "stripe", "--explain", recalled=usual_view())
+
+    assert done.exit_code == 2
+    assert "✓" not in done.stdout

@@ -227,7 +227,7 @@ async def test_first_search_waits_for_the_servers() -> None:
 
     text = await text_of(engine, "auto", "search_tools", query="current time")
 
-    assert text.startswith("time:get_current_time")
+    assert text.startswith("Match: sure.\ntime:get_current_time")
     assert engine.waits == ["all"]
 
 

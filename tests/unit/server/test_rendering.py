@@ -46,7 +46,7 @@ def test_hit_is_one_line_and_its_fields_are_beside_it() -> None:
     )
 
     assert text_of(result) == (
-        "github:create_issue(title: string, labels?, state?) - "
+        "Match: sure.\ngithub:create_issue(title: string, labels?, state?) - "
         "Create a new issue in a repository. [write]"
     )
     [hit] = fields_of(result)["results"]
@@ -67,16 +67,17 @@ def test_best_hit_is_told_with_the_types_of_its_required_arguments() -> None:
 
     lines = text.splitlines()
 
-    assert lines[0].startswith("s:tool_00(id: string, option_0?, option_1?")
+    assert lines[0] == "Match: sure."
+    assert lines[1].startswith("s:tool_00(id: string, option_0?, option_1?")
     assert lines[-1] == "s:tool_09(id, …)"
-    assert len(lines) == 10
+    assert len(lines) == 11
 
 
 @pytest.mark.requirement("BUD-3")
 def test_what_is_left_out_is_counted_with_how_to_get_it() -> None:
     text = search_text(make_view(many(30)).search("tool word", limit=30), Budget(100))
 
-    assert text.splitlines()[-1] == "18 more: raise maxTokens"
+    assert text.splitlines()[-1] == "19 more: raise maxTokens"
 
 
 @pytest.mark.requirement("BUD-4")
@@ -84,6 +85,7 @@ def test_whole_schema_is_told_where_it_may_and_there_is_room() -> None:
     answer = make_view(ISSUES).search("create an issue", limit=1)
 
     assert search_text(answer, Budget(200), Detail.SCHEMA).splitlines() == [
+        "Match: sure.",
         "github:create_issue(…) - Create a new issue in a repository. [write]",
         "  title: string - Its title",
         "  labels?: string[]",
@@ -103,6 +105,7 @@ def test_several_queries_are_answered_apart_and_outages_told_once() -> None:
 
     assert text_of(result).splitlines() == [
         '"time":',
+        "Match: sure.",
         "time:get_current_time() - Tell the time.",
         '"moon":',
         "No tool fits. Try other words, or list_tools of a likely server.",
