@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from discovery_engine.answers import SearchAnswer
     from discovery_engine.health import ServerHealth
     from discovery_engine.notices import Notice
-    from discovery_engine.search.searcher import Hit
+    from discovery_engine.search.hit import Hit
     from discovery_engine.status import ServerSummary
     from discovery_engine.view import View
 

@@ -60,7 +60,7 @@ class Output(Struct, frozen=True):
     width: int = _USUAL_WIDTH
 
     @classmethod
-    def of_streams(cls, environ: Mapping[str, str] = os.environ, *, as_json: bool) -> Output:
+    def of_streams(cls, environ: Mapping[str, str], *, as_json: bool) -> Output:
         is_terminal = sys.stdout.isatty()
         return cls(
             as_json=as_json,

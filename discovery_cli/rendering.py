@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from discovery_engine.catalog import Entry
     from discovery_engine.notices import Notice
     from discovery_engine.search.explanation import Explanation
-    from discovery_engine.search.searcher import Hit
+    from discovery_engine.search.hit import Hit
     from discovery_engine.status import ServerSummary
     from discovery_engine.view import View
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from discovery_engine.engine import Engine, open_engine
     from discovery_engine.errors import ConfigurationError, DiscoveryError
     from discovery_engine.remembered import remembered_view
-    from discovery_engine.search.searcher import Hit
+    from discovery_engine.search.hit import Hit
     from discovery_engine.status import ServerSummary
     from discovery_engine.tools import Tool, ToolKey
     from discovery_engine.version import __version__
@@ -34,7 +34,7 @@ _HOMES = {
     "DiscoveryError": "errors",
     "Engine": "engine",
     "Entry": "catalog",
-    "Hit": "search.searcher",
+    "Hit": "search.hit",
     "SearchAnswer": "answers",
     "ServerSummary": "status",
     "Settings": "config.settings",

@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from discovery_engine.catalog import Entry
+from discovery_engine.notices import Notice
+from discovery_engine.search.hit import Hit
 from discovery_engine.search.tokens import words
+from discovery_engine.tools import ServerName, ToolKey, ToolName
 
 if TYPE_CHECKING:
-    from discovery_engine.catalog import Entry
-    from discovery_engine.notices import Notice
-    from discovery_engine.search.searcher import Hit, Searcher
+    from discovery_engine.search.searcher import Searcher
     from discovery_engine.search.vectors import Likeness
-    from discovery_engine.tools import ServerName, ToolKey, ToolName
 
 _NEAREST = 3  # tools named where none fits
 _TAIL = 0.35  # of the best relevance; next to nothing below it is ever right
@@ -28,6 +29,8 @@ _COUNTED = 50  # tools that would have been better; more are not counted
 
 
 class Decision(StrEnum):
+    """What a search came to."""
+
     MATCH = "match"
     """The first hit is thought to serve the query; others may, too."""
     AMBIGUOUS = "ambiguous"
@@ -64,6 +67,8 @@ class Alternative(Struct, frozen=True):
 
 
 class SearchAnswer(Struct, frozen=True):
+    """What one query found; `decision` says whether it is thought to serve."""
+
     query: str
     hits: tuple[Hit, ...]
     """Empty if nothing fits. What fits far worse than the first is left out."""

@@ -162,6 +162,8 @@ class CatalogDiff(Struct, frozen=True):
 
 
 class Catalog(Struct, frozen=True, dict=True):
+    """Every known tool with its verdict, by server; an immutable snapshot."""
+
     revision: int = 0
     parts: Mapping[ServerName, ServerPart] = field(default_factory=lambda: MappingProxyType({}))
 

@@ -50,18 +50,18 @@ class CurrentView:
         store: Store,
         events: EventBus,
         *,
-        environ: Mapping[str, str] = os.environ,
+        environ: Mapping[str, str] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._store = store
         self._events = events
         self._clock = clock
-        self._environ = environ
         self._swap = anyio.Lock()
         self._arrived: dict[ServerName, Told] = {}
         settings = Settings()
         self.view = View(settings, Catalog(), partial(build_searcher, Catalog(), settings.search))
-        self.trustee = Trustee(store, environ=environ, clock=clock)
+        self._environ = os.environ if environ is None else environ
+        self.trustee = Trustee(store, environ=self._environ, clock=clock)
         self._judge = Judge(Rulebook(settings))
         self._told: set[Problem] = set()
         self._kept: Index | None = None

@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 async def open_engine(
     config: str | Path | Settings | None = None,
     *,
-    environ: Mapping[str, str] = os.environ,
+    environ: Mapping[str, str] | None = None,
     data_dir: str | Path | None = None,
     clock: Callable[[], float] = time.time,
     frozen: bool = False,
@@ -72,7 +72,8 @@ async def open_engine(
 
     Args:
         config: Where the configuration is; looked for in the usual places if None.
-        environ: What `${references}` are resolved from, and what programs are started with.
+        environ: What `${references}` are resolved from, and what programs are started with; the
+            process's environment if None.
         data_dir: Where to remember; `$DISCOVERY_DATA_DIR` or the user's data folder if None.
         clock: Unix time in seconds.
         frozen: Use only what the lock file beside the configuration pins.
@@ -80,6 +81,7 @@ async def open_engine(
     Raises:
         ConfigurationError: If the configuration, or a lock file that is needed, cannot be used.
     """
+    environ = os.environ if environ is None else environ
     load = partial(settings_of, config, environ, frozen=frozen)
     settings = await anyio.to_thread.run_sync(load)
     with open_registry(settings, data_dir=data_dir, environ=environ) as store:

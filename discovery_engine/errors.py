@@ -69,6 +69,8 @@ class Problem(Struct, frozen=True):
 
 
 class DiscoveryError(Exception):
+    """Whatever the engine raises: a stable `code`, a message, and a hint on what to do."""
+
     code: ClassVar[str] = "DISCOVERY_ERROR"
 
     def __init__(self, message: str, *, hint: str = "") -> None:
@@ -78,6 +80,8 @@ class DiscoveryError(Exception):
 
 
 class ConfigurationError(DiscoveryError):
+    """The configuration cannot be used; `problems` lists everything that is wrong with it."""
+
     code = "CONFIGURATION_ERROR"
 
     def __init__(self, problems: Sequence[Problem]) -> None:

@@ -8,17 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from discovery_engine.catalog import DroppedTool, ServerPart
 from discovery_engine.status import ServerStatus, ServerSummary
+from discovery_engine.tools import ServerName
+from discovery_engine.upstream.state import Condition
 from discovery_engine.view import View
-
-if TYPE_CHECKING:
-    from discovery_engine.tools import ServerName
-    from discovery_engine.upstream.state import Condition
 
 SICK = frozenset(
     {
@@ -34,6 +31,8 @@ SICK = frozenset(
 
 
 class ServerHealth(Struct, frozen=True):
+    """How one server fares, with all that a person needs to mend it."""
+
     summary: ServerSummary
     since: float | None = None
     """Unix time in seconds from which on it has had its status; None if nobody saw it begin."""

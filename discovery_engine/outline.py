@@ -23,7 +23,7 @@ from discovery_engine.text import named, one_line
 from discovery_engine.tools import Parameter, Tool
 
 if TYPE_CHECKING:
-    from discovery_engine.search.searcher import Hit
+    from discovery_engine.search.hit import Hit
 
 
 class Detail(IntEnum):

@@ -38,14 +38,16 @@ _REGISTRY = "registry.db"
 def remembered_view(
     config: str | Path | None = None,
     *,
-    environ: Mapping[str, str] = os.environ,
+    environ: Mapping[str, str] | None = None,
     data_dir: str | Path | None = None,
     frozen: bool = False,
 ) -> View | None:
     """The view of the last run; None if there was none, or its configuration has changed.
 
-    That a value is there by now which a server wanted is such a change.
+    That a value is there by now which a server wanted is such a change. `environ` is the process's
+    environment with None.
     """
+    environ = os.environ if environ is None else environ
     path = registry_path(data_dir, environ)
     if not path.exists():
         return None

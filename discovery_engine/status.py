@@ -18,12 +18,12 @@ from discovery_engine.catalog import Failure, ServerPart
 from discovery_engine.errors import ConfigurationError, ServerDisabledError, UntrustedServerError
 from discovery_engine.rules import describe
 from discovery_engine.rules.rule import REFUSALS, WITHHELD, Verdict
+from discovery_engine.tools import ServerName
 
 if TYPE_CHECKING:
     from discovery_engine.config.settings import ServerSettings
     from discovery_engine.notices import Notice
     from discovery_engine.rules.rule import Rule
-    from discovery_engine.tools import ServerName
 
 
 class ServerStatus(StrEnum):
@@ -110,6 +110,8 @@ class Diagnosis(Struct, frozen=True):
 
 
 class ServerSummary(Struct, frozen=True):
+    """A server as lists show it: what it is for, how it fares, how many tools it has."""
+
     name: ServerName
     description: str
     status: ServerStatus

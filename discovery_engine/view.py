@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -19,6 +19,7 @@ from discovery_engine import notices
 from discovery_engine.addresses import AddressBook
 from discovery_engine.answers import Asker, Decision, SearchAnswer
 from discovery_engine.catalog import Catalog, Entry, ServerPart
+from discovery_engine.config.settings import ServerSettings, Settings
 from discovery_engine.errors import (
     ServerDisabledError,
     ToolDisabledError,
@@ -28,27 +29,35 @@ from discovery_engine.errors import (
 from discovery_engine.notices import Notice, Rejection
 from discovery_engine.rules import describe
 from discovery_engine.rules.rule import FOR_REVIEW
+from discovery_engine.search.hit import Hit
 from discovery_engine.status import Live, ServerSummary, ServerView
 from discovery_engine.tools import ServerName, ToolKey
 
 if TYPE_CHECKING:
-    from discovery_engine.config.settings import ServerSettings, Settings
     from discovery_engine.scanner.findings import Finding
     from discovery_engine.search.embedders import Vector
-    from discovery_engine.search.searcher import Hit, Searcher
+    from discovery_engine.search.searcher import Searcher
     from discovery_engine.search.vectors import Vectors
+
+    OpenSearcher: TypeAlias = Callable[[], Searcher]
+else:  # `help(View)` needs the names; loading the search for them would make every start slower
+    OpenSearcher, Vectors = Callable, object
 
 
 class ToolList(Struct, frozen=True):
+    """The tools of one server, and what the list cannot speak for."""
+
     server: ServerName
     entries: tuple[Entry, ...]
     notices: tuple[Notice, ...] = ()
 
 
 class View(Struct, frozen=True, dict=True):
+    """One world to answer from; every read is answered by the view of the moment."""
+
     settings: Settings
     catalog: Catalog
-    open_searcher: Callable[[], Searcher]
+    open_searcher: OpenSearcher
     """Gives the searcher over `catalog`; asked for it at the first search."""
     live: Mapping[ServerName, Live] = field(default_factory=lambda: MappingProxyType({}))
     """How the servers fare that were asked for something; the rest follows from the catalog.

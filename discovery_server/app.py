@@ -40,7 +40,7 @@ Config: TypeAlias = str | Path | Settings | None
 async def serve_stdio(
     config: Config = None,
     *,
-    environ: Mapping[str, str] = os.environ,
+    environ: Mapping[str, str] | None = None,
     data_dir: str | Path | None = None,
     frozen: bool = False,
 ) -> None:
@@ -67,7 +67,7 @@ async def serve_http(
     *,
     token: str | Tokens | None,
     on_listening: Callable[[str], None] | None = None,
-    environ: Mapping[str, str] = os.environ,
+    environ: Mapping[str, str] | None = None,
     data_dir: str | Path | None = None,
     frozen: bool = False,
 ) -> None:
@@ -79,7 +79,7 @@ async def serve_http(
         token: The bearer token that every request has to have, or several of which each will do;
             None serves whoever asks, which only an endpoint for this machine alone may.
         on_listening: Called with the address that clients connect to; if None, it is logged.
-        environ: What `${references}` are resolved from, and what programs are started with.
+        environ: As `open_engine` takes it.
         data_dir: Where to remember.
         frozen: Use only what the lock file pins.
 
@@ -109,8 +109,9 @@ async def serve_http(
 
 @asynccontextmanager
 async def _open_gateway(
-    config: Config, environ: Mapping[str, str], data_dir: str | Path | None, *, frozen: bool
+    config: Config, environ: Mapping[str, str] | None, data_dir: str | Path | None, *, frozen: bool
 ) -> AsyncIterator[tuple[Engine, Server[Any]]]:
+    environ = os.environ if environ is None else environ
     async with open_engine(config, environ=environ, data_dir=data_dir, frozen=frozen) as engine:
         with log_to(engine.settings.log, environ):
             yield engine, make_server(engine)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from discovery_engine.answers import SearchAnswer
 from discovery_engine.catalog import Entry
 from discovery_engine.notices import Notice
-from discovery_engine.search.searcher import Hit
+from discovery_engine.search.hit import Hit
 from discovery_engine.status import ServerSummary
 from discovery_engine.text import clean, one_line
 from discovery_engine.tools import JSONObject, Parameter, Tool

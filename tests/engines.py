@@ -146,8 +146,9 @@ def tool_names(view: View, server: str) -> list[str]:
     return [entry.tool.name for entry in part.entries] if part else []
 
 
-async def python(script: str) -> str:
+async def python(script: str, **variables: str) -> str:
     """What a script prints in an interpreter of its own, where nothing has been imported yet."""
     with anyio.fail_after(60):
-        done = await anyio.run_process([sys.executable, "-c", script])
+        environ = {**os.environ, **variables}
+        done = await anyio.run_process([sys.executable, "-c", script], env=environ)
     return done.stdout.decode()

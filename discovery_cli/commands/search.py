@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from discovery_engine.answers import SearchAnswer
     from discovery_engine.engine import Engine
-    from discovery_engine.search.searcher import Hit
+    from discovery_engine.search.hit import Hit
     from discovery_engine.tools import JSONObject
     from discovery_engine.view import View
 

@@ -21,7 +21,7 @@ from discovery_engine.errors import ConfigurationError, Origin, Problem
 def load_settings(
     path: str | os.PathLike[str] | None = None,
     *,
-    environ: Mapping[str, str] = os.environ,
+    environ: Mapping[str, str] | None = None,
     cwd: str | os.PathLike[str] | None = None,
     home: str | os.PathLike[str] | None = None,
 ) -> Settings:
@@ -29,12 +29,14 @@ def load_settings(
 
     Nothing is started, and no reference is resolved into them. A server whose entry is broken,
     and a source that cannot be read, are among the `warnings`. What a file that nobody named
-    says is taken as `config.found` has it.
+    says is taken as `config.found` has it. `environ`, `cwd` and `home` are the process's own with
+    None.
 
     Raises:
         ConfigurationError: If a file that was named is not there, or one cannot be used; it
             lists everything that is wrong.
     """
+    environ = os.environ if environ is None else environ
     place = locate(path, environ=environ, cwd=cwd, home=home)
     absent = tuple(map(observe, place.absent))
     if place.path is None:

@@ -39,14 +39,15 @@ class Location(Struct, frozen=True):
 def locate(
     path: str | os.PathLike[str] | None = None,
     *,
-    environ: Mapping[str, str] = os.environ,
+    environ: Mapping[str, str] | None = None,
     cwd: str | os.PathLike[str] | None = None,
     home: str | os.PathLike[str] | None = None,
 ) -> Location:
     """Search for the configuration; a file that was named is taken without a look.
 
-    `cwd` and `home` are the process's own with None.
+    `environ`, `cwd` and `home` are the process's own with None.
     """
+    environ = os.environ if environ is None else environ
     here = Path(cwd) if cwd else Path.cwd()
     if path is not None:
         return Location(_absolute(path, here), "it was given as the configuration")

@@ -167,6 +167,8 @@ class InputFile(Struct, frozen=True):
 
 
 class Settings(Struct, frozen=True, dict=True):
+    """The configuration as it is in force: checked, with its servers and those of its sources."""
+
     enabled: bool = True
     servers: tuple[ServerSettings, ...] = ()
     server_rules: tuple[Rule, ...] = ()

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from discovery_engine.search.documents import Origin
+    from discovery_engine.search.hit import Hit
     from discovery_engine.search.index import Index
     from discovery_engine.search.lexicon import Lexicon
     from discovery_engine.search.question import Question
-    from discovery_engine.search.searcher import Hit
     from discovery_engine.tools import Tool
 
 

@@ -25,6 +25,7 @@ from discovery_engine.search.confidence import (
     signals_of,
 )
 from discovery_engine.search.fusion import Fusion
+from discovery_engine.search.hit import Hit, ScoreParts
 from discovery_engine.search.index import Index, Place, sources_of
 from discovery_engine.search.lexicon import Lexicon, lexicon_of
 from discovery_engine.search.naming import Naming, Nearness, is_spelled, named
@@ -49,25 +50,6 @@ _ALIKE = 0.03  # of the best relevance; of so close ones each third is the wrong
 _OF_USAGE = 0.02  # the most that former uses add: less than sets apart tools that fit unalike
 _UNUSED: Mapping[ToolKey, float] = MappingProxyType({})
 _NOT_NAMED = Naming(Nearness.NOT, 0.0)
-
-
-class ScoreParts(Struct, frozen=True):
-    """What each part adds to the relevance; all but `meaning` add up to it."""
-
-    exact: float
-    partial: float
-    tag: float
-    meaning: float = 0.0
-    """What of `partial` comes from vectors; the rest comes from words."""
-    usage: float = 0.0
-    """What former uses add; next to nothing."""
-
-
-class Hit(Struct, frozen=True):
-    entry: Entry
-    relevance: float
-    """From 0 to 1: how well it fits, not how probable it is."""
-    parts: ScoreParts
 
 
 class Judgement(Struct, frozen=True):

@@ -20,7 +20,7 @@ from discovery_engine.notices import NoticeKind
 from discovery_engine.registry.memory import MemoryStore
 from discovery_engine.search.embedders import EmbeddingError, Vector
 from discovery_engine.search.embedders.hash import HashEmbedder
-from discovery_engine.search.searcher import Hit
+from discovery_engine.search.hit import Hit
 from discovery_engine.tools import ServerName
 from tests.factories import make_settings
 from tests.unit.swaps import lists

@@ -1,0 +1,28 @@
+"""What a search finds: a tool, and how well it fits."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from discovery_engine.catalog import Entry
+
+
+class ScoreParts(Struct, frozen=True):
+    """What each part adds to the relevance; all but `meaning` add up to it."""
+
+    exact: float
+    partial: float
+    tag: float
+    meaning: float = 0.0
+    """What of `partial` comes from vectors; the rest comes from words."""
+    usage: float = 0.0
+    """What former uses add; next to nothing."""
+
+
+class Hit(Struct, frozen=True):
+    """A tool that a search found, with how well it fits."""
+
+    entry: Entry
+    relevance: float
+    """From 0 to 1: how well it fits, not how probable it is."""
+    parts: ScoreParts
