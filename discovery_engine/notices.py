@@ -34,7 +34,7 @@ class NoticeKind(StrEnum):
     """Search by meaning is configured, and could not be used for this answer."""
     NO_MATCH = "no_match"
     CONFIGURATION = "configuration"
-    """The configuration was changed and cannot be used; the last good one is."""
+    """The configuration was changed and cannot be used, or switches everything off."""
     EMPTY = "empty"
     """There is nothing to answer from: no server, or none with an enabled tool."""
 
@@ -114,6 +114,13 @@ def by_words(reason: str, hint: str = "") -> Notice:
 def no_server() -> Notice:
     return Notice(
         NoticeKind.EMPTY, "no server is configured; `discovery init` or `discovery import` helps"
+    )
+
+
+def switched_off() -> Notice:
+    return Notice(
+        NoticeKind.CONFIGURATION,
+        "every server is disabled: the configuration says `enabled: false`",
     )
 
 

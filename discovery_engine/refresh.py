@@ -106,6 +106,8 @@ class Judge(Struct, frozen=True):
 
     def server(self, server: ServerSettings) -> Verdict:
         verdict = self.rulebook.server_rules.verdict(server.name, server.tags, server.enabled)
+        if not self.rulebook.settings.enabled:
+            return Verdict(enabled=False, tags=verdict.tags, reason="off")
         if verdict.enabled and (refused := self.trust.refusal(server)):
             reason, detail = refused
             return Verdict(enabled=False, tags=verdict.tags, reason=reason, detail=detail)

@@ -21,7 +21,6 @@ from discovery_engine.answers import Asker, Decision, SearchAnswer
 from discovery_engine.catalog import Catalog, Entry, ServerPart
 from discovery_engine.config.settings import ServerSettings, Settings
 from discovery_engine.errors import (
-    ServerDisabledError,
     ToolDisabledError,
     ToolWithheldError,
     UntrustedServerError,
@@ -89,7 +88,8 @@ class View(Struct, frozen=True, dict=True):
 
     def shortcomings(self) -> tuple[Notice, ...]:
         """What is wrong with the world that is answered from as a whole."""
-        return (notices.rejected(self.rejection),) if self.rejection else ()
+        rejected = (notices.rejected(self.rejection),) if self.rejection else ()
+        return rejected if self.settings.enabled else (*rejected, notices.switched_off())
 
     def server(self, name: str) -> ServerSettings:
         """The settings of a server, by its exact name or by a unique one in another case.
@@ -136,6 +136,8 @@ class View(Struct, frozen=True, dict=True):
 
         asker = self._asker(query, query_vectors, limit)
         answer = asker.answer(accepts)
+        if not self.settings.enabled:
+            return replace(answer, notices=(notices.switched_off(),))
         told = [*self._outages(only), *self._held_back(only)]
         if self._has_hidden(only) and (hidden := asker.better(answer, is_hidden)):
             told.insert(0, notices.hidden(self.reason(hit.entry) for hit in hidden))
@@ -221,8 +223,6 @@ class View(Struct, frozen=True, dict=True):
     @cached_property
     def connectable(self) -> Mapping[ServerName, ServerSettings]:
         """The servers that may be started or reached, in the order of the settings."""
-        if not self.settings.enabled:
-            return {}
         return {s.settings.name: s.settings for s in self._servers if s.is_connectable}
 
     def require_connectable(self, name: str) -> ServerSettings:
@@ -231,13 +231,11 @@ class View(Struct, frozen=True, dict=True):
         Raises:
             ServerNotFoundError: If it is not configured.
             ConfigurationError: If its entry cannot be used.
-            ServerDisabledError: If it is switched off, or the whole engine is.
+            ServerDisabledError: If it is switched off.
             UntrustedServerError: If it must not be started.
         """
         server = self._seen(name)
         server.require_connectable()
-        if not self.settings.enabled:
-            raise ServerDisabledError(server.settings.name, "the engine is disabled")
         return server.settings
 
     def _seen(self, name: str) -> ServerView:

@@ -166,7 +166,7 @@ def _info(view: View, name: str) -> JSONObject:
 
 def _instructions(view: View, servers: Sequence[ServerSummary]) -> Iterator[str]:
     if not servers:
-        yield "This gateway leads to MCP servers, but none is configured yet."
+        yield f"This gateway leads to MCP servers, but {_why_none(view)}."
         return
     count = sum(server.enabled_count for server in servers)
     tools = counted(count, "tool") if count else "the tools"
@@ -180,6 +180,14 @@ def _instructions(view: View, servers: Sequence[ServerSummary]) -> Iterator[str]
         lines = [_line(view, server, length, examples) for server in servers]
         yield "\n".join([opening, "Servers:", *lines])
     yield from _names_only(opening, servers)
+
+
+def _why_none(view: View) -> str:
+    if not view.settings.enabled:
+        return "its configuration says `enabled: false`, which disables every one of them"
+    if view.settings.servers:
+        return "its configuration disables every one of them"
+    return "none is configured yet"
 
 
 def _names_only(opening: str, servers: Sequence[ServerSummary]) -> Iterator[str]:

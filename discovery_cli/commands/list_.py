@@ -77,4 +77,5 @@ def _say_sum(output: Output, view: View) -> None:
             output.say("  its last words:")
         for line in lines:
             output.say(f"  {line}")
+    say_notices(output, view.shortcomings())
     say_held_back(output, view, [server.name for server in servers])

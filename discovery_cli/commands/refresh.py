@@ -10,7 +10,7 @@ from discovery_cli.failures import ExitCode, exit_code_of_failure
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import complete_server, pass_invocation
 from discovery_cli.output import Cell, Output, counted
-from discovery_cli.rendering import in_detail, plain_reason, say_held_back
+from discovery_cli.rendering import in_detail, plain_reason, say_held_back, say_notices
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import Failure
@@ -54,6 +54,7 @@ def _show(output: Output, report: RefreshReport, view: View) -> None:
     for name, failure in report.servers:
         if failure and (advice := in_detail(failure.hint, failure.detail)):
             output.say(f"{name}: {advice}")
+    say_notices(output, view.shortcomings())
     say_held_back(output, view, [name for name, _ in report.servers])
     diff = report.diff
     asked, added = counted(len(report.servers), "server"), counted(len(diff.added), "tool")

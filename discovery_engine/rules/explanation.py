@@ -61,6 +61,8 @@ def describe(verdict: Verdict, rules: Sequence[Rule], *, subject: Subject = "too
         return f"{rule_name(verdict.rule, rules)} {verb} {_scope(rules[verdict.rule], subject)}"
     if verdict.reason == "server":
         return "its server is disabled" if subject == "tool" else "its entry says enabled: false"
+    if verdict.reason == "off":
+        return "the configuration says `enabled: false`"
     if verdict.reason in _HELD_BACK:
         return _HELD_BACK[verdict.reason]
     if verdict.reason == "whitelist":

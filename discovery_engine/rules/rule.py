@@ -19,8 +19,9 @@ no honest tool says and was never accepted, or is not what the lock file pins.""
 Refusal: TypeAlias = Literal["untrusted", "altered", "unpinned"]
 """Why a server is not started: nobody approved it, something else was approved, or the lock file
 does not pin it."""
-Reason: TypeAlias = Literal["default", "rule", "whitelist", "server"] | Withheld | Refusal
-"""`whitelist`: no rule decided while another rule enables; `server`: its server is disabled."""
+Reason: TypeAlias = Literal["default", "rule", "whitelist", "server", "off"] | Withheld | Refusal
+"""`whitelist`: no rule decided while another rule enables; `server`: its server is disabled;
+`off`: the configuration disables every server."""
 
 WITHHELD: frozenset[str] = frozenset(get_args(Withheld))
 FOR_REVIEW: tuple[Withheld, ...] = ("changed", "pending", "suspicious")

@@ -53,7 +53,9 @@ def test_instructions_before_anything_is_known_name_the_servers() -> None:
 def test_instructions_leave_out_disabled_servers() -> None:
     servers = [make_server("github", enabled=False)]
 
-    assert guide.instructions(make_view(servers=servers)).endswith("none is configured yet.")
+    assert guide.instructions(make_view(servers=servers)).endswith(
+        "its configuration disables every one of them."
+    )
 
 
 @pytest.mark.requirement("MET-22")
