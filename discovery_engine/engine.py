@@ -240,6 +240,10 @@ class Engine:
             self._tasks.start_soon(self.current.learn, entry.key)
         return result
 
+    def close_client(self, client: str) -> None:
+        """End the sessions that servers keep for a client that is gone."""
+        self._upstreams.close_client(client)
+
     async def refresh(
         self,
         servers: Iterable[str] | None = None,
@@ -322,6 +326,7 @@ class Engine:
 
     def _open_upstreams(self, overhear: Overhear) -> AbstractAsyncContextManager[Upstreams]:
         # Loading the SDK takes longer than all else together, and most runs need no upstream.
+        from discovery_engine.upstream.record import Policy  # noqa: PLC0415
         from discovery_engine.upstream.sessions import open_upstreams  # noqa: PLC0415
 
         return open_upstreams(
@@ -332,6 +337,7 @@ class Engine:
             environ=self._environ,
             admit=self.current.trustee.admit,
             overhear=overhear,
+            policy=Policy(own_sessions=self.settings.server.max_own_sessions),
         )
 
     def _taken(self, told: Told) -> None:

@@ -88,6 +88,11 @@ class LateUpstreams:
             if self._upstreams and not is_same:
                 await self._upstreams.close(name)
 
+    def close_client(self, client: str) -> None:
+        """As `Upstreams.close_client`; no-op before the first use."""
+        if self._upstreams:
+            self._upstreams.close_client(client)
+
     def insist(self, server: ServerName) -> None:
         """As `Upstreams.insist`; no-op before the first use."""
         if self._upstreams:

@@ -101,7 +101,14 @@ async def serve_http(
             # A name such as `localhost` is what the system says it is.
             bound = replace(endpoint, host=listener.getsockname()[0])
             guard.require_allowed(bound, has_token=tokens is not None)
-            web = http.HttpServer(http.make_app(server, endpoint, tokens))
+            made = http.make_app(
+                server,
+                endpoint,
+                tokens,
+                max_sessions=engine.settings.server.max_sessions,
+                on_session_end=engine.close_client,
+            )
+            web = http.HttpServer(made)
             (on_listening or _log_address)(http.address(listener))
             heard.stop, heard.reload = web.stop, partial(_reload, engine)
             await _run(engine, partial(web.serve, [listener]))

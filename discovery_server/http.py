@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 import uvicorn
 from mcp.server.transport_security import TransportSecuritySettings
 
+from discovery_engine.config.settings import ServeSettings
 from discovery_engine.errors import ConfigurationError, Origin, Problem
 from discovery_server.authorization import Authorization
 from discovery_server.connections import (
@@ -23,6 +24,7 @@ from discovery_server.connections import (
 )
 from discovery_server.farewell import Farewell
 from discovery_server.guard import Endpoint, Guard
+from discovery_server.http_sessions import IDLE_LIFE, Sessions
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
@@ -41,16 +43,32 @@ _ACCEPTED_AT_ONCE = 16
 _LAST_GOODBYE = 5  # seconds for a client that does not read what it is sent meanwhile
 
 
-def make_app(server: Server[Any], endpoint: Endpoint, tokens: Tokens | None = None) -> ASGIApp:
-    """The ASGI application that serves MCP at `/mcp`, to those that the endpoint is for.
+def make_app(
+    server: Server[Any],
+    endpoint: Endpoint,
+    tokens: Tokens | None = None,
+    *,
+    max_sessions: int = ServeSettings().max_sessions,
+    on_session_end: Callable[[str], object] = lambda _: None,
+) -> ASGIApp:
+    """The ASGI application that serves MCP at `/mcp`.
 
-    Without `tokens` nobody is asked for one.
+    Args:
+        server: What answers.
+        endpoint: For whom it is.
+        tokens: What opens it; if None, nobody is asked for a token.
+        max_sessions: How many sessions clients of the handshake era may have.
+        on_session_end: Called with the id of each of them that has ended.
     """
     # Our guard is exact about names and stands before every route; the SDK's would come second.
     security = TransportSecuritySettings(enable_dns_rebinding_protection=False)
     app: ASGIApp = server.streamable_http_app(
-        streamable_http_path=PATH, transport_security=security
+        streamable_http_path=PATH,
+        transport_security=security,
+        max_sessions=2 * max_sessions,  # `Sessions` ends some before that
+        session_idle_timeout=IDLE_LIFE,
     )
+    app = Sessions(app, path=PATH, most=max_sessions, on_end=on_session_end)
     return Guard(Authorization(app, tokens) if tokens else app, endpoint)
 
 

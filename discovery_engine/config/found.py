@@ -22,6 +22,7 @@ from discovery_engine.config.settings import (
     EmbeddingsSettings,
     Limits,
     ServerSettings,
+    ServeSettings,
     Settings,
 )
 from discovery_engine.errors import Origin, Problem
@@ -44,6 +45,7 @@ def tightened(settings: Settings) -> Settings:
         servers=tuple(_tightened(server, bound_to) for server in settings.servers),
         trust=_at_least_watched(settings.trust),
         search=replace(settings.search, embeddings=_at_home(settings.search.embeddings)),
+        server=_serving_at_most_usual(settings.server),
         cache=CacheSettings(enabled=True, ttl=settings.cache.ttl),
         log=replace(settings.log, file=None),
         warnings=(*settings.warnings, *_warnings(settings)),
@@ -81,6 +83,16 @@ def _at_most_usual(limits: Limits) -> Limits:
         min(limits.calls, usual.calls),
         min(limits.queue, usual.queue),
         min(limits.answer_mib, usual.answer_mib),
+        min(limits.sessions, usual.sessions),
+    )
+
+
+def _serving_at_most_usual(server: ServeSettings) -> ServeSettings:
+    usual = ServeSettings()
+    return replace(
+        server,
+        max_sessions=min(server.max_sessions, usual.max_sessions),
+        max_own_sessions=min(server.max_own_sessions, usual.max_own_sessions),
     )
 
 
@@ -102,6 +114,9 @@ def _warnings(settings: Settings) -> Iterator[Problem]:
             path = f"servers.{server.name}.limits"
             message = "a file that was found allows no server more than the usual"
             yield Problem(server.origin, path, message, _HINT)
+    if _serving_at_most_usual(settings.server) != settings.server:
+        message = "a file that was found allows no more sessions than the usual"
+        yield Problem(origin, "server", message, _HINT)
     if not settings.cache.enabled:
         message = "what is remembered guards against changes; a file that was found keeps it on"
         yield Problem(origin, "cache.enabled", message, _HINT)

@@ -205,6 +205,18 @@ class ServeSection(Section):
         examples=[500],
     )
 
+    max_sessions: Annotated[Count, Field(ge=1, le=10_000)] = Field(
+        default=256,
+        description="The most clients that have a session over HTTP at the same time; "
+        "for a further one the session that has been idle the longest is ended.",
+        examples=[32],
+    )
+    max_own_sessions: Annotated[Count, Field(ge=1, le=10_000)] = Field(
+        default=64,
+        description="The most sessions that servers with `session: per_client` have in all.",
+        examples=[16],
+    )
+
     def to_settings(self) -> ServeSettings:
         return ServeSettings(
             self.max_connecting,
@@ -212,6 +224,8 @@ class ServeSection(Section):
             self.instructions_tokens,
             self.list_tokens,
             self.details_tokens,
+            self.max_sessions,
+            self.max_own_sessions,
         )
 
 

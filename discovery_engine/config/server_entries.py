@@ -144,6 +144,12 @@ class LimitsSection(Section):
     answer_mib: Annotated[Count, Field(ge=1, le=1024)] = Field(
         default=8, description="The longest answer that is taken, in MiB.", examples=[32]
     )
+    sessions: Annotated[Count, Field(ge=1, le=1000)] = Field(
+        default=16,
+        description="With `session: per_client`, clients that have a session at the same time; "
+        "a further one is refused.",
+        examples=[4],
+    )
 
 
 class ServerEntry(Section):
@@ -260,7 +266,9 @@ class ServerEntry(Section):
             prefix=self.prefix,
             tags=tuple(dict.fromkeys(self.tags)),
             timeouts=Timeouts(self.timeouts.connect, self.timeouts.list, self.timeouts.call),
-            limits=Limits(self.limits.calls, self.limits.queue, self.limits.answer_mib),
+            limits=Limits(
+                self.limits.calls, self.limits.queue, self.limits.answer_mib, self.limits.sessions
+            ),
             session=self.session,
             trust=self.trust,
             origin=origin,

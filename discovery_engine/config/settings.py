@@ -56,6 +56,8 @@ class Limits(Struct, frozen=True):
     """Calls that wait for one of these to end."""
     answer_mib: int = 8
     """The longest message, in MiB; a tool result of this size is already unusable to an agent."""
+    sessions: int = 16
+    """Sessions at the same time, where each client has its own: as many programs."""
 
     @property
     def answer_bytes(self) -> int:
@@ -151,6 +153,10 @@ class ServeSettings(Struct, frozen=True):
     """The same for a list of tools or of servers."""
     details_tokens: int = 1000
     """The same for the details of a tool."""
+    max_sessions: int = 256
+    """Clients that have a session over HTTP at the same time."""
+    max_own_sessions: int = 64
+    """Sessions of all servers with `session: per_client`."""
 
 
 class LogSettings(Struct, frozen=True):

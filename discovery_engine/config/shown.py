@@ -86,6 +86,8 @@ def dump(settings: Settings) -> JSONObject:
             "instructionsTokens": settings.server.instructions_tokens,
             "listTokens": settings.server.list_tokens,
             "detailsTokens": settings.server.details_tokens,
+            "maxSessions": settings.server.max_sessions,
+            "maxOwnSessions": settings.server.max_own_sessions,
         },
         "log": _without_nothing(
             level=settings.log.level, file=settings.log.file, stderr=settings.log.stderr
@@ -150,6 +152,7 @@ def _dump_limits(limits: Limits) -> JSONObject:
         calls=None if limits.calls == usual.calls else limits.calls,
         queue=None if limits.queue == usual.queue else limits.queue,
         answerMib=None if limits.answer_mib == usual.answer_mib else limits.answer_mib,
+        sessions=None if limits.sessions == usual.sessions else limits.sessions,
     )
 
 

@@ -29,6 +29,8 @@ class Policy(Struct, frozen=True):
 
     everywhere: int = 256
     """Calls under way at all servers; who still waits for a server does not count."""
+    own_sessions: int = 64
+    """Sessions of all servers with `session: per_client`."""
     clock: Callable[[], float] = time.monotonic
     """Seconds that never go back, for when a server that failed is tried again."""
     random: Callable[[], float] = chance.random

@@ -38,7 +38,7 @@ from discovery_engine.upstream.handshake import CLIENT_INFO, Greeting, adopt, gr
 from discovery_engine.upstream.http.link import open_http_link, open_sse_link
 from discovery_engine.upstream.link import Link, is_out_of_room, no_room
 from discovery_engine.upstream.record import Record
-from discovery_engine.upstream.slots import Starts
+from discovery_engine.upstream.slots import Places, Starts
 from discovery_engine.upstream.state import Phase, SessionState
 from discovery_engine.upstream.stdio.link import StdioLink, Told, open_stdio_link
 from discovery_engine.upstream.stdio.reaper import Reaper
@@ -72,6 +72,7 @@ class Surroundings(Struct, frozen=True):
     eras: EraMemory
     environ: Mapping[str, str]
     starts: Starts
+    places: Places
     reaper: Reaper
     pace: Pace
     idle_timeout: float
@@ -100,6 +101,13 @@ class Session:
     def is_over(self) -> bool:
         """Whether it takes no new callers; those it has are served to the end."""
         return self._over.is_set()
+
+    @property
+    def expires_in(self) -> float | None:
+        """Seconds until it ends for want of callers; None while it has some."""
+        if self._users:
+            return None
+        return self._used_at + self._around.idle_timeout - anyio.current_time()
 
     @property
     def state(self) -> SessionState:
@@ -192,11 +200,12 @@ class Session:
 
     async def run(self) -> None:
         """The owner's task; whatever the server does, it ends without an error."""
-        self._is_counted = True
-        self.record.connecting()
         try:
-            async with self._around.starts.turn() as connected:
-                await self._live(connected)
+            async with self._around.places.held(self):
+                self._is_counted = True
+                self.record.connecting()
+                async with self._around.starts.turn() as connected:
+                    await self._live(connected)
         except UnavailableError as error:
             self._fail(error)
         except Exception as error:  # a stranger's server must not take its neighbours along
@@ -307,9 +316,10 @@ class Session:
 
     async def _until_over(self) -> None:
         while not self.is_over:
-            busy_until = anyio.current_time() if self._users else self._used_at
-            rest = busy_until + self._around.idle_timeout - anyio.current_time()
-            if rest <= 0:
+            rest = self.expires_in
+            if rest is None:
+                rest = self._around.idle_timeout
+            elif rest <= 0:
                 self.retire()
             with anyio.move_on_after(rest):
                 await self._over.wait()

@@ -48,7 +48,7 @@ from discovery_engine.upstream.listing import (
 from discovery_engine.upstream.patience import Patience
 from discovery_engine.upstream.record import Policy, Record
 from discovery_engine.upstream.session import Admit, Overhear, Session, Surroundings
-from discovery_engine.upstream.slots import Full, Slots, Starts
+from discovery_engine.upstream.slots import Full, Places, Slots, Starts
 from discovery_engine.upstream.state import Condition, SessionState
 from discovery_engine.upstream.stdio.reaper import open_reaper
 from discovery_engine.upstream.wire.pace import Pace
@@ -87,7 +87,7 @@ async def open_upstreams(
         environ: Where references are looked up; programs inherit a harmless part of it.
         admit: The gate: asked before anything is started or reached, each time.
         overhear: Told the lines that a program writes to its error output.
-        policy: How many calls may be under way, and the clock that retries go by.
+        policy: How many calls and clients' own sessions there may be, and the clock of retries.
     """
     async with open_reaper() as reaper, open_task_group() as tasks:
         around = Surroundings(
@@ -95,6 +95,7 @@ async def open_upstreams(
             eras,
             environ,
             Starts(max_connecting),
+            Places(policy.own_sessions),
             reaper,
             Pace(),
             idle_timeout,
@@ -141,6 +142,12 @@ class Upstreams:
         """End a server's sessions after their present calls; no-op if there is none."""
         for (name, _), session in self._sessions.items():
             if name == server:
+                session.retire()
+
+    def close_client(self, client: str) -> None:
+        """End a client's own sessions after its present calls; no-op if there is none."""
+        for (_, whose), session in self._sessions.items():
+            if whose == client:
                 session.retire()
 
     async def list_tools(self, server: ServerSettings) -> Listing:

@@ -1,4 +1,4 @@
-"""How much happens at the same time: servers that start, and calls under way.
+"""How much happens at the same time: servers that start, calls under way, clients' own sessions.
 
 A server that is slow holds up itself and nobody else: its calls fill its own slots and its own
 queue, and who finds the queue full is told at once; and it does not keep the others from starting.
@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Protocol
 
 import anyio
 
-from discovery_engine.config.settings import Limits
+from discovery_engine.config.settings import Limits, ServerSettings
+from discovery_engine.errors import FailureKind, UnavailableError
 from discovery_engine.tasks import open_task_group
 
 _SLOW = 5.0  # seconds; an ordinary server is up in two
@@ -89,3 +91,82 @@ class Starts:
                 tasks.cancel_scope.cancel()
         finally:
             leave()
+
+
+class Held(Protocol):
+    """What has a place: a session."""
+
+    @property
+    def server(self) -> ServerSettings: ...
+
+    @property
+    def is_over(self) -> bool: ...
+
+    @property
+    def expires_in(self) -> float | None:
+        """Seconds until it ends for want of callers; None while it has some."""
+
+
+class Places:
+    """The sessions of servers with `session: per_client`: so many of one, so many of all.
+
+    One has its place until its program is gone: however quickly clients come and go, there are
+    never more programs than places.
+    """
+
+    def __init__(self, everywhere: int) -> None:
+        self._everywhere = everywhere
+        self._held: list[Held] = []
+        self._left = anyio.Event()
+
+    @asynccontextmanager
+    async def held(self, session: Held) -> AsyncIterator[None]:
+        """The time of a session, once there is room for it.
+
+        Raises:
+            UnavailableError: If there is none, and no session is about to end.
+        """
+        if session.server.session != "per_client":
+            yield
+            return
+        await self._room(session.server)
+        self._held.append(session)
+        try:
+            yield
+        finally:
+            self._held.remove(session)
+            self._left.set()
+            self._left = anyio.Event()
+
+    async def _room(self, server: ServerSettings) -> None:
+        with anyio.move_on_after(server.timeouts.connect):
+            while rivals := self._rivals(server):
+                if not any(rival.is_over for rival in rivals):
+                    break
+                await self._left.wait()
+        if rivals := self._rivals(server):
+            raise self._crowded(server, rivals)
+
+    def _rivals(self, server: ServerSettings) -> list[Held]:
+        """Those of whom one has to end first; none if there is room."""
+        own = [held for held in self._held if held.server.name == server.name]
+        if len(own) >= server.limits.sessions:
+            return own
+        return self._held if len(self._held) >= self._everywhere else []
+
+    def _crowded(self, server: ServerSettings, rivals: list[Held]) -> UnavailableError:
+        if rivals is self._held:
+            reason = f"clients have {len(rivals)} sessions of their own with all servers"
+            setting = "`server.maxOwnSessions`"
+        else:
+            reason = f"{len(rivals)} clients have a session of their own with it"
+            setting = f"`limits.sessions` of server {server.name!r}"
+        error = UnavailableError(
+            server.name,
+            FailureKind.BUSY,
+            f"{reason}, which is the most",
+            hint=f"try again when one of them has ended, or raise {setting}",
+        )
+        waits = [wait for rival in rivals if (wait := rival.expires_in) is not None]
+        error.retry_after = max(1.0, min(waits, default=1.0))
+        return error

@@ -17,6 +17,7 @@ import pytest
 
 from discovery_engine.tools import JSONObject
 from tests.contract.discovery import Finished
+from tests.e2e.serving import Home
 from tests.engines import Folder
 from tests.forked import Preloaded, preloaded
 
@@ -145,6 +146,12 @@ def _ended_after(seconds: float, program: subprocess.Popen[bytes]) -> Iterator[N
 def folder(tmp_path: Path) -> Folder:
     """Where an owner keeps a configuration, and names it."""
     return Folder(tmp_path)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    """Where the program serves what its owner named."""
+    return Home(tmp_path)
 
 
 @pytest.fixture(scope="session")

@@ -95,7 +95,7 @@ def servers(name: str) -> st.SearchStrategy[ServerSettings]:
         prefix=TEXT,
         tags=TEXTS,
         timeouts=st.builds(Timeouts, SECONDS, SECONDS, SECONDS),
-        limits=st.builds(Limits, st.integers(1, 99), st.integers(0, 99), st.integers(1, 99)),
+        limits=st.builds(Limits, *[st.integers(1, 99)] * 4),
         session=st.sampled_from(["shared", "per_client"]),
         trust=st.none() | POLICIES,
         is_found=st.booleans(),

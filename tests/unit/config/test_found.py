@@ -16,6 +16,7 @@ from discovery_engine.config.settings import (
     Limits,
     LogSettings,
     SearchSettings,
+    ServeSettings,
     Settings,
 )
 from discovery_engine.errors import Origin
@@ -53,6 +54,8 @@ def test_every_section_was_judged_before_strangers_may_write_it() -> None:
             {"search": SearchSettings(embeddings=EmbeddingsSettings("onnx", path="model"))},
             id="a model of the project",
         ),
+        pytest.param({"server": ServeSettings(max_own_sessions=999)}, id="sessions of clients"),
+        pytest.param({"server": ServeSettings(max_sessions=999)}, id="clients with a session"),
     ],
 )
 def test_what_loosens_is_not_taken_and_is_a_warning(loosening: dict[str, object]) -> None:
@@ -64,7 +67,7 @@ def test_what_loosens_is_not_taken_and_is_a_warning(loosening: dict[str, object]
 
 @pytest.mark.requirement("TRU-8")
 def test_no_server_of_such_a_file_may_have_more_than_is_usual() -> None:
-    wide, narrow = Limits(calls=999, queue=0, answer_mib=999), Limits(calls=1)
+    wide, narrow = Limits(999, queue=0, answer_mib=999, sessions=999), Limits(calls=1)
 
     found = tightened(make_settings(make_server("a", limits=wide), make_server("b", limits=narrow)))
 

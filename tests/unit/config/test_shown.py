@@ -64,6 +64,7 @@ SERVERS = st.builds(
         calls=st.integers(1, 1000),
         queue=st.integers(0, 10_000),
         answer_mib=st.integers(1, 1024),
+        sessions=st.integers(1, 1000),
     ),
     session=st.sampled_from(["shared", "per_client"]),
 )
@@ -126,7 +127,14 @@ SETTINGS = st.builds(
         ).map(tuple),
         learn=st.booleans(),
     ),
-    server=st.builds(ServeSettings, st.integers(1, 1000), SECONDS, st.integers(0, 100_000)),
+    server=st.builds(
+        ServeSettings,
+        st.integers(1, 1000),
+        SECONDS,
+        st.integers(0, 100_000),
+        max_sessions=st.integers(1, 10_000),
+        max_own_sessions=st.integers(1, 10_000),
+    ),
     log=st.builds(
         LogSettings,
         st.sampled_from(["debug", "info", "warning", "error"]),

@@ -23,10 +23,14 @@ _KINDS = {"accept": "application/json, text/event-stream", "content-type": "appl
 
 @asynccontextmanager
 async def served(
-    engine: Any, tokens: Tokens | None = None, limits: ConnectionLimits | None = None
+    engine: Any,
+    tokens: Tokens | None = None,
+    limits: ConnectionLimits | None = None,
+    **sessions: Any,
 ) -> AsyncIterator[str]:
     """The address of a gateway in front of `engine`, for as long as the block runs."""
-    web = http.HttpServer(http.make_app(make_server(engine), Endpoint(), tokens), limits)
+    made = http.make_app(make_server(engine), Endpoint(), tokens, **sessions)
+    web = http.HttpServer(made, limits)
     with anyio.fail_after(30), http.listen(Endpoint()) as listener:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(web.serve, [listener])
@@ -53,12 +57,13 @@ class SessionClient:
     ) -> None:
         await self.http.aclose()
 
-    async def open(self) -> str:
-        """A session's id."""
+    async def open(self, *, is_ready: bool = True) -> str:
+        """A session's id; without `is_ready` nothing is done but to open it."""
         opened = await self.http.post(self._address, json=INITIALIZE)
         opened.raise_for_status()
         session: str = opened.headers["mcp-session-id"]
-        await self.request("POST", session, INITIALIZED)
+        if is_ready:
+            await self.request("POST", session, INITIALIZED)
         return session
 
     async def request(
