@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -81,22 +82,19 @@ def validate(invocation: Invocation) -> ExitCode:
 @pass_invocation
 def sources(invocation: Invocation) -> None:
     """Show where servers come from: discovery.yaml and the files of other clients."""
-    from discovery_engine.config.shown import OWN_SOURCE
-
     output = invocation.output
     settings = _load(invocation)
-    places = [(OWN_SOURCE, settings.path), *((one.type, one.path) for one in settings.sources)]
-    forms = [_source_form(settings, *place) for place in places]
+    forms = _source_forms(settings)
     if output.as_json:
         output.answer({"sources": forms})
         return
     output.table(
         [
             [
-                output.mark(good=bool(form["servers"]) or form["type"] == OWN_SOURCE),
+                output.mark(good=form["is_there"]),
                 Cell(form["type"], "strong"),
                 counted(len(form["servers"]), "server"),
-                ", ".join(form["files"]),
+                ", ".join(form["files"] or filter(None, [form["path"]])),
             ]
             for form in forms
         ]
@@ -120,23 +118,31 @@ def schema(invocation: Invocation) -> None:
 
 @command.command("path")
 @pass_invocation
-def path(invocation: Invocation) -> None:
-    """Print the path of the configuration, and nothing if there is none."""
+def path(invocation: Invocation) -> ExitCode:
+    """Print the path of the configuration, and nothing if there is none.
+
+    The exit code is 2 if a file that was named is not there.
+    """
     from discovery_engine.config.location import locate
     from discovery_engine.remembered import registry_path
 
     output = invocation.output
     location = locate(invocation.config)
+    is_there = location.path is None or Path(location.path).exists()
     if output.as_json:
         registry = str(registry_path(invocation.data_dir, os.environ))
         absent = list(location.absent)
-        output.answer({"path": location.path, "looked_at": absent, "registry": registry})
+        found = {"path": location.path, "exists": is_there and location.path is not None}
+        output.answer({**found, "looked_at": absent, "registry": registry})
     elif location.path is None:
         output.say("there is no discovery.yaml; looked for")
         for place in location.absent:
             output.say(f"  {place}")
     else:
         output.line(location.path)
+    if not is_there:
+        output.say(f"there is no such file, and {location.named_by}; `discovery init` writes one")
+    return ExitCode.OK if is_there else ExitCode.USAGE
 
 
 @command.command("reload")
@@ -179,14 +185,34 @@ def _say_sum(output: Output, settings: Settings, *, good: bool) -> None:
     output.say(f"{settings.path or 'the built-in configuration'} {word}: {servers}, {rules}")
 
 
-def _source_form(settings: Settings, kind: str, path: str | None) -> JSONObject:
-    """A source, with `path` as its entry has it, and the files that its servers were read from."""
-    servers = [server for server in settings.servers if server.source == kind]
-    read = dict.fromkeys(server.origin.file for server in servers)
-    named = [path] if path else []
+def _source_forms(settings: Settings) -> list[JSONObject]:
+    """The configuration itself, and each source with the files and the servers that it gave."""
+    from discovery_engine.config.loader import read_sources
+    from discovery_engine.config.shown import OWN_SOURCE
+
+    left = [server for server in settings.servers if server.source != OWN_SOURCE]
+    own = [server.name for server in settings.servers if server.source == OWN_SOURCE]
+    forms = [_source_form(OWN_SOURCE, settings.path, [settings.path or ""], own)]
+    for source, imported in zip(
+        settings.sources, read_sources(settings, environ=os.environ), strict=True
+    ):
+        read = [file.path for file in imported.inputs if file.digest]
+        read += [s.origin.file for s in imported.servers if Path(s.origin.file).is_file()]
+        given = [s for s in left if s.source == source.type and s.origin.file in read]
+        left = [server for server in left if server not in given]
+        forms.append(_source_form(source.type, source.path, read, [s.name for s in given]))
+    return forms
+
+
+def _source_form(
+    kind: str, path: str | None, files: Iterable[str], servers: Sequence[str]
+) -> JSONObject:
+    """A source: `path` as its entry has it, the files that are there, and what was used of them."""
+    found = list(dict.fromkeys(filter(None, files)))
     return {
         "type": kind,
         "path": path,
-        "files": list(read) or named,
-        "servers": [server.name for server in servers],
+        "is_there": bool(found),
+        "files": found,
+        "servers": list(servers),
     }

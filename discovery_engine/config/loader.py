@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -16,6 +17,9 @@ from discovery_engine.config.location import Location, locate, lock_of
 from discovery_engine.config.parsing import parse_settings
 from discovery_engine.config.settings import InputFile, Settings
 from discovery_engine.errors import ConfigurationError, Origin, Problem
+
+if TYPE_CHECKING:
+    from discovery_engine.config.sources import Imported
 
 
 def load_settings(
@@ -44,7 +48,7 @@ def load_settings(
     content, file = _read(place, place.path)
     settings = parse_settings(content, file=place.path)
     settings = replace(settings, inputs=(*absent, file))
-    settings = _with_sources(settings, Path(place.path).parent, environ, cwd, home)
+    settings = _with_sources(settings, environ, cwd, home)
     return tightened(settings) if is_nobodys_word(place) else settings
 
 
@@ -93,19 +97,31 @@ def _unusable(path: str, message: str, hint: str) -> ConfigurationError:
 
 def _with_sources(
     settings: Settings,
-    base: Path,
     environ: Mapping[str, str],
     cwd: str | os.PathLike[str] | None,
     home: str | os.PathLike[str] | None,
 ) -> Settings:
     if not settings.sources:
         return settings
+    from discovery_engine.config.merging import merge  # noqa: PLC0415 - as below
+
+    return merge(settings, read_sources(settings, environ=environ, cwd=cwd, home=home), environ)
+
+
+def read_sources(
+    settings: Settings,
+    *,
+    environ: Mapping[str, str],
+    cwd: str | os.PathLike[str] | None = None,
+    home: str | os.PathLike[str] | None = None,
+) -> list[Imported]:
+    """What each of the `sources` holds, in their order; `cwd` and `home` as in `load_settings`."""
     # Readers of every format that a client may have, and most configurations name none.
-    from discovery_engine.config.merging import merge  # noqa: PLC0415
     from discovery_engine.config.sources import read_source  # noqa: PLC0415
 
     here = Path(cwd) if cwd else Path.cwd()
-    imports = [
+    base = Path(settings.path).parent if settings.path else here
+    return [
         read_source(
             source,
             environ=environ,
@@ -115,4 +131,3 @@ def _with_sources(
         )
         for source in settings.sources
     ]
-    return merge(settings, imports, environ)

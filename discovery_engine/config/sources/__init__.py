@@ -14,7 +14,12 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from discovery_engine.config.settings import Source
-from discovery_engine.config.sources.docker import read_gateway, read_toolkit
+from discovery_engine.config.sources.docker import (
+    read_gateway,
+    read_named_gateway,
+    read_named_toolkit,
+    read_toolkit,
+)
 from discovery_engine.config.sources.imported import ClientFile, Imported
 from discovery_engine.config.sources.places import Place, Places, layout_of
 from discovery_engine.config.sources.reader import Reading, read_entries
@@ -43,7 +48,7 @@ def read_source(
         _read_own_files(reading)
     else:
         path = reading.places.written(source.path)
-        _READERS[client.reader](reading, _named_file(client, path, cwd))
+        _NAMED_READERS[client.reader](reading, _named_file(client, path, cwd))
     return reading.result()
 
 
@@ -93,4 +98,9 @@ _READERS: Mapping[str, Callable[[Reading, list[Place]], None]] = {
     "entries": read_entries,
     "docker_toolkit": read_toolkit,
     "docker_gateway": read_gateway,
+}
+_NAMED_READERS: Mapping[str, Callable[[Reading, list[Place]], None]] = {
+    "entries": read_entries,
+    "docker_toolkit": read_named_toolkit,
+    "docker_gateway": read_named_gateway,
 }

@@ -11,9 +11,13 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from discovery_engine.config.sources.dialects import escape
 from discovery_engine.config.sources.places import Place, is_file
-from discovery_engine.config.sources.reader import Reading
+from discovery_engine.config.sources.reader import Reading, read_entries
+from discovery_engine.config.sources.table import load_table
+from discovery_engine.errors import Origin
 from discovery_engine.secrets import is_variable
 from discovery_engine.tools import JSONObject, JSONValue
 
@@ -48,6 +52,32 @@ def read_toolkit(reading: Reading, places: list[Place]) -> None:
             reading.skip(name, "Docker's catalogue does not say how to start it")
             continue
         reading.take(reader, place, name, {**entry, "tools": tools.get(name)})
+
+
+def read_named_toolkit(reading: Reading, places: list[Place]) -> None:
+    """The one file that is named: the toolkit's own, or servers as other clients list them."""
+    place = places[0]
+    if place.path.suffix == ".db":  # never opened: it says that there is a gateway to ask
+        if is_file(place.path):
+            read_gateway(reading, places)
+        else:
+            reading.document(place.path)
+        return
+    document = reading.document(place.path)
+    if isinstance(_map_of(document).get("registry"), dict):
+        read_toolkit(reading, places)
+    elif document is not None:
+        custom = load_table().clients["custom"]
+        reading.client = replace(custom, id=reading.client.id, label=reading.client.label)
+        pointers = (spec for spec in custom.files if spec.containers)
+        read_entries(reading, [replace(place, spec=spec) for spec in pointers])
+
+
+def read_named_gateway(reading: Reading, places: list[Place]) -> None:
+    """The gateway; it reads no file, so one that is named has no effect."""
+    origin = Origin(str(places[0].path))
+    reading.warn(origin, "", f"{reading.client.id} reads no file; `docker-mcp` reads this one")
+    read_gateway(reading, places)
 
 
 def _sibling(reading: Reading, path: Path) -> JSONValue:

@@ -155,3 +155,59 @@ def test_a_broken_file_of_the_toolkit_is_a_warning(file: str, toolkit: Machine) 
     [warning] = toolkit.read("docker-mcp").warnings
 
     assert warning.origin.file.endswith(file)
+
+
+LISTED = '{"mcpServers": {"wiki": {"command": "wiki", "env": {"T": "${T}"}}}}'
+
+
+@pytest.mark.requirement("SRC-32")
+@pytest.mark.parametrize("name", ["mcp-servers.json", "servers.yaml", "servers"])
+def test_a_file_that_is_named_is_read_as_other_clients_list_servers(
+    machine: Machine, name: str
+) -> None:
+    machine.write({f"{FOLDER}/{name}": LISTED})
+
+    imported = machine.read("docker-mcp", f"{FOLDER}/{name}")
+
+    [server] = imported.servers
+    assert (server.name, server.source) == ("wiki", "docker-mcp")
+    assert server.transport == StdioTransport("wiki", env={"T": "${T}"})
+    assert imported.warnings == ()
+
+
+@pytest.mark.requirement("SRC-32")
+@pytest.mark.parametrize("name", ["mcp-servers.json", "registry.yaml", "mcp-toolkit.db"])
+def test_a_named_file_that_is_missing_is_told_and_starts_no_gateway(
+    machine: Machine, name: str
+) -> None:
+    imported = machine.read("docker-mcp", f"{FOLDER}/{name}")
+
+    assert imported.servers == ()
+    [warning] = imported.warnings
+    assert "No such file" in warning.message
+    assert warning.origin.file.endswith(name)
+
+
+@pytest.mark.requirement("SRC-32")
+def test_a_named_file_without_servers_is_told(machine: Machine) -> None:
+    machine.write({f"{FOLDER}/x.json": '{"other": 1}'})
+
+    imported = machine.read("docker-mcp", f"{FOLDER}/x.json")
+
+    assert imported.servers == ()
+    assert "it has no servers" in imported.warnings[0].message
+
+
+@pytest.mark.requirement("SRC-32")
+def test_the_toolkits_own_file_is_read_where_it_is_named(toolkit: Machine) -> None:
+    named = toolkit.read("docker-mcp", f"{FOLDER}/registry.yaml")
+
+    assert named.servers == toolkit.read("docker-mcp").servers
+
+
+@pytest.mark.requirement("SRC-32")
+def test_a_path_of_the_gateway_has_no_effect_and_that_is_told(machine: Machine) -> None:
+    imported = machine.read("docker-mcp-gateway", "~/x.json")
+
+    assert [server.name for server in imported.servers] == ["MCP_DOCKER"]
+    assert "reads no file" in imported.warnings[0].message
