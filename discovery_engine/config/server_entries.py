@@ -121,8 +121,13 @@ Seconds = Annotated[Number, Field(gt=0, le=_LONGEST_WAIT)]
 class TimeoutsSection(Section):
     """How many seconds each step may take."""
 
-    connect: Seconds = Field(
-        default=30.0, description="Seconds for starting or reaching the server.", examples=[10]
+    connect: Seconds | None = Field(
+        default=None,
+        description=(
+            "Seconds for starting or reaching the server. By default 30; for the first start of"
+            " a program 60, or 180 if a package runner (npx, uvx, docker, ...) starts it."
+        ),
+        examples=[10],
     )
     list: Seconds = Field(default=30.0, description="Seconds for listing its tools.", examples=[20])
     call: Seconds = Field(

@@ -39,12 +39,21 @@ class RemoteTransport(Struct, frozen=True):
     """`auto` tries streamable HTTP first and falls back to SSE."""
 
 
+USUAL_CONNECT = 30.0  # seconds
+
+
 class Timeouts(Struct, frozen=True):
     """Seconds that each step may take."""
 
-    connect: float = 30.0
+    connect: float | None = None
+    """None is the usual time, and longer for the first start of a program."""
     list: float = 30.0
     call: float = 60.0
+
+    @property
+    def reach(self) -> float:
+        """Seconds until an address must be connected."""
+        return self.connect or USUAL_CONNECT
 
 
 class Limits(Struct, frozen=True):

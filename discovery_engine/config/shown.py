@@ -140,7 +140,7 @@ def _dump_transport(transport: StdioTransport | RemoteTransport | None) -> JSONO
 def _dump_timeouts(timeouts: Timeouts) -> JSONObject:
     usual = Timeouts()
     return _without_nothing(
-        connect=None if timeouts.connect == usual.connect else timeouts.connect,
+        connect=timeouts.connect,
         list=None if timeouts.list == usual.list else timeouts.list,
         call=None if timeouts.call == usual.call else timeouts.call,
     )

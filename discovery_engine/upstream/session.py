@@ -39,6 +39,7 @@ from discovery_engine.upstream.http.link import open_http_link, open_sse_link
 from discovery_engine.upstream.link import Link, is_out_of_room, no_room
 from discovery_engine.upstream.record import Record
 from discovery_engine.upstream.slots import Places, Starts
+from discovery_engine.upstream.start import Start, start_limit
 from discovery_engine.upstream.state import Phase, SessionState
 from discovery_engine.upstream.stdio.link import StdioLink, Told, open_stdio_link
 from discovery_engine.upstream.stdio.reaper import Reaper
@@ -96,6 +97,8 @@ class Session:
         self._told_of_change = False
         self._is_counted = False
         self._loss: UnavailableError | None = None
+        self.start: Start | None = None
+        """None until it has its turn to start."""
 
     @property
     def is_over(self) -> bool:
@@ -227,35 +230,37 @@ class Session:
         transport = resolved_transport(self.server, self._around.environ)
         # In a thread: files of what was found are read, to see whether they are as approved.
         await to_thread.run_sync(self._around.admit, self.server, transport)
-        deadline = anyio.current_time() + self.server.timeouts.connect
-        attempt: Attempt | None = first_attempt(self.server, await self._recall())
+        remembered = await self._recall()
+        self.start = Start(start_limit(self.server, is_first=remembered is None))
+        attempt: Attempt | None = first_attempt(self.server, remembered)
         while attempt is not None:
-            attempt = await self._try(attempt, transport, deadline, connected)
+            attempt = await self._try(attempt, transport, self.start, connected)
 
     async def _try(
         self,
         attempt: Attempt,
         transport: StdioTransport | RemoteTransport,
-        deadline: float,
+        start: Start,
         connected: Callable[[], None],
     ) -> Attempt | None:
         """Connect and serve; returns what to try next if the connect failed."""
         try:
             async with self._open_link(attempt, transport) as link:
-                return await self._hold(link, attempt, deadline, connected)
+                return await self._hold(link, attempt, start, connected)
         except UnavailableError as failure:
-            return await self._after(attempt, failure, deadline)
+            return await self._after(attempt, failure, start)
 
     async def _hold(
-        self, link: Link, attempt: Attempt, deadline: float, connected: Callable[[], None]
+        self, link: Link, attempt: Attempt, start: Start, connected: Callable[[], None]
     ) -> Attempt | None:
+        start.link = link
         dispatcher = link.dispatcher()
         async with ClientSession(
             dispatcher=dispatcher, client_info=CLIENT_INFO, message_handler=self._on_message
         ) as session:
-            greeting = await self._greeting(session, dispatcher, link, attempt.era, deadline)
+            greeting = await self._greeting(session, dispatcher, link, attempt.era, start)
             if isinstance(greeting, UnavailableError):
-                return await self._after(attempt, greeting, deadline)
+                return await self._after(attempt, greeting, start)
             if not attempt.is_remembered:
                 await self._remember(Era(link.carrier, greeting.discover))
             channel = Channel(
@@ -279,23 +284,23 @@ class Session:
         dispatcher: JSONRPCDispatcher,
         link: Link,
         era: Era | None,
-        deadline: float,
+        start: Start,
     ) -> Greeting | UnavailableError:
         # Errors are returned, so that the task groups around this do not wrap them.
         try:
-            with anyio.fail_after(deadline - anyio.current_time()):
+            with anyio.fail_after(start.limit - start.seconds):
                 if era is None:
                     return await greet(session, dispatcher)
                 return adopt(session, era.discover) or await initialize(session)
         except TimeoutError:
-            return link.silence(self.server.timeouts.connect)
+            return link.silence(start.limit)
         except (MCPError, RuntimeError, ValueError) as error:
             return await link.failure(error)
 
     async def _after(
-        self, failed: Attempt, failure: UnavailableError, deadline: float
+        self, failed: Attempt, failure: UnavailableError, start: Start
     ) -> Attempt | None:
-        is_late = failure.kind is FailureKind.TIMEOUT or anyio.current_time() >= deadline
+        is_late = failure.kind is FailureKind.TIMEOUT or start.seconds >= start.limit
         following = None if is_late else next_attempt(self.server, failed, failure)
         if failed.is_remembered and (following or is_late):
             await self._remember(None)

@@ -132,7 +132,7 @@ async def open_sse_link(
     """An SSE link, once the server has named its endpoint.
 
     Raises:
-        UnavailableError: If it does not within `timeouts.connect`.
+        UnavailableError: If it does not in time.
     """
 
     def lose() -> None:
@@ -140,10 +140,10 @@ async def open_sse_link(
         on_lost()
 
     async with _client(remote, timeouts, pace, limit, expects_answers=False) as client:
-        opening = open_sse_streams(client, remote.url, on_end=lose, within=timeouts.connect)
+        opening = open_sse_streams(client, remote.url, on_end=lose, within=timeouts.reach)
         async with opening as streams:
             if streams is None:
-                raise timed_out(server, timeouts.connect)
+                raise timed_out(server, timeouts.reach)
             if isinstance(streams, HttpFailure):
                 raise unavailable(server, streams)
             link = RemoteLink(server, "sse", client, streams)
@@ -179,8 +179,8 @@ def _may_have_been_acted_on(failure: HttpFailure) -> bool:
 def _client(
     remote: RemoteTransport, timeouts: Timeouts, pace: Pace, limit: int, *, expects_answers: bool
 ) -> GuardedClient:
-    idle = max(timeouts.call, timeouts.list, timeouts.connect) + _READ_MARGIN
-    timeout = httpx2.Timeout(30.0, connect=min(_CONNECT, timeouts.connect), read=idle, pool=None)
+    idle = max(timeouts.call, timeouts.list, timeouts.reach) + _READ_MARGIN
+    timeout = httpx2.Timeout(30.0, connect=min(_CONNECT, timeouts.reach), read=idle, pool=None)
     return GuardedClient(
         pace,
         limit,

@@ -1,0 +1,61 @@
+"""How long a start may take."""
+
+from __future__ import annotations
+
+import pytest
+
+from discovery_engine.config.settings import (
+    USUAL_CONNECT,
+    RemoteTransport,
+    ServerSettings,
+    StdioTransport,
+    Timeouts,
+)
+from discovery_engine.tools import ServerName
+from discovery_engine.upstream.start import FIRST, FIRST_OF_A_RUNNER, start_limit
+
+
+def server(command: str, *args: str, connect: float | None = None) -> ServerSettings:
+    transport = StdioTransport(command, args)
+    return ServerSettings(ServerName("s"), transport, timeouts=Timeouts(connect=connect))
+
+
+@pytest.mark.requirement("UPS-19")
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param(("npx", "-y", "a-server"), id="npx"),
+        pytest.param(("/usr/local/bin/uvx", "a-server"), id="with its path"),
+        pytest.param(("C:\\Program Files\\nodejs\\npx.CMD", "-y", "a"), id="on Windows"),
+        pytest.param(("docker", "run", "-i", "--rm", "an/image"), id="an image"),
+        pytest.param(("cmd", "/c", "npx", "-y", "a-server"), id="behind a shell of Windows"),
+        pytest.param(("sh", "-c", "exec npx -y a-server"), id="behind a shell"),
+        pytest.param(("env", "A=1", "uv", "run", "a-server"), id="behind env"),
+    ],
+)
+def test_the_first_start_by_a_package_runner_has_time_for_a_download(words: list[str]) -> None:
+    assert start_limit(server(*words), is_first=True) == FIRST_OF_A_RUNNER
+    assert start_limit(server(*words), is_first=False) == USUAL_CONNECT
+
+
+@pytest.mark.requirement("UPS-19")
+def test_the_first_start_of_another_program_has_twice_the_usual_time() -> None:
+    program = server("python3", "-m", "a_server")
+
+    assert start_limit(program, is_first=True) == FIRST == 2 * USUAL_CONNECT
+    assert start_limit(program, is_first=False) == USUAL_CONNECT
+
+
+@pytest.mark.requirement("UPS-19")
+def test_an_address_has_the_usual_time_always() -> None:
+    remote = ServerSettings(ServerName("s"), RemoteTransport("https://npx.example/npx"))
+
+    assert {start_limit(remote, is_first=first) for first in (True, False)} == {USUAL_CONNECT}
+
+
+@pytest.mark.requirement("UPS-19")
+@pytest.mark.parametrize("seconds", [0.5, USUAL_CONNECT, 600.0])
+def test_what_the_owner_allows_holds_for_every_start(seconds: float) -> None:
+    runner = server("npx", "-y", "a-server", connect=seconds)
+
+    assert {start_limit(runner, is_first=first) for first in (True, False)} == {seconds}
