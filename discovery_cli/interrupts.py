@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 
+_INTERRUPTED = 130  # exit code
+
+
 class Interruption(KeyboardInterrupt):
     """Ctrl-C was pressed.
 
@@ -44,6 +47,7 @@ class Interrupts:
     def __init__(self) -> None:
         self._are_heeded = False
         self._is_pressed = False
+        self._has_cut_short = False
         self._ask: Callable[[], object] = _wait
 
     def heed(self) -> None:
@@ -88,8 +92,26 @@ class Interrupts:
         [result] = results
         return result
 
+    @contextmanager
+    def cutting_short(self, wait: Callable[[], object]) -> Iterator[None]:
+        """A block within `run` in which a press calls `wait`, and the command goes on.
+
+        It leaves as interrupted all the same.
+        """
+        import asyncio
+
+        def cut_short() -> None:
+            if self._is_pressed:
+                self._is_pressed, self._has_cut_short = False, True
+                wait()
+
+        loop = asyncio.get_running_loop()
+        with self._asking(partial(loop.call_soon_threadsafe, cut_short)):
+            yield
+
     def leave(self, code: int) -> NoReturn:
         """End with an exit code; a press from now on only hastens it."""
+        code = _INTERRUPTED if self._has_cut_short else code
         self._ask = partial(os._exit, code)
         sys.exit(code)
 

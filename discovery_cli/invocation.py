@@ -80,8 +80,9 @@ class Invocation(Struct):
         """The view to answer from, with the servers that matter listed if they never were.
 
         Args:
-            concerned: Which servers matter, however long they take; all of them if None, and
-                then the others are not kept waiting for a slow one.
+            concerned: Which servers matter, however long they take; all of them if None. Then a
+                person who sees what is waited for can cut it short, and a script is answered
+                without a slow one, unless there is nothing else to answer from.
 
         Raises:
             DiscoveryError: What `concerned` raises, and ConfigurationError.
@@ -90,7 +91,10 @@ class Invocation(Struct):
         concerned = concerned or every_server
         if (view := self.remembered(concerned)) is not None:
             return view
-        view = self.run(partial(get_to_know, concerned=concerned, patience=patience))
+        from discovery_cli.progress import is_watched
+
+        patience = None if is_watched(self) else patience
+        view = self.run(partial(self._first_contact, concerned=concerned, patience=patience))
         self._tell_age(view, concerned(view))
         return view
 
@@ -134,6 +138,16 @@ class Invocation(Struct):
 
         with logged(self.output, self.verbose, self.told):
             return self.interrupts.run(main)
+
+    async def _first_contact(
+        self, engine: Engine, *, concerned: Concerned, patience: float | None
+    ) -> View:
+        """As `get_to_know`; a press of Ctrl-C ends it, and the answer is given without the rest."""
+        import anyio
+
+        with anyio.CancelScope() as wait, self.interrupts.cutting_short(wait.cancel):
+            await get_to_know(engine, concerned=concerned, patience=patience)
+        return engine.view.fixed()
 
     def _tell_age(self, view: View, names: Iterable[ServerName]) -> None:
         now = self.clock()
@@ -183,9 +197,15 @@ def _aged(view: View, name: ServerName, now: float) -> float | None:
 async def get_to_know(
     engine: Engine, *, concerned: Concerned, patience: float | None = None
 ) -> View:
-    """The view once those of the servers that matter were asked that never were."""
+    """The view once those of the servers that matter were asked that never were.
+
+    One that has been starting for longer than `patience` is waited for only if nothing is known of
+    any of them.
+    """
     if names := unasked(engine.view, concerned(engine.view)):
-        await engine.refresh(names, patience=patience)
+        report = await engine.refresh(names, patience=patience)
+        if report.starting and not any(map(engine.view.is_known, concerned(engine.view))):
+            await engine.refresh(report.starting)
     return engine.view
 
 

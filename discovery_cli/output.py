@@ -110,6 +110,10 @@ class Output(Struct, frozen=True):
             return Cell("✓", "good") if good else Cell("✗", "bad")
         return Cell("+", "good") if good else Cell("x", "bad")
 
+    def open_mark(self) -> Cell:
+        """For what is neither good nor bad yet."""
+        return Cell("…" if self.has_unicode else ".", "faint")
+
     def _cell(self, cell: Cell | str) -> Cell:
         made = Cell(cell) if isinstance(cell, str) else cell
         return replace(made, text=self._writable(one_line(made.text)))

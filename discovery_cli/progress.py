@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Protocol
 
 import anyio
 
 from discovery_cli.output import Output, allows_escapes, counted
+from discovery_cli.rendering import starting_text
 from discovery_engine.events import (
     Event,
     ServerConnected,
@@ -31,13 +32,25 @@ if TYPE_CHECKING:
 
     from discovery_cli.invocation import Invocation
     from discovery_engine.engine import Engine
+    from discovery_engine.status import ServerSummary
     from discovery_engine.tools import ServerName
 
+_SECOND = 1.0  # seconds
+_SLOW = 5.0  # seconds; an ordinary server is up in two
 _LAST_WORDS = 1.0  # seconds for events that were published and not shown yet
 
 
 class Display(Protocol):
     def show(self, event: Event) -> None: ...
+
+    def starting(self, servers: Sequence[ServerSummary]) -> None:
+        """Show how far servers are that are starting; called every second."""
+
+
+def is_watched(invocation: Invocation) -> bool:
+    """Whether a person sees what a command waits for."""
+    is_shown = sys.stderr.isatty() and not os.environ.get("CI")
+    return is_shown and not invocation.no_progress
 
 
 @asynccontextmanager
@@ -52,10 +65,17 @@ async def shown(engine: Engine, invocation: Invocation, *, with_lines: bool) -> 
         watcher = _Watcher(display)
         async with open_task_group() as tasks:
             tasks.start_soon(watcher.follow, events)
+            tasks.start_soon(_follow_starts, engine, display)
             yield
             with anyio.move_on_after(_LAST_WORDS):
                 await watcher.settled()
             tasks.cancel_scope.cancel()
+
+
+async def _follow_starts(engine: Engine, display: Display) -> None:
+    while True:
+        await anyio.sleep(_SECOND)
+        display.starting([s for s in engine.view.servers() if s.starting_for is not None])
 
 
 class _Watcher:
@@ -83,10 +103,14 @@ class _Watcher:
 
 
 class Lines:
-    """One line per server that is done."""
+    """One line per server that is done, and now and then one for a slow start."""
 
     def __init__(self, output: Output) -> None:
+        self._waits = Waits(output)
         self._output = output
+
+    def starting(self, servers: Sequence[ServerSummary]) -> None:
+        self._waits.starting(servers)
 
     def show(self, event: Event) -> None:
         match event:
@@ -102,6 +126,27 @@ class Lines:
         sys.stderr.flush()
 
 
+class Waits:
+    """A line for a slow start after five seconds, and each time that it has taken twice as long.
+
+    A script's log says so what it waited for, in few lines.
+    """
+
+    def __init__(self, output: Output) -> None:
+        self._output = output
+        self._next: dict[ServerName, float] = {}
+
+    def show(self, event: Event) -> None:
+        """Ends are no waits."""
+
+    def starting(self, servers: Sequence[ServerSummary]) -> None:
+        for server in servers:
+            seconds = server.starting_for or 0.0
+            if seconds >= self._next.get(server.name, _SLOW):
+                self._next[server.name] = 2 * max(seconds, _SLOW)
+                self._output.say(_slow_start(server))
+
+
 class Moving:
     """A table of the servers at work, drawn anew as they go on, and gone when `stack` is left."""
 
@@ -109,6 +154,12 @@ class Moving:
         self._stack = stack
         self._live: Live | None = None
         self._states: dict[ServerName, tuple[str, str]] = {}
+
+    def starting(self, servers: Sequence[ServerSummary]) -> None:
+        for server in servers:
+            self._states[server.name] = starting_text(server), "yellow"
+        if servers:
+            self._draw()
 
     def show(self, event: Event) -> None:
         match event:
@@ -122,6 +173,9 @@ class Moving:
                 self._states[event.server] = one_line(event.message), "red"
             case _:
                 return
+        self._draw()
+
+    def _draw(self) -> None:
         # Not before there is something to show: a run that asks nobody needs no display.
         self._live = self._live or self._stack.enter_context(_live())
         self._live.update(_table(self._states), refresh=True)
@@ -130,13 +184,17 @@ class Moving:
 def _display(invocation: Invocation, stack: ExitStack, *, with_lines: bool) -> Display | None:
     if invocation.no_progress:
         return None
-    environ = os.environ
-    is_terminal = sys.stderr.isatty() and not environ.get("CI")
-    if is_terminal and allows_escapes(environ) and not invocation.verbose:
+    is_terminal = is_watched(invocation)
+    if is_terminal and allows_escapes(os.environ) and not invocation.verbose:
         return Moving(stack)
     if is_terminal or invocation.verbose or with_lines:
         return Lines(invocation.output)
-    return None
+    return None if invocation.as_json else Waits(invocation.output)
+
+
+def _slow_start(server: ServerSummary) -> str:
+    told = starting_text(server).removeprefix("starting")
+    return f"starting {one_line(server.name)}{told}"
 
 
 def _live() -> Live:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from discovery_cli.output import Cell, Output, counted
-from discovery_engine.text import block, clean, named
+from discovery_engine.text import block, clean, named, quoted
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import Entry
@@ -24,12 +24,19 @@ _GOOD = {"idle", "ready", "starting", "pending"}
 def server_row(output: Output, server: ServerSummary, *, with_status: bool) -> Row:
     """A mark, the name, how many tools, and what it is for or what is wrong with it."""
     is_good = server.status in _GOOD
-    status = str(server.status)
-    row: Row = [output.mark(good=is_good), Cell(server.name, "strong"), tool_count(server)]
+    status = starting_text(server) if server.status == "starting" else str(server.status)
+    mark = output.open_mark() if _is_open(server) else output.mark(good=is_good)
+    row: Row = [mark, Cell(server.name, "strong"), tool_count(server)]
     if with_status:
         reason = plain_reason(server.name, server.reason)
         return [*row, status, _summary(reason or server.description)]
-    return [*row, _summary(server.description if is_good else status)]
+    is_told = is_good and not _is_open(server)
+    return [*row, _summary(server.description if is_told else status)]
+
+
+def _is_open(server: ServerSummary) -> bool:
+    """Whether it is not known yet how the server fares."""
+    return server.listed_at is None and server.status in {"starting", "pending"}
 
 
 def plain_reason(server: str, message: str) -> str:
@@ -116,11 +123,30 @@ def say_held_back(output: Output, view: View, names: Iterable[str]) -> None:
 
 def _in_our_words(notice: Notice) -> str:
     """What a notice says; where it advises an agent, with the advice for a person."""
+    if notice.kind == "loading":
+        return _starting(notice)
     if notice.server:
         return plain_reason(notice.server, notice.message)
     if notice.kind == "no_match":
         return notice.message.partition(";")[0] + "; try other words, or `discovery tools SERVER`"
     return notice.message
+
+
+def _starting(notice: Notice) -> str:
+    """That a server is starting, how far it is, and what waits for it: this run has ended it."""
+    told = _with_progress(notice.message.partition(";")[0], notice.progress)
+    return f"{told}; `discovery refresh {notice.server}` waits for it"
+
+
+def starting_text(server: ServerSummary) -> str:
+    """For how long a server has been starting, and what its program wrote last."""
+    if server.starting_for is None:
+        return "starting"
+    return _with_progress(f"starting, {int(server.starting_for)} s", server.progress)
+
+
+def _with_progress(told: str, progress: str) -> str:
+    return f"{told}, {quoted(progress)}" if progress else told
 
 
 def tool_count(server: ServerSummary) -> str:

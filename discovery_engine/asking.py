@@ -13,7 +13,12 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio.abc import TaskGroup
 
-from discovery_engine.errors import FailureKind, UnavailableError, UpstreamError
+from discovery_engine.errors import (
+    FailureKind,
+    ServerStartingError,
+    UnavailableError,
+    UpstreamError,
+)
 from discovery_engine.refresh import RefreshReport, Told, due_in, report
 from discovery_engine.status import Live, LiveServers, ServerStatus
 
@@ -27,7 +32,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_STARTING = Live(ServerStatus.STARTING)
+_LONGEST_QUEUE = 6  # times its patience that a caller waits for all, whatever the queue
 
 
 class Asking:
@@ -52,6 +57,7 @@ class Asking:
         self._taken = taken
         self._clock = clock
         self._under_way: dict[ServerName, anyio.Event] = {}
+        self._one_is_over = anyio.Event()
         self._answered: set[ServerName] = set()
         self._errors: dict[ServerName, UpstreamError] = {}
 
@@ -74,13 +80,11 @@ class Asking:
         else:
             for name in chosen:
                 self._upstreams.insist(name)
-        with anyio.move_on_after(patience):
-            await self._ask_all(chosen)
-        await self._despair_of(chosen, patience)
+        starting = await self._ask_all(chosen, patience)
         parts = [self._view.catalog.part(name) for name in chosen]
         refused = self._view.refusals() if servers is None else ()
         diff = before.diff(self._view.catalog)
-        return report(parts, diff, refused=refused, now=self._clock())
+        return report(parts, diff, refused=refused, starting=starting, now=self._clock())
 
     async def all_known(self) -> None:
         """Wait until every server that may be asked was listed or has failed once."""
@@ -92,13 +96,18 @@ class Asking:
         if not self._view.is_known(name) and name in self._view.connectable:
             await self._soon(name).wait()
 
-    async def reach(self, name: ServerName) -> None:
+    async def reach(self, name: ServerName, *, patience: float | None = None) -> None:
         """Ask a server.
 
         Raises:
+            ServerStartingError: If it has not answered within `patience` seconds; it goes on.
             UpstreamError: If it cannot be reached.
         """
-        await self._soon(name).wait()
+        asked = self._soon(name)
+        with anyio.move_on_after(patience):
+            await asked.wait()
+        if not asked.is_set():
+            raise ServerStartingError(name, self._upstreams.starting(name).seconds)
         if unreached := self._errors.get(name):
             raise unreached
 
@@ -120,7 +129,13 @@ class Asking:
         return self._upstreams.asked() | self._under_way.keys()
 
     def _live(self, name: ServerName) -> Live | None:
-        return _STARTING if name in self._under_way else self._upstreams.live(name)
+        live = self._upstreams.live(name)
+        is_starting = live is not None and live.status is ServerStatus.STARTING
+        if name in self._under_way and not is_starting:
+            # A session may be open while its tools are listed for the first time.
+            is_unheard = live is not None and live.has_session and not self._view.is_known(name)
+            is_starting = is_unheard or live is None or live.status is ServerStatus.IDLE
+        return self._upstreams.starting(name) if is_starting else live
 
     def _chosen(self, servers: Iterable[str] | None) -> list[ServerName]:
         if servers is None:
@@ -132,28 +147,30 @@ class Asking:
         part = self._view.catalog.part(name)
         return due_in(part, self._view.settings.cache, now=self._clock())
 
-    async def _ask_all(self, names: Iterable[ServerName]) -> None:
-        for asked in [self._soon(name) for name in names]:
-            await asked.wait()
-        await self._current.keep_index()
+    async def _ask_all(
+        self, names: Iterable[ServerName], patience: float | None = None
+    ) -> list[ServerName]:
+        """Ask servers all at once; returns those for which it did not wait to the end.
 
-    async def _despair_of(self, names: Iterable[ServerName], patience: float | None) -> None:
-        """Take those of the servers that have not answered in time for failed ones."""
-        for name in names:
-            server = self._view.connectable.get(name)
-            asked = self._under_way.get(name)
-            if patience is None or asked is None or server is None:
-                continue
-            if name in self._answered:  # what it said is just being read
-                await asked.wait()
-                continue
-            slow = UnavailableError(
-                name,
-                FailureKind.TIMEOUT,
-                f"it has not answered within {patience:g} s",
-                hint=f"`discovery refresh {name}` waits for as long as its `timeouts` allow",
-            )
-            await self._current.take(Told(server, slow, self._clock()))
+        A server is waited for until it has been starting for `patience` seconds: those that it
+        waits for its turn to start do not count, up to some turns.
+        """
+        asked = {name: self._soon(name) for name in names}
+        with anyio.move_on_after(None if patience is None else patience * _LONGEST_QUEUE):
+            while waiting := _waiting(asked):
+                rest = None if patience is None else patience - min(map(self._spent, waiting))
+                if rest is not None and rest <= 0:
+                    break
+                with anyio.move_on_after(rest):
+                    await self._one_is_over.wait()
+        await self._current.keep_index()
+        return _waiting(asked)
+
+    def _spent(self, name: ServerName) -> float:
+        """Seconds for which a server has been starting; none if it has answered."""
+        if name in self._answered:  # what it said is just being read
+            return 0.0
+        return self._upstreams.starting(name).seconds or 0.0
 
     def _soon(self, name: ServerName) -> anyio.Event:
         """Have a server asked, unless it is being asked; the event says when that is over."""
@@ -171,6 +188,8 @@ class Asking:
         finally:
             del self._under_way[name]
             asked.set()
+            self._one_is_over.set()
+            self._one_is_over = anyio.Event()
 
     async def _ask_once(self, server: ServerSettings) -> bool:
         """Returns whether what it told is in the view."""
@@ -195,6 +214,10 @@ class Asking:
         if is_taken:
             self._taken(told)
         return is_taken
+
+
+def _waiting(asked: Mapping[ServerName, anyio.Event]) -> list[ServerName]:
+    return [name for name, over in asked.items() if not over.is_set()]
 
 
 def _unreadable(server: ServerName, error: Exception) -> UnavailableError:

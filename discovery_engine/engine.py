@@ -191,10 +191,19 @@ class Engine:
         make = partial(view.list_tools, name, include_disabled=include_disabled)
         return self._caches.summaries.get_or(key, make)
 
-    async def details(self, server: str | None, tool: str) -> Entry:
+    async def details(
+        self, server: str | None, tool: str, *, patience: float | None = None
+    ) -> Entry:
         """As `View.details`; a server that was never asked is asked first.
 
+        Args:
+            server: None if `tool` names its server too, or is the only one of its name.
+            tool: The tool's name, as `View.find` reads it.
+            patience: Seconds to wait for a server that was never asked; None leaves it to its own
+                `timeouts`.
+
         Raises:
+            ServerStartingError: If that server has not answered by then; it goes on starting.
             UpstreamError: If that server has never been reached, with the reason.
             ConfigurationError: If its entry cannot be used.
         """
@@ -204,7 +213,7 @@ class Engine:
             if error.server is None or self.view.is_known(ServerName(error.server)):
                 raise
             unknown = self.current.view.require_connectable(error.server)
-        await self._asking.reach(unknown.name)
+        await self._asking.reach(unknown.name, patience=patience)
         return self.view.details(server, tool)
 
     async def execute(
@@ -215,6 +224,7 @@ class Engine:
         *,
         on_progress: OnProgress | None = None,
         client: str | None = None,
+        patience: float | None = None,
     ) -> JSONObject:
         """Call a tool once and return the upstream's result whole, as raw JSON.
 
@@ -225,14 +235,15 @@ class Engine:
                 those that the owner gives.
             on_progress: Awaited with progress, total and message, as the tool reports them.
             client: Who asks; servers with `session: per_client` keep one session for each.
+            patience: As `details` takes it; the call itself has the time of its `timeouts`.
 
         Raises:
-            NotFoundError, DisabledError: As `details`.
+            NotFoundError, DisabledError, ServerStartingError: As `details`.
             InvalidArgumentsError: With the tool's signature.
             ConfigurationError: If a `${reference}` in what the owner gives has no value.
             UpstreamError: If the server cannot be reached, times out, or goes away meanwhile.
         """
-        entry = await self.details(server, tool)
+        entry = await self.details(server, tool, patience=patience)
         result = await self._calling.call(
             entry.tool, arguments, client=client, on_progress=on_progress
         )
@@ -256,8 +267,9 @@ class Engine:
         Args:
             servers: Which; every enabled one if None.
             only_due: Leave out those whose last listing is still fresh.
-            patience: Seconds after which one that has not answered counts as failed, though what
-                it says later is still heard; None leaves it to its own `timeouts`.
+            patience: Seconds, from its own start on, for which each server is waited for. One that
+                has not answered by then goes on starting, and is named in the report; None leaves
+                it to its own `timeouts`.
 
         Raises:
             ServerNotFoundError, ServerDisabledError, UntrustedServerError, ConfigurationError:

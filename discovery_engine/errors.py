@@ -293,6 +293,22 @@ class UntrustedServerError(UnavailableError):
         self.detail = detail
 
 
+class ServerStartingError(UpstreamError):
+    code = "SERVER_STARTING"
+
+    def __init__(self, server: str, seconds: float | None) -> None:
+        self.seconds = seconds
+        """For how long it has been starting; None if it waits for its turn."""
+        self.retry_after = 5.0
+        """Seconds after which another try may succeed."""
+        since = "" if seconds is None else f", {int(seconds)} s"
+        super().__init__(
+            server,
+            f"server {server!r} is starting{since}: its tools are not known yet",
+            hint="it goes on starting; try again in a few seconds",
+        )
+
+
 class UpstreamTimeoutError(UpstreamError):
     code = "TOOL_EXECUTION_TIMEOUT"
 

@@ -109,6 +109,11 @@ class Subscription:
         self._events.append(event)
         self._arrival.set()
 
+    @property
+    def has_waiting(self) -> bool:
+        """Whether the next event is there already."""
+        return bool(self._events)
+
     def __aiter__(self) -> AsyncIterator[Event]:
         return self
 

@@ -29,6 +29,7 @@ logger = logging.getLogger(__name__)
 
 _LONGEST_NAP = 60.0  # seconds between two looks at what is due
 _SHORTEST_NAP = 1.0
+_LONGEST_ROUND = 5.0  # seconds; one that starts for minutes must not keep others from being asked
 _DECISION_PAUSE = 10.0  # seconds between two looks at what the owner decided elsewhere
 _CHANGE_PAUSE = 0.5  # seconds in which further notices of a change are taken as the same one
 _LONGEST_CHANGE = 10.0  # seconds after which a server that does not stop is asked all the same
@@ -43,7 +44,11 @@ class Kept(Protocol):
     def subscribe(self) -> AbstractContextManager[Subscription]: ...
 
     async def refresh(
-        self, servers: Iterable[str] | None = None, *, only_due: bool = False
+        self,
+        servers: Iterable[str] | None = None,
+        *,
+        only_due: bool = False,
+        patience: float | None = None,
     ) -> object: ...
 
     async def reload(self) -> None: ...
@@ -57,7 +62,7 @@ async def keep_fresh(engine: Kept, asking: Asking) -> NoReturn:
         tasks.start_soon(_follow_files, engine)
         tasks.start_soon(_follow_decisions, engine)
         while True:
-            await engine.refresh(only_due=True)
+            await engine.refresh(only_due=True, patience=_LONGEST_ROUND)
             await anyio.sleep(min(max(asking.rest(), _SHORTEST_NAP), _LONGEST_NAP))
 
 

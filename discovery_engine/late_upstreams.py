@@ -19,7 +19,7 @@ from discovery_engine.confidential import Confidential
 from discovery_engine.config.settings import ServerSettings
 from discovery_engine.errors import UpstreamError
 from discovery_engine.overheard import Overheard
-from discovery_engine.status import Live
+from discovery_engine.status import Live, ServerStatus
 from discovery_engine.tools import JSONObject, ServerName
 from discovery_engine.upstream.state import Condition
 
@@ -121,6 +121,16 @@ class LateUpstreams:
             )
             self._live[name] = raw, confidential, shown
         return shown
+
+    def starting(self, name: ServerName) -> Live:
+        """How far a server is that is being started or listed."""
+        record = self._upstreams.records.get(name) if self._upstreams else None
+        start = record.start if record else None
+        if start is None:
+            return Live(ServerStatus.STARTING)
+        _, confidential = self._confidential.get(name, _NOTHING_KNOWN)
+        written = confidential.last_words(start.stderr)
+        return Live(ServerStatus.STARTING, stderr=written, seconds=start.seconds)
 
     def conditions(self) -> Mapping[ServerName, Condition]:
         """As `Upstreams.conditions`; empty before the first use."""

@@ -35,6 +35,8 @@ class NoticeKind(StrEnum):
     NO_MATCH = "no_match"
     CONFIGURATION = "configuration"
     """The configuration was changed and cannot be used, or switches everything off."""
+    UNKNOWN = "unknown"
+    """Nothing is known yet of any tool in question."""
     EMPTY = "empty"
     """There is nothing to answer from: no server, or none with an enabled tool."""
 
@@ -43,6 +45,8 @@ class Notice(Struct, frozen=True):
     kind: NoticeKind
     message: str
     server: ServerName | None = None
+    progress: str = ""
+    """What its program wrote last while it is starting: a stranger's words, for people only."""
 
 
 class Rejection(Struct, frozen=True):
@@ -62,9 +66,16 @@ def rejected(rejection: Rejection) -> Notice:
     return Notice(NoticeKind.CONFIGURATION, f"{message}; the last good one is used")
 
 
-def loading(server: ServerName) -> Notice:
-    message = f"{server}: its tools are not known yet; ask again in a few seconds"
-    return Notice(NoticeKind.LOADING, message, server)
+def loading(server: ServerName, status: str, seconds: float | None, progress: str = "") -> Notice:
+    """That its tools are not known yet; `seconds` is for how long it has been starting."""
+    since = "" if seconds is None else f", {int(seconds)} s"
+    message = f"{server}: {status}{since}; its tools are not known yet; ask again in a few seconds"
+    return Notice(NoticeKind.LOADING, message, server, progress)
+
+
+def nothing_known(server: ServerName | None) -> Notice:
+    place = f"of server {server!r} " if server else ""
+    return Notice(NoticeKind.UNKNOWN, f"no tool {place}is known yet")
 
 
 def unavailable(

@@ -44,6 +44,8 @@ class RefreshReport(Struct, frozen=True):
     servers: tuple[tuple[ServerName, Failure | None], ...]
     """Every server that was asked, in the order of names, and why it failed if it did."""
     diff: CatalogDiff
+    starting: tuple[ServerName, ...] = ()
+    """Those of them that had not answered when the report was made; they go on starting."""
 
 
 class Told(Struct, frozen=True):
@@ -297,12 +299,13 @@ def report(
     diff: CatalogDiff,
     *,
     refused: Iterable[UntrustedServerError] = (),
+    starting: Iterable[ServerName] = (),
     now: float = 0.0,
 ) -> RefreshReport:
     """What came of the servers that were asked, and of those that must not be.
 
-    `now` is Unix time in seconds.
+    `starting` are those that have not answered yet; `now` is Unix time in seconds.
     """
     asked = [(part.server, part.failure) for part in parts]
     asked += [(ServerName(error.server), _failure(error, now)) for error in refused]
-    return RefreshReport(tuple(sorted(asked, key=lambda one: one[0])), diff)
+    return RefreshReport(tuple(sorted(asked, key=lambda one: one[0])), diff, tuple(starting))

@@ -65,7 +65,13 @@ class Live(Struct, frozen=True):
     status: ServerStatus
     reason: str = ""
     stderr: str = ""
-    """The last lines of a program that failed."""
+    """The last lines of a program that failed, or that is starting."""
+    seconds: float | None = None
+    """For how long it has been starting; None if it waits for its turn, or does not start."""
+
+    @property
+    def has_session(self) -> bool:
+        return self.status in _OPEN
 
     @classmethod
     def of(cls, state: str, reason: str, stderr: str) -> Live:
@@ -131,6 +137,10 @@ class ServerSummary(Struct, frozen=True):
     """The last lines that its program wrote before it failed; a stranger's words."""
     detail: str = ""
     """More of the reason, for the owner alone: it may name files of the owner's disk."""
+    starting_for: float | None = None
+    """Seconds since it was started, while it is starting; None if it waits for its turn."""
+    progress: str = ""
+    """The last line that its program wrote while it is starting; a stranger's words."""
 
 
 class ServerView(Struct, frozen=True, dict=True):
@@ -187,6 +197,8 @@ class ServerView(Struct, frozen=True, dict=True):
             withheld_count=part.held_back(WITHHELD),
             stderr=self._last_words if is_down else "",
             detail=found.detail,
+            starting_for=self._starting_for,
+            progress=self._progress,
         )
 
     @property
@@ -194,11 +206,18 @@ class ServerView(Struct, frozen=True, dict=True):
         """That an answer cannot speak for it, and why; None if one can."""
         name, part, found = self.settings.name, self.part, self.diagnosis
         if found.status in _UNASKED:
-            return notices.loading(name) if part.listed_at is None else None
+            if part.listed_at is not None:
+                return None
+            return notices.loading(name, found.status, self._starting_for, self._progress)
         if found.status not in _UNREACHABLE:
             return None
         known_at = part.listed_at if part.is_stale else None
         return notices.unavailable(name, found.status, found.reason, found.hint, known_at=known_at)
+
+    @property
+    def is_unheard(self) -> bool:
+        """Whether it may be used, and has never listed its tools."""
+        return self.part.listed_at is None and self.diagnosis.status is not ServerStatus.DISABLED
 
     @property
     def is_connectable(self) -> bool:
@@ -233,6 +252,19 @@ class ServerView(Struct, frozen=True, dict=True):
         """What switches it off; empty if nothing does."""
         verdict = self.part.verdict if self.settings.enabled else _OFF_BY_ITSELF
         return "" if verdict.enabled else describe(verdict, self.rules, subject="server")
+
+    @property
+    def _start(self) -> Live | None:
+        """How far it is with starting; None if it is not starting."""
+        return self.live if self.diagnosis.status is ServerStatus.STARTING else None
+
+    @property
+    def _starting_for(self) -> float | None:
+        return self._start.seconds if self._start else None
+
+    @property
+    def _progress(self) -> str:
+        return self._start.stderr.rpartition("\n")[2] if self._start else ""
 
     @property
     def _last_words(self) -> str:

@@ -82,6 +82,10 @@ class View(Struct, frozen=True, dict=True):
         view.__dict__["addresses"] = self.addresses
         return view
 
+    def fixed(self) -> View:
+        """The same view, which goes on telling of this moment when the engine is closed."""
+        return self.at(dict(self.live), self.rejection)
+
     def servers(self) -> tuple[ServerSummary, ...]:
         """Every configured server, in the order of names."""
         return tuple(self._server(name).summary for name in sorted(self.settings.by_name))
@@ -299,6 +303,9 @@ class View(Struct, frozen=True, dict=True):
         if fitting:
             return notices.filtered(len(fitting), fitting[0].entry.key.label, only, tags)
         if not any(part.visible_count for part in self._parts(only)):
+            asked = [self._server(only)] if only else self._servers
+            if any(server.is_unheard for server in asked):
+                return notices.nothing_known(only)
             return notices.no_enabled_tool(only)
         return notices.no_match(tags)
 

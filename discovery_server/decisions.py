@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from discovery_engine.answers import Alternative, SearchAnswer
 from discovery_engine.budget import Form, Item
+from discovery_engine.notices import NoticeKind
 from discovery_engine.text import named, one_line
 
 _WEIGHT = 10.0  # beside hits: what to think of them goes before any of them
@@ -17,6 +18,8 @@ _ADVICE = "Try other words, or list_tools of a likely server."
 
 def nothing_items(answer: SearchAnswer) -> list[Item]:
     """That no tool fits, what is missing, and what comes nearest."""
+    if unknown := _unknown(answer):
+        return [Item(_WEIGHT, (_form(unknown, 1.0),))]
     missing = ", ".join(repr(one_line(word)) for word in answer.uncovered[:_WORDS])
     why = f"No tool fits: none says {missing}." if missing else "No tool fits."
     head = Item(
@@ -28,6 +31,12 @@ def nothing_items(answer: SearchAnswer) -> list[Item]:
         for count in range(1, len(names) + 1)
     )
     return [head, Item(_NEAREST, forms)] if forms else [head]
+
+
+def _unknown(answer: SearchAnswer) -> str:
+    """That nothing is known of any tool in question; empty if something is."""
+    told = [notice.message for notice in answer.notices if notice.kind is NoticeKind.UNKNOWN]
+    return "".join(f"{message[:1].upper()}{message[1:]}." for message in told)
 
 
 def match_item(answer: SearchAnswer) -> Item:

@@ -83,6 +83,7 @@ An error begins with its code; the line below says what to do.
 | TOOL_WITHHELD, SERVER_UNTRUSTED | the owner has not agreed to it yet | tell the user |
 | INVALID_ARGUMENTS | the arguments do not fit the schema | correct them by the signature given |
 | VALIDATION_ERROR | a meta-tool was called with wrong arguments | correct them |
+| SERVER_STARTING | the server is being started | try again in a few seconds |
 | SERVER_CONNECTION_ERROR | the server cannot be reached | try later, or tell the user |
 | SERVER_NEEDS_CONFIG, SERVER_NEEDS_AUTH | a value or a login is missing | tell the user |
 | TOOL_EXECUTION_TIMEOUT | it did not answer in time | check the effect, then decide |

@@ -18,7 +18,7 @@ from discovery_engine.budget import Budget
 from discovery_engine.errors import DiscoveryError, ServerDisabledError, ToolNotFoundError
 from discovery_engine.notices import Notice, NoticeKind
 from discovery_engine.outline import Detail
-from discovery_engine.status import ServerStatus
+from discovery_engine.status import ServerStatus, ServerSummary
 from discovery_engine.tools import JSONObject
 from discovery_server.meta_arguments import MetaArguments
 from discovery_server.rendering import (
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _FIRST_PAINT = 3.0  # seconds an answer waits for servers of which nothing is known yet
+_FIRST_CALL = 30.0  # seconds a call waits for a start; hosts give up after a minute in all
 _MOST_HITS = 50  # of one search; more is a list, which list_tools gives
 
 OnProgress = Callable[[float, float | None, str | None], Awaitable[None]]
@@ -104,6 +105,7 @@ async def call(engine: Engine, tool: MetaTool, arguments: JSONObject, caller: Ca
 
 
 async def _list_mcp_servers(engine: Engine, _: MetaArguments, __: Caller) -> JSONObject:
+    await _first_paint(engine, None)
     view = engine.view
     budget = Budget(view.settings.server.list_tokens)
     return servers_result(view.servers(), budget, view.shortcomings())
@@ -139,8 +141,10 @@ async def _list_tools(engine: Engine, arguments: MetaArguments, _: Caller) -> JS
 async def _get_tool_details(engine: Engine, arguments: MetaArguments, _: Caller) -> JSONObject:
     server, tool = arguments.optional_text("server"), arguments.text("tool")
     budget, _richest = _allowed(arguments, engine.settings.server.details_tokens)
-    await _first_paint(engine, server)
-    return details_result(await engine.details(server, tool), budget)
+    with anyio.move_on_after(_FIRST_PAINT) as paint:
+        await _first_paint(engine, server)
+    patience = max(0.0, paint.deadline - anyio.current_time())
+    return details_result(await engine.details(server, tool, patience=patience), budget)
 
 
 async def _execute_tool(engine: Engine, arguments: MetaArguments, caller: Caller) -> JSONObject:
@@ -148,7 +152,12 @@ async def _execute_tool(engine: Engine, arguments: MetaArguments, caller: Caller
     given = arguments.mapping("arguments")
     await _first_paint(engine, server)
     result = await engine.execute(
-        server, tool, given, on_progress=caller.on_progress, client=caller.client
+        server,
+        tool,
+        given,
+        on_progress=caller.on_progress,
+        client=caller.client,
+        patience=_FIRST_CALL,
     )
     if result.get("resultType") == "input_required":
         raise InputRequiredError(tool)
@@ -196,9 +205,14 @@ def _unspoken_for(view: View, server: str | None) -> list[Notice]:
     asked = [s for s in view.servers() if server in (None, s.name)]
     silent = [s for s in asked if s.listed_at is None and s.status is not ServerStatus.DISABLED]
     return [
-        Notice(NoticeKind.UNAVAILABLE, f"{s.name} ({s.status}): its tools are not known", s.name)
+        Notice(NoticeKind.UNAVAILABLE, f"{s.name} ({_state(s)}): its tools are not known", s.name)
         for s in silent
     ]
+
+
+def _state(server: ServerSummary) -> str:
+    since = server.starting_for
+    return server.status.value if since is None else f"{server.status.value}, {int(since)} s"
 
 
 _TEXT: JSONObject = {"type": "string"}

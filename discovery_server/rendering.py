@@ -60,6 +60,9 @@ _OPTIONAL = 0.3  # how often an optional argument is needed, beside a required o
 _RAISE = "raise maxTokens"
 _QUERY = (60, 20)  # characters of a query that is repeated above its answer
 
+_HEADS = (NoticeKind.NO_MATCH, NoticeKind.UNKNOWN)
+"""What they say is what an answer without a hit begins with."""
+
 _UNREMARKABLE = frozenset({ServerStatus.READY, ServerStatus.IDLE})
 """Both mean that a call works; telling them apart would change an answer for no reader."""
 
@@ -152,7 +155,7 @@ def counted(count: int, noun: str) -> str:
 def _found(answer: SearchAnswer, notices: Sequence[Notice], budget: Budget, richest: Detail) -> str:
     """The hits of one query, or that there are none and what comes nearest."""
     if answer.decision is Decision.NONE:
-        others = [notice for notice in notices if notice.kind is not NoticeKind.NO_MATCH]
+        others = [notice for notice in notices if notice.kind not in _HEADS]
         return _told(nothing_items(answer), others, budget, _as_is)
     items = [match_item(answer), *hit_items(answer.hits, richest)]
     return _told(items, notices, budget, _and_more(_RAISE))
@@ -227,8 +230,9 @@ def _server_item(server: ServerSummary) -> Item:
     off = server.tool_count - server.enabled_count
     count = counted(server.enabled_count, "tool") + (f", {off} disabled" if off else "")
     state = reason = ""
-    if is_remarkable := server.status not in _UNREMARKABLE:
-        state = f" {server.status.value}"
+    status = _lasting_status(server)
+    if is_remarkable := status not in _UNREMARKABLE:
+        state = f" {status.value}"
         reason = f": {server.reason}" if server.reason else ""
         reason += f" ({server.hint})" if server.hint else ""
     name, tags = named(server.name), f" {tag_text(server.tags)}" if server.tags else ""
@@ -240,6 +244,16 @@ def _server_item(server: ServerSummary) -> Item:
         _form(f"{name} ({count}){state}{reason}{about}{tags}", 1.0),
     )
     return Item(2.0 if is_remarkable else 1.0, forms)
+
+
+def _lasting_status(server: ServerSummary) -> ServerStatus:
+    """The status, but for what it is only while a server is asked: an answer must not vary by it.
+
+    A host keeps its prompt cache as long as the bytes of an answer stay the same.
+    """
+    if server.status not in (ServerStatus.STARTING, ServerStatus.PENDING):
+        return server.status
+    return ServerStatus.STARTING if server.listed_at is None else ServerStatus.IDLE
 
 
 def _description_items(description: str) -> list[Item]:

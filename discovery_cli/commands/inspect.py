@@ -105,7 +105,7 @@ async def _connect(engine: Engine) -> View:
 
     with anyio.move_on_after(_PATIENCE):
         await engine.refresh()
-    return engine.view
+    return engine.view.fixed()
 
 
 def _inspect_server(view: View, portrait: Portrait, name: ServerName, which: Which) -> None:

@@ -35,7 +35,7 @@ def command(invocation: Invocation, servers: tuple[str, ...]) -> ExitCode:
     async def work(engine: Engine) -> tuple[RefreshReport, View]:
         report = await engine.refresh(servers or None)
         await engine.embedded(timeout=_PATIENCE)
-        return report, engine.view
+        return report, engine.view.fixed()
 
     report, view = invocation.run(work)
     output = invocation.output

@@ -18,6 +18,7 @@ from discovery_engine.errors import FailureKind, NeedsAuthError, UnavailableErro
 from discovery_engine.events import EventBus, ServerStateChanged
 from discovery_engine.upstream.breaker import Breaker, NotNow
 from discovery_engine.upstream.slots import Slots
+from discovery_engine.upstream.start import Start
 from discovery_engine.upstream.state import Condition, Counters, Phase, SessionState, State
 
 _NOTHING_WAS_TRIED = (FailureKind.NEEDS_CONFIG, FailureKind.UNTRUSTED, FailureKind.BUSY)
@@ -57,6 +58,8 @@ class Record:
         self._since = policy.clock()
         self.stderr = ""
         """The last words of a program that is gone."""
+        self.start: Start | None = None
+        """The newest one; None while that waits for its turn."""
 
     @property
     def state(self) -> State:
@@ -108,6 +111,7 @@ class Record:
         self._note()
 
     def connecting(self) -> None:
+        self.start = None
         self._connecting += 1
         self._starts += 1
         self.counters.restarts = self._starts - 1

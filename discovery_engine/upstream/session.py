@@ -97,8 +97,6 @@ class Session:
         self._told_of_change = False
         self._is_counted = False
         self._loss: UnavailableError | None = None
-        self.start: Start | None = None
-        """None until it has its turn to start."""
 
     @property
     def is_over(self) -> bool:
@@ -231,10 +229,11 @@ class Session:
         # In a thread: files of what was found are read, to see whether they are as approved.
         await to_thread.run_sync(self._around.admit, self.server, transport)
         remembered = await self._recall()
-        self.start = Start(start_limit(self.server, is_first=remembered is None))
+        start = Start(start_limit(self.server, is_first=remembered is None))
+        self.record.start = start
         attempt: Attempt | None = first_attempt(self.server, remembered)
         while attempt is not None:
-            attempt = await self._try(attempt, transport, self.start, connected)
+            attempt = await self._try(attempt, transport, start, connected)
 
     async def _try(
         self,

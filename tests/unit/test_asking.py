@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import cast
@@ -12,15 +12,20 @@ import pytest
 
 from discovery_engine.asking import Asking
 from discovery_engine.config.settings import ServerSettings, StdioTransport
-from discovery_engine.errors import FailureKind, UnavailableError, UpstreamError
+from discovery_engine.errors import (
+    FailureKind,
+    ServerStartingError,
+    UnavailableError,
+    UpstreamError,
+)
 from discovery_engine.late_upstreams import LateUpstreams
 from discovery_engine.refresh import Told
 from discovery_engine.registry.store import Store
-from discovery_engine.status import ServerStatus
+from discovery_engine.status import Live, ServerStatus
 from discovery_engine.tools import ServerName
 from discovery_engine.upstream.listing import Listing
-from discovery_engine.upstream.state import Condition
 from tests.factories import make_server, make_settings, tool_names
+from tests.servers.programs import eventually
 from tests.unit.swaps import HeldStore, current_view, everybody_waits, lists
 
 pytestmark = pytest.mark.anyio
@@ -36,6 +41,8 @@ class Upstreams:
         self.gates: dict[ServerName, anyio.Event] = {}
         self.asked: list[str] = []
         self.odd: set[ServerName] = set()
+        self.seconds: dict[ServerName, float] = {}
+        self.states: dict[ServerName, ServerStatus] = {}
 
     async def list_tools(self, server: ServerSettings) -> Listing:
         self.asked.append(getattr(server.transport, "command", ""))
@@ -51,8 +58,11 @@ class Upstreams:
     def insist(self, server: ServerName) -> None:
         pass
 
-    def conditions(self) -> Mapping[ServerName, Condition]:
-        return {}
+    def live(self, name: ServerName) -> Live | None:
+        return Live(self.states[name]) if name in self.states else None
+
+    def starting(self, name: ServerName) -> Live:
+        return Live(ServerStatus.STARTING, seconds=self.seconds.get(name))
 
 
 class House:
@@ -189,25 +199,92 @@ async def test_a_server_that_is_known_or_has_failed_is_not_waited_for(house: Hou
     assert house.tools(B) == ["two"]
 
 
-@pytest.mark.requirement("CLI-29")
-async def test_a_server_that_is_too_slow_counts_as_failed_until_it_is_heard(house: House) -> None:
+@pytest.mark.requirement("LIB-37")
+async def test_a_slow_server_goes_on_starting_when_an_answer_goes_out(house: House) -> None:
     house.upstreams.gates[A] = gate = anyio.Event()
+    house.upstreams.seconds[A] = 12.0
 
     async with house.opened() as asking:
-        report = await asking.refresh(None, patience=0.01)
-        [slow, quick] = [house.current.view.catalog.part(name) for name in (A, B)]
+        report = await asking.refresh(None, patience=10.0)
+        slow = house.current.view.catalog.part(A)
+        seen = asking.live()[A]
         gate.set()
         await asking.get_to_know(A)
 
-    assert slow.failure is not None
-    assert "refresh" in slow.failure.hint
-    assert dict(report.servers)[A] == slow.failure
-    assert quick.failure is None
+    assert report.starting == (A,)
+    assert slow.failure is None
+    assert dict(report.servers) == {A: None, B: None}
+    assert seen == Live(ServerStatus.STARTING, seconds=12.0)
     assert house.tools(A) == ["one"]
-    assert house.current.view.catalog.part(A).failure is None
+    assert len(house.upstreams.asked) == 2
 
 
-@pytest.mark.requirement("CLI-29")
+@pytest.mark.requirement("LIB-37")
+async def test_waiting_for_a_turn_to_start_takes_nothing_from_the_patience(house: House) -> None:
+    house.upstreams.gates = {A: anyio.Event(), B: anyio.Event()}
+    house.upstreams.seconds[A] = 100.0  # it has long been starting; B waits for its place
+    reports = []
+
+    async def refresh(asking: Asking) -> None:
+        reports.append(await asking.refresh(None, patience=50.0))
+
+    async with house.opened() as asking, anyio.create_task_group() as tasks:
+        tasks.start_soon(refresh, asking)
+        await anyio.wait_all_tasks_blocked()
+        are_waited_for = not reports
+        house.upstreams.gates[B].set()
+        await eventually(lambda: bool(reports))
+        house.upstreams.gates[A].set()
+
+    assert are_waited_for
+    assert reports[0].starting == (A,)
+
+
+@pytest.mark.requirement("LIB-37")
+async def test_who_wants_one_slow_server_is_told_for_how_long_it_has_been_starting(
+    house: House,
+) -> None:
+    house.upstreams.gates[A] = gate = anyio.Event()
+    house.upstreams.seconds[A] = 12.7
+
+    async with house.opened() as asking:
+        with pytest.raises(ServerStartingError, match="starting, 12 s") as caught:
+            await asking.reach(A, patience=0.01)
+        gate.set()
+        await asking.reach(A, patience=10)
+
+    assert caught.value.retry_after
+    assert len(house.upstreams.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "is_known", "seen"),
+    [
+        pytest.param(None, False, ServerStatus.STARTING, id="nothing has begun"),
+        pytest.param(ServerStatus.IDLE, True, ServerStatus.STARTING, id="it was closed"),
+        pytest.param(ServerStatus.READY, False, ServerStatus.STARTING, id="listed the first time"),
+        pytest.param(ServerStatus.READY, True, ServerStatus.READY, id="listed again"),
+        pytest.param(ServerStatus.FAILING, True, ServerStatus.FAILING, id="tried again"),
+    ],
+)
+async def test_a_server_that_is_asked_is_starting_unless_it_works_or_failed(
+    house: House, status: ServerStatus | None, *, is_known: bool, seen: ServerStatus
+) -> None:
+    async with house.opened() as asking:
+        if is_known:
+            await asking.reach(A)
+        house.upstreams.gates[A] = gate = anyio.Event()
+        house.upstreams.states = {A: status} if status else {}
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(asking.anew, A)
+            await anyio.wait_all_tasks_blocked()
+            during = asking.live()[A].status
+            gate.set()
+
+    assert during is seen
+
+
+@pytest.mark.requirement("LIB-37")
 async def test_a_server_that_has_answered_is_not_too_slow(house: House) -> None:
     store = HeldStore()
 

@@ -22,6 +22,7 @@ from discovery_engine.errors import (
     RegistryError,
     ServerDisabledError,
     ServerNotFoundError,
+    ServerStartingError,
     ToolAmbiguousError,
     ToolDisabledError,
     ToolNotFoundError,
@@ -113,6 +114,16 @@ ERRORS = [
         UntrustedServerError("github", "unpinned"),
         "server 'github' is unavailable: the lock file does not pin it as its entry is now",
         "`discovery lock --check` shows its owner the difference",
+    ),
+    (
+        ServerStartingError("github", 12.9),
+        "server 'github' is starting, 12 s: its tools are not known yet",
+        "it goes on starting; try again in a few seconds",
+    ),
+    (
+        ServerStartingError("github", None),
+        "server 'github' is starting: its tools are not known yet",
+        "it goes on starting; try again in a few seconds",
     ),
     (
         UpstreamTimeoutError("github", "'x'", 2.50),

@@ -76,6 +76,8 @@ class FakeEngine:
     error: DiscoveryError | None = None
     """What `execute` and `details` raise."""
     asked: list[Any] = field(default_factory=list)
+    is_slow: bool = False
+    """Whether nobody answers within the patience of a `refresh`."""
     patience: float | None = None
     """Seconds that the last `refresh` was given."""
     bus: EventBus = field(default_factory=EventBus)
@@ -90,6 +92,9 @@ class FakeEngine:
         names = before.catalog.parts if servers is None else list(servers)
         self.asked.append(sorted(names))
         self.patience = patience
+        if self.is_slow and patience is not None:
+            names = list(map(ServerName, names))
+            return RefreshReport((), before.catalog.diff(before.catalog), tuple(names))
         self.view = self.after or before
         parts = self.view.catalog.parts
         for name in map(ServerName, names):

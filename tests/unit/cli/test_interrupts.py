@@ -134,6 +134,31 @@ async def main():
     assert ended(work).returncode == -signal.SIGINT
 
 
+CUT_SHORT = """
+async def main():
+    with anyio.CancelScope() as wait, interrupts.cutting_short(wait.cancel):
+        press()
+        await anyio.sleep_forever()
+    print("answered")
+interrupts.run(main)
+print("told")
+"""
+
+
+@pytest.mark.requirement("CLI-34")
+def test_a_press_that_cuts_a_wait_short_lets_the_command_answer() -> None:
+    done = ended(CUT_SHORT)
+
+    assert (done.returncode, done.stdout, done.stderr) == (130, "answered\ntold\n", "")
+
+
+@pytest.mark.requirement("CLI-28")
+def test_a_second_press_ends_it_also_after_a_wait_that_was_cut_short() -> None:
+    done = ended(CUT_SHORT.replace('print("answered")', "press()"))
+
+    assert done.returncode == -signal.SIGINT
+
+
 AT_EXIT = "import atexit; atexit.register(lambda: (press(), os._exit(9)))"
 TIDYING_UP = """
 class Last:

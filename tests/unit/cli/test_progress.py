@@ -2,13 +2,15 @@ from __future__ import annotations
 
 import io
 import sys
+from contextlib import ExitStack
 
 import anyio
 import pytest
 
 from discovery_cli.invocation import Invocation
 from discovery_cli.output import Output
-from discovery_cli.progress import Lines, shown
+from discovery_cli.progress import Lines, Moving, Waits, shown
+from discovery_engine.catalog import ServerPart
 from discovery_engine.errors import ServerNotFoundError
 from discovery_engine.events import (
     CatalogChanged,
@@ -17,8 +19,10 @@ from discovery_engine.events import (
     ServerDiscovering,
     ServerFailed,
 )
+from discovery_engine.status import Live, ServerStatus, ServerSummary
 from discovery_engine.tools import ServerName
-from tests.unit.cli.backends import FakeEngine, usual_view
+from tests.factories import make_settings
+from tests.unit.cli.backends import FakeEngine, usual_view, view_of
 
 pytestmark = pytest.mark.anyio
 
@@ -107,6 +111,49 @@ async def test_lines_can_be_had_everywhere(monkeypatch: pytest.MonkeyPatch) -> N
     await show(*STORY, invocation=Invocation(), with_lines=True)
 
     assert written.getvalue().count("\n") == 2
+
+
+def starting(*seconds: float, stderr: str = "") -> list[ServerSummary]:
+    """Servers that have been starting for so many seconds."""
+    names = [TIME, GIT][: len(seconds)]
+    live = {
+        name: Live(ServerStatus.STARTING, seconds=one, stderr=stderr)
+        for name, one in zip(names, seconds, strict=True)
+    }
+    view = view_of(make_settings(*names), *map(ServerPart, names), live=live)
+    return sorted(view.servers(), key=lambda server: names.index(server.name))
+
+
+@pytest.mark.requirement("CLI-29")
+def test_a_slow_start_is_a_line_each_time_that_it_has_taken_twice_as_long(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    waits = Waits(Output())
+
+    for second in range(1, 45):
+        waits.starting(starting(float(second), 0.0, stderr="Resolving\nDown\x1b[1mloading"))
+
+    assert capsys.readouterr().err.splitlines() == [
+        f'starting time, {seconds} s, "Downloading"' for seconds in (5, 10, 20, 40)
+    ]
+
+
+@pytest.mark.requirement("CLI-29")
+def test_json_on_stderr_is_not_mixed_with_what_is_waited_for(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Waits(Output(as_json=True)).starting(starting(60.0))
+
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.requirement("CLI-29")
+async def test_a_terminal_shows_how_far_a_slow_start_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    stderr = terminal_for(monkeypatch)
+    with ExitStack() as stack:
+        Moving(stack).starting(starting(12.9, stderr="Downloading"))
+
+    assert 'starting, 12 s, "Downloading"' in stderr.getvalue()
 
 
 async def test_an_error_comes_through_as_itself() -> None:

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from discovery_engine.catalog import DroppedTool, Failure
+from discovery_engine.catalog import DroppedTool, Failure, ServerPart
 from discovery_engine.errors import ConfigurationError, Origin, Problem
 from discovery_engine.rules.rule import Rule, Verdict
 from discovery_engine.status import Live, ServerStatus
+from discovery_engine.tools import ServerName
 from discovery_engine.view import View
 from tests.factories import make_entry, make_part, make_server, make_settings
 from tests.unit.cli.backends import NOW, FakeEngine, nothing_known, run, usual_view, view_of
@@ -407,7 +408,7 @@ def test_only_the_servers_that_matter_are_asked(words: list[str], asked: list[st
     assert engine.asked == [asked]
 
 
-@pytest.mark.requirement("CLI-29")
+@pytest.mark.requirement("CLI-35")
 @pytest.mark.parametrize(("words", "patience"), [(["list"], 10.0), (["tools", "time"], None)])
 def test_a_slow_server_is_waited_for_where_the_question_is_of_it(
     words: list[str], patience: float | None
@@ -418,6 +419,51 @@ def test_a_slow_server_is_waited_for_where_the_question_is_of_it(
     run(*words, recalled=unknown, engine=engine)
 
     assert engine.patience == patience
+
+
+@pytest.mark.requirement("CLI-35")
+def test_a_slow_server_is_waited_for_to_the_end_if_there_is_nothing_else_to_answer_from() -> None:
+    unknown = nothing_known(usual_view())
+    engine = FakeEngine(unknown, after=usual_view(), is_slow=True)
+
+    done = run("search", "convert", "a", "time", recalled=unknown, engine=engine)
+
+    assert done.exit_code == 0
+    assert engine.asked == [["github", "time"], ["github", "time"]]
+    assert engine.patience is None
+
+
+@pytest.mark.requirement("CLI-35")
+def test_a_slow_server_is_a_note_if_others_are_known() -> None:
+    usual = usual_view()
+    parts = {**usual.catalog.parts, ServerName("time"): ServerPart(ServerName("time"))}
+    live = {
+        ServerName("time"): Live(
+            ServerStatus.STARTING, seconds=12.9, stderr="Resolving\nDownloading \x1b[1m40 %"
+        )
+    }
+    slow = view_of(usual.settings, *parts.values(), live=live)
+
+    done = run("search", "issue", recalled=slow, engine=FakeEngine(slow))
+
+    assert done.exit_code == 0
+    assert "create_issue" in done.stdout
+    assert (
+        'note: time: starting, 12 s, "Downloading 40 %"; `discovery refresh time` waits for it\n'
+    ) in done.stderr
+
+
+@pytest.mark.requirement("CLI-35")
+def test_a_server_that_is_still_starting_is_shown_as_neither_good_nor_bad() -> None:
+    live = {ServerName("time"): Live(ServerStatus.STARTING, seconds=3.0, stderr="Downloading")}
+    slow = nothing_known(usual_view())
+    slow = view_of(slow.settings, *slow.catalog.parts.values(), live=live)
+
+    done = run("list", "--status", recalled=slow, engine=FakeEngine(slow))
+
+    assert "… time" in " ".join(done.stdout.split())
+    assert 'starting, 3 s, "Downloading"' in done.stdout
+    assert "\u2713" not in done.stdout
 
 
 def test_a_configuration_that_changed_is_read_again() -> None:

@@ -91,7 +91,9 @@ class FakeEngine:
         self.view = self.learns or self.view
         return self.view.list_tools(server, include_disabled=include_disabled)
 
-    async def details(self, server: str | None, tool: str) -> Entry:
+    async def details(
+        self, server: str | None, tool: str, *, patience: float | None = None
+    ) -> Entry:
         return self.view.details(server, tool)
 
     async def execute(
@@ -102,6 +104,7 @@ class FakeEngine:
         *,
         on_progress: OnProgress | None = None,
         client: str | None = None,
+        patience: float | None = None,
     ) -> JSONObject:
         entry = await self.details(server, tool)
         Checker(entry.tool).check(arguments)

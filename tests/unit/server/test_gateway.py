@@ -13,6 +13,7 @@ from discovery_engine.errors import (
     UnavailableError,
     UpstreamTimeoutError,
 )
+from discovery_engine.status import Live, ServerStatus
 from discovery_engine.tools import JSONObject
 from discovery_server.gateway import make_server
 from tests.factories import make_entry, make_part
@@ -233,11 +234,45 @@ async def test_first_search_waits_for_the_servers() -> None:
 
 @pytest.mark.requirement("MET-12")
 async def test_search_tells_what_is_still_loading() -> None:
-    engine = FakeEngine(make_view(servers=[make_server_settings("time")]))
+    live = {"time": Live(ServerStatus.STARTING, seconds=12.9, stderr="Downloading s3cret")}
+    engine = FakeEngine(make_view(servers=[make_server_settings("time")], live=live))
 
     text = await text_of(engine, "auto", "search_tools", query="current time")
 
-    assert "Note: time: its tools are not known yet; ask again in a few seconds" in text
+    assert text == (
+        "No tool is known yet.\n"
+        "Note: time: starting, 12 s; its tools are not known yet; ask again in a few seconds"
+    )
+
+
+@pytest.mark.requirement("MET-9")
+async def test_the_list_of_servers_is_the_same_before_during_and_after_a_refresh() -> None:
+    servers = [make_server_settings("time"), make_server_settings("new")]
+    states: list[Live | None] = [
+        None,
+        Live(ServerStatus.STARTING),
+        Live(ServerStatus.STARTING, seconds=3.0, stderr="Downloading"),
+        Live(ServerStatus.STARTING, seconds=14.0),
+        Live(ServerStatus.READY),
+        Live(ServerStatus.IDLE),
+    ]
+    told = set()
+
+    for state in states:
+        live = {"time": state, "new": Live(ServerStatus.STARTING, seconds=1.0)} if state else {}
+        engine = FakeEngine(make_view(CLOCK, servers=servers, live=live))
+        told.add(await text_of(engine, "auto", "list_mcp_servers"))
+
+    assert told == {"new (0 tools) starting\ntime (1 tool)"}
+
+
+@pytest.mark.requirement("MET-12")
+async def test_the_list_of_servers_waits_when_nothing_is_known_of_any() -> None:
+    unknown = make_view(servers=[make_server_settings("time")])
+    engine = FakeEngine(unknown, learns=make_view(CLOCK))
+
+    assert await text_of(engine, "auto", "list_mcp_servers") == "time (1 tool)"
+    assert engine.waits == ["all"]
 
 
 @pytest.mark.requirement("MET-12")

@@ -152,13 +152,13 @@ def test_many_notices_of_a_kind_share_a_line() -> None:
 
 
 def test_servers_are_told_with_what_is_wrong_with_them() -> None:
-    view = make_view(ISSUES, CLOCK, live={"time": Live(ServerStatus.STARTING)})
+    view = make_view(ISSUES, CLOCK, live={"time": Live(ServerStatus.DEGRADED, "it stammers")})
 
     result = rendering.servers_result(view.servers(), WIDELY)
 
     assert text_of(result).splitlines() == [
         "github (2 tools, 1 disabled)",
-        "time (1 tool) starting",
+        "time (1 tool) degraded: it stammers",
     ]
     assert fields_of(result)["servers"][0] == {
         "name": "github",

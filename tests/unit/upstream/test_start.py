@@ -20,7 +20,7 @@ def server(command: str, *args: str, connect: float | None = None) -> ServerSett
     return ServerSettings(ServerName("s"), transport, timeouts=Timeouts(connect=connect))
 
 
-@pytest.mark.requirement("UPS-19")
+@pytest.mark.requirement("UPS-71")
 @pytest.mark.parametrize(
     "words",
     [
@@ -38,7 +38,7 @@ def test_the_first_start_by_a_package_runner_has_time_for_a_download(words: list
     assert start_limit(server(*words), is_first=False) == USUAL_CONNECT
 
 
-@pytest.mark.requirement("UPS-19")
+@pytest.mark.requirement("UPS-71")
 def test_the_first_start_of_another_program_has_twice_the_usual_time() -> None:
     program = server("python3", "-m", "a_server")
 
@@ -46,14 +46,14 @@ def test_the_first_start_of_another_program_has_twice_the_usual_time() -> None:
     assert start_limit(program, is_first=False) == USUAL_CONNECT
 
 
-@pytest.mark.requirement("UPS-19")
+@pytest.mark.requirement("UPS-71")
 def test_an_address_has_the_usual_time_always() -> None:
     remote = ServerSettings(ServerName("s"), RemoteTransport("https://npx.example/npx"))
 
     assert {start_limit(remote, is_first=first) for first in (True, False)} == {USUAL_CONNECT}
 
 
-@pytest.mark.requirement("UPS-19")
+@pytest.mark.requirement("UPS-71")
 @pytest.mark.parametrize("seconds", [0.5, USUAL_CONNECT, 600.0])
 def test_what_the_owner_allows_holds_for_every_start(seconds: float) -> None:
     runner = server("npx", "-y", "a-server", connect=seconds)
