@@ -15,13 +15,15 @@ import json
 import os
 import random
 import resource
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +120,83 @@ async def kills(*, full: bool) -> AsyncIterator[Row]:
         f"{alive} of {started}",
         is_met=not alive,
     )
+
+
+DEAF = "trap '' TERM HUP INT PIPE; while :; do sleep 600; done"
+FORKED = f"""
+import os
+if not os.fork():
+    os.setsid()
+    os.fork() and os._exit(0)
+os.execv("/bin/sh", ["sh", "-c", {DEAF!r}])
+"""
+LEAVERS = [
+    ["sh", "-c", DEAF],
+    ["sh", "-c", f"({DEAF}) & {DEAF}"],
+    [sys.executable, "-I", "-S", "-c", FORKED],
+]
+"""Programs that ignore what they can; one has a child, one leaves a child in another session."""
+
+
+async def startup_kills(*, full: bool, count: int = 0) -> AsyncIterator[Row]:
+    """Gateways killed while they start their first servers, at a random moment."""
+    count = count or (1000 if full else 40)
+    numbers = iter(range(count))
+    left: list[int] = []
+    seen = 0
+
+    async def kill_some(forked: Callable[[list[list[str]]], int]) -> None:
+        nonlocal seen
+        for number in numbers:
+            mark = f"KILL_MARK={os.getpid()}-{number}"
+            pid = forked([["env", mark, *command] for command in LEAVERS])
+            while not descendants(pid) and is_running(pid):  # noqa: ASYNC110
+                await anyio.sleep(0.005)
+            await anyio.sleep(random.uniform(0, 0.5))
+            seen += len(marked(mark))
+            os.kill(pid, signal.SIGKILL)
+            await anyio.sleep(2)
+            left.extend(alive := marked(mark))
+            for one in alive:
+                os.kill(one, signal.SIGKILL)
+
+    with forking_gateway() as forked:
+        async with anyio.create_task_group() as tasks:
+            for _ in range(8):  # most of a round is waiting
+                tasks.start_soon(kill_some, forked)
+    yield Row(
+        f"programs alive 2 s after {count} SIGKILLs within 500 ms of a gateway's first start",
+        "0",
+        f"{len(left)}; {seen} were seen at the kills",
+        is_met=not left,
+    )
+
+
+@contextmanager
+def forking_gateway() -> Iterator[Callable[[list[list[str]]], int]]:
+    """Starts a gateway with servers of these commands, and returns its number."""
+    command = [sys.executable, "-m", "tests.servers.gateway", "--forks"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, cwd=ROOT, **pipes) as process:
+
+        def forked(commands: list[list[str]]) -> int:
+            process.stdin.write(json.dumps(commands) + "\n")
+            process.stdin.flush()
+            return int(process.stdout.readline())
+
+        yield forked
+        process.kill()
+
+
+def marked(mark: str) -> list[int]:
+    """The processes that run with a variable in their environment, or are about to."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            words = (folder / "environ").read_bytes() + (folder / "cmdline").read_bytes()
+            if f"{mark}\0".encode() in words and is_running(int(folder.name)):
+                found.append(int(folder.name))
+    return found
 
 
 @contextmanager
@@ -318,11 +397,12 @@ def is_valid(pages: list[list[Any] | None]) -> bool:
     return True
 
 
-ROWS = {
+ROWS: dict[str, Callable[..., AsyncIterator[Row]]] = {
     "isolation": isolation,
     "first_list": first_list,
     "stopping": stopping,
     "kills": kills,
+    "startup_kills": startup_kills,
     "large_results": large_results,
     "crashes": crashes,
     "kept_tools": kept_tools,
@@ -343,7 +423,10 @@ def main() -> None:
     parser.add_argument("rows", nargs="*", choices=[*ROWS, []])
     parser.add_argument("--full", action="store_true")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--kills", type=int, help="of `startup_kills`, whatever --full says")
     options = parser.parse_args()
+    if options.kills:
+        ROWS["startup_kills"] = partial(startup_kills, count=options.kills)
     random.seed(options.seed)
     anyio.run(lambda: run(options.rows, full=options.full))
 

