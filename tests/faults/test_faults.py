@@ -208,7 +208,7 @@ ADDRESSES = [
     http("deep_body", UpstreamProtocolError, "too deeply"),
     http("nan_body", UpstreamProtocolError, "NaN"),
     http("huge_body", UpstreamProtocolError, "longer than 8 MiB"),
-    http("redirects", UpstreamProtocolError, "Redirect"),
+    http("redirects", UnavailableError, "a redirect after 5 others", **DEGRADED),
     http("html_call", OutcomeUnknownError, "text/html", **DEGRADED),
     http("not_http", OutcomeUnknownError, "does not keep to HTTP", **DEGRADED),
     http("closes", OutcomeUnknownError, "does not keep to HTTP", **DEGRADED),

@@ -42,6 +42,7 @@ MODES = {
     "status_405": "does not take what is posted",
     "status_429": "is asked too often",
     "status_500": "fails",
+    "redirect STATUS LOCATION": "redirects every request",
     "sse": "speaks only the transport with an event stream",
     "sse_fails": "as sse; answers what is posted with status 500 from the first call on",
     "sse_ends": "as sse; ends the stream at the first call",
@@ -70,7 +71,9 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
     def do_GET(self) -> None:
-        if self.mode.startswith("sse"):
+        if self.mode.startswith("redirect "):
+            self.redirect()
+        elif self.mode.startswith("sse"):
             self.stream()
         elif self.mode.startswith("status_"):
             self.status(int(self.mode.removeprefix("status_")))
@@ -83,7 +86,9 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         message = json.loads(self.rfile.read(int(self.headers["content-length"])))
         is_endpoint = self.path == "/messages"
-        if self.mode.startswith("status_"):
+        if self.mode.startswith("redirect "):
+            self.redirect()
+        elif self.mode.startswith("status_"):
             self.status(int(self.mode.removeprefix("status_")))
         elif self.mode == "hang":
             threading.Event().wait()
@@ -232,6 +237,10 @@ class Handler(BaseHTTPRequestHandler):
     def event(self, message: Message) -> None:
         self.wfile.write(f"event: message\ndata: {json.dumps(message)}\n\n".encode())
 
+    def redirect(self) -> None:
+        _, status, location = self.mode.split(" ", 2)
+        self.send(int(status), b"{}", "application/json", {"location": location})
+
     def status(self, status: int) -> None:
         self.send(status, b"", "text/plain")
 
@@ -250,7 +259,7 @@ def content(text: str) -> Message:
 
 def serve(kind: type[Handler], modes: Message) -> None:
     kind.mode = sys.argv[1]
-    if kind.mode not in modes:
+    if kind.mode not in modes and not kind.mode.startswith("redirect "):
         sys.exit(f"no mode {kind.mode!r}; there are {', '.join(modes)}")
     server = ThreadingHTTPServer(("127.0.0.1", 0), kind)
     server.daemon_threads = True

@@ -22,6 +22,7 @@ from discovery_engine.tools import JSONObject, JSONValue
 from discovery_engine.upstream.http.bypass import Bypass
 from discovery_engine.upstream.http.event_stream import SIZE, EventStream, PackedStream, Rest
 from discovery_engine.upstream.http.outage import Outage, causes, outage
+from discovery_engine.upstream.http.redirect import explanation, is_followed, is_redirect
 from discovery_engine.upstream.link import is_out_of_room
 from discovery_engine.upstream.wire.codec import decode, encode, is_clean
 from discovery_engine.upstream.wire.messages import answered_id, as_message
@@ -85,6 +86,8 @@ class GuardedClient(httpx2.AsyncClient):
     async def _vetted(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
         if response.status_code >= _FIRST_ERROR:
             return await self._vetted_error(request, response)
+        if is_redirect(response):
+            return await self._vetted_redirect(request, response)
         kind = media_type(response)
         if kind == "application/json":
             return await self._vetted_json(request, response)
@@ -127,6 +130,15 @@ class GuardedClient(httpx2.AsyncClient):
             retry_after=_retry_after(response),
         )
         return self._refusal(request, failure, status=response.status_code)
+
+    async def _vetted_redirect(
+        self, request: httpx2.Request, response: httpx2.Response
+    ) -> httpx2.Response:
+        if self._expects_answers and await is_followed(response):
+            return response
+        await response.aclose()
+        failure = HttpFailure(explanation(response), status=response.status_code)
+        return self._refusal(request, failure, status=502)
 
     async def _vetted_json(
         self, request: httpx2.Request, response: httpx2.Response

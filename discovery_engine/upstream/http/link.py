@@ -32,6 +32,7 @@ from discovery_engine.upstream.wire.pace import Pace
 _CONNECT = 10.0  # seconds for DNS, TCP and TLS
 _READ_MARGIN = 60.0  # seconds that a silent stream outlives the longest call
 _UNAUTHORIZED = (401, 403)
+_FIRST_ERROR = 400  # what is below and still a failure is a redirect
 _NOT_FOUND = 404
 _SERVER_ERROR = 500
 _TRY_LATER = 503
@@ -156,6 +157,8 @@ def unavailable(server: ServerName, failure: HttpFailure) -> UnavailableError:
         return NeedsAuthError(server, f"it answers {failure.reason}")
     if failure.status is not None:
         hint = "check the url" if failure.status == _NOT_FOUND else ""
+        if failure.status < _FIRST_ERROR:
+            hint = f"if it has moved, write its new address as `url` of server {server!r}"
         error = UnavailableError(
             server, FailureKind.HTTP, f"it answers {failure.reason}", hint=hint
         )

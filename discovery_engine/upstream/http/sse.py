@@ -95,7 +95,7 @@ async def _endpoint(
 ) -> str | HttpFailure:
     if failure := failure_of(response):
         return failure
-    if response.is_error or response.is_redirect:
+    if response.is_error:
         return HttpFailure(f"HTTP {response.status_code}", status=response.status_code)
     if (kind := media_type(response)) != "text/event-stream":
         return HttpFailure(f"it answers with {kind or 'nothing'}, not with events")

@@ -114,6 +114,44 @@ async def test_an_address_that_cannot_be_connected_is_explained(
     assert isinstance(caught.value, NeedsAuthError) == (kind == "auth")
 
 
+ELSEWHERE = 'a redirect to "https://new.example:8443", which is not followed'
+
+
+@pytest.mark.parametrize(
+    ("redirect", "said"),
+    [
+        pytest.param("301 https://me:k3y@new.example:8443/k3y?k3y#k3y", ELSEWHERE, id="301"),
+        pytest.param("302 //new.example/k3y", '"http://new.example"', id="302-no-scheme"),
+        pytest.param("303 https://NEW.example/k3y", '"https://new.example"', id="303"),
+        pytest.param("307 http://169.254.169.254/k3y", '"http://169.254.169.254"', id="metadata"),
+        pytest.param("308 http://[fd00::1]:81/k3y", '"http://[fd00::1]:81"', id="308-ipv6"),
+        pytest.param("307 file:///etc/k3y", "leads to no HTTP address", id="file"),
+        pytest.param("307 http://h:k3y/", "leads to no HTTP address", id="no-port"),
+        pytest.param("307 http://[k3y/", "leads to no HTTP address", id="no-host"),
+        pytest.param("307 ", "HTTP 307, a redirect", id="to-nowhere"),
+        pytest.param("301 /k3y", "of its own, which is not followed: the request", id="own-path"),
+        pytest.param("308 /k3y", "a redirect after 5 others", id="circle"),
+        pytest.param("sse 301 https://new.example:8443/k3y", ELSEWHERE, id="sse"),
+        pytest.param("sse 308 /k3y", "which is not followed: its stream", id="sse-own-path"),
+    ],
+)
+@pytest.mark.requirement("UPS-70")
+async def test_a_redirect_is_explained_by_the_host_it_leads_to(redirect: str, said: str) -> None:
+    kind = "sse" if redirect.startswith("sse") else "auto"
+    redirect = redirect.removeprefix("sse ")
+    with http_server(f"redirect {redirect}") as url:
+        async with upstreams() as opened:
+            with anyio.fail_after(20), pytest.raises(UnavailableError) as caught:
+                await opened.list_tools(remote_server(url, kind=kind))
+
+    told = f"{caught.value} {caught.value.hint}"
+    assert caught.value.kind is FailureKind.HTTP
+    assert said in told
+    assert f"HTTP {redirect[:3]}" in told
+    assert "`url` of server 'remote'" in told
+    assert "k3y" not in told
+
+
 @pytest.mark.parametrize(
     ("mode", "kind", "said"),
     [

@@ -1,0 +1,66 @@
+"""Redirects: followed within the origin of a server, and explained beyond it.
+
+Whatever a request carries was written for the address that the owner approved. Where another one
+leads to is named by scheme, host and port alone: the rest of it may hold a key.
+"""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from urllib.parse import SplitResult, urljoin, urlsplit
+
+import httpx2
+from mcp.shared._httpx_utils import next_request_within_origin
+
+from discovery_engine.text import quoted
+
+_MOST = 5  # redirects for one request
+_COUNT = "discovery.redirects"
+_LONGEST = 100  # characters of an address that are shown
+_HTTP = ("http", "https")
+
+
+def is_redirect(response: httpx2.Response) -> bool:
+    return response.is_redirect and response.status_code != HTTPStatus.NOT_MODIFIED
+
+
+async def is_followed(response: httpx2.Response) -> bool:
+    """Whether the SDK may follow a redirect; if so, its body is emptied unread."""
+    following = next_request_within_origin(response)
+    count = response.request.extensions.get(_COUNT, 0)
+    if following is None or count >= _MOST:
+        return False
+    following.extensions[_COUNT] = count + 1
+    await response.stream.aclose()  # type: ignore[union-attr] # of an asynchronous client
+    response.stream = httpx2.ByteStream(b"")
+    return True
+
+
+def explanation(response: httpx2.Response) -> str:
+    """Where a redirect leads to, and why it is not followed."""
+    status, own = response.status_code, urlsplit(str(response.request.url))
+    try:
+        target = urlsplit(urljoin(own.geturl(), response.headers.get("location", "")))
+        place = f"{target.scheme}://{_host(target)}"
+    except ValueError:
+        target, place = SplitResult("", "", "", "", ""), ""
+    if target.scheme not in _HTTP or not target.hostname:
+        return f"HTTP {status}, a redirect that is not followed: it leads to no HTTP address"
+    if place != f"{own.scheme}://{_host(own)}":
+        where = quoted(place[:_LONGEST])
+        return (
+            f"HTTP {status}, a redirect to {where}, which is not followed: "
+            "requests may hold secrets, and that address was not approved"
+        )
+    if response.request.extensions.get(_COUNT, 0) >= _MOST:
+        return f"HTTP {status}, a redirect after {_MOST} others, which is not followed"
+    is_lost = response.request.method == "POST"
+    why = (
+        "the request would be lost" if is_lost else "its stream of events must be where `url` says"
+    )
+    return f"HTTP {status}, a redirect to another path of its own, which is not followed: {why}"
+
+
+def _host(parts: SplitResult) -> str:
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    return f"{host}:{parts.port}" if parts.port else f"{host}"
