@@ -4,6 +4,9 @@ A program on a port can be called by every web page, for a page may point a name
 address (DNS rebinding). So a request must be sent to a name of this server, and may come only
 from a page of that name, or of the user's own machine. An address in digits is no name: no page
 can point it anywhere else.
+
+A request that says twice how long it is ends its connection: a proxy in front may have read it in
+the other way, and take for another request what was hidden in its body.
 """
 
 from __future__ import annotations
@@ -93,11 +96,15 @@ class Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and (refusal := self._refusal(Headers(scope=scope))):
             status, text = refusal
-            await PlainTextResponse(text, status)(scope, receive, send)
+            # What follows on the connection may be part of what was refused.
+            close = {"connection": "close"}
+            await PlainTextResponse(text, status, close)(scope, receive, send)
             return
         await self._app(scope, receive, send)
 
     def _refusal(self, headers: Headers) -> tuple[int, str] | None:
+        if "transfer-encoding" in headers and "content-length" in headers:
+            return 400, "Both Content-Length and Transfer-Encoding"
         hosts = headers.getlist("host")
         host = host_of(f"//{hosts[0]}") if len(hosts) == 1 else None
         if host is None:

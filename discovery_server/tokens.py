@@ -156,7 +156,7 @@ def _kept(path: Path, notices: list[str]) -> str | None:
         is_link = error.errno == errno.ELOOP
         reason = "is a symbolic link" if is_link else f"cannot be read: {_reason(error)}"
         raise _problem(path, reason, _HOW_TO_RENEW) from error
-    if _is_foreign(status) or _is_writable_by_others(status):
+    if _is_foreign(status, path) or _is_writable_by_others(status):
         raise _problem(path, "may have been written by another user", _HOW_TO_RENEW)
     if _is_readable_by_others(status):
         path.chmod(_PRIVATE)
@@ -207,8 +207,11 @@ def _read(path: Path, flags: int) -> tuple[str, os.stat_result]:
     return data.decode("ascii", "replace"), status
 
 
-def _is_foreign(status: os.stat_result) -> bool:
-    return os.name == "posix" and os.geteuid() != 0 and status.st_uid not in (0, os.geteuid())
+def _is_foreign(status: os.stat_result, path: Path) -> bool:
+    """Whether it is of a user who is neither this one nor in charge of the folder."""
+    if os.name != "posix":
+        return False
+    return status.st_uid not in (0, os.geteuid(), path.parent.stat().st_uid)
 
 
 def _is_writable_by_others(status: os.stat_result) -> bool:

@@ -131,6 +131,18 @@ async def test_a_stranger_cannot_go_on_sending_after_the_refusal() -> None:
     assert answer.startswith(b"HTTP/1.1 401 ")
 
 
+@pytest.mark.requirement("SRV-13")
+async def test_no_request_is_hidden_in_the_body_of_another() -> None:
+    both = HEAD.replace(b"\r\n\r\n", b"\r\ntransfer-encoding: chunked\r\n\r\n")
+
+    async with served(make_engine(), limits=FEW) as address, connected(address) as stream:
+        await stream.send(both + b"0\r\n\r\n" + HEAD + BODY)
+        answer = await rest_of(stream)
+
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert answer.count(b"HTTP/1.1 ") == 1
+
+
 @pytest.mark.requirement("SRV-31")
 @pytest.mark.parametrize("begun", [b"", HALF_A_HEAD, HEAD, HEAD + BODY[:-1]])
 async def test_who_only_holds_a_connection_gives_its_place_to_who_asks(begun: bytes) -> None:
