@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from discovery_engine.config.settings import ServerSettings, Settings
     from discovery_engine.config.sources import ClientFile
     from discovery_engine.health import ServerHealth
+    from discovery_engine.notices import Notice
     from discovery_engine.tools import JSONObject
 
 _OLDEST_PYTHON = (3, 11)
@@ -119,16 +120,22 @@ def age(catalog: Catalog, *, ttl: float, now: float) -> Check:
     return Check("cache", "good", message)
 
 
-def registry(path: Path, mode: int | None, error: RegistryError | None) -> Check:
-    """Whether things can be remembered, and only their owner may read them.
+def registry(
+    path: Path, mode: int | None, error: RegistryError | None, loss: Notice | None = None
+) -> Check:
+    """Whether things can be remembered, were, and only their owner may read them.
 
     Args:
         path: Where the registry is.
         mode: Its mode; None if there is no such file.
         error: Why it cannot be used.
+        loss: That decisions were lost.
     """
     if error is not None:
         return Check("data", "problem", error.message, error.hint)
+    if loss is not None:
+        hint = "`discovery review` shows what tools say, and accepts it; `discovery trust` approves"
+        return Check("data", "problem", loss.message, hint)
     if mode is None:
         return Check("data", "good", f"{path} is not there yet")
     if mode & _OTHERS:

@@ -6,12 +6,12 @@ One table says which error ends a run with which code; a traceback is only ever 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import IntEnum
 
 import click
 
-from discovery_cli.output import json_text
+from discovery_cli.output import json_text, with_warnings
 from discovery_engine.errors import (
     ConfigurationError,
     DisabledError,
@@ -79,9 +79,12 @@ def exit_code_of_failure(code: str) -> ExitCode:
     return ExitCode.SECRET_MISSING if code in _NEEDS_SECRET else ExitCode.UNREACHABLE
 
 
-def tell(error: BaseException, *, as_json: bool, verbose: bool) -> None:
-    """Write an error to stderr."""
-    text = json_text({"error": _form(error)}) if as_json else "\n".join(_lines(error))
+def tell(
+    error: BaseException, *, as_json: bool, verbose: bool, warnings: Iterable[str] = ()
+) -> None:
+    """Write an error to stderr, in JSON with what the library warned of before."""
+    form = with_warnings({"error": _form(error)}, warnings)
+    text = json_text(form) if as_json else "\n".join(_lines(error))
     if verbose and _is_unexpected(error):
         import traceback
 

@@ -69,12 +69,12 @@ class Invocation(Struct):
     backend: Backend = EngineBackend()
     clock: Callable[[], float] = time.time
     interrupts: Interrupts = field(default_factory=Interrupts)
-    told: set[str] = field(default_factory=set)
-    """The notes that were told already."""
+    told: dict[str, None] = field(default_factory=dict)
+    """The warnings of the library so far, in their order, each once."""
 
     @property
     def output(self) -> Output:
-        return Output.of_streams(os.environ, as_json=self.as_json)
+        return Output.of_streams(os.environ, as_json=self.as_json, warnings=self.told)
 
     def view(self, concerned: Concerned | None = None) -> View:
         """The view to answer from, with the servers that matter listed if they never were.

@@ -11,12 +11,17 @@ if TYPE_CHECKING:
     from discovery_cli.output import Output
 
 _LEVELS = {1: logging.INFO, 2: logging.DEBUG}
-_CONCERNING = ("discovery_engine.remembered", "discovery_engine.current")
-"""Who warns that nothing is remembered, and of rules that take too long."""
+_CONCERNING = (
+    "discovery_engine.remembered",
+    "discovery_engine.current",
+    "discovery_engine.trustee",
+    "discovery_engine.registry",
+)
+"""Who warns that something is not remembered, or was lost, and of rules that take too long."""
 
 
 @contextmanager
-def logged(output: Output, verbosity: int, told: set[str]) -> Iterator[None]:
+def logged(output: Output, verbosity: int, told: dict[str, None]) -> Iterator[None]:
     """Show logs for as long as the block runs.
 
     Args:
@@ -46,7 +51,7 @@ def logged(output: Output, verbosity: int, told: set[str]) -> Iterator[None]:
 class _Notes(logging.Handler):
     """Tells a warning as a note."""
 
-    def __init__(self, output: Output, told: set[str]) -> None:
+    def __init__(self, output: Output, told: dict[str, None]) -> None:
         super().__init__(logging.WARNING)
         self._output = output
         self._told = told
@@ -55,5 +60,5 @@ class _Notes(logging.Handler):
         message = record.getMessage()
         if message in self._told:
             return
-        self._told.add(message)
+        self._told[message] = None
         self._output.say(f"note: {message[:1].lower()}{message[1:]}")

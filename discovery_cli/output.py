@@ -10,7 +10,7 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Literal, TextIO
 
 import click
@@ -58,9 +58,17 @@ class Output(Struct, frozen=True):
     has_colour: bool = False
     has_unicode: bool = True
     width: int = _USUAL_WIDTH
+    warnings: Collection[str] = ()
+    """What a JSON answer says beside what was asked for; more may come until it is written."""
 
     @classmethod
-    def of_streams(cls, environ: Mapping[str, str], *, as_json: bool) -> Output:
+    def of_streams(
+        cls,
+        environ: Mapping[str, str],
+        *,
+        as_json: bool,
+        warnings: Collection[str] = (),
+    ) -> Output:
         is_terminal = sys.stdout.isatty()
         return cls(
             as_json=as_json,
@@ -68,10 +76,12 @@ class Output(Struct, frozen=True):
             has_colour=is_terminal and allows_escapes(environ),
             has_unicode=_can_write(_SAMPLE, sys.stdout),
             width=_width(environ) if is_terminal else _USUAL_WIDTH,
+            warnings=warnings,
         )
 
     def answer(self, form: JSONObject) -> None:
         """Write the one JSON document of a run."""
+        form = with_warnings(form, self.warnings)
         self.write(json_text(form, indent=2 if self.is_terminal else None) + "\n")
 
     def write(self, text: str) -> None:
@@ -160,6 +170,12 @@ def silence(stream: TextIO) -> None:
     """Send what is still buffered nowhere, so that Python's own last flush does not complain."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def with_warnings(form: JSONObject, warnings: Iterable[str]) -> JSONObject:
+    """With the member `warnings`, if there are any."""
+    found = [clean(warning) for warning in warnings]
+    return {**form, "warnings": found} if found else form
 
 
 def json_text(form: JSONObject, *, indent: int | None = None) -> str:

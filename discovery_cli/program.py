@@ -94,7 +94,8 @@ class Discovery(Group):
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the top of the program
             variable = os.environ.get("DISCOVERY_OUTPUT")
             as_json = invocation.as_json or wants_json(words, variable)
-            tell(error, as_json=as_json, verbose=invocation.verbose > 0)
+            verbose = invocation.verbose > 0
+            tell(error, as_json=as_json, verbose=verbose, warnings=invocation.told)
             return exit_code(error)
         return code if isinstance(code, int) else ExitCode.OK
 

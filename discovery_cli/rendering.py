@@ -111,7 +111,8 @@ def _summary(text: str) -> Cell:
 
 def say_notices(output: Output, notices: Iterable[Notice]) -> None:
     for notice in notices:
-        output.say(f"note: {_in_our_words(notice)}")
+        if notice.kind != "lost":  # that is said of every answer, when the registry is opened
+            output.say(f"note: {_in_our_words(notice)}")
 
 
 def say_held_back(output: Output, view: View, names: Iterable[str]) -> None:

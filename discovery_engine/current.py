@@ -214,6 +214,7 @@ class CurrentView:
         if trust is not self.trustee.trust:
             self.trustee.trust = trust
             self._judge = replace(self._judge, trust=trust)
+            self.view = replace(self.view, lost_at=trust.decisions.lost_at)
 
     def _part(self, told: Told) -> ServerPart | None:
         server = self._as_reached_now(told)
@@ -231,6 +232,7 @@ class CurrentView:
         trust = await anyio.to_thread.run_sync(self.trustee.read, settings)
         self.trustee.trust = trust
         self._judge = Judge(Rulebook(settings), trust)
+        self.view = replace(self.view, lost_at=trust.decisions.lost_at)
         parts = carried_over(known.catalog, known.settings, self._judge)
         catalog = Catalog.of(parts, revision=known.catalog.revision + 1)
         await self._swap_in(catalog, settings, index)

@@ -33,6 +33,8 @@ class NoticeKind(StrEnum):
     BY_WORDS = "by_words"
     """Search by meaning is configured, and could not be used for this answer."""
     NO_MATCH = "no_match"
+    LOST = "lost"
+    """Decisions of the owner were lost; tools are held back for that."""
     CONFIGURATION = "configuration"
     """The configuration was changed and cannot be used, or switches everything off."""
     UNKNOWN = "unknown"
@@ -64,6 +66,16 @@ def rejected(rejection: Rejection) -> Notice:
     more = f" and {len(others)} more" if others else ""
     message = f"the configuration has errors since {since}: {first.origin}{more}"
     return Notice(NoticeKind.CONFIGURATION, f"{message}; the last good one is used")
+
+
+def lost(at: float) -> Notice:
+    """That decisions were lost, what follows, and what ends that; `at` is when it was noticed."""
+    message = (
+        f"earlier decisions of the owner were lost (noticed {_minute(at)}): approvals of servers,"
+        " accepted tools and their pinned descriptions, all or some of them. Tools that are not"
+        " known to be accepted are held back until the owner has run `discovery review`"
+    )
+    return Notice(NoticeKind.LOST, message)
 
 
 def loading(server: ServerName, status: str, seconds: float | None, progress: str = "") -> Notice:

@@ -10,15 +10,17 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from discovery_engine.config.found import is_nobodys_word
 from discovery_engine.config.inputs import is_current
-from discovery_engine.config.location import locate, world_of
+from discovery_engine.config.location import locate, scope_of, world_of
 from discovery_engine.errors import RegistryError
+from discovery_engine.notices import lost
+from discovery_engine.registry.locking import READING_PATIENCE
 from discovery_engine.registry.sqlite import open_store
 from discovery_engine.usage import shares
 from discovery_engine.view import View
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _REGISTRY = "registry.db"
+_OPENING_PATIENCE = 5.0  # seconds to wait for other processes; several may bring it up to date
 
 
 def remembered_view(
@@ -54,9 +57,10 @@ def remembered_view(
     place = locate(os.fspath(config) if config is not None else None, environ=environ)
     name = world_of(place.path, is_found=is_nobodys_word(place), frozen=frozen)
     try:
-        with open_store(path) as store:
+        with open_store(path, is_thorough=False, patience=READING_PATIENCE) as store:
             world, index = store.load(name), store.load_index(name)
             uses = store.uses(name) if world and world.settings.search.learn else {}
+            lost_at = store.lost_at(scope_of(place.path))
     except RegistryError as error:
         logger.warning("Nothing could be recalled: %s", error)
         return None
@@ -64,8 +68,10 @@ def remembered_view(
         return None
     if given_since(world.settings, world.catalog, environ):
         return None
+    _warn_of_loss(lost_at)
     open_searcher = partial(_searcher, world, index, partial(_keep_index, path, name))
-    return View(world.settings, world.catalog, open_searcher, usage=shares(uses, time.time()))
+    usage = shares(uses, time.time())
+    return View(world.settings, world.catalog, open_searcher, usage=usage, lost_at=lost_at)
 
 
 def given_since(
@@ -107,7 +113,7 @@ def _searcher(world: World, index: bytes | None, keep: Callable[[bytes], None]) 
 
 def _keep_index(path: Path, name: str, index: bytes) -> None:
     try:
-        with open_store(path) as store:
+        with open_store(path, is_thorough=False, patience=READING_PATIENCE) as store:
             store.save_index(name, index)
     except RegistryError as error:
         logger.info("The next search will make its index again: %s", error)
@@ -119,20 +125,30 @@ def open_registry(
 ) -> Iterator[Store]:
     """The registry on disk; a forgetful one if caching is off or the disk cannot be used."""
     # Loaded here, since a command that only reads remembers nothing.
+    from discovery_engine.registry.decision_log import last_known  # noqa: PLC0415
     from discovery_engine.registry.forgetful import ForgetfulStore  # noqa: PLC0415
 
     if not settings.cache.enabled:
-        yield ForgetfulStore("`cache.enabled` is false", hint="set it to true", shadows=False)
+        yield ForgetfulStore("`cache.enabled` is false", hint="set it to true")
         return
-    path = registry_path(data_dir, environ)
+    path, scope = registry_path(data_dir, environ), scope_of(settings.path)
     try:
-        store = open_store(path)
+        store = open_store(path, patience=_OPENING_PATIENCE)
     except RegistryError as error:
         logger.warning("Nothing will be remembered: %s", error)
-        yield ForgetfulStore(error.message, hint=error.hint, shadows=True)
+        known = last_known(path)
+        _warn_of_loss(known.lost_at(scope))
+        yield ForgetfulStore(error.message, hint=error.hint, known=known)
         return
     with store:
+        with suppress(RegistryError):  # whoever reads the decisions next says so
+            _warn_of_loss(store.lost_at(scope))
         yield store
+
+
+def _warn_of_loss(lost_at: float | None) -> None:
+    if lost_at is not None:
+        logger.warning("%s", lost(lost_at).message)
 
 
 def registry_path(data_dir: str | Path | None, environ: Mapping[str, str]) -> Path:

@@ -148,6 +148,14 @@ class Trustee:
         """
         self._store.accept(scope_of(settings.path), found, at=self._clock(), if_new=if_new)
 
+    def acknowledge_loss(self, settings: Settings) -> None:
+        """Take it as the owner's word that tools may be accepted by being seen again.
+
+        Raises:
+            RegistryError: If that cannot be remembered.
+        """
+        self._store.acknowledge_loss(scope_of(settings.path), at=self._clock())
+
     def history(self, settings: Settings, server: str) -> tuple[Acceptance, ...]:
         """What was accepted of a server; `server` is what it is known as."""
         return self._store.history(scope_of(settings.path), server)

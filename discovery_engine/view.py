@@ -66,6 +66,8 @@ class View(Struct, frozen=True, dict=True):
 
     rejection: Rejection | None = None
     """Why these are not the settings that stand in the files; None if they are."""
+    lost_at: float | None = None
+    """Unix time in seconds at which decisions of the owner were found to be lost; None if none."""
     vectors: Vectors | None = None
     """Of the tools that have one; None where tools are found by words alone."""
     usage: Mapping[ToolKey, float] = field(default_factory=lambda: MappingProxyType({}))
@@ -93,7 +95,9 @@ class View(Struct, frozen=True, dict=True):
     def shortcomings(self) -> tuple[Notice, ...]:
         """What is wrong with the world that is answered from as a whole."""
         rejected = (notices.rejected(self.rejection),) if self.rejection else ()
-        return rejected if self.settings.enabled else (*rejected, notices.switched_off())
+        lost = () if self.lost_at is None else (notices.lost(self.lost_at),)
+        off = () if self.settings.enabled else (notices.switched_off(),)
+        return (*rejected, *lost, *off)
 
     def server(self, name: str) -> ServerSettings:
         """The settings of a server, by its exact name or by a unique one in another case.
@@ -278,8 +282,8 @@ class View(Struct, frozen=True, dict=True):
         return [notice for name in asked if (notice := self._server(name).outage)]
 
     def _held_back(self, only: ServerName | None) -> list[Notice]:
-        """The servers in question of which something is held back."""
-        told = []
+        """Why something is held back everywhere, and the servers in question where it is."""
+        told = [] if self.lost_at is None else [notices.lost(self.lost_at)]
         for part in self._parts(only):
             if waiting := part.held_back(FOR_REVIEW):
                 told.append(notices.review(part.server, waiting))

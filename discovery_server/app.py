@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from discovery_engine.config.settings import Settings
 from discovery_engine.engine import Engine, open_engine
 from discovery_engine.errors import ConfigurationError
+from discovery_engine.notices import lost
 from discovery_engine.tasks import open_task_group
 from discovery_server import signals, stdio
 from discovery_server.gateway import make_server
@@ -121,6 +122,8 @@ async def _open_gateway(
     environ = os.environ if environ is None else environ
     async with open_engine(config, environ=environ, data_dir=data_dir, frozen=frozen) as engine:
         with log_to(engine.settings.log, environ):
+            if (lost_at := engine.view.lost_at) is not None:
+                logger.warning("%s", lost(lost_at).message)
             yield engine, make_server(engine)
 
 

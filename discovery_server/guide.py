@@ -13,6 +13,7 @@ from urllib.parse import unquote
 
 from discovery_engine.budget import Budget, first_fitting
 from discovery_engine.errors import NotFoundError
+from discovery_engine.notices import lost
 from discovery_engine.outline import cut
 from discovery_engine.status import ServerStatus, ServerSummary
 from discovery_engine.text import clean, escaped, named, one_line
@@ -177,6 +178,8 @@ def _instructions(view: View, servers: Sequence[ServerSummary]) -> Iterator[str]
         "then execute_tool with `server:tool` and its arguments. "
         "get_tool_details explains a tool's arguments."
     )
+    if view.lost_at is not None:
+        opening += f"\nNote: {lost(view.lost_at).message}."
     for length, examples in _DETAIL:
         lines = [_line(view, server, length, examples) for server in servers]
         yield "\n".join([opening, "Servers:", *lines])

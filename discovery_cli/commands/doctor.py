@@ -20,12 +20,14 @@ from discovery_cli.options import pass_invocation
 from discovery_cli.output import Cell, Output, counted
 from discovery_cli.rendering import last_lines
 from discovery_engine.errors import ConfigurationError, RegistryError
+from discovery_engine.notices import lost
 
 if TYPE_CHECKING:
     from discovery_engine.config.settings import ServerSettings
     from discovery_engine.config.sources import ClientFile
     from discovery_engine.engine import Engine
     from discovery_engine.health import ServerHealth
+    from discovery_engine.notices import Notice
     from discovery_engine.view import View
 
 
@@ -40,14 +42,16 @@ def command(invocation: Invocation, *, online: bool, exit_zero: bool) -> ExitCod
     """
     output = invocation.output
     found = [checks.runtime(sys.version_info[:3], sqlite3.sqlite_version)]
+    loss = None
     try:
         view, servers = invocation.run(_connect if online else _look, with_lines=online)
         found += _of_view(view, servers, invocation.clock())
         is_needed = view.settings.cache.enabled
+        loss = lost(view.lost_at) if view.lost_at is not None else None
     except ConfigurationError as error:
         found += [checks.of_problem("configuration", p, "problem") for p in error.problems]
         is_needed = False
-    found.append(_of_registry(invocation, is_needed=is_needed))
+    found.append(_of_registry(invocation, loss, is_needed=is_needed))
     if output.as_json:
         output.answer({"checks": [check.to_json() for check in found]})
     else:
@@ -98,7 +102,7 @@ def _client_files() -> tuple[ClientFile, ...]:
     return client_files(environ=os.environ, home=Path.home(), cwd=Path.cwd(), platform=sys.platform)
 
 
-def _of_registry(invocation: Invocation, *, is_needed: bool) -> Check:
+def _of_registry(invocation: Invocation, loss: Notice | None, *, is_needed: bool) -> Check:
     from discovery_engine.registry.sqlite import open_store
     from discovery_engine.remembered import registry_path
 
@@ -109,7 +113,7 @@ def _of_registry(invocation: Invocation, *, is_needed: bool) -> Check:
             open_store(path).close()
     except RegistryError as reason:
         error = reason
-    return checks.registry(path, path.stat().st_mode if path.exists() else None, error)
+    return checks.registry(path, path.stat().st_mode if path.exists() else None, error, loss)
 
 
 def _show(output: Output, found: Sequence[Check]) -> None:

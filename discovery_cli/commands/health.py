@@ -21,6 +21,7 @@ from discovery_engine.text import block, named, quoted
 if TYPE_CHECKING:
     from discovery_engine.engine import Engine
     from discovery_engine.upstream.state import Condition
+    from discovery_engine.view import View
 
 _HEADS = ("SERVER", "STATE", "SINCE", "NEXT STEP", "REASON")
 
@@ -39,10 +40,11 @@ def command(
     --online nothing is started and nothing is reached. With problems the exit code is 7.
     """
     output = invocation.output
-    found = _online(invocation, servers) if online else _known(invocation, servers)
+    view, found = _online(invocation, servers) if online else _known(invocation, servers)
     shown = [one for one in found if servers or show_all or one.status != "disabled"]
     if output.as_json:
-        output.answer({"servers": [health_form(one, remedy(one)) for one in shown]})
+        forms = [health_form(one, remedy(one)) for one in shown]
+        output.answer({"servers": forms, "decisions_lost_at": view.lost_at})
     elif servers:
         for one in shown:
             _show_in_full(output, one, invocation.clock())
@@ -51,17 +53,18 @@ def command(
     return ExitCode.UNHEALTHY if sick(shown) else ExitCode.OK
 
 
-def _known(invocation: Invocation, names: Sequence[str]) -> list[ServerHealth]:
+def _known(invocation: Invocation, names: Sequence[str]) -> tuple[View, list[ServerHealth]]:
     view = invocation.known()
-    return _chosen(health(view, now=invocation.clock()), [view.server(n).name for n in names])
+    chosen = [view.server(name).name for name in names]
+    return view, _chosen(health(view, now=invocation.clock()), chosen)
 
 
-def _online(invocation: Invocation, names: Sequence[str]) -> list[ServerHealth]:
-    async def connect(engine: Engine) -> list[ServerHealth]:
+def _online(invocation: Invocation, names: Sequence[str]) -> tuple[View, list[ServerHealth]]:
+    async def connect(engine: Engine) -> tuple[View, list[ServerHealth]]:
         chosen = [engine.view.server(name).name for name in names]
         askable = [s.server for s in _chosen(await engine.health(), chosen) if _may_be_asked(s)]
         await engine.refresh(askable)
-        return _chosen(await engine.health(), chosen)
+        return engine.view, _chosen(await engine.health(), chosen)
 
     return invocation.run(connect, with_lines=True)
 

@@ -35,7 +35,7 @@ def command(invocation: Invocation, *, status: bool, tools: bool) -> None:
     view = invocation.view()
     if output.as_json:
         forms = [_form(server, view, with_tools=tools) for server in view.servers()]
-        output.answer({"servers": forms})
+        output.answer({"servers": forms, "decisions_lost_at": view.lost_at})
         return
     for server in view.servers() if tools else ():
         _show_with_tools(output, server, view)

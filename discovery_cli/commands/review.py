@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, TypeAlias
 import click
 
 from discovery_cli.failures import ExitCode
-from discovery_cli.invocation import Invocation, every_server, unasked
+from discovery_cli.invocation import Invocation, every_server, named, unasked
 from discovery_cli.options import complete_server, pass_invocation
 from discovery_cli.output import Output, counted
 from discovery_engine.errors import ToolNotFoundError
 from discovery_engine.nearest import nearest
+from discovery_engine.rules.rule import REFUSALS
 
 if TYPE_CHECKING:
     from discovery_engine.engine import Engine
@@ -30,16 +31,32 @@ if TYPE_CHECKING:
 @click.argument("servers", metavar="[SERVER]...", nargs=-1, shell_complete=complete_server)
 @click.option("--tool", "tools", metavar="TOOL", multiple=True, help="Only this one; repeatable.")
 @click.option("--accept", is_flag=True, help="Do not ask: accept what is shown.")
+@click.option(
+    "--all",
+    "is_over",
+    is_flag=True,
+    help="After decisions were lost: also end that for servers that cannot be asked.",
+)
 @pass_invocation
 def command(
-    invocation: Invocation, servers: tuple[str, ...], *, tools: tuple[str, ...], accept: bool
+    invocation: Invocation,
+    servers: tuple[str, ...],
+    *,
+    tools: tuple[str, ...],
+    accept: bool,
+    is_over: bool,
 ) -> ExitCode:
     """Look at tools that are held back, and accept them as they are now.
 
     A tool whose meaning has changed is neither found nor executed before this; nor is a new one
     that says what no honest tool says, or is of a server with `trust: quarantine`. What is
     suspicious in it is told first. While something waits, the exit code is 4.
+
+    After earlier decisions were lost every tool that is not known to be accepted is held back. That
+    ends once every server has been asked again and nothing is left to review.
     """
+    if is_over and (servers or tools):
+        raise click.UsageError("--all is for all servers and tools, name none")
     output = invocation.output
     waiting = invocation.run(partial(_waiting, servers=servers, tools=tools))
     accepted: list[Acceptance] = []
@@ -51,8 +68,13 @@ def command(
     if accepted:
         invocation.run(partial(_accept, accepted=accepted))
     left = sum(map(len, waiting.values())) - len(accepted)
+    unasked_of: tuple[ServerName, ...] | None = None
+    if not (left or servers or tools):
+        unasked_of = invocation.run(partial(_acknowledge, is_over=is_over))
     _answer(output, waiting, accepted=len(accepted), left=left)
-    return ExitCode.DISABLED if left else ExitCode.OK
+    if unasked_of is not None:
+        _say_whether_over(output, unasked_of)
+    return ExitCode.DISABLED if left or unasked_of else ExitCode.OK
 
 
 async def _waiting(engine: Engine, *, servers: tuple[str, ...], tools: tuple[str, ...]) -> Waiting:
@@ -61,7 +83,7 @@ async def _waiting(engine: Engine, *, servers: tuple[str, ...], tools: tuple[str
     from discovery_engine.trust.review import reviews
 
     names = [engine.view.server(name).name for name in servers] or every_server(engine.view)
-    if missing := unasked(engine.view, names):
+    if missing := [*unasked(engine.view, names), *_not_asked_since_loss(engine.view, names)]:
         await engine.refresh(missing)
     view, trustee = engine.view, engine.current.trustee
     wanted = _upstream_names(view, names, tools)
@@ -98,6 +120,55 @@ def _upstream_names(
 async def _accept(engine: Engine, *, accepted: list[Acceptance]) -> None:
     engine.current.trustee.accept(engine.settings, accepted)
     await engine.reconsider()
+
+
+async def _acknowledge(engine: Engine, *, is_over: bool) -> tuple[ServerName, ...] | None:
+    """Let tools be accepted at first sight again, if decisions were lost.
+
+    Returns the servers that stand against it, as nobody knows what they say now; None if nothing
+    was lost.
+    """
+    view, trustee = engine.view, engine.current.trustee
+    if view.lost_at is None:
+        return None
+    unknown = () if is_over else _unknown_since_loss(view)
+    if not unknown:
+        trustee.acknowledge_loss(engine.settings)
+        await engine.reconsider()
+    return unknown
+
+
+def _not_asked_since_loss(view: View, names: Iterable[ServerName]) -> list[ServerName]:
+    """Those of `names` that can be asked, and were listed before decisions were lost."""
+    may_be_asked = view.connectable
+    return [name for name in names if name in may_be_asked and not _is_known_since_loss(view, name)]
+
+
+def _unknown_since_loss(view: View) -> tuple[ServerName, ...]:
+    """The servers that are switched on, and were not listed since decisions were lost."""
+    is_on = (name for name in every_server(view) if _is_on(view, name))
+    return tuple(name for name in is_on if not _is_known_since_loss(view, name))
+
+
+def _is_known_since_loss(view: View, name: ServerName) -> bool:
+    part = view.catalog.part(name)
+    is_listed = part.listed_at is not None and part.failure is None
+    return view.lost_at is None or (is_listed and (part.listed_at or 0.0) >= view.lost_at)
+
+
+def _is_on(view: View, name: ServerName) -> bool:
+    verdict = view.catalog.part(name).verdict
+    return view.server(name).enabled and (verdict.enabled or verdict.reason in REFUSALS)
+
+
+def _say_whether_over(output: Output, unknown: tuple[ServerName, ...]) -> None:
+    if not unknown:
+        output.say("the loss of decisions is over: new tools are accepted at first sight again")
+        return
+    output.say(
+        f"new tools are held back still, since {named(unknown)} could not be asked: mend, approve"
+        " (`discovery trust`) or disable what is named, or end it with `discovery review --all`"
+    )
 
 
 def _show(output: Output, server: ServerName, found: tuple[Review, ...]) -> None:

@@ -11,15 +11,17 @@ import os
 import sqlite3
 import stat
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from discovery_engine.errors import RegistryError
-from discovery_engine.registry.locking import Turns
+from discovery_engine.registry.decision_log import DecisionLog
+from discovery_engine.registry.locking import Turns, is_taken
 from discovery_engine.registry.migrations import migrate
+from discovery_engine.registry.records import Record
 
 logger = logging.getLogger(__name__)
 
@@ -27,7 +29,9 @@ T = TypeVar("T")
 
 _DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _PRIVATE = 0o600
-_SIDE_FILES = ("", "-wal", "-shm", "-journal")  # what SQLite keeps beside the database, and itself
+# What SQLite keeps beside the database, and itself: last, or a process that opens a new one
+# meanwhile would roll the old one's journal back into it.
+_FILES = ("-wal", "-shm", "-journal", "")
 # Before it, two processes that checkpoint a write-ahead log at once can damage the database.
 _WAL_IS_SAFE = (3, 51, 3)
 
@@ -35,19 +39,40 @@ _WAL_IS_SAFE = (3, 51, 3)
 class Database:
     """An open file; calls may come from any thread and take turns.
 
+    A file that was removed, or that another one took the place of, is opened anew.
+
+    Args:
+        path: Where it is.
+        sqlite_version: Of the SQLite in use.
+        turns: Taken at it.
+        log: Keeps the decisions in it, and their second copy, the same.
+        patience: The most seconds to wait for other processes with opening and reading it.
+
     Raises:
-        RegistryError: From the constructor and both verbs, for whatever SQLite or the disk says.
+        RegistryError: From the constructor and all verbs, for whatever SQLite or the disk says.
     """
 
-    def __init__(self, path: Path, *, sqlite_version: tuple[int, ...], turns: Turns) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        sqlite_version: tuple[int, ...],
+        turns: Turns,
+        log: DecisionLog,
+        is_thorough: bool,
+        patience: float | None,
+    ) -> None:
         self.path = path.absolute()
         self.recovered: str | None = None
         """Where a damaged file was put that stood in this one's place; None if none did."""
         self._journal = "wal" if sqlite_version >= _WAL_IS_SAFE else "delete"
         self._turns = turns
-        self._alone = threading.Lock()
+        self._log = log
+        self._patience = patience
+        self._alone = threading.RLock()
+        self._is_closed = False
         with _registry_errors(self.path):
-            self._connection = self._opened()
+            self._connection = self._opened(thorough=is_thorough)
 
     def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """What `work` finds; all it reads is of one moment. It may be run twice."""
@@ -57,26 +82,57 @@ class Database:
         """Keep all that `work` does, or none; it is on the disk on return. It may be run twice."""
         return self._run(partial(self._written, work))
 
+    def read_decisions(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """As `read`, once the decisions are known to be the newest there are."""
+
+        def found() -> T:
+            self._log.check(self._connection, thorough=False)
+            return self._found(work)
+
+        return self._run(found)
+
+    def decide(self, work: Callable[[sqlite3.Connection], tuple[T, Sequence[Record]]]) -> T:
+        """As `write`, into both copies of the decisions: what `work` gives, and what it kept."""
+
+        def decided() -> T:
+            with self._log.locked():
+                self._log.check(self._connection, thorough=False)
+                result, rest = self._written(lambda db: self._log.write(db, work))
+                if rest:
+                    self._log.append(rest)
+                return result
+
+        return self._run(decided)
+
     def close(self) -> None:
         """Further calls raise; closing again does nothing."""
         with self._alone, _registry_errors(self.path):
             self._connection.close()
+            self._is_closed = True
 
     def _run(self, transaction: Callable[[], T]) -> T:
         with self._alone, _registry_errors(self.path):
             try:
+                self._follow()
                 return transaction()
             except sqlite3.Error as exc:
                 if not _is_damage(exc):
                     raise
                 self._connection.close()
-                self._set_aside(exc)
-                self._connection = self._opened()
+                self._connection = self._opened_anew(exc)
                 return transaction()
+
+    def _follow(self) -> None:
+        """Open the file that is there now, if it is another one than was opened."""
+        if self._is_closed or _identity(self.path) == self._identity:
+            return
+        self._connection.close()
+        self._connection = self._opened(thorough=True)
 
     def _found(self, work: Callable[[sqlite3.Connection], T]) -> T:
         # To begin takes no lock. The first look does, so there is nothing to do again but it.
-        return self._turns.wait_for(partial(self._transaction, "BEGIN", work))
+        reading = partial(self._transaction, "BEGIN", work)
+        return self._turns.wait_for(reading, at_most=self._patience)
 
     def _written(self, work: Callable[[sqlite3.Connection], T]) -> T:
         with self._turns.writing():
@@ -94,14 +150,28 @@ class Database:
             raise
         return result
 
-    def _opened(self) -> sqlite3.Connection:
+    def _opened(self, *, thorough: bool) -> sqlite3.Connection:
         try:
-            return self._turns.wait_for(self._connected)
+            return self._ready(thorough=thorough)
         except sqlite3.Error as exc:
             if not _is_damage(exc):
                 raise
-            self._set_aside(exc)
-            return self._turns.wait_for(self._connected)
+            return self._opened_anew(exc)
+
+    def _opened_anew(self, damage: sqlite3.Error) -> sqlite3.Connection:
+        """What is opened in the place of a damaged file."""
+        with self._log.locked():  # whoever finds the same damage then finds the new file
+            is_mine = self._set_aside(damage)
+            return self._ready(thorough=True, was_damaged=is_mine)
+
+    def _ready(self, *, thorough: bool, was_damaged: bool = False) -> sqlite3.Connection:
+        connection = self._turns.wait_for(self._connected, at_most=self._patience)
+        try:
+            self._log.check(connection, thorough=thorough, was_damaged=was_damaged)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
 
     def _connected(self) -> sqlite3.Connection:
         self._identity = _make_private(self.path)
@@ -118,11 +188,12 @@ class Database:
             raise
         return connection
 
-    def _set_aside(self, damage: sqlite3.Error) -> None:
+    def _set_aside(self, damage: sqlite3.Error) -> bool:
+        """Returns whether the damaged file was there still; the log is locked."""
         if _identity(self.path) != self._identity:
-            return  # another process has done it, and begun a new file
+            return False  # another process has done it, and begun a new file
         aside = _free_name(self.path)
-        for suffix in _SIDE_FILES:
+        for suffix in _FILES:
             with suppress(FileNotFoundError):
                 Path(f"{self.path}{suffix}").rename(f"{aside}{suffix}")
         self.recovered = str(aside)
@@ -133,9 +204,10 @@ class Database:
             damage,
             aside.name,
         )
+        return True
 
 
-def _make_private(path: Path) -> tuple[int, int]:
+def _make_private(path: Path) -> tuple[int, int] | None:
     """Make the file if it is not there, close it to others; returns its identity."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
@@ -164,8 +236,12 @@ def _is_damage(error: sqlite3.Error) -> bool:
     return code & 0xFF in _DAMAGE
 
 
-def _identity(path: Path) -> tuple[int, int]:
-    status = path.stat()
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Which file stands at a path; None if none does."""
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
     return status.st_dev, status.st_ino
 
 
@@ -181,7 +257,12 @@ def _registry_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, sqlite3.Error) as exc:
+        if is_taken(exc):
+            raise RegistryError(
+                f"the registry {str(path)!r} is locked by another process",
+                hint="try again once that has ended, or choose another data folder",
+            ) from exc
         raise RegistryError(
             f"the registry {str(path)!r} cannot be used: {exc}",
-            hint="it only remembers what servers told: remove it, or choose another data folder",
+            hint="move it away, or choose another data folder; decisions are kept beside it, too",
         ) from exc

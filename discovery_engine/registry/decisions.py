@@ -1,22 +1,41 @@
-"""The owner's decisions in SQLite; `store.Store` says what is promised of them."""
+"""The owner's decisions in SQLite; `store.Store` says what is promised of them.
+
+Each row has a checksum, and the number of rows is kept, so that damage which leaves the file
+readable shows as well. What reads decisions to act on them scans the tables: an index that is
+damaged may hide a row.
+"""
 
 from __future__ import annotations
 
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from hashlib import blake2b
+from typing import Any
+
+from msgspec import Struct
 
 from discovery_engine.registry.encoding import as_text, from_column
+from discovery_engine.registry.journal import Tip
+from discovery_engine.registry.records import (
+    EVERY_SCOPE,
+    Accepted,
+    Approved,
+    Loss,
+    Record,
+    Revoked,
+    Standing,
+)
 from discovery_engine.trust.decisions import Acceptance, Approval, Decisions
 
 
 def decisions(connection: sqlite3.Connection, scope: str) -> Decisions:
     approvals: defaultdict[str, set[str]] = defaultdict(set)
-    query = "SELECT server, identity FROM approvals WHERE scope = ?"
+    query = "SELECT server, identity FROM approvals NOT INDEXED WHERE scope = ?"
     for server, identity in connection.execute(query, (as_text(scope),)):
         approvals[from_column(server)].add(identity)
     accepted: defaultdict[str, defaultdict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
-    query = "SELECT server, tool, meaning, fingerprint FROM acceptances WHERE scope = ?"
+    query = "SELECT server, tool, meaning, fingerprint FROM acceptances NOT INDEXED WHERE scope = ?"
     for server, tool, *digests in connection.execute(query, (as_text(scope),)):
         accepted[from_column(server)][from_column(tool)].update(digests)
     return Decisions(
@@ -25,22 +44,28 @@ def decisions(connection: sqlite3.Connection, scope: str) -> Decisions:
             server: {tool: frozenset(digests) for tool, digests in tools.items()}
             for server, tools in accepted.items()
         },
+        lost_at(connection, scope),
     )
 
 
 def approve(
     connection: sqlite3.Connection, scope: str, approvals: Iterable[Approval], at: float
-) -> None:
-    connection.executemany(
-        "INSERT OR IGNORE INTO approvals (scope, server, identity, at) VALUES (?, ?, ?, ?)",
-        [(as_text(scope), as_text(one.server), one.identity, at) for one in approvals],
-    )
+) -> list[Approved]:
+    """Returns those that were not kept already."""
+    records = [Approved(scope, one, at) for one in approvals]
+    return [one for one in records if connection.execute(_APPROVE, _approved_row(one)).rowcount]
 
 
-def revoke(connection: sqlite3.Connection, scope: str, servers: Iterable[str]) -> int:
-    rows = [(as_text(scope), as_text(server)) for server in servers]
+def revoke(
+    connection: sqlite3.Connection, scope: str, servers: Iterable[str]
+) -> tuple[int, list[Revoked]]:
+    """Returns how many approvals there were, and of which servers."""
     query = "DELETE FROM approvals WHERE scope = ? AND server = ?"
-    return connection.executemany(query, rows).rowcount if rows else 0
+    counts = {
+        server: connection.execute(query, (as_text(scope), as_text(server))).rowcount
+        for server in dict.fromkeys(servers)
+    }
+    return sum(counts.values()), [Revoked(scope, server) for server in counts if counts[server]]
 
 
 def accept(
@@ -50,18 +75,12 @@ def accept(
     at: float,
     *,
     if_new: bool,
-) -> None:
-    """Keep acceptances; with `if_new` only of tools of which none is kept."""
+) -> list[Accepted]:
+    """Keep acceptances, and return those; with `if_new` only of tools of which none is kept."""
     known = _known_tools(connection, scope, found) if if_new else frozenset()
-    rows = [_row(scope, one, at) for one in found if (one.server, one.tool) not in known]
-    connection.executemany(
-        """
-        INSERT OR REPLACE INTO acceptances
-            (scope, server, tool, meaning, fingerprint, definition, at)
-        VALUES (?, ?, ?, ?, ?, ?, ?)
-        """,
-        rows,
-    )
+    kept = [Accepted(scope, one, at) for one in found if (one.server, one.tool) not in known]
+    connection.executemany(_ACCEPT, map(_accepted_row, kept))
+    return kept
 
 
 def history(connection: sqlite3.Connection, scope: str, server: str) -> tuple[Acceptance, ...]:
@@ -73,6 +92,147 @@ def history(connection: sqlite3.Connection, scope: str, server: str) -> tuple[Ac
     return tuple(Acceptance(server, from_column(tool), *rest) for tool, *rest in rows)
 
 
+def lost_at(connection: sqlite3.Connection, scope: str) -> float | None:
+    query = "SELECT at, acknowledged FROM losses WHERE scope IN (?, ?) ORDER BY scope = ? LIMIT 1"
+    names = as_text(scope), EVERY_SCOPE, EVERY_SCOPE
+    at, acknowledged = connection.execute(query, names).fetchone() or (None, None)
+    return at if acknowledged is None else None
+
+
+def acknowledge(connection: sqlite3.Connection, scope: str, at: float) -> list[Loss]:
+    """Returns what was lost and is acknowledged now, if anything was."""
+    lost = lost_at(connection, scope)
+    if lost is None:
+        return []
+    loss = Loss(scope, lost, at)
+    connection.execute(_LOSE, _loss_row(loss))
+    return [loss]
+
+
+class Held(Struct):
+    """All decisions that the database holds."""
+
+    standing: Standing
+    tip: Tip
+    """The newest line of the journal, as far as the database knows."""
+    is_sound: bool
+    """Whether every row is as it was written, and none is missing."""
+
+
+def tip(connection: sqlite3.Connection) -> Tip:
+    row = connection.execute("SELECT number, checksum FROM decision_log").fetchone()
+    match row:
+        case (int(number), str(checksum)):
+            return Tip(number, checksum)
+    return Tip()  # damaged: the journal then goes first
+
+
+def set_tip(connection: sqlite3.Connection, newest: Tip) -> None:
+    connection.execute(
+        """
+        INSERT OR REPLACE INTO decision_log (id, number, checksum, rows) VALUES (1, ?, ?,
+            (SELECT count(*) FROM approvals) + (SELECT count(*) FROM acceptances)
+            + (SELECT count(*) FROM losses))
+        """,
+        newest,
+    )
+
+
+def held(connection: sqlite3.Connection) -> Held:
+    """What can be read of the decisions of all scopes; rows that are damaged are left out."""
+    newest = tip(connection)
+    records: list[Record] = []
+    damaged = 0
+    for query, record_of in _HELD:
+        for *row, checksum in connection.execute(query):
+            # Before the first journal was written rows had no checksum.
+            if checksum == _checksum(*row) or (checksum is None and not newest.checksum):
+                records.append(record_of(*row))
+            else:
+                damaged += 1
+    kept = connection.execute("SELECT rows FROM decision_log").fetchone()
+    is_sound = not damaged and kept == (len(records),)
+    return Held(Standing.of(records), newest, is_sound)
+
+
+def replace(connection: sqlite3.Connection, standing: Standing) -> None:
+    """Hold these decisions, and no others."""
+    for table in ("approvals", "acceptances", "losses"):
+        connection.execute(f"DELETE FROM {table}")  # noqa: S608 - one of three words
+    connection.executemany(_APPROVE, map(_approved_row, standing.approvals.values()))
+    connection.executemany(_ACCEPT, map(_accepted_row, standing.acceptances.values()))
+    connection.executemany(_LOSE, map(_loss_row, standing.losses.values()))
+
+
+_APPROVE = """
+    INSERT OR IGNORE INTO approvals (scope, server, identity, at, checksum) VALUES (?, ?, ?, ?, ?)
+    """
+_ACCEPT = """
+    INSERT OR REPLACE INTO acceptances
+        (scope, server, tool, meaning, fingerprint, definition, at, checksum)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+    """
+_LOSE = """
+    INSERT OR REPLACE INTO losses (scope, at, acknowledged, checksum) VALUES (?, ?, ?, ?)
+    """
+
+
+def _approved_row(record: Approved) -> tuple[object, ...]:
+    one = record.approval
+    row = as_text(record.scope), as_text(one.server), one.identity, float(record.at)
+    return (*row, _checksum(*row))
+
+
+def _accepted_row(record: Accepted) -> tuple[object, ...]:
+    one = record.acceptance
+    names = as_text(record.scope), as_text(one.server), as_text(one.tool)
+    row = (*names, one.meaning, one.fingerprint, one.definition, float(record.at))
+    return (*row, _checksum(*row))
+
+
+def _loss_row(loss: Loss) -> tuple[object, ...]:
+    row = as_text(loss.scope), float(loss.at), loss.acknowledged
+    return (*row, _checksum(*row))
+
+
+def _approved(scope: str, server: str, identity: str, at: float) -> Approved:
+    return Approved(from_column(scope), Approval(from_column(server), identity), at)
+
+
+def _accepted(scope: str, server: str, tool: str, *rest: Any) -> Accepted:
+    *what, at = rest
+    acceptance = Acceptance(from_column(server), from_column(tool), *what)
+    return Accepted(from_column(scope), acceptance, at)
+
+
+def _loss(scope: str, at: float, acknowledged: float | None) -> Loss:
+    return Loss(from_column(scope), at, acknowledged)
+
+
+_HELD: tuple[tuple[str, Callable[..., Record]], ...] = (
+    (
+        "SELECT scope, server, identity, at, checksum FROM approvals NOT INDEXED ORDER BY id",
+        _approved,
+    ),
+    (
+        """
+        SELECT scope, server, tool, meaning, fingerprint, definition, at, checksum
+        FROM acceptances NOT INDEXED ORDER BY id
+        """,
+        _accepted,
+    ),
+    # That of every scope first: it makes those before it void.
+    (
+        "SELECT scope, at, acknowledged, checksum FROM losses NOT INDEXED ORDER BY scope <> '*'",
+        _loss,
+    ),
+)
+
+
+def _checksum(*columns: object) -> str:
+    return blake2b(repr(columns).encode(), digest_size=8).hexdigest()
+
+
 def _known_tools(
     connection: sqlite3.Connection, scope: str, found: Sequence[Acceptance]
 ) -> frozenset[tuple[str, str]]:
@@ -82,8 +242,3 @@ def _known_tools(
         for server in {one.server for one in found}
         for (tool,) in connection.execute(query, (as_text(scope), as_text(server)))
     )
-
-
-def _row(scope: str, one: Acceptance, at: float) -> tuple[object, ...]:
-    names = as_text(scope), as_text(one.server), as_text(one.tool)
-    return (*names, one.meaning, one.fingerprint, one.definition, at)

@@ -10,21 +10,22 @@ from collections.abc import Iterable
 
 from discovery_engine.errors import RegistryError
 from discovery_engine.registry.memory import MemoryStore
+from discovery_engine.registry.records import Standing
 from discovery_engine.tools import ServerName
 from discovery_engine.trust.decisions import Acceptance, Approval
 
 
 class ForgetfulStore(MemoryStore):
-    """With `shadows` it stands in for a registry that may hold something, and cannot be used."""
+    """With `known` it stands in for a registry that cannot be used, whose decisions hold."""
 
-    def __init__(self, reason: str, *, hint: str, shadows: bool) -> None:
-        super().__init__()
+    def __init__(self, reason: str, *, hint: str, known: Standing | None = None) -> None:
+        super().__init__(known or Standing())
         self._reason = reason
         self._hint = hint
-        self._shadows = shadows
+        self._is_stand_in = known is not None
 
     def forget(self, scope: str, servers: Iterable[ServerName] | None = None) -> int:
-        if self._shadows:
+        if self._is_stand_in:
             message = f"what is remembered cannot be forgotten: {self._reason}"
             raise RegistryError(message, hint=self._hint)
         return super().forget(scope, servers)
@@ -33,6 +34,9 @@ class ForgetfulStore(MemoryStore):
         raise self._refusal()
 
     def revoke(self, scope: str, servers: Iterable[str]) -> int:  # noqa: ARG002 - the same
+        raise self._refusal()
+
+    def acknowledge_loss(self, scope: str, *, at: float) -> None:  # noqa: ARG002 - the same
         raise self._refusal()
 
     def accept(

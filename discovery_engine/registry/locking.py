@@ -11,11 +11,15 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
 from typing import TypeVar
 
 T = TypeVar("T")
 
 _PATIENCE = 10.0  # seconds to wait for other processes
+# A commit keeps readers out for some milliseconds, and on a slow disk for one or two seconds.
+READING_PATIENCE = 2.0
 _LOOK = 0.005  # seconds between two looks
 _REST = 2 * _LOOK  # seconds in which whoever waits looks at least once
 _SPELL = 0.25  # seconds of writing without such a rest, so that resting takes a 25th of the time
@@ -23,6 +27,9 @@ _SPELL = 0.25  # seconds of writing without such a rest, so that resting takes a
 
 class Turns:
     """The turns of one process.
+
+    Who waited in vain does not wait again before it got a turn: a lock that is held for minutes
+    costs a process one patience, however often it comes back.
 
     Args:
         patience: Seconds to wait for other processes.
@@ -41,20 +48,33 @@ class Turns:
         self._clock = clock
         self._sleep = sleep
         self._begun = self._ended = clock()
+        self._was_in_vain = False
 
-    def wait_for(self, step: Callable[[], T]) -> T:
+    def wait_for(self, step: Callable[[], T], *, at_most: float | None = None) -> T:
         """What `step` gives, as soon as the file is free for it; it must do all or nothing.
 
+        Args:
+            step: What to do.
+            at_most: Seconds to wait, if that is less than the patience.
+
         Raises:
-            sqlite3.OperationalError: If that takes too long, and whatever else `step` raises.
+            sqlite3.OperationalError, BlockingIOError: If that takes too long; and whatever else
+                `step` raises.
         """
-        deadline = self._clock() + self._patience
+        patience = self._patience if at_most is None else min(at_most, self._patience)
+        deadline = self._clock() + (0.0 if self._was_in_vain else patience)
         while True:
             try:
-                return step()
-            except sqlite3.OperationalError as exc:
-                if not _is_taken(exc) or self._clock() >= deadline:
+                done = step()
+            except (sqlite3.OperationalError, BlockingIOError) as exc:
+                if not is_taken(exc):
                     raise
+                if self._clock() >= deadline:
+                    self._was_in_vain = True
+                    raise
+            else:
+                self._was_in_vain = False
+                return done
             self._sleep(_LOOK)
 
     @contextmanager
@@ -72,6 +92,15 @@ class Turns:
             self._ended = self._clock()
 
 
-def _is_taken(error: sqlite3.Error) -> bool:
+def is_taken(error: sqlite3.Error | OSError) -> bool:
+    """Whether another process has what was asked for."""
+    if isinstance(error, OSError):
+        return isinstance(error, BlockingIOError)
     code = getattr(error, "sqlite_errorcode", None)  # what Python itself raises has none
     return code is not None and code & 0xFF == sqlite3.SQLITE_BUSY
+
+
+@cache
+def turns_at(path: Path) -> Turns:  # noqa: ARG001 - what the turns are kept by
+    """The turns of this process at one file, whoever opens it."""
+    return Turns()

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from discovery_engine.catalog import Catalog, ServerPart
 from discovery_engine.config.settings import Settings
 from discovery_engine.registry.codec import without_secrets
+from discovery_engine.registry.records import Accepted, Approved, Loss, Revoked, Standing
 from discovery_engine.registry.store import World
 from discovery_engine.tools import JSONObject, ServerName, ToolKey
 from discovery_engine.trust.decisions import Acceptance, Approval, Decisions, with_accepted
@@ -15,12 +16,13 @@ from discovery_engine.usage import Use
 
 
 class MemoryStore:
-    def __init__(self) -> None:
+    """Begins with the decisions that are `known`, and nothing else."""
+
+    def __init__(self, known: Standing | None = None) -> None:
+        self._decided = Standing() if known is None else known
         self._worlds: dict[str, World] = {}
         self._indexes: dict[str, bytes] = {}
         self._eras: dict[str, JSONObject] = {}
-        self._approvals: dict[str, frozenset[Approval]] = {}
-        self._accepted: dict[str, tuple[Acceptance, ...]] = {}
         self._vectors: dict[tuple[str, bytes], bytes] = {}
         self._uses: dict[str, frozenset[tuple[str, bytes]]] = {}
         self._counted: dict[str, dict[ToolKey, Use]] = {}
@@ -80,38 +82,44 @@ class MemoryStore:
     def decisions(self, scope: str) -> Decisions:
         with self._turn:
             approvals: dict[str, frozenset[str]] = {}
-            for one in self._approvals.get(scope, ()):
-                approvals[one.server] = approvals.get(one.server, frozenset()) | {one.identity}
-            return with_accepted(Decisions(approvals), self._accepted.get(scope, ()))
+            for name, server, identity in self._decided.approvals:
+                if name == scope:
+                    approvals[server] = approvals.get(server, frozenset()) | {identity}
+            decisions = Decisions(approvals, lost_at=self._decided.lost_at(scope))
+            return with_accepted(decisions, self._accepted(scope))
 
-    def approve(self, scope: str, approvals: Iterable[Approval], *, at: float) -> None:  # noqa: ARG002 - nothing here lasts long enough to have an age
+    def approve(self, scope: str, approvals: Iterable[Approval], *, at: float) -> None:
         with self._turn:
-            self._approvals[scope] = self._approvals.get(scope, frozenset()).union(approvals)
+            for one in approvals:
+                self._decided.add(Approved(scope, one, at))
 
     def revoke(self, scope: str, servers: Iterable[str]) -> int:
-        names = set(servers)
         with self._turn:
-            known = self._approvals.get(scope, frozenset())
-            self._approvals[scope] = frozenset(one for one in known if one.server not in names)
-            return len(known) - len(self._approvals[scope])
+            before = len(self._decided.approvals)
+            for server in servers:
+                self._decided.add(Revoked(scope, server))
+            return before - len(self._decided.approvals)
 
     def accept(
-        self,
-        scope: str,
-        found: Iterable[Acceptance],
-        *,
-        at: float,  # noqa: ARG002 - as above
-        if_new: bool = False,
+        self, scope: str, found: Iterable[Acceptance], *, at: float, if_new: bool = False
     ) -> None:
         with self._turn:
-            known = self._accepted.get(scope, ())
-            taken = {(one.server, one.tool) for one in known} if if_new else set()
-            new = {_key(one): one for one in found if (one.server, one.tool) not in taken}
-            kept = (one for one in known if _key(one) not in new)
-            self._accepted[scope] = (*kept, *new.values())
+            known = self._accepted(scope) if if_new else ()
+            taken = {(one.server, one.tool) for one in known}
+            for one in found:
+                if (one.server, one.tool) not in taken:
+                    self._decided.add(Accepted(scope, one, at))
 
     def history(self, scope: str, server: str) -> tuple[Acceptance, ...]:
-        return tuple(one for one in self._accepted.get(scope, ()) if one.server == server)
+        return tuple(one for one in self._accepted(scope) if one.server == server)
+
+    def lost_at(self, scope: str) -> float | None:
+        return self._decided.lost_at(scope)
+
+    def acknowledge_loss(self, scope: str, *, at: float) -> None:
+        with self._turn:
+            if (lost := self._decided.lost_at(scope)) is not None:
+                self._decided.add(Loss(scope, lost, at))
 
     def vectors(self, model: str, digests: Collection[bytes]) -> Mapping[bytes, bytes]:
         with self._turn:
@@ -152,10 +160,11 @@ class MemoryStore:
         kept = {key: use for key, use in counted.items() if not is_gone(key.server)}
         self._counted[scope] = kept
 
+    def _accepted(self, scope: str) -> tuple[Acceptance, ...]:
+        """What was accepted last comes last."""
+        kept = self._decided.acceptances.values()
+        return tuple(record.acceptance for record in kept if record.scope == scope)
+
     def _catalog(self, scope: str) -> Catalog:
         world = self._worlds.get(scope)
         return world.catalog if world else Catalog()
-
-
-def _key(one: Acceptance) -> tuple[str, str, str]:
-    return one.server, one.tool, one.meaning

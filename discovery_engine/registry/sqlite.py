@@ -7,6 +7,7 @@ import logging
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
@@ -16,8 +17,9 @@ from discovery_engine.config.settings import Settings
 from discovery_engine.registry import decisions, embeddings, listings, usage
 from discovery_engine.registry.codec import from_text, to_text
 from discovery_engine.registry.database import Database
+from discovery_engine.registry.decision_log import DecisionLog
 from discovery_engine.registry.encoding import as_text, from_column
-from discovery_engine.registry.locking import Turns
+from discovery_engine.registry.locking import Turns, turns_at
 from discovery_engine.registry.store import World
 from discovery_engine.tools import JSONObject, ServerName, ToolKey
 from discovery_engine.trust.decisions import Acceptance, Approval, Decisions
@@ -32,6 +34,8 @@ _ERAS_KEPT = 1000  # connections; the ones first met go first
 def open_store(
     path: str | Path,
     *,
+    is_thorough: bool = True,
+    patience: float | None = None,
     sqlite_version: tuple[int, ...] = sqlite3.sqlite_version_info,
     turns: Turns | None = None,
 ) -> SqliteStore:
@@ -39,10 +43,29 @@ def open_store(
 
     Close it, or use it in a `with` statement.
 
+    Args:
+        path: Where it is.
+        is_thorough: Compare both copies of the decisions whole; otherwise only what they say of
+            the newest one.
+        patience: The most seconds to wait for other processes before it can be read.
+        sqlite_version: Of the SQLite in use.
+        turns: Taken at it; those of the process if None.
+
     Raises:
         RegistryError: If it cannot be opened, or a newer version of the program made it.
     """
-    return SqliteStore(Database(Path(path), sqlite_version=sqlite_version, turns=turns or Turns()))
+    place = Path(path).absolute()
+    turns = turns or turns_at(place)
+    return SqliteStore(
+        Database(
+            place,
+            sqlite_version=sqlite_version,
+            turns=turns,
+            log=DecisionLog(place, turns, patience=patience),
+            is_thorough=is_thorough,
+            patience=patience,
+        )
+    )
 
 
 class SqliteStore(AbstractContextManager["SqliteStore"]):
@@ -103,24 +126,31 @@ class SqliteStore(AbstractContextManager["SqliteStore"]):
         self._database.write(lambda db: _remember_era(db, connection, text))
 
     def decisions(self, scope: str) -> Decisions:
-        return self._database.read(lambda db: decisions.decisions(db, scope))
+        return self._database.read_decisions(lambda db: decisions.decisions(db, scope))
 
     def approve(self, scope: str, approvals: Iterable[Approval], *, at: float) -> None:
         kept = tuple(approvals)
-        self._database.write(lambda db: decisions.approve(db, scope, kept, at))
+        self._database.decide(lambda db: (None, decisions.approve(db, scope, kept, at)))
 
     def revoke(self, scope: str, servers: Iterable[str]) -> int:
         names = tuple(servers)
-        return self._database.write(lambda db: decisions.revoke(db, scope, names))
+        return self._database.decide(lambda db: decisions.revoke(db, scope, names))
 
     def accept(
         self, scope: str, found: Iterable[Acceptance], *, at: float, if_new: bool = False
     ) -> None:
         if kept := tuple(found):
-            self._database.write(lambda db: decisions.accept(db, scope, kept, at, if_new=if_new))
+            accept = partial(decisions.accept, scope=scope, found=kept, at=at, if_new=if_new)
+            self._database.decide(lambda db: (None, accept(db)))
 
     def history(self, scope: str, server: str) -> tuple[Acceptance, ...]:
         return self._database.read(lambda db: decisions.history(db, scope, server))
+
+    def lost_at(self, scope: str) -> float | None:
+        return self._database.read(lambda db: decisions.lost_at(db, scope))
+
+    def acknowledge_loss(self, scope: str, *, at: float) -> None:
+        self._database.decide(lambda db: (None, decisions.acknowledge(db, scope, at)))
 
     def vectors(self, model: str, digests: Collection[bytes]) -> Mapping[bytes, bytes]:
         return self._database.read(lambda db: embeddings.vectors(db, model, digests))

@@ -86,6 +86,15 @@ class Store(Protocol):
     def history(self, scope: str, server: str) -> tuple[Acceptance, ...]:
         """All acceptances of a server's tools; what was accepted last comes last."""
 
+    def lost_at(self, scope: str) -> float | None:
+        """Unix time in seconds at which decisions of a scope were found to be lost.
+
+        None if none were, or their owner has acknowledged it.
+        """
+
+    def acknowledge_loss(self, scope: str, *, at: float) -> None:
+        """Let tools be accepted by being seen again; no-op if nothing was lost."""
+
     def vectors(self, model: str, digests: Collection[bytes]) -> Mapping[bytes, bytes]:
         """The vectors that a model gave to texts, by the digests of these; some may be missing."""
 

@@ -49,6 +49,8 @@ class Decisions(Struct, frozen=True):
     """By what servers are known as: the identities that were approved."""
     accepted: Mapping[str, AcceptedTools] = field(default_factory=lambda: MappingProxyType({}))
     """By what servers are known as."""
+    lost_at: float | None = None
+    """Unix time in seconds at which others were found to be lost; None once the owner knows."""
 
 
 def with_accepted(decisions: Decisions, found: Iterable[Acceptance]) -> Decisions:

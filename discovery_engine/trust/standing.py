@@ -113,7 +113,13 @@ class Trust(Struct, frozen=True):
         return first_seen(name, tools, instructions, policy, self.accepted(server), suspects)
 
     def policy_of(self, server: ServerSettings) -> TrustPolicy:
-        return server.trust or self.policy
+        """What becomes of a tool of which nothing is known to have been accepted.
+
+        Where decisions were lost, it may have been accepted, and be another one by now.
+        """
+        policy = server.trust or self.policy
+        is_blind = policy == "on_first_use" and self.decisions.lost_at is not None
+        return "quarantine" if is_blind else policy
 
     def accepted(self, server: ServerSettings) -> AcceptedTools:
         return self.decisions.accepted.get(known_as(server, self.path), _NOTHING)

@@ -214,3 +214,33 @@ def test_a_lock_that_is_held_too_long_is_a_registry_error(
 
         other.rollback()
         save(store)
+
+
+@pytest.mark.requirement("REG-23")
+def test_a_lock_that_is_held_for_long_costs_a_process_one_wait(
+    tmp_path: Path, other: sqlite3.Connection, clock: Clock
+) -> None:
+    path = tmp_path / "registry.db"
+    turns = Turns(clock=clock, sleep=clock.sleep)
+    other.execute(ENDS_A_WRITE)
+
+    for patience in (2.0, 5.0, None):
+        with pytest.raises(RegistryError, match="locked by another process"):
+            open_store(path, turns=turns, patience=patience)
+    once = sum(clock.slept)
+    other.rollback()
+    with open_store(path, sqlite_version=ROLLBACK, turns=turns, patience=2.0) as store:
+        other.execute(ENDS_A_WRITE)
+        with pytest.raises(RegistryError):
+            store.load(SCOPE)
+
+    assert once == pytest.approx(2.0, abs=0.1)
+    assert sum(clock.slept) == pytest.approx(2 * once, abs=0.1)
+
+
+@pytest.mark.requirement("REG-23")
+def test_whoever_opens_a_registry_takes_the_turns_of_the_process(tmp_path: Path) -> None:
+    path = tmp_path / "registry.db"
+
+    with open_store(path) as one, open_store(path) as other:
+        assert one._database._turns is other._database._turns

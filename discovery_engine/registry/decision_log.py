@@ -1,0 +1,276 @@
+"""Keeps the two copies of the decisions the same: the database's, and the journal beside it.
+
+A decision is committed to the database, then appended to the journal and synced, all under one
+lock. So the journal is never ahead, unless the database was lost, damaged, or replaced by an older
+copy; then it is restored. Where the journal is behind, damaged or gone, it is written anew.
+Decisions that both copies lack, though the mark says that there were some, are lost, and that is
+written down like a decision.
+
+A file of lines rather than a second SQLite file: any damage to it shows by its checksums, one
+decision costs one more sync instead of three, and a start finds out whether both agree by its last
+80 bytes.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, suppress
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from discovery_engine.registry import decisions
+from discovery_engine.registry.decisions import Held
+from discovery_engine.registry.journal import Journal, Tip, Written, lines_after
+from discovery_engine.registry.locking import Turns, turns_at
+from discovery_engine.registry.mark import Mark, MarkFile
+from discovery_engine.registry.records import EVERY_SCOPE, Loss, Record, Standing
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+# Records that later ones have made void: so many, beside as many as still count, before the
+# journal is written anew.
+_MOST_VOID = 1000
+
+
+class DecisionLog:
+    """Of the registry at a path.
+
+    Args:
+        path: Of the database.
+        turns: Taken at it.
+        patience: The most seconds to wait for other processes with reading it.
+        clock: Unix time in seconds.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        turns: Turns,
+        *,
+        patience: float | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._path = path
+        self._turns = turns
+        self._patience = patience
+        self._clock = clock
+        mark = path.with_suffix(".mark")
+        self._journal = Journal(path.with_suffix(".decisions"))
+        self._mark = MarkFile(mark, turns_at(mark))
+
+    def locked(self) -> AbstractContextManager[None]:
+        """Hold the lock of all who decide; it may be taken again."""
+        return self._mark.locked()
+
+    def check(
+        self, connection: sqlite3.Connection, *, thorough: bool, was_damaged: bool = False
+    ) -> None:
+        """Make both copies the same; if they are, nothing is written and no lock is taken.
+
+        Args:
+            connection: Of the database, outside a transaction.
+            thorough: Read both copies whole, not only what they say of their newest decision.
+            was_damaged: Another database stood in the place of this one, and is damaged.
+
+        Raises:
+            OSError, sqlite3.Error: If they cannot be read, or not be written.
+        """
+        agree = partial(self._agree, connection, thorough=thorough)
+        if not was_damaged and self._turns.wait_for(agree, at_most=self._patience):
+            return
+        try:
+            with self.locked():
+                if was_damaged or not self._turns.wait_for(agree):
+                    self._reconcile(connection, was_damaged=was_damaged)
+        except BlockingIOError:
+            raise
+        except OSError:
+            # Where nothing can be written the database will do, unless something newer is known.
+            if was_damaged or self._newest_elsewhere() > decisions.tip(connection).number:
+                raise
+
+    def write(
+        self,
+        connection: sqlite3.Connection,
+        work: Callable[[sqlite3.Connection], tuple[T, Sequence[Record]]],
+    ) -> tuple[T, Appendix | None]:
+        """Do `work` within a transaction; `append` the rest once that is committed."""
+        before = decisions.tip(connection)
+        result, records = work(connection)
+        if not records:
+            return result, None
+        lines, tip = lines_after(before, records)
+        decisions.set_tip(connection, tip)
+        scopes = frozenset(record.scope for record in records)
+        return result, Appendix(before, lines, tip.number, scopes)
+
+    def append(self, new: Appendix) -> None:
+        """Write to the journal what was committed; the lock is held since the last `check`.
+
+        The decision is kept whatever comes of that.
+        """
+        try:
+            self._journal.append(new.lines, after=new.before)
+            mark = self._mark.read()
+            known = mark.scopes if mark and mark.scopes else frozenset()
+            self._mark.write(new.number, known | new.scopes)
+        except OSError as error:
+            self._warn_of_single_copy(error)
+
+    def _agree(self, connection: sqlite3.Connection, *, thorough: bool) -> bool:
+        """Whether both copies and the mark name the same decision as the newest."""
+        tip, mark = decisions.tip(connection), self._mark.read()
+        if tip == Tip():
+            return mark is None and not self._journal.path.exists()
+        if mark is None or mark.scopes is None or mark.number != tip.number:
+            return False
+        if not thorough:
+            return self._journal.tip() == tip
+        verified, held = self._journal.verified(), decisions.held(connection)
+        if verified is None or verified.tip != tip or not held.is_sound:
+            return False
+        return verified.records <= 2 * len(held.standing) + _MOST_VOID
+
+    def _newest_elsewhere(self) -> int:
+        """The number of the newest decision that the journal and the mark know of."""
+        tip, mark = self._journal.tip(), self._mark.read()
+        return max(tip.number if tip else 0, mark.number if mark else 0)
+
+    def _reconcile(self, connection: sqlite3.Connection, *, was_damaged: bool) -> None:
+        """Make both copies hold what is newest, and the mark say so; the lock is held."""
+        self._turns.wait_for(partial(connection.execute, "BEGIN IMMEDIATE"))
+        try:
+            held, written, mark = (
+                decisions.held(connection),
+                self._journal.read(),
+                self._mark.read(),
+            )
+            found = _settled(held, written, mark, was_damaged=was_damaged)
+            if found.lost:
+                for scope in found.lost:
+                    found.standing.add(Loss(scope, self._clock()))
+            if found.standing != held.standing or not held.is_sound or not held.tip.checksum:
+                decisions.replace(connection, found.standing)
+            tip = self._rewritten(written, found)
+            decisions.set_tip(connection, tip)
+            self._turns.wait_for(partial(connection.execute, "COMMIT"))
+        except BaseException:
+            with suppress(sqlite3.Error):  # the first error is the one to tell
+                connection.rollback()
+            raise
+        if tip.number:
+            with suppress(OSError):
+                self._mark.write(tip.number, found.standing.scopes)
+        self._tell(held, written, found)
+
+    def _rewritten(self, written: Written | None, found: _Settled) -> Tip:
+        """The tip of the journal, once it holds what was found."""
+        records = tuple(found.standing)
+        if not records and not found.number:
+            return Tip()
+        is_same = (
+            written is not None
+            and written.is_whole
+            and written.tip.number == found.number
+            and Standing.of(written.records) == found.standing
+            and len(written.records) <= 2 * len(records) + _MOST_VOID
+        )
+        if is_same and written:
+            return written.tip
+        try:
+            return self._journal.replace(records, number=found.number)
+        except OSError as error:
+            self._warn_of_single_copy(error)
+            return Tip(found.number, "")
+
+    def _tell(self, held: Held, written: Written | None, found: _Settled) -> None:
+        missing = sum(
+            getattr(held.standing, kind).get(key) != record
+            for kind in ("approvals", "acceptances")
+            for key, record in getattr(found.standing, kind).items()
+        )
+        if missing:
+            logger.warning(
+                "The registry %s lacked the newest decisions of its owner: %d (approvals, accepted"
+                " tools) were restored from %s",
+                self._path,
+                missing,
+                self._journal.path,
+            )
+        elif written and not written.is_whole:
+            logger.warning(
+                "The second copy of decisions %s was damaged, and is written anew from the"
+                " registry",
+                self._journal.path,
+            )
+
+    def _warn_of_single_copy(self, error: OSError) -> None:
+        logger.warning(
+            "Decisions are kept, but their second copy %s cannot be written: %s",
+            self._journal.path,
+            error,
+        )
+
+
+def last_known(path: Path) -> Standing:
+    """What the second copy says, where the registry at `path` itself cannot be used."""
+    try:
+        written = Journal(path.with_suffix(".decisions")).read()
+        mark = MarkFile(path.with_suffix(".mark"), Turns()).read()
+    except OSError:  # nothing there can be read
+        return Standing()
+    nothing = Held(Standing(), Tip(), is_sound=True)
+    found = _settled(nothing, written, mark, was_damaged=False)
+    for scope in found.lost:
+        found.standing.add(Loss(scope, time.time()))
+    return found.standing
+
+
+class Appendix(NamedTuple):
+    """What a committed decision adds to the journal."""
+
+    before: Tip
+    lines: bytes
+    number: int
+    scopes: frozenset[str]
+
+
+class _Settled(NamedTuple):
+    standing: Standing
+    number: int
+    """Of the newest decision, a loss among them."""
+    lost: frozenset[str]
+    """The scopes of which decisions are in neither copy."""
+
+
+def _settled(
+    held: Held, written: Written | None, mark: Mark | None, *, was_damaged: bool
+) -> _Settled:
+    """What holds, by the newer copy, and whether there was more.
+
+    The journal's records each have a checksum that binds them to all before, so of two copies that
+    are equally new it is the one to believe.
+    """
+    if written and written.tip.number >= held.tip.number:
+        standing, number = Standing.of(written.records), written.tip.number
+        is_certain = True
+    else:
+        standing, number = held.standing, held.tip.number
+        is_certain = held.is_sound
+    if mark:
+        is_lost = mark.number > number
+    else:  # what is damaged is a sign that there was something
+        is_torn = written is not None and not written.is_whole
+        is_lost = not held.tip.number and (is_torn or (was_damaged and written is None))
+    if is_certain and not is_lost:
+        return _Settled(standing, number, frozenset())
+    number = max(number, mark.number if mark else 0) + 1
+    if mark is None or mark.scopes is None:
+        return _Settled(standing, number, frozenset({EVERY_SCOPE}))
+    return _Settled(standing, number, mark.scopes | standing.scopes)

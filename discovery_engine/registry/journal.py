@@ -1,0 +1,226 @@
+r"""The decisions a second time: a file with a line for each, bound to all lines before it.
+
+    {"decisions":1}                                    \t 0 \t <checksum>
+    ["approve", SCOPE, SERVER, IDENTITY, AT]           \t 1 \t <checksum>
+    ["accept", SCOPE, SERVER, TOOL, MEANING, ..., AT]  \t 2 \t <checksum>
+
+A checksum covers its line and the checksum before it, and the numbers rise by one. So a line that
+is damaged, missing, added or moved shows, and all lines before it still count. Numbers and
+checksums stand last: the newest is found without reading the rest.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from discovery_engine.registry.records import Accepted, Approved, Loss, Record, Revoked
+from discovery_engine.trust.decisions import Acceptance, Approval
+
+_HEADER = b'{"decisions":1}'
+_PRIVATE = 0o600
+_DIGEST = 16  # bytes
+_APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
+_TAIL = 80  # bytes that hold the number and the checksum of the last line
+
+
+class Tip(NamedTuple):
+    """The newest line: its number, and the checksum that binds it to all others."""
+
+    number: int = 0
+    checksum: str = ""
+
+
+class Written(NamedTuple):
+    """What a journal holds."""
+
+    records: list[Record]
+    tip: Tip
+    """Of the last line that holds."""
+    is_whole: bool
+    """Whether that is the last line there is."""
+
+
+class Verified(NamedTuple):
+    tip: Tip
+    records: int
+    """How many there are."""
+
+
+class Journal:
+    """Made for a path at which there may be nothing; who writes holds the lock of the registry."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def tip(self) -> Tip | None:
+        """What the last line says of itself; None if there is none, or it is torn."""
+        try:
+            with self.path.open("rb") as file:
+                file.seek(max(file.seek(0, os.SEEK_END) - _TAIL, 0))
+                *_, last, torn = b"\n", *file.read().split(b"\n")
+            _, number, checksum = last.rsplit(b"\t", 2)
+            return None if torn else Tip(int(number), checksum.decode("ascii"))
+        except (OSError, ValueError):
+            return None
+
+    def read(self) -> Written | None:
+        """All records up to the first line that does not hold; None if there is no file.
+
+        Raises:
+            OSError: If there is one, and it cannot be read.
+        """
+        try:
+            content = self.path.read_bytes()
+        except FileNotFoundError:
+            return None
+        header, *lines = _bodies(content)
+        if header is None:
+            return Written([], Tip(), is_whole=False)
+        records: list[Record] = []
+        tip = header.tip
+        for line in lines:
+            if line is None or (record := _record(line.body)) is None:
+                return Written(records, tip, is_whole=False)
+            records.append(record)
+            tip = line.tip
+        return Written(records, tip, is_whole=True)
+
+    def verified(self) -> Verified | None:
+        """What every line's checksum comes to, if all hold; nothing is parsed.
+
+        Raises:
+            OSError: If the file cannot be read.
+        """
+        try:
+            lines = list(_bodies(self.path.read_bytes()))
+        except FileNotFoundError:
+            return None
+        last = lines[-1]
+        return Verified(last.tip, len(lines) - 1) if last else None
+
+    def append(self, lines: bytes, *, after: Tip) -> None:
+        """Add what `lines_after` a tip gave; it is on the disk on return."""
+        is_first = after == Tip()
+        with os.fdopen(os.open(self.path, _APPEND, _PRIVATE), "wb", buffering=0) as file:
+            file.write(_FIRST_LINE + lines if is_first else lines)
+            os.fsync(file.fileno())
+        if is_first:
+            _sync_folder(self.path.parent)
+
+    def replace(self, records: Sequence[Record], *, number: int) -> Tip:
+        """Write the journal anew, in one step; returns its tip.
+
+        Args:
+            records: All that it is to hold.
+            number: That of the last line; a higher one if there are more records.
+        """
+        first = max(number - len(records), 0)
+        header, tip = _line(_HEADER, Tip(first - 1, ""))
+        rest, tip = lines_after(tip, records)
+        new = self.path.with_name(f"{self.path.name}.new")
+        with contextlib.suppress(FileNotFoundError):
+            new.unlink()
+        with os.fdopen(os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _PRIVATE), "wb") as file:
+            file.write(header + rest)
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(self.path)
+        _sync_folder(self.path.parent)
+        return tip
+
+
+def lines_after(tip: Tip, records: Iterable[Record]) -> tuple[bytes, Tip]:
+    """The lines of records that follow a tip, and the tip then."""
+    tip = tip if tip.number or tip.checksum else _FIRST_TIP
+    lines = []
+    for record in records:
+        line, tip = _line(_body(record), tip)
+        lines.append(line)
+    return b"".join(lines), tip
+
+
+class _Line(NamedTuple):
+    body: bytes
+    tip: Tip
+
+
+def _bodies(content: bytes) -> Iterator[_Line | None]:
+    """Each line that holds; None in place of the first that does not, and then no more."""
+    *lines, torn = content.split(b"\n")
+    if not lines:
+        yield None
+        return
+    tip = _before_header(lines[0])
+    for line in lines:
+        body, _, _ = line.partition(b"\t")
+        expected, tip = _line(body, tip)
+        if expected != line + b"\n":
+            yield None
+            return
+        yield _Line(body, tip)
+    if torn:
+        yield None
+
+
+def _before_header(line: bytes) -> Tip:
+    """The tip that the first line follows: its number is whatever it says."""
+    body, _, rest = line.partition(b"\t")
+    number, _, _ = rest.partition(b"\t")
+    is_header = body == _HEADER and number.isdigit()
+    return Tip(int(number) - 1, "") if is_header else Tip(-2, "")
+
+
+def _line(body: bytes, before: Tip) -> tuple[bytes, Tip]:
+    content = b"%s\t%d" % (body, before.number + 1)
+    hashed = blake2b(content, digest_size=_DIGEST, key=before.checksum.encode())
+    tip = Tip(before.number + 1, hashed.hexdigest())
+    return b"%s\t%s\n" % (content, tip.checksum.encode()), tip
+
+
+_FIRST_LINE, _FIRST_TIP = _line(_HEADER, Tip(-1, ""))
+
+
+def _body(record: Record) -> bytes:
+    fields: list[Any]
+    match record:
+        case Approved(scope, one, at):
+            fields = ["approve", scope, one.server, one.identity, at]
+        case Revoked(scope, server):
+            fields = ["revoke", scope, server]
+        case Accepted(scope, one, at):
+            what = one.server, one.tool, one.meaning, one.fingerprint, one.definition
+            fields = ["accept", scope, *what, at]
+        case Loss(scope, at, acknowledged):
+            fields = ["lose", scope, at, acknowledged]
+    # Escaped beyond ASCII: no line break, no tab, and names that are not UTF-8 pass.
+    return json.dumps(fields, separators=(",", ":")).encode("ascii")
+
+
+def _record(body: bytes) -> Record | None:
+    """None for what this version does not know; its checksum holds, so a newer one wrote it."""
+    match json.loads(body):
+        case ["approve", scope, server, identity, at]:
+            return Approved(scope, Approval(server, identity), at)
+        case ["revoke", scope, server]:
+            return Revoked(scope, server)
+        case ["accept", scope, server, tool, meaning, fingerprint, definition, at]:
+            return Accepted(scope, Acceptance(server, tool, meaning, fingerprint, definition), at)
+        case ["lose", scope, at, acknowledged]:
+            return Loss(scope, at, acknowledged)
+    return None
+
+
+def _sync_folder(folder: Path) -> None:
+    """Have the disk know of a file's new name, where folders can be synced."""
+    with contextlib.suppress(OSError):
+        opened = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)
