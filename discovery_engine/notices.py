@@ -10,11 +10,15 @@ import time
 from collections import Counter
 from collections.abc import Iterable
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from discovery_engine.errors import Problem
 from discovery_engine.tools import ServerName
+
+if TYPE_CHECKING:
+    from discovery_engine.config.settings import Settings
 
 _REASONS = 3  # named for hidden tools; the rest would add words and no advice
 
@@ -134,10 +138,18 @@ def by_words(reason: str, hint: str = "") -> Notice:
     return Notice(NoticeKind.BY_WORDS, f"found by words, not by meaning: {reason}{advice}")
 
 
-def no_server() -> Notice:
-    return Notice(
-        NoticeKind.EMPTY, "no server is configured; `discovery init` or `discovery import` helps"
-    )
+def no_server(settings: Settings) -> Notice:
+    return Notice(NoticeKind.EMPTY, f"no server is configured: {why_no_server(settings)}")
+
+
+def why_no_server(settings: Settings) -> str:
+    """What its owner has to do; agents read it, so it names no place of this machine."""
+    if settings.path is None:
+        return (
+            "no configuration was found; its owner runs `discovery init --global`, "
+            "or starts this with `--config /absolute/path/discovery.yaml`"
+        )
+    return "the configuration names none; its owner adds some with `discovery import`"
 
 
 def switched_off() -> Notice:

@@ -97,7 +97,8 @@ class View(Struct, frozen=True, dict=True):
         rejected = (notices.rejected(self.rejection),) if self.rejection else ()
         lost = () if self.lost_at is None else (notices.lost(self.lost_at),)
         off = () if self.settings.enabled else (notices.switched_off(),)
-        return (*rejected, *lost, *off)
+        none = () if self.settings.servers else (notices.no_server(self.settings),)
+        return (*rejected, *lost, *off, *none)
 
     def server(self, name: str) -> ServerSettings:
         """The settings of a server, by its exact name or by a unique one in another case.
@@ -303,7 +304,7 @@ class View(Struct, frozen=True, dict=True):
         self, only: ServerName | None, tags: set[str], fitting: Sequence[Hit]
     ) -> Notice:
         if not self.settings.servers:
-            return notices.no_server()
+            return notices.no_server(self.settings)
         if fitting:
             return notices.filtered(len(fitting), fitting[0].entry.key.label, only, tags)
         if not any(part.visible_count for part in self._parts(only)):

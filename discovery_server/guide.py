@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 from discovery_engine.budget import Budget, first_fitting
 from discovery_engine.errors import NotFoundError
-from discovery_engine.notices import lost
+from discovery_engine.notices import lost, why_no_server
 from discovery_engine.outline import cut
 from discovery_engine.status import ServerStatus, ServerSummary
 from discovery_engine.text import clean, escaped, named, one_line
@@ -191,7 +191,7 @@ def _why_none(view: View) -> str:
         return "its configuration says `enabled: false`, which disables every one of them"
     if view.settings.servers:
         return "its configuration disables every one of them"
-    return "none is configured yet"
+    return f"none is configured: {why_no_server(view.settings)}"
 
 
 def _names_only(opening: str, servers: Sequence[ServerSummary]) -> Iterator[str]:

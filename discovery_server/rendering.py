@@ -91,7 +91,8 @@ def servers_result(
     fields: JSONObject = {"servers": [server_fields(server) for server in servers]}
     fields |= {"notices": notice_fields(notices)} if notices else {}
     if not servers:
-        text = "\n".join(["No MCP server is configured.", *noted(notices, _notes_budget(budget))])
+        lines = noted(notices, _notes_budget(budget)) or ["No MCP server is configured."]
+        text = "\n".join(lines)
         return _result(text, budget, fields)
     items = [_server_item(server) for server in servers]
     text = _told(items, notices, budget, _and_more("search_tools finds their tools"))

@@ -15,7 +15,6 @@ from discovery_cli.output import Cell, Output, ago, counted
 from discovery_cli.remedies import remedy
 from discovery_cli.rendering import Row, plain_reason, say_notices, tool_count
 from discovery_engine.health import ServerHealth, health, sick
-from discovery_engine.notices import no_server
 from discovery_engine.text import block, named, quoted
 
 if TYPE_CHECKING:
@@ -48,8 +47,10 @@ def command(
     elif servers:
         for one in shown:
             _show_in_full(output, one, invocation.clock())
-    else:
+    elif found:
         _show(output, shown, len(found) - len(shown), invocation.clock())
+    else:
+        say_notices(output, invocation.known().shortcomings())
     return ExitCode.UNHEALTHY if sick(shown) else ExitCode.OK
 
 
@@ -85,9 +86,6 @@ def _show(output: Output, servers: Sequence[ServerHealth], hidden: int, now: flo
         rows = [_row(output, server, now) for server in ordered]
         output.table([["", *(Cell(head, "faint") for head in _HEADS)], *rows])
     off = f", {hidden} disabled (--all)" if hidden else ""
-    if not servers and not hidden:
-        say_notices(output, [no_server()])
-        return
     output.say(f"{counted(len(servers), 'server')}{off}, {counted(len(ill), 'problem')}")
     if ill:
         output.say(f"`discovery health {ill[0].server}` says more")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,23 +27,39 @@ if TYPE_CHECKING:
     help="Use the servers of this client or file; may be repeated. Without it, you are asked.",
 )
 @click.option("--yes", is_flag=True, help="Do not ask: use all that is found, with safe rules.")
+@click.option(
+    "--global",
+    "is_global",
+    is_flag=True,
+    help="Write your own configuration, which counts in every folder and is trusted.",
+)
 @click.option("--dry-run", is_flag=True, help="Print the file, and write nothing.")
 @click.option("--force", is_flag=True, help="Replace a file that is there.")
 @pass_invocation
 def command(
-    invocation: Invocation, origins: tuple[str, ...], *, yes: bool, dry_run: bool, force: bool
+    invocation: Invocation,
+    origins: tuple[str, ...],
+    *,
+    yes: bool,
+    is_global: bool,
+    dry_run: bool,
+    force: bool,
 ) -> None:
     """Write a first discovery.yaml from what is on this machine.
 
     The files of other MCP clients are looked for, and read only if you agree. They are used where
-    they are: no secret is copied. Nothing is started.
+    they are: no secret is copied. Nothing is started. The entry that connects an MCP client is
+    printed at the end, with absolute paths.
     """
     from discovery_cli import drafts, files
     from discovery_cli.approvals import approve_written
-    from discovery_engine.config.location import FILE_NAME
+    from discovery_cli.connecting import client_entry
+    from discovery_engine.config.location import FILE_NAME, own_path
 
     output = invocation.output
-    target = Path(invocation.config or FILE_NAME)
+    if is_global and invocation.config:
+        raise click.UsageError("either --global or --config, not both")
+    target = Path(own_path(os.environ) if is_global else invocation.config or FILE_NAME)
     if target.exists() and not (force or dry_run):
         raise click.UsageError(
             f"{target} is there already; --force replaces it, `discovery import` adds to it"
@@ -58,11 +75,13 @@ def command(
         approve_written(invocation, target)
     if output.as_json:
         types = [source.type for source in sources]
-        output.answer({"path": str(target), "written": writes, "sources": types, "text": text})
+        form = {"path": str(target), "written": writes, "sources": types, "text": text}
+        output.answer({**form, "client_entry": client_entry(target, os.environ)})
         return
     if dry_run:
         output.text(text.rstrip())
-    for line in _next_steps(target) if writes else [f"{target} was not written"]:
+    steps = _next_steps(target, is_global=is_global)
+    for line in steps if writes else [f"{target} was not written"]:
         output.say(line)
 
 
@@ -107,9 +126,11 @@ def _preview(output: Output, sources: Sequence[Source]) -> None:
             output.say(f"  note: {problem}")
 
 
-def _next_steps(target: Path) -> list[str]:
-    return [
-        f"wrote {target}",
-        "next: `discovery list` connects and shows the servers, `discovery search` finds tools,",
-        "      `discovery serve` is what an agent starts",
-    ]
+def _next_steps(target: Path, *, is_global: bool) -> Iterator[str]:
+    from discovery_cli.connecting import connecting_lines
+
+    yield f"wrote {target}"
+    yield "next: `discovery list` connects and shows the servers, `discovery search` finds tools"
+    if not is_global:
+        yield "it is used in this folder; `discovery init --global` writes one for every folder"
+    yield from connecting_lines(target, os.environ)

@@ -12,7 +12,6 @@ from discovery_cli.options import complete_server, complete_target, pass_invocat
 from discovery_cli.portraits import Portrait
 from discovery_cli.rendering import say_notices
 from discovery_cli.targets import server_named, servers_of, tool_named
-from discovery_engine.notices import no_server
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import Entry
@@ -95,7 +94,7 @@ def _inspect_all(
         return
     portrait.servers(view, chosen)
     if not view.servers():
-        say_notices(portrait.output, [no_server()])
+        say_notices(portrait.output, view.shortcomings())
     if waiting:
         portrait.output.say(f"no answer within {_PATIENCE:g} s yet: {named(waiting)}")
 

@@ -18,7 +18,6 @@ from discovery_cli.rendering import (
     server_row,
     tool_row,
 )
-from discovery_engine.notices import no_server
 
 if TYPE_CHECKING:
     from discovery_engine.status import ServerSummary
@@ -60,7 +59,7 @@ def _show_with_tools(output: Output, server: ServerSummary, view: View) -> None:
 def _say_sum(output: Output, view: View) -> None:
     servers = view.servers()
     if not servers:
-        say_notices(output, [no_server()])
+        say_notices(output, view.shortcomings())
         return
     tools = sum(server.tool_count for server in servers)
     enabled = sum(server.enabled_count for server in servers)

@@ -53,15 +53,18 @@ def locate(
         return Location(_absolute(path, here), "it was given as the configuration")
     if named := environ.get(VARIABLE):
         return Location(_absolute(named, here), f"${VARIABLE} names it")
-    places = [
-        str(folder / FILE_NAME)
-        for folder in (here / ".discovery", here, _user_folder(environ, home))
-    ]
+    places = [str(folder / FILE_NAME) for folder in (here / ".discovery", here)]
+    places.append(own_path(environ, home=home))
     found = next((i for i, place in enumerate(places) if os.path.exists(place)), None)  # noqa: PTH110 - says no where Path.exists raises
     if found is None:
         return Location(None, absent=tuple(places))
     *_, own = places
     return Location(places[found], is_found=places[found] != own, absent=tuple(places[:found]))
+
+
+def own_path(environ: Mapping[str, str], *, home: str | os.PathLike[str] | None = None) -> str:
+    """Where the user's own configuration is, which counts in every folder."""
+    return str(_user_folder(environ, home) / FILE_NAME)
 
 
 def scope_of(path: str | os.PathLike[str] | None) -> str:

@@ -62,7 +62,7 @@ def test_list_without_servers_says_how_to_get_some() -> None:
     done = run("list", recalled=view_of(make_settings()))
 
     assert (done.stdout, done.exit_code) == ("", 0)
-    assert "`discovery init`" in done.stderr
+    assert "`discovery init --global`" in done.stderr
 
 
 def test_list_with_tools_of_a_server_that_has_no_part() -> None:
@@ -545,7 +545,7 @@ def test_a_beginner_without_servers_is_told_what_helps_and_nothing_else(words: s
     done = run(*words.split(), recalled=empty, engine=FakeEngine(empty))
 
     assert done.stdout == ""
-    assert done.stderr.startswith("note: no server is configured; `discovery init` ")
+    assert done.stderr.startswith("note: no server is configured: ")
     assert done.stderr.count("\n") == 1
 
 

@@ -1,0 +1,122 @@
+"""From `discovery init --global` to an agent that finds tools, started as desktop clients do."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import pytest
+from mcp import Client, StdioServerParameters, stdio_client
+
+from discovery_engine.tools import JSONObject
+from tests.e2e.serving import FAULT_SERVER, text_of
+
+pytestmark = [pytest.mark.anyio, pytest.mark.e2e]
+
+PLAIN = {"command": str(Path(sys.executable).parent / "discovery"), "args": ["serve"]}
+
+
+class Person:
+    """A home with a client's file that names a server by its bare name."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.bin = home / "bin"
+        self.bin.mkdir()
+        program = self.bin / "my-server"
+        program.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S {FAULT_SERVER} "$@"\n', "utf-8")
+        program.chmod(0o755)
+        (home / ".cursor").mkdir()
+        entry = {"command": "my-server", "args": ["ok"], "env": {"TOKEN": "literal"}}
+        file = {"mcpServers": {"mine": entry}}
+        (home / ".cursor" / "mcp.json").write_text(json.dumps(file), "utf-8")
+
+    def init(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """The command, run in a shell with a long PATH."""
+        environ = {"HOME": str(self.home), "PATH": f"{self.bin}:{os.environ['PATH']}"}
+        return subprocess.run(
+            [PLAIN["command"], "init", "--global", "--yes", *words],
+            capture_output=True,
+            check=True,
+            cwd=self.home,
+            env=environ,
+            text=True,
+            timeout=60,
+        )
+
+    @asynccontextmanager
+    async def client(self, entry: Mapping[str, JSONObject]) -> AsyncIterator[Client]:
+        """The SDK's client, which starts an entry in the folder `/` with hardly any environment."""
+        given = [f"{name}={value}" for name, value in entry.get("env", {}).items()]
+        bare = ["-i", "PATH=/usr/bin:/bin", f"HOME={self.home}", *given]
+        words = [*bare, entry["command"], *entry["args"]]
+        program = StdioServerParameters(command="/usr/bin/env", args=words, cwd="/")
+        with (self.home / "stderr.log").open("a", encoding="utf-8") as errors:
+            with anyio.fail_after(60):
+                async with Client(stdio_client(program, errlog=errors)) as client:
+                    yield client
+
+
+@pytest.fixture
+def person(tmp_path: Path) -> Person:
+    return Person(tmp_path)
+
+
+def pasted(said: str, key: str) -> JSONObject:
+    """The entry that was printed for clients which keep their servers under `key`."""
+    start = said.index("  {\n" + f'    "{key}"')
+    found, _ = json.JSONDecoder().raw_decode(said[start:].lstrip())
+    return found[key]["discovery"]
+
+
+@pytest.mark.requirement("CLI-40")
+@pytest.mark.parametrize("key", ["mcpServers", "servers"])
+async def test_the_printed_entry_works_wherever_a_client_starts_it(
+    person: Person, key: str
+) -> None:
+    entry = pasted(person.init().stderr, key)
+    assert Path(entry["command"]).is_absolute()
+    assert entry["args"][1] == str(person.home / ".config" / "discovery" / "discovery.yaml")
+
+    async with person.client(entry) as client:
+        found = await text_of(client, "search_tools", query="echo")
+
+    assert "mine:echo" in found
+
+
+@pytest.mark.requirement("CLI-40")
+async def test_json_has_the_entry_as_well(person: Person) -> None:
+    form = json.loads(person.init("--json").stdout)
+
+    assert form["client_entry"]["args"][-1] == "serve"
+    assert person.bin.as_posix() in form["client_entry"]["env"]["PATH"]
+
+
+@pytest.mark.requirement("CLI-40")
+async def test_the_users_own_configuration_is_found_from_any_folder(person: Person) -> None:
+    person.init()
+    own_path = {"PATH": f"{person.bin}:/usr/bin:/bin"}
+
+    async with person.client({**PLAIN, "env": own_path}) as client:
+        assert "mine:echo" in await text_of(client, "search_tools", query="echo")
+
+
+@pytest.mark.requirement("MET-30")
+async def test_without_a_configuration_every_answer_says_what_to_do(person: Person) -> None:
+    async with person.client(PLAIN) as client:
+        answers = [
+            client.instructions or "",
+            await text_of(client, "list_mcp_servers"),
+            await text_of(client, "search_tools", query="create an issue"),
+        ]
+
+    for text in answers:
+        assert "`discovery init --global`" in text
+        assert "`--config /absolute/path/discovery.yaml`" in text
+        assert str(person.home) not in text
