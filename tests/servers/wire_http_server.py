@@ -35,6 +35,8 @@ MODES = {
     "deep_body": "answers a call with 100,000 nested arrays",
     "nan_body": "answers a call with NaN",
     "nul_body": "answers a call with NUL in its text",
+    "comments": "answers a call with comments without end",
+    "tiny_chunks": "answers a call with blanks without end, one at a time",
     "redirects": "sends a call round in a circle",
     "busy": "answers a call with status 429, and when to come back",
     "gone": "answers a call with status 410",
@@ -141,6 +143,25 @@ class WireHandler(Handler):
         with suppress(OSError):
             while True:
                 self.wfile.write(f"event: message\ndata: {json.dumps(told)}\n\n".encode() * 100)
+
+    def call_comments(self, message: Message, reply: Message) -> None:
+        """Each in a chunk of its own, as servers send it that keep a connection open."""
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.send_header("transfer-encoding", "chunked")
+        self.end_headers()
+        with suppress(OSError):
+            while True:
+                self.wfile.write(b"8\r\n: ping\n\n\r\n" * 1000)
+
+    def call_tiny_chunks(self, message: Message, reply: Message) -> None:
+        self.send_response(200)
+        self.send_header("content-type", "application/json")
+        self.send_header("transfer-encoding", "chunked")
+        self.end_headers()
+        with suppress(OSError):
+            while True:
+                self.wfile.write(b"1\r\n \r\n" * 1000)
 
     def call_strange_progress(self, message: Message, reply: Message) -> None:
         token = message["params"]["_meta"]["progressToken"]

@@ -1,7 +1,7 @@
 """A stream of events from a server, as the SDK's HTTP client gets to see it.
 
 It ends where it breaks, so that the client settles the request by itself. It comes at leisure: some
-events at a time, and a rest before the next ones, however many there are.
+events or lines at a time, and a rest before the next ones, however many there are.
 """
 
 from __future__ import annotations
@@ -11,13 +11,21 @@ from typing import Any, TypeAlias
 
 import httpx2
 
+from discovery_engine.upstream.wire.pace import Allowance
+
 Mend: TypeAlias = Callable[[bytes], Awaitable[bytes]]
 """Makes the data of an event fit for the client."""
-Rest: TypeAlias = Callable[[], Awaitable[None]]
 
-SIZE = 1024 * 1024  # bytes between two rests
+# What things cost; 256 make a rest. A comment every now and then is free for all to send, but
+# without a price a flood of them held the others up for 600 ms.
+_LINE = 1
+_EVENT = 8  # the client takes up to a tenth of a millisecond for one
+_BYTES = 4096  # that cost as much as a line
 
-_EVENTS = 32  # between two rests; the client takes up to a tenth of a millisecond for each
+
+def cost(chunk: bytes) -> int:
+    """What it costs to receive so much at once: however little it is, it takes a turn."""
+    return _LINE + len(chunk) // _BYTES
 
 
 class EventStream(httpx2.AsyncByteStream):
@@ -27,30 +35,29 @@ class EventStream(httpx2.AsyncByteStream):
         mend: Mend,
         *,
         limit: int,
-        rest: Rest,
+        allowance: Allowance,
         broken: tuple[type[Exception], ...],
     ) -> None:
         """A line beyond `limit` bytes is left as it is; `broken` is what a stream breaks with."""
         self._stream = stream
         self._mend = mend
         self._limit = limit
-        self._rest = rest
+        self._allowance = allowance
         self._broken = broken
         self._line = bytearray()
-        self._due = 0.0  # 1 is a rest
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         try:
             async for chunk in self._stream:
                 whole = bytearray()
-                self._due += len(chunk) / SIZE
+                self._allowance.spend(cost(chunk))
                 for piece in chunk.splitlines(keepends=True):
+                    self._allowance.spend(_LINE)
                     whole += await self._completed(piece)
-                    if self._due >= 1:
+                    if self._allowance.is_spent:
                         yield bytes(whole)
                         whole.clear()
-                        self._due = 0.0
-                        await self._rest()
+                    await self._allowance.keep()
                 yield bytes(whole)
         except self._broken:
             pass
@@ -72,7 +79,7 @@ class EventStream(httpx2.AsyncByteStream):
         name, colon, data = line.partition(b":")
         if name != b"data" or not colon:
             return line
-        self._due += 1 / _EVENTS
+        self._allowance.spend(_EVENT)
         end = line[len(line.rstrip(b"\r\n")) :]
         return b"data: " + await self._mend(data.strip()) + end
 
@@ -80,20 +87,19 @@ class EventStream(httpx2.AsyncByteStream):
 class PackedStream(httpx2.AsyncByteStream):
     """The same of one that is compressed, where nothing can be told apart."""
 
-    def __init__(self, stream: Any, *, rest: Rest, broken: tuple[type[Exception], ...]) -> None:
+    def __init__(
+        self, stream: Any, *, allowance: Allowance, broken: tuple[type[Exception], ...]
+    ) -> None:
         self._stream = stream
-        self._rest = rest
+        self._allowance = allowance
         self._broken = broken
-        self._due = 0.0
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         try:
             async for chunk in self._stream:
                 yield chunk
-                self._due += len(chunk) / SIZE + 1 / _EVENTS
-                if self._due >= 1:
-                    self._due = 0.0
-                    await self._rest()
+                self._allowance.spend(_EVENT + cost(chunk))
+                await self._allowance.keep()
         except self._broken:
             pass
 

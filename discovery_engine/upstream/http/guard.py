@@ -20,13 +20,13 @@ from msgspec import Struct
 
 from discovery_engine.tools import JSONObject, JSONValue
 from discovery_engine.upstream.http.bypass import Bypass
-from discovery_engine.upstream.http.event_stream import SIZE, EventStream, PackedStream, Rest
+from discovery_engine.upstream.http.event_stream import EventStream, PackedStream, cost
 from discovery_engine.upstream.http.outage import Outage, causes, outage
 from discovery_engine.upstream.http.redirect import explanation, is_followed, is_redirect
 from discovery_engine.upstream.link import is_out_of_room
 from discovery_engine.upstream.wire.codec import decode, encode, is_clean
 from discovery_engine.upstream.wire.messages import answered_id, as_message
-from discovery_engine.upstream.wire.pace import LARGE, Pace
+from discovery_engine.upstream.wire.pace import LARGE, Allowance, Pace
 
 _ERROR_LIMIT = 64 * 1024  # bytes read of the body of an HTTP error
 _REMEMBERED = 100  # failures that nobody has asked about
@@ -102,11 +102,11 @@ class GuardedClient(httpx2.AsyncClient):
     def _events(
         self, response: httpx2.Response, asked: JSONObject | None
     ) -> EventStream | PackedStream:
-        stream, rest = response.stream, self._pace.rest
+        stream, allowance = response.stream, Allowance(self._pace)
         if "content-encoding" in response.headers:
-            return PackedStream(stream, rest=rest, broken=_BROKEN)
+            return PackedStream(stream, allowance=allowance, broken=_BROKEN)
         mend = partial(self._mended, asked)
-        return EventStream(stream, mend, limit=self.limit, rest=rest, broken=_BROKEN)
+        return EventStream(stream, mend, limit=self.limit, allowance=allowance, broken=_BROKEN)
 
     async def _mended(self, asked: JSONObject | None, data: bytes) -> bytes:
         """The data of an event; what cannot be read is left to the SDK to tell of."""
@@ -119,7 +119,7 @@ class GuardedClient(httpx2.AsyncClient):
     async def _vetted_error(
         self, request: httpx2.Request, response: httpx2.Response
     ) -> httpx2.Response:
-        body = await _read(response, _ERROR_LIMIT, self._pace.rest)
+        body = await _read(response, _ERROR_LIMIT, Allowance(self._pace))
         error = _json_rpc_error(body)
         if error is not None and not _forgot_session(request, response, error):
             return _rebuilt(request, response, body or b"")
@@ -143,7 +143,7 @@ class GuardedClient(httpx2.AsyncClient):
     async def _vetted_json(
         self, request: httpx2.Request, response: httpx2.Response
     ) -> httpx2.Response:
-        body = await _read(response, self.limit, self._pace.rest)
+        body = await _read(response, self.limit, Allowance(self._pace))
         if body is None:
             reason = f"its answer is longer than {self.limit // (1024 * 1024)} MiB"
             return _unreadable(request, reason)
@@ -188,18 +188,16 @@ def failure_of(response: httpx2.Response) -> HttpFailure | None:
     return failure if isinstance(failure, HttpFailure) else None
 
 
-async def _read(response: httpx2.Response, limit: int, rest: Rest) -> bytes | None:
+async def _read(response: httpx2.Response, limit: int, allowance: Allowance) -> bytes | None:
     """The body, or None if it is longer than `limit`; closes the response."""
     body = bytearray()
-    rests = 0
     try:
         async for part in response.aiter_bytes():
             body += part
             if len(body) > limit:
                 return None
-            if len(body) // SIZE > rests:
-                rests += 1
-                await rest()
+            allowance.spend(cost(part))
+            await allowance.keep()
     finally:
         await response.aclose()
     return bytes(body)

@@ -95,13 +95,17 @@ class Allowance:
         self._spent += cost
         self._stroke += cost
 
+    @property
+    def is_spent(self) -> bool:
+        return self._spent >= _ALLOWANCE
+
     def renew(self) -> None:
         """It has answered."""
         self._spent = 0
 
     async def keep(self) -> None:
         """Rest if the allowance is spent; let other tasks run if they have not for a while."""
-        if self._spent >= _ALLOWANCE:
+        if self.is_spent:
             self._spent = self._stroke = 0
             await self._pace.rest()
         elif self._stroke >= _STROKE:
