@@ -18,23 +18,37 @@ import json
 import logging
 import statistics
 import sys
+import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anyio
 from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
+from msgspec.structs import replace
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.fleet import Row, again_and_again, healthy, list_all, p99, sick  # noqa: E402
-from discovery_engine.config.settings import ServerSettings, Timeouts  # noqa: E402
+from discovery_engine.config.settings import (  # noqa: E402
+    ServerSettings,
+    StdioTransport,
+    Timeouts,
+)
 from discovery_engine.upstream.sessions import Upstreams  # noqa: E402
-from tests.servers.programs import http_server, remote_server, text_of, upstreams  # noqa: E402
+from tests.engines import Folder  # noqa: E402
+from tests.servers.programs import (  # noqa: E402
+    fault_server,
+    http_server,
+    remote_server,
+    text_of,
+    upstreams,
+)
 
 KINDS = {
     "huge": "huge",
@@ -45,21 +59,27 @@ KINDS = {
     "many_objects": "huge",
     "many_events": "echo",
     "event_storm": "echo",
+    "comments": "echo",
+    "tiny_chunks": "echo",
     "obeys": "crash",
     "hang_call": "hang",
 }
 """Modes of the servers of the tests, and the tool that sets them off."""
-OVER_HTTP = ("many_events", "event_storm")
+OVER_HTTP = ("many_events", "event_storm", "comments", "tiny_chunks")
+STDERR = ("stderr_once", "stderr_storm")
+"""What servers write to stderr beside the calls of an engine: twenty long lines, or without end."""
 GOAL = 1.1
 ARMS = ("calm", "apart", "beside")
 
 
 async def isolation(*, full: bool) -> AsyncIterator[Row]:
-    for kind in KINDS:
+    for kind in (*STDERR, *KINDS):
         yield await measured(kind, rounds=20 if full else 6)
 
 
 async def measured(kind: str, *, rounds: int) -> Row:
+    if kind in STDERR:
+        return await beside_stderr(kind, rounds=rounds)
     windows: dict[str, list[list[float]]] = {arm: [] for arm in ARMS}
     cpu = dict.fromkeys(ARMS, 0.0)
     with ill(kind) as patients:
@@ -77,6 +97,60 @@ async def measured(kind: str, *, rounds: int) -> Row:
                     cpu[arm] += (time.process_time() - before) / rounds
                 await anyio.sleep(0.2)
     return row(kind, windows, cpu["beside"] - cpu["calm"])
+
+
+async def beside_stderr(kind: str, *, rounds: int) -> Row:
+    """Calls through an engine whose other servers wrote to stderr, and through one without them.
+
+    Both are in this process, so that both pay for reading what is written.
+    """
+    script = 'head -c 160000 /dev/zero | tr \'\\0\' x | fold -w 8000 >&2; exec "$0" "$@"'
+    others = [
+        sick("stderr_storm", number)
+        if kind == "stderr_storm"
+        else wrapped(fault_server(name=f"verbose{number}"), script)
+        for number in range(3)
+    ]
+    well = fault_server(name="healthy")
+    took: dict[str, list[float]] = {"apart": [], "beside": []}
+    with tempfile.TemporaryDirectory() as folder:
+        for arm, servers in (("apart", [well]), ("beside", [well, *others])):
+            Path(folder, arm).mkdir()  # noqa: ASYNC240 - nothing else is under way
+            Folder(Path(folder, arm)).write(*servers)
+        async with (
+            Folder(Path(folder, "apart")).open() as apart,
+            Folder(Path(folder, "beside")).open() as beside,
+            anyio.create_task_group() as tasks,
+        ):
+            engines = {"apart": apart, "beside": beside}
+            for engine in engines.values():
+                await engine.refresh()
+            for server in others if kind == "stderr_storm" else []:
+                ask = partial(beside.execute, server.name, "echo", {"text": "x"})
+                tasks.start_soon(again_and_again, ask)
+            for number in range(100 * rounds):
+                for arm in sorted(engines, reverse=bool(number % 2)):
+                    engine = engines[arm]
+                    began = time.perf_counter()
+                    await engine.execute("healthy", "echo", {"text": "x"})
+                    took[arm].append((time.perf_counter() - began) * 1000)
+            tasks.cancel_scope.cancel()
+    base, value = (statistics.median(took[arm]) for arm in ("apart", "beside"))
+    return Row(
+        f"p50 of a call through an engine beside 3 servers of {kind!r} (n={100 * rounds})",
+        f"<= {GOAL:.2f}x",
+        f"{value:.2f} ms ({value / base:.2f}x)",
+        f"{base:.2f} ms",
+        is_met=value / base <= GOAL,
+    )
+
+
+def wrapped(server: ServerSettings, script: str) -> ServerSettings:
+    """The same server, started by a shell script that is given its command."""
+    transport = server.transport
+    assert isinstance(transport, StdioTransport)
+    args = ("-c", script, transport.command, *transport.args)
+    return replace(server, transport=StdioTransport("/bin/sh", args))
 
 
 def row(kind: str, windows: dict[str, list[list[float]]], cpu: float) -> Row:
@@ -191,13 +265,13 @@ async def apart(kind: str) -> None:
 
 async def run(kinds: list[str], rounds: int) -> None:
     print("| what | apart | beside | goal | met |\n|---|--:|--:|--:|---|")
-    for kind in kinds or KINDS:
+    for kind in kinds or (*STDERR, *KINDS):
         (await measured(kind, rounds=rounds)).print()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("kinds", nargs="*", choices=[*KINDS, []])
+    parser.add_argument("kinds", nargs="*", choices=[*STDERR, *KINDS, []])
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--apart", choices=list(KINDS), help=argparse.SUPPRESS)
     options: Any = parser.parse_args()
