@@ -9,6 +9,7 @@ Whoever is being answered is never cut off.
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 from collections import Counter
 from collections.abc import Iterable
 from enum import Enum
@@ -63,13 +64,13 @@ class Connections:
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self.limits = limits
-        self._stages: dict[Connection, Stage] = {}
+        self._open: set[Connection] = set()
         self._addresses: Counter[str] = Counter()
         self._half_open: dict[Connection, None] = {}
         self._idle: dict[Connection, None] = {}
 
     def __len__(self) -> int:
-        return len(self._stages)
+        return len(self._open)
 
     def admit(self, connection: Connection) -> bool:
         """Take one in, in place of one that waits for its client if there is no room."""
@@ -85,6 +86,7 @@ class Connections:
         if victim is not connection:
             self.remove(victim)
             victim.transport.abort()
+        self._open.add(connection)
         self._addresses[address] += 1
         self.enter(connection, Stage.HEAD)
         return True
@@ -92,7 +94,6 @@ class Connections:
     def enter(self, connection: Connection, stage: Stage) -> None:
         self._half_open.pop(connection, None)
         self._idle.pop(connection, None)
-        self._stages[connection] = stage
         if stage is Stage.IDLE:
             self._idle[connection] = None
         elif stage is not Stage.ANSWER:
@@ -100,8 +101,9 @@ class Connections:
 
     def remove(self, connection: Connection) -> None:
         """No-op if it is not there."""
-        if self._stages.pop(connection, None) is None:
+        if connection not in self._open:
             return
+        self._open.remove(connection)
         self._half_open.pop(connection, None)
         self._idle.pop(connection, None)
         self._addresses[connection.address] -= 1
@@ -121,19 +123,16 @@ class Connection(H11Protocol):
 
     def __init__(self, connections: Connections, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.address = ""
+        """Of the client's machine, or of the IPv6 network that it may choose addresses of."""
         self._connections = connections
         self._stage: Stage | None = None
         self._request: object = None
         self._deadline: asyncio.TimerHandle | None = None
 
-    @property
-    def address(self) -> str:
-        """Of the client's machine; all of an IPv6 network of one owner count as one."""
-        host = self.client[0] if self.client else ""
-        return host if "." in host else ":".join(host.split(":")[:4])
-
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self.address = _machine(self.client[0]) if self.client else ""
         if self._connections.admit(self):
             self._settle()
         else:
@@ -189,3 +188,14 @@ class Connection(H11Protocol):
         if cycle is None or not cycle.response_started or cycle.response_complete:
             self.transport.write(status + _THE_END)
         self.transport.close()
+
+
+def _machine(host: str) -> str:
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host
+    if isinstance(address, ipaddress.IPv4Address):
+        return host
+    mapped = address.ipv4_mapped
+    return str(mapped) if mapped else f"{int(address) >> 64:x}/64"

@@ -84,6 +84,7 @@ class HttpServer(uvicorn.Server):
             http=cast("type[asyncio.Protocol]", partial(Connection, self.connections)),
             log_config=None,
             access_log=False,
+            proxy_headers=False,  # whoever connects could name any address as its own
             server_header=False,
             ws="none",
             backlog=_ACCEPTED_AT_ONCE,
