@@ -13,6 +13,7 @@ from discovery_cli.rendering import server_row, tool_row
 from discovery_cli.suspicions import suspicion_lines
 from discovery_engine.signature import type_text
 from discovery_engine.text import block, named, quoted
+from discovery_engine.validation.cost import too_costly
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import Entry
@@ -108,10 +109,12 @@ def _facts(summary: ServerSummary, view: View, now: float) -> list[list[Cell | s
 def _tool_facts(entry: Entry, view: View) -> list[list[Cell | str]]:
     annotations = entry.tool.annotations
     claims = [f"{named(k)}: {_claim(v)}" for k, v in annotations.items() if k != "title"]
+    costly = too_costly(entry.tool.upstream_schema)
     facts = {
         "tags": ", ".join(map(named, entry.verdict.tags)),
         "claims": ", ".join(claims),
         "overridden": "; ".join(_overrides(entry, view)),
+        "schema": f"too costly to check: {costly}" if costly else "",
     }
     return [[Cell(name, "faint"), text] for name, text in facts.items() if text]
 

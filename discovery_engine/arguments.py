@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
+from functools import cached_property, partial
 from itertools import islice
 from types import MappingProxyType
 
@@ -16,45 +17,140 @@ import jsonschema_rs
 
 from discovery_engine import strict_json
 from discovery_engine.errors import InvalidArgumentsError
+from discovery_engine.limits import shortened
 from discovery_engine.nearest import nearest
 from discovery_engine.signature import signature
-from discovery_engine.text import named
+from discovery_engine.text import named, one_line
 from discovery_engine.tools import JSONObject, JSONValue, Parameter, Tool
+from discovery_engine.validation.cost import OF_PATTERN, UNBOUNDED, size_of, weight_of
+from discovery_engine.validation.evaluation import (
+    Compile,
+    Evaluation,
+    Keywords,
+    Mistake,
+    OutOfStepsError,
+    mistake_of,
+)
+from discovery_engine.validation.graph import SchemaGraph, UnreadableSchemaError
 
 logger = logging.getLogger(__name__)
 
+MOST_STEPS = 30_000
+"""What a check may take: some tenth of a second, and as many verdicts held meanwhile."""
+TOO_LONG = "checking them takes too long"
+
+_AT_ONCE = 4_000_000  # values times keywords that the validator is given, at some 10 ns each
+_FEW = 1_000  # of these that it lists mistakes of, at some 10 us each, in all branches
+_OF_PATTERNS = 8 << 20  # bytes of all compiled patterns of a schema: up to 15 ms for each million
 _MISTAKES = 8  # told at once; more would bury the signature
+_LISTED = _MISTAKES + 1  # to know that there are more
+_SENTENCE = 300  # characters of a mistake
+_COMPARED = 100  # names that an unknown one is compared with
 _MASK = "it"  # for values, where one of them may be the owner's
+_COUNTED_TWICE = ('"$ref"', '"$dynamicRef"', '"$recursiveRef"', '"unevaluated')
 
 _NAME = re.compile(r"[A-Za-z_][\w.-]*")
 _FORMS = {"array": """it as JSON: '["…"]'""", "object": """it as JSON: '{"…": …}'"""}
 
 
 class Checker:
-    """Checks arguments for one tool; making it costs more than asking it."""
+    """Checks arguments for one tool; making it costs more than asking it.
+
+    The validator holds whatever loop it runs in until it is done. So it is asked only where the
+    sizes of schema and value say that this is soon; all else is evaluated in counted steps.
+    """
 
     def __init__(self, tool: Tool) -> None:
         self._tool = tool
-        self._validator = _validator(tool)
+        self._schema = tool.upstream_schema
+        self._mask = _MASK if tool.overridden.pinned else None
+        self._compile = _compiler(self._schema, self._mask)
+        self._validator: jsonschema_rs.Validator | None = None
+        try:
+            self._validator = self._compile(self._schema)
+        except ValueError as exc:
+            logger.warning("The schema of %s cannot be used to check arguments: %s", tool.key, exc)
 
     def check(
-        self, arguments: JSONObject, pinned: Mapping[str, JSONValue] = MappingProxyType({})
-    ) -> None:
+        self,
+        arguments: JSONObject,
+        pinned: Mapping[str, JSONValue] = MappingProxyType({}),
+        *,
+        steps: int = MOST_STEPS,
+        pause: Callable[[], object] | None = None,
+    ) -> str | None:
         """Check `arguments` against the tool's schema; nothing is fetched for a `$ref`.
 
-        `pinned` are the values of those that the owner gives. None of them is told.
+        Args:
+            arguments: What a caller gives.
+            pinned: The values of those that the owner gives. None of them is told.
+            steps: How much may be done, in steps of some microseconds.
+            pause: Called about once a millisecond, to let others run.
+
+        Returns:
+            Why they could not be checked, in a few words; None if they were.
 
         Raises:
             InvalidArgumentsError: With every mistake and the tool's signature.
         """
-        given = [name for name in pinned if name in arguments]
-        mistakes = [f"{named(name)} is given by the configuration" for name in given]
-        if self._validator is not None and not mistakes:
-            errors = self._validator.iter_errors({**arguments, **pinned})
-            mistakes = list(_sentences(errors, pinned))
-            mistakes += _slips(self._tool, arguments) if mistakes else ()
-        if mistakes:
-            raise _invalid(self._tool, mistakes)
+        if pinned and (wrong := [name for name in pinned if name in arguments]):
+            said = [f"{named(name)} is given by the configuration" for name in wrong]
+            raise _invalid(self._tool, said)
+        if self._validator is None:
+            return None
+        value = {**arguments, **pinned} if pinned else arguments
+        size = size_of(value)
+        if size is UNBOUNDED:
+            raise _invalid(self._tool, ["they nest too deeply"])
+        try:
+            if size * self._quick_weight <= _AT_ONCE or size * self._weight <= _AT_ONCE:
+                if self._validator.is_valid(value):
+                    return None
+                if size * self._weight <= _FEW:
+                    errors = islice(self._validator.iter_errors(value), _LISTED)
+                    raise self._wrong(arguments, pinned, list(map(mistake_of, errors)))
+        except ValueError as error:
+            return shortened(f"they cannot be read: {error}", _SENTENCE)
+        return self._evaluate(
+            arguments, pinned, Evaluation(self._keywords, steps=steps, pause=pause)
+        )
+
+    def _evaluate(
+        self, arguments: JSONObject, pinned: Mapping[str, JSONValue], evaluation: Evaluation
+    ) -> str | None:
+        found: list[Mistake] = []
+        try:
+            mistakes = evaluation.mistakes(self._schema, {**arguments, **pinned})
+            for mistake in islice(mistakes, _LISTED):
+                found.append(mistake)  # noqa: PERF402 - what is found stays found, come what may
+        except (OutOfStepsError, UnreadableSchemaError, RecursionError) as error:
+            if not found:
+                return f"{error}" if isinstance(error, UnreadableSchemaError) else TOO_LONG
+        if found:
+            raise self._wrong(arguments, pinned, found)
+        return None
+
+    def _wrong(
+        self, arguments: JSONObject, pinned: Container[str], found: Sequence[Mistake]
+    ) -> InvalidArgumentsError:
+        sentences = (*_sentences(found, pinned), *_slips(self._tool, arguments))
+        return _invalid(self._tool, sentences)
+
+    @cached_property
+    def _quick_weight(self) -> float:
+        """At least the schema's weight, from its text: without references, nothing counts twice."""
+        text = self._tool.source
+        if any(keyword in text for keyword in _COUNTED_TWICE):
+            return self._weight
+        return 1 + text.count("{") + text.count(",") + OF_PATTERN * text.count('"pattern')
+
+    @cached_property
+    def _weight(self) -> float:
+        return weight_of(self._keywords.graph)
+
+    @cached_property
+    def _keywords(self) -> Keywords:
+        return Keywords(SchemaGraph(self._schema), self._compile, self._mask)
 
 
 def from_words(tool: Tool, words: Sequence[str]) -> JSONObject:
@@ -133,48 +229,52 @@ def _slips(tool: Tool, arguments: JSONObject) -> Iterator[str]:
     """Arguments that the tool may not know, and must have meant one that is missing."""
     known = {parameter.name for parameter in tool.parameters}
     missing = [p.name for p in tool.parameters if p.required and p.name not in arguments]
-    for name in arguments:
-        if name not in known and nearest(name, missing):
-            yield _stranger(name, known=missing)
+    strange = (name for name in arguments if name not in known)
+    for name in islice(strange, _MISTAKES):
+        if nearest(name, missing[:_COMPARED]):
+            yield _stranger(name, known=missing[:_COMPARED])
 
 
-def _validator(tool: Tool) -> jsonschema_rs.Validator | None:
-    try:
-        # The linear-time engine, so that no `pattern` of a stranger can hold us up.
-        return jsonschema_rs.validator_for(
-            tool.upstream_schema,
-            offline=True,
-            pattern_options=jsonschema_rs.RegexOptions(),
-            mask=_MASK if tool.overridden.pinned else None,
-        )
-    except ValueError as exc:
-        logger.warning("The schema of %s cannot be used to check arguments: %s", tool.key, exc)
-        return None
+def _compiler(schema: JSONObject, mask: str | None) -> Compile:
+    """Makes validators of `schema` and of its parts.
+
+    With the linear-time engine, so that no `pattern` of a stranger holds us up; one that is small
+    as text may be large once compiled, so all together share what memory there is for them.
+    """
+    share = _OF_PATTERNS // max(1, _patterns_in(schema))
+    options = jsonschema_rs.RegexOptions(size_limit=share, dfa_size_limit=share)
+    return partial(jsonschema_rs.validator_for, offline=True, pattern_options=options, mask=mask)
 
 
-def _sentences(
-    errors: Iterable[jsonschema_rs.ValidationError], pinned: Container[str]
-) -> Iterator[str]:
-    found = list(islice(errors, _MISTAKES + 1))
+def _patterns_in(value: JSONValue) -> int:
+    count = 0
+    left = [value]
+    while left:
+        part = left.pop()
+        if isinstance(part, dict):
+            patterns = part.get("patternProperties")
+            count += "pattern" in part
+            count += len(patterns) if isinstance(patterns, dict) else 0
+            left += part.values()
+        elif isinstance(part, list):
+            left += part
+    return count
+
+
+def _sentences(found: Sequence[Mistake], pinned: Container[str]) -> Iterator[str]:
     told = found[:_MISTAKES]
-    if missing := list(filter(None, map(_missing, told))):
-        yield f"{', '.join(map(named, missing))} {'is' if len(missing) == 1 else 'are'} missing"
-    yield from (_sentence(error, pinned) for error in told if not _missing(error))
+    if missing := [named(one.missing) for one in told if one.missing and not one.path]:
+        yield f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing"
+    for one in told:
+        if one.path or not one.missing:
+            yield one_line(shortened(_sentence(one, pinned), _SENTENCE))
     if found[_MISTAKES:]:
         yield "and more"
 
 
-def _sentence(error: jsonschema_rs.ValidationError, pinned: Container[str]) -> str:
-    if not error.instance_path:
-        return str(error.message)
-    if error.instance_path[0] in pinned:
-        return f"{named(str(error.instance_path[0]))}: what the configuration gives does not fit"
-    return f"{named('.'.join(map(str, error.instance_path)))}: {error.message}"
-
-
-def _missing(error: jsonschema_rs.ValidationError) -> str | None:
-    """The required argument that it says is not there; None if it says something else."""
-    kind = error.kind
-    if error.instance_path or not isinstance(kind, jsonschema_rs.ValidationErrorKind.Required):
-        return None
-    return kind.property
+def _sentence(mistake: Mistake, pinned: Container[str]) -> str:
+    if not mistake.path:
+        return mistake.message
+    if mistake.path[0] in pinned:
+        return f"{named(str(mistake.path[0]))}: what the configuration gives does not fit"
+    return f"{named('.'.join(map(str, mistake.path)))}: {mistake.message}"

@@ -7,8 +7,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
 
+import anyio
+import anyio.to_thread
+
+from discovery_engine.arguments import TOO_LONG
 from discovery_engine.errors import DiscoveryError
 from discovery_engine.events import EventBus, ToolCalled
 from discovery_engine.overrides.pinning import pinned_values
@@ -19,6 +24,14 @@ if TYPE_CHECKING:
     from discovery_engine.late_upstreams import LateUpstreams
     from discovery_engine.tools import JSONObject, Tool
     from discovery_engine.upstream.sessions import OnProgress
+
+OnUnchecked: TypeAlias = Callable[[str], None]
+"""Called with the reason why arguments were passed on as they came."""
+
+_STEPS_AT_ONCE = 300  # of a check on the event loop: about a millisecond
+_COSTLY_AT_ONCE = 2  # checks in threads
+_PATIENCE = 0.5  # seconds that a costly check waits for others
+_PAUSE = 0.0003  # seconds that a thread leaves to the event loop after as much work of its own
 
 
 class Calling:
@@ -38,6 +51,7 @@ class Calling:
         self._events = events
         self._checker = checker
         self._environ = environ
+        self._costly = anyio.CapacityLimiter(_COSTLY_AT_ONCE)
 
     async def call(
         self,
@@ -46,11 +60,12 @@ class Calling:
         *,
         client: str | None,
         on_progress: OnProgress | None,
+        on_unchecked: OnUnchecked | None,
     ) -> JSONObject:
         """As `Engine.execute`, of a tool that may be called."""
         view = self._current.view
         pinned = pinned_values(tool, view.settings.overrides, self._environ)
-        self._checker(tool).check(arguments, pinned)
+        await self._check(self._checker(tool), arguments, pinned, on_unchecked)
         server = view.server(tool.server)
         started, outcome = time.monotonic(), "cancelled"
         try:
@@ -69,3 +84,22 @@ class Calling:
             seconds = time.monotonic() - started
             self._events.publish(ToolCalled(tool.server, tool.name, outcome, seconds))
         return result
+
+    async def _check(
+        self,
+        checker: Checker,
+        arguments: JSONObject,
+        pinned: JSONObject,
+        on_unchecked: OnUnchecked | None,
+    ) -> None:
+        """Check arguments here if that is quick, or else in a thread, so that others go on.
+
+        What cannot be checked in bounded time is passed on, and `on_unchecked` is told.
+        """
+        unchecked = checker.check(arguments, pinned, steps=_STEPS_AT_ONCE)
+        if unchecked == TOO_LONG:
+            check = partial(checker.check, arguments, pinned, pause=partial(time.sleep, _PAUSE))
+            with anyio.move_on_after(_PATIENCE):  # what has begun is waited for
+                unchecked = await anyio.to_thread.run_sync(check, limiter=self._costly)
+        if unchecked is not None and on_unchecked is not None:
+            on_unchecked(unchecked)

@@ -29,7 +29,7 @@ from discovery_engine.answers import SearchAnswer
 from discovery_engine.arguments import Checker
 from discovery_engine.asking import Asking
 from discovery_engine.cache import Caches, CacheStats
-from discovery_engine.calling import Calling
+from discovery_engine.calling import Calling, OnUnchecked
 from discovery_engine.catalog import Entry
 from discovery_engine.config.loader import require_same_file, settings_of
 from discovery_engine.config.settings import Settings
@@ -225,6 +225,7 @@ class Engine:
         on_progress: OnProgress | None = None,
         client: str | None = None,
         patience: float | None = None,
+        on_unchecked: OnUnchecked | None = None,
     ) -> JSONObject:
         """Call a tool once and return the upstream's result whole, as raw JSON.
 
@@ -236,6 +237,8 @@ class Engine:
             on_progress: Awaited with progress, total and message, as the tool reports them.
             client: Who asks; servers with `session: per_client` keep one session for each.
             patience: As `details` takes it; the call itself has the time of its `timeouts`.
+            on_unchecked: Called with the reason if the arguments could not be checked, before
+                they are sent as they are.
 
         Raises:
             NotFoundError, DisabledError, ServerStartingError: As `details`.
@@ -245,7 +248,11 @@ class Engine:
         """
         entry = await self.details(server, tool, patience=patience)
         result = await self._calling.call(
-            entry.tool, arguments, client=client, on_progress=on_progress
+            entry.tool,
+            arguments,
+            client=client,
+            on_progress=on_progress,
+            on_unchecked=on_unchecked,
         )
         if not result.get("isError") and self._finds.take(entry.key, self._clock()):
             self._tasks.start_soon(self.current.learn, entry.key)

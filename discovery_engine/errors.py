@@ -10,6 +10,7 @@
     │   ├── ServerDisabledError     switched off in the configuration or by a rule
     │   └── ToolDisabledError       switched off by a rule, which is named
     │       └── ToolWithheldError   its owner has not accepted what it says of itself now
+    ├── InputTooLongError           a query, a name or a list is longer than any may be
     ├── InvalidArgumentsError       the arguments do not fit the tool's schema
     ├── UpstreamError               a server did not do its part
     │   ├── UnavailableError        it cannot be reached; says which kind of failure and why
@@ -162,6 +163,16 @@ class ToolWithheldError(ToolDisabledError):
         super().__init__(server, tool, reason)
         advice = f"its owner can look at it with `{command}`; use another tool until then"
         self.hint = one_line(advice)
+
+
+class InputTooLongError(DiscoveryError):
+    code = "INPUT_TOO_LONG"
+
+    def __init__(self, what: str, size: str, limit: str, *, hint: str) -> None:
+        """`what` is too long; how long it is, and how long it may be, each with its unit."""
+        self.size = size
+        self.limit = limit
+        super().__init__(f"{what} is too long: {size}, at most {limit}", hint=hint)
 
 
 class InvalidArgumentsError(DiscoveryError):

@@ -48,6 +48,7 @@ class _Pruning:
         self._names = names
         self.references: list[str] = []
         """Where else it is described, each place once."""
+        self._met: set[str] = set()
 
     def object(self, schema: Any, depth: int) -> Any:
         if not isinstance(schema, dict):
@@ -55,7 +56,8 @@ class _Pruning:
         if not depth:
             return {}
         reference = schema.get("$ref")
-        if isinstance(reference, str) and reference not in self.references:
+        if isinstance(reference, str) and reference not in self._met:
+            self._met.add(reference)
             self.references.append(reference)
         return {key: self._member(key, value, depth - 1) for key, value in schema.items()}
 

@@ -10,7 +10,8 @@ come from strangers: whatever they hold, the answer is text of bounded length.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
+from contextlib import suppress
 from itertools import islice
 
 from discovery_engine.text import named, one_line
@@ -19,8 +20,11 @@ from discovery_engine.tools import JSONObject, JSONValue, Parameter, Tool
 _CHOICES = 12  # of an enum, before the rest is counted instead of named
 _MEMBERS = 24  # of an object, before the rest is left out
 _LONG = 40  # characters of a value; a longer one is cut, and is no use as a default
+_SHORT = 256  # characters of a value that take no longer to write than to look at a subschema
 _READABLE = 800  # characters of a type; a longer one is written less deeply
 _DEPTH = 3  # levels of objects and arrays that are written out
+_LOOKED_AT = 2_000  # subschemas for all parameters of a tool, some 1.5 us each, at each depth
+_LEAST_LOOKED_AT = 8  # for one of them; through references, a few may be looked at 80,000 times
 
 
 def signature(tool: Tool) -> str:
@@ -31,7 +35,10 @@ def signature(tool: Tool) -> str:
 def typed(parameter: Parameter, tool: Tool) -> str:
     """For instance `state?: "open"|"closed"`."""
     mark = "" if parameter.required else "?"
-    return f"{named(parameter.name)}{mark}: {type_text(parameter.schema, tool.input_schema)}"
+    root = tool.input_schema
+    share = _LOOKED_AT // max(1, len(root.get("properties") or ()))
+    text = type_text(parameter.schema, root, most=max(share, _LEAST_LOOKED_AT))
+    return f"{named(parameter.name)}{mark}: {text}"
 
 
 def parameter_line(parameter: Parameter, tool: Tool, about: str | None = None) -> str:
@@ -44,22 +51,66 @@ def parameter_line(parameter: Parameter, tool: Tool, about: str | None = None) -
     return f"{head} - {text}" if text else head
 
 
-def type_text(schema: JSONValue, root: JSONObject) -> str:
-    """A schema as a type, as deep as stays readable; `root` is where local `$ref`s point into."""
-    for depth in range(_DEPTH, 0, -1):
-        if len(text := _type(schema, root, depth)) <= _READABLE:
-            return text
-    return _type(schema, root, 0)
+def type_text(schema: JSONValue, root: JSONObject, *, most: int = _LOOKED_AT) -> str:
+    """A schema as a type, as deep as stays readable and takes no more than `most` subschemas.
+
+    `root` is where local `$ref`s point into.
+    """
+    for depth in range(_DEPTH, -1, -1):
+        with suppress(_TooManyError):
+            text = _type(schema, _Root(root, most), depth)
+            if len(text) <= _READABLE or not depth:
+                return text
+    return "any"
 
 
-def _type(schema: JSONValue, root: JSONObject, depth: int) -> str:
-    facts = _resolved(schema, root)
+class _TooManyError(Exception):
+    """There are more subschemas to look at than are allowed."""
+
+
+class _Root:
+    """The whole schema, and how many subschemas may still be looked at."""
+
+    def __init__(self, schema: JSONObject, most: int) -> None:
+        self._schema = schema
+        self._left = most
+
+    def look_at(self, count: int) -> None:
+        """Count as much work as so many subschemas; raises `_TooManyError` beyond the most."""
+        self._left -= count
+        if self._left < 0:
+            raise _TooManyError
+
+    def literal(self, value: JSONValue) -> str:
+        text = _literal(value)
+        self.look_at(len(text) // _SHORT)
+        return _cut(text)
+
+    def resolved(self, schema: JSONValue) -> JSONObject:
+        """The subschema, or what its local `$ref` points at.
+
+        It is followed once, as a chain of references may be a ring.
+        """
+        self.look_at(1)
+        if not isinstance(schema, dict):
+            return {}
+        reference = schema.get("$ref")
+        if not isinstance(reference, str) or not reference.startswith("#/"):
+            return schema
+        target: JSONValue = self._schema
+        for step in reference[2:].split("/"):
+            target = target.get(step) if isinstance(target, dict) else None
+        return target if isinstance(target, dict) else {}
+
+
+def _type(schema: JSONValue, root: _Root, depth: int) -> str:
+    facts = root.resolved(schema)
     if not facts or depth < 0:
         return "any"
     if "const" in facts:
-        return _cut(_literal(facts["const"]))
+        return root.literal(facts["const"])
     if isinstance(facts.get("enum"), list):
-        return _choices(facts["enum"])
+        return _choices(facts["enum"], root)
     for union in ("anyOf", "oneOf"):
         if isinstance(facts.get(union), list):
             branches = facts[union][:_CHOICES]
@@ -69,7 +120,7 @@ def _type(schema: JSONValue, root: JSONObject, depth: int) -> str:
     return _joined(_named(kind, facts, root, depth) for kind in named)
 
 
-def _named(kind: JSONValue, facts: JSONObject, root: JSONObject, depth: int) -> str:
+def _named(kind: JSONValue, facts: JSONObject, root: _Root, depth: int) -> str:
     if kind == "array":
         item = _type(facts.get("items"), root, depth - 1)
         return f"({item})[]" if "|" in item else f"{item}[]"
@@ -82,12 +133,14 @@ def _named(kind: JSONValue, facts: JSONObject, root: JSONObject, depth: int) -> 
     return named(_cut(kind)) if isinstance(kind, str) else "any"
 
 
-def _object(facts: JSONObject, root: JSONObject, depth: int) -> str:
+def _object(facts: JSONObject, root: _Root, depth: int) -> str:
     properties = facts.get("properties")
     if not isinstance(properties, dict) or not properties or depth <= 0:
         return "object"
     required = facts.get("required")
-    needed = required if isinstance(required, list) else []
+    names = required if isinstance(required, list) else []
+    needed = {name for name in names if isinstance(name, str)}
+    root.look_at((len(properties) + len(names)) // _MEMBERS)
     members = [
         f"{named(_cut(name))}{'' if name in needed else '?'}: {_type(schema, root, depth - 1)}"
         for name, schema in islice(_needed_first(properties, needed), _MEMBERS)
@@ -97,27 +150,14 @@ def _object(facts: JSONObject, root: JSONObject, depth: int) -> str:
 
 
 def _needed_first(
-    properties: Mapping[str, JSONValue], needed: list[JSONValue]
+    properties: Mapping[str, JSONValue], needed: Container[str]
 ) -> list[tuple[str, JSONValue]]:
     """In an order that does not depend on how the schema was written down."""
     return sorted(properties.items(), key=lambda item: (item[0] not in needed, item[0]))
 
 
-def _resolved(schema: JSONValue, root: JSONObject) -> JSONObject:
-    """The schema, or what its local `$ref` points at; followed once, as a chain may be a ring."""
-    if not isinstance(schema, dict):
-        return {}
-    reference = schema.get("$ref")
-    if not isinstance(reference, str) or not reference.startswith("#/"):
-        return schema
-    target: JSONValue = root
-    for step in reference[2:].split("/"):
-        target = target.get(step) if isinstance(target, dict) else None
-    return target if isinstance(target, dict) else {}
-
-
-def _choices(values: list[JSONValue]) -> str:
-    named = [_cut(_literal(value)) for value in values[:_CHOICES]]
+def _choices(values: list[JSONValue], root: _Root) -> str:
+    named = [root.literal(value) for value in values[:_CHOICES]]
     left = len(values) - len(named)
     return _joined([*named, f"({left} more)"] if left else named)
 

@@ -29,6 +29,7 @@ from discovery_server.rendering import (
     searches_result,
     servers_result,
     tools_result,
+    unchecked_result,
 )
 
 if TYPE_CHECKING:
@@ -151,6 +152,7 @@ async def _execute_tool(engine: Engine, arguments: MetaArguments, caller: Caller
     server, tool = arguments.optional_text("server"), arguments.text("tool")
     given = arguments.mapping("arguments")
     await _first_paint(engine, server)
+    unchecked: list[str] = []
     result = await engine.execute(
         server,
         tool,
@@ -158,10 +160,11 @@ async def _execute_tool(engine: Engine, arguments: MetaArguments, caller: Caller
         on_progress=caller.on_progress,
         client=caller.client,
         patience=_FIRST_CALL,
+        on_unchecked=unchecked.append,
     )
     if result.get("resultType") == "input_required":
         raise InputRequiredError(tool)
-    return result
+    return unchecked_result(result, unchecked[0]) if unchecked else result
 
 
 def _queries(arguments: MetaArguments) -> list[str]:

@@ -127,6 +127,18 @@ def details_result(entry: Entry, budget: Budget) -> JSONObject:
     return _result("\n".join(lines), budget, details_fields(entry))
 
 
+def unchecked_result(result: JSONObject, reason: str) -> JSONObject:
+    """A tool's own result, behind which stands that its arguments were sent unchecked."""
+    text = f"Note: the arguments were not checked: {cut(clean(reason), _ABOUT)}"
+    content = result.get("content")
+    meta = result.get("_meta")
+    return {
+        **result,
+        "content": [*(content if isinstance(content, list) else ()), _text(text)],
+        "_meta": {**(meta if isinstance(meta, dict) else {}), ANSWER: {"unchecked": reason}},
+    }
+
+
 def error_result(error: DiscoveryError, notices: Sequence[Notice] = ()) -> JSONObject:
     """An error as a result that the model reads: a stable code, what happened, what to do."""
     budget = Budget(_ERROR_TOKENS)

@@ -112,7 +112,9 @@ async def _execute(
         prepared = asked.prepared(engine.view)
     entry, arguments = prepared
     tool = entry.tool
-    call = engine.execute(tool.server, tool.name, arguments, on_progress=on_progress)
+    call = engine.execute(
+        tool.server, tool.name, arguments, on_progress=on_progress, on_unchecked=_say_unchecked
+    )
     return entry, await call
 
 
@@ -151,6 +153,10 @@ def _arguments(entry: Entry, words: tuple[str, ...], given: JSONObject) -> JSONO
     if not entry.tool.overridden.pinned:  # else the engine does it, which has the values
         Checker(entry.tool).check(arguments)
     return arguments
+
+
+def _say_unchecked(reason: str) -> None:
+    _write(f"note: the arguments were not checked: {one_line(reason)}")
 
 
 async def _say_progress(progress: float, total: float | None, message: str | None) -> None:

@@ -20,10 +20,17 @@ from discovery_engine.evaluation.vocabulary import name_stems, stems
 from discovery_engine.search.tokens import fold, words
 from discovery_engine.text import clean, named
 from discovery_engine.tools import JSONObject, JSONValue, Parameter, Tool, ToolKey, canonical_json
+from discovery_engine.validation.cost import too_costly
 from discovery_engine.view import View
 
 Kind: TypeAlias = Literal[
-    "confusable", "crowded name", "no description", "not found", "undocumented", "oversized"
+    "confusable",
+    "crowded name",
+    "no description",
+    "not found",
+    "undocumented",
+    "oversized",
+    "costly schema",
 ]
 
 SEARCHES = 500
@@ -89,6 +96,7 @@ def lint_catalog(view: View, *, searches: int = SEARCHES) -> CatalogLint:
         *map(_unfound, (e for e in sought if not _finds_itself(e, view))),
         *_each(_undocumented(entry) for entry in entries),
         *_each(_oversized(entry) for entry in entries),
+        *_each(_costly(entry) for entry in entries),
     ]
     return CatalogLint(tuple(found), len(sought), len(alone))
 
@@ -212,6 +220,18 @@ def _oversized(entry: Entry) -> CatalogFinding | None:
         message,
         "pin what never changes, and it need not be described",
         (_override(entry, arguments=pinned),) if pinned else (),
+    )
+
+
+def _costly(entry: Entry) -> CatalogFinding | None:
+    why = too_costly(entry.tool.upstream_schema)
+    if why is None:
+        return None
+    return CatalogFinding(
+        "costly schema",
+        (entry.key,),
+        f"the schema of {entry.key} is too costly to check: {why}",
+        "its arguments may reach it unchecked; only its author can mend that",
     )
 
 

@@ -103,6 +103,136 @@ def test_no_pattern_of_a_schema_holds_anybody_up() -> None:
     assert judged.returncode == 0
 
 
+WORKING = """
+import json, sys
+from discovery_engine.arguments import Checker
+from discovery_engine.errors import InvalidArgumentsError
+from tests.factories import make_tool
+schema, arguments = json.loads(sys.stdin.read())
+try:
+    print(Checker(make_tool(inputSchema=schema)).check(arguments))
+except InvalidArgumentsError as error:
+    print("invalid", len(error.message) < 4000)
+"""
+REF = {"$ref": "#/$defs/next"}
+
+
+def nested(value: Any, levels: int) -> Any:
+    for _ in range(levels):
+        value = {"op": "add", "next": value, "other": 1}
+    return value
+
+
+def operation(name: str) -> JSONObject:
+    fields = {"op": {"const": name}, "next": REF, "other": REF}
+    return {
+        "type": "object",
+        "properties": fields,
+        "required": ["op", "next"],
+        "additionalProperties": False,
+    }
+
+
+def doubling(keyword: str, links: int) -> JSONObject:
+    definitions: JSONObject = {
+        f"d{n}": {keyword: [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(links)
+    }
+    definitions[f"d{links}"] = {"type": "string"}
+    return {"properties": {"x": {"$ref": "#/$defs/d0"}}, "$defs": definitions}
+
+
+def about_x(schema: Any, **definitions: Any) -> JSONObject:
+    return {"properties": {"x": schema}, "$defs": definitions}
+
+
+UNEVALUATED: JSONObject = {"properties": {"y": {}}, "unevaluatedProperties": False}
+for _ in range(20):
+    UNEVALUATED = {"allOf": [UNEVALUATED], "unevaluatedProperties": False}
+TREE = {"anyOf": [operation("add"), operation("subtract"), {"type": "number"}]}
+CONDITION = {"if": {"properties": {"next": REF}}, "then": {"properties": {"next": REF}}}
+COSTLY: dict[str, tuple[JSONObject, Any, str]] = {
+    "a chain, and it fits": (doubling("allOf", 40), "text", "None"),
+    "a chain": (doubling("allOf", 40), 5, "invalid True"),
+    "a chain of choices": (doubling("anyOf", 40), 5, "invalid True"),
+    "a chain of single choices": (doubling("oneOf", 40), 5, "invalid True"),
+    "a chain too long for the stack": (doubling("anyOf", 900), 5, "checking them takes too long"),
+    "a tree": (about_x(REF, next=TREE), nested("wrong", 20), "invalid True"),
+    "a tree, and it fits": (about_x(REF, next=TREE), nested(1, 20), "None"),
+    "a deep tree": (about_x(REF, next=TREE), nested("wrong", 100), "invalid True"),
+    "conditions": (about_x(REF, next=CONDITION), nested(1, 40), "None"),
+    "negations": (about_x(REF, next={"not": {"properties": {"next": REF}}}), nested(1, 21), "None"),
+    "dynamic references": (
+        about_x(REF, next={**TREE, "$dynamicAnchor": "n", "allOf": [{"$dynamicRef": "#n"}] * 2}),
+        nested("wrong", 20),
+        "invalid True",
+    ),
+    "dependent schemas": (
+        about_x(REF, next={"dependentSchemas": {"op": CONDITION, "other": CONDITION}}),
+        nested(1, 30),
+        "None",
+    ),
+    "elements twice": (
+        about_x(REF, next={"items": REF, "contains": REF}),
+        [[[[[[1]]]]]] * 9,
+        "None",
+    ),
+    "what is left over": (about_x(UNEVALUATED), {"y": 1}, "what one part allows depends on"),
+    "many wrong elements": (about_x({"items": {"type": "string"}}), [1] * 500_000, "invalid True"),
+    "many wrong elements of many kinds": (
+        about_x({"items": {"oneOf": [{"const": n} for n in range(1_000)]}}),
+        [f"x{n}" for n in range(20_000)],
+        "invalid True",
+    ),
+    "a wrong one at the end": (
+        about_x({"items": {"type": "integer"}}),
+        [*range(100_000), "x"],
+        "checking them takes too long",
+    ),
+    "many choices": (
+        about_x({"items": {"enum": [f"c{n}" for n in range(4_000)]}}),
+        [f"x{n}" for n in range(50_000)],
+        "invalid True",
+    ),
+    "all different": (about_x({"uniqueItems": True}), [[n] for n in range(100_000)], "None"),
+    "a long text": (about_x({"maxLength": 9}), "x" * 4_000_000, "invalid True"),
+    "many that are missing": ({"required": [f"r{n}" for n in range(6_000)]}, 1, "invalid True"),
+    "patterns of names": (
+        about_x({"patternProperties": {f"^(a|{n})+$": {"type": "integer"} for n in range(1_500)}}),
+        {f"a{n}": 1 for n in range(2_000)},
+        "checking them takes too long",
+    ),
+    "patterns that are large": (
+        {"properties": {f"p{n}": {"pattern": rf"\\p{{L}}{{100}}{n}"} for n in range(1_500)}},
+        1,
+        "None",
+    ),
+}
+
+
+@pytest.mark.requirement("THR-10")
+@pytest.mark.parametrize("way", COSTLY)
+def test_no_schema_and_no_value_takes_more_than_little_time_and_memory(way: str) -> None:
+    schema, value, answer = COSTLY[way]
+
+    def with_little() -> None:
+        resource.setrlimit(resource.RLIMIT_CPU, (10, 10))
+        resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+
+    judged = subprocess.run(
+        [sys.executable, "-c", WORKING],
+        input=json.dumps([{"type": "object", **schema}, {"x": value}]),
+        cwd=ROOT,
+        preexec_fn=with_little,  # the kernel ends what takes more
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        check=False,
+    )
+
+    assert judged.returncode == 0
+    assert judged.stdout.startswith(answer)
+
+
 ODD: dict[str, Any] = {
     "half a surrogate": "\ud83d",
     "NUL": "a\0b",

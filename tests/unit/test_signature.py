@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_engine.signature import parameter_line, signature, type_text
+from discovery_engine.signature import _Root, parameter_line, signature, type_text
+from discovery_engine.tools import JSONObject
 from tests.factories import make_tool
 from tests.unit.server.fakes import object_schema
 
@@ -129,3 +130,28 @@ def test_members_come_in_one_order_however_they_were_written() -> None:
     texts = {type_text(object_schema(("c",), **named), {}) for named in (members, backwards)}
 
     assert texts == {"{c: null, a?: integer, b?: string}"}
+
+
+@pytest.mark.requirement("THR-11")
+def test_what_references_multiply_to_is_not_written_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at = 0
+    look_at = _Root.look_at
+
+    def counting(root: _Root, count: int) -> None:
+        nonlocal looked_at
+        looked_at += count
+        look_at(root, count)
+
+    monkeypatch.setattr(_Root, "look_at", counting)
+    unions = [{"$ref": f"#/$defs/y{n}"} for n in range(12)]
+    definitions: JSONObject = {
+        "x": {"properties": {f"m{n}": {"anyOf": unions} for n in range(24)}},
+        **{f"y{n}": object_schema((), **{f"k{n}": {"anyOf": unions}}) for n in range(12)},
+    }
+    properties = {f"p{n}": {"$ref": "#/$defs/x"} for n in range(300)}
+    schema = {**object_schema((), **properties), "$defs": definitions}
+
+    text = signature(make_tool(inputSchema=schema))
+
+    assert text.count("object") == 300
+    assert looked_at < 20_000

@@ -11,6 +11,7 @@ from discovery_engine.rules.rule import Verdict
 from discovery_engine.rules.ruleset import ToolRules
 from tests.factories import make_entry, make_part, make_server, make_settings, make_tool
 from tests.unit.evaluation.runs import view_of
+from tests.unit.validation.test_evaluation import chain
 
 TEXT = {"type": "string"}
 
@@ -140,6 +141,16 @@ def test_a_large_schema_without_optional_arguments_is_its_authors_to_mend() -> N
     [finding] = lint(make_entry("ping", "a", description="Knock gently.", inputSchema=takes))
 
     assert (finding.kind, finding.overrides) == ("oversized", ())
+
+
+@pytest.mark.requirement("EVA-40", "THR-10")
+def test_a_schema_that_is_too_costly_to_check_is_its_authors_to_mend() -> None:
+    takes = chain("allOf", links=30)
+
+    [finding] = lint(make_entry("ping", "a", description="Knock gently.", inputSchema=takes))
+
+    assert (finding.kind, finding.overrides) == ("costly schema", ())
+    assert "more than 2,000 ways through it" in finding.message
 
 
 @pytest.mark.requirement("EVA-41")

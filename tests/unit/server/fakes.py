@@ -105,9 +105,12 @@ class FakeEngine:
         on_progress: OnProgress | None = None,
         client: str | None = None,
         patience: float | None = None,
+        on_unchecked: Callable[[str], None] | None = None,
     ) -> JSONObject:
         entry = await self.details(server, tool)
-        Checker(entry.tool).check(arguments)
+        unchecked = Checker(entry.tool).check(arguments)
+        if unchecked and on_unchecked:
+            on_unchecked(unchecked)
         call = Call(str(entry.key), arguments, client, on_progress)
         self.calls.append(call)
         return await self.execution(call) if self.execution else self.result

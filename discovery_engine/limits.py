@@ -1,0 +1,63 @@
+"""How much of a caller's input is taken; what is longer is refused before any work is done on it.
+
+Clients, agents, programs and the command line all pass here, in the engine. Work behind it may
+take time that grows with the square of what passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from discovery_engine.errors import InputTooLongError
+
+QUERY_BYTES = 8_192
+"""Of a query in UTF-8: some 1,300 English words, or 2,700 Chinese characters."""
+NAME_LENGTH = 256
+"""Characters of the name of a server, a tool, a tag or an argument of a meta-tool."""
+TAGS = 64
+"""Of one search."""
+ARGUMENTS = 1_000
+"""Of one call; what they hold is not counted."""
+
+_SHOWN = 40  # characters of a name that is refused
+
+
+def require_query(query: str) -> None:
+    """Raises `InputTooLongError` for a query that is longer than `QUERY_BYTES`."""
+    if len(query) > QUERY_BYTES // 4:  # a character takes four bytes at the most
+        # What has more characters than it may have bytes need not be encoded.
+        is_long = len(query) > QUERY_BYTES
+        size = len(query) if is_long else len(query.encode(errors="surrogatepass"))
+        unit = "characters" if is_long else "bytes of UTF-8"
+        if size > QUERY_BYTES:
+            limit = f"{QUERY_BYTES:,} bytes of UTF-8"
+            raise InputTooLongError(
+                "the query", f"{size:,} {unit}", limit, hint="say in a sentence or two what to do"
+            )
+
+
+def require_name(what: str, name: str | None) -> None:
+    """Raises `InputTooLongError` for a name that is longer than `NAME_LENGTH`."""
+    if name is not None and len(name) > NAME_LENGTH:
+        raise InputTooLongError(
+            f"{what} {shortened(name, _SHOWN)!r}",
+            f"{len(name):,} characters",
+            f"{NAME_LENGTH}",
+            hint="give it as it is listed; text belongs into `query` or `arguments`",
+        )
+
+
+def require_names(what: str, names: Iterable[str]) -> None:
+    for name in names:
+        require_name(what, name)
+
+
+def require_count(what: str, count: int, most: int) -> None:
+    """Raises `InputTooLongError` if there are more than `most`."""
+    if count > most:
+        raise InputTooLongError(what, f"{count:,}", f"{most:,}", hint="give fewer")
+
+
+def shortened(text: str, length: int) -> str:
+    """At most `length` characters of `text`, with a mark where more are missing."""
+    return text if len(text) <= length else f"{text[:length]}…"

@@ -1,0 +1,1 @@
+"""Values against JSON Schemas of strangers, in bounded time and memory."""
