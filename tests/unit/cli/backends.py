@@ -73,6 +73,8 @@ class FakeEngine:
     after: View | None = None
     """The view once servers were asked; the same one if None."""
     result: JSONObject = field(default_factory=dict)
+    unchecked: str | None = None
+    """Why the arguments of a call were not checked."""
     error: DiscoveryError | None = None
     """What `execute` and `details` raise."""
     asked: list[Any] = field(default_factory=list)
@@ -114,8 +116,16 @@ class FakeEngine:
         """There is no embedder to wait for."""
 
     async def execute(
-        self, server: str, tool: str, arguments: JSONObject, *, on_progress: Any = None
+        self,
+        server: str,
+        tool: str,
+        arguments: JSONObject,
+        *,
+        on_progress: Any = None,
+        on_unchecked: Any = None,
     ) -> JSONObject:
+        if on_unchecked and self.unchecked:
+            on_unchecked(self.unchecked)
         self.asked.append((server, tool, arguments))
         if on_progress:
             await on_progress(1, 2, "half\x1b[31m way")

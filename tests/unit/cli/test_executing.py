@@ -50,6 +50,17 @@ def test_a_tool_is_called_with_its_arguments(words: list[str], call: tuple[objec
     assert engine.asked == [call]
 
 
+@pytest.mark.requirement("THR-10")
+def test_that_arguments_were_not_checked_is_said_beside_the_result() -> None:
+    engine = answering()
+    engine.unchecked = "checking them takes too long"
+
+    done = run("execute", "create_issue", "hi", recalled=usual_view(), engine=engine)
+
+    assert done.stdout == "done\n"
+    assert "note: the arguments were not checked: checking them takes too long" in done.stderr
+
+
 @pytest.mark.requirement("CLI-17")
 @pytest.mark.parametrize(
     ("words", "message"),
