@@ -285,7 +285,13 @@ class NeedsAuthError(UnavailableError):
 
 _APPROVE = "`discovery trust` shows its owner what would be started, to approve it"
 _REFUSALS = {
-    "untrusted": ("nobody has approved it, and its configuration was found, not named", _APPROVE),
+    "untrusted": (
+        (
+            "nobody has approved it, and its configuration was found, not named, or others may "
+            "write to it"
+        ),
+        _APPROVE,
+    ),
     "altered": ("what would be started now is not what was approved", _APPROVE),
     "unpinned": (
         "the lock file does not pin it as its entry is now",

@@ -1,16 +1,13 @@
 """A configuration that was found rather than named: it may tighten, and loosen nothing.
 
 Whoever wrote a file in the working directory may be a stranger, so what it says about guarding
-against strangers counts only where it guards more. A file that anybody may write to is nobody's
+against strangers counts only where it guards more. A file that others may write to is nobody's
 word either, however it was reached.
 """
 
 from __future__ import annotations
 
-import os
-import stat
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Literal
 
 from msgspec import to_builtins
@@ -25,6 +22,7 @@ from discovery_engine.config.settings import (
     ServeSettings,
     Settings,
 )
+from discovery_engine.config.writers import open_to_others
 from discovery_engine.errors import Origin, Problem
 from discovery_engine.tools import canonical_json, fingerprint
 
@@ -32,8 +30,16 @@ _HINT = f"it counts in a file that is named, with --config or ${VARIABLE}"
 
 
 def is_nobodys_word(place: Location) -> bool:
-    """Whether the file at `place` says nothing for its owner: it was found, or all may write it."""
-    return place.is_found or (place.path is not None and _is_open_to_all(place.path))
+    """Whether the file at `place` says nothing for its owner: it was found, or others write it."""
+    return place.is_found or (place.path is not None and open_to_others(place.path) is not None)
+
+
+def openness(place: Location) -> Iterator[Problem]:
+    """That a file which was named counts as found, because others may write to it."""
+    if place.path is None or place.is_found or (folder := open_to_others(place.path)) is None:
+        return
+    message = f"others may write to {folder}, so this file counts as found, not named"
+    yield Problem(Origin(place.path), "", message, f"`chmod go-w {folder}`, if it is yours")
 
 
 def tightened(settings: Settings) -> Settings:
@@ -50,13 +56,6 @@ def tightened(settings: Settings) -> Settings:
         log=replace(settings.log, file=None),
         warnings=(*settings.warnings, *_warnings(settings)),
     )
-
-
-def _is_open_to_all(path: str) -> bool:
-    try:
-        return os.name == "posix" and bool(Path(path).stat().st_mode & stat.S_IWOTH)
-    except OSError:
-        return True
 
 
 def _tightened(server: ServerSettings, bound_to: str) -> ServerSettings:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from discovery_engine.config.documents import SIZE_LIMIT
-from discovery_engine.config.found import is_nobodys_word, tightened
+from discovery_engine.config.found import is_nobodys_word, openness, tightened
 from discovery_engine.config.inputs import observe, read_input
 from discovery_engine.config.location import Location, locate, lock_of
 from discovery_engine.config.parsing import parse_settings
@@ -49,7 +49,9 @@ def load_settings(
     settings = parse_settings(content, file=place.path)
     settings = replace(settings, inputs=(*absent, file))
     settings = _with_sources(settings, environ, cwd, home)
-    return tightened(settings) if is_nobodys_word(place) else settings
+    if not is_nobodys_word(place):
+        return settings
+    return tightened(replace(settings, warnings=(*openness(place), *settings.warnings)))
 
 
 def settings_of(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -72,8 +74,6 @@ def test_what_changed_can_be_approved_and_what_was_stays_so(repository: Reposito
 
 @pytest.mark.requirement("TRU-50")
 def test_time_and_size_of_a_file_do_not_vouch_for_it(repository: Repository) -> None:
-    import os
-
     script = written(repository.path / "srv.sh", f": {repository.mark}\n")
     repository.configure(db={"command": "sh", "args": ["srv.sh"]})
     repository("trust", "--yes")
@@ -107,8 +107,6 @@ def becomes_a_folder(repository: Repository) -> None:
 
 
 def becomes_a_pipe(repository: Repository) -> None:
-    import os
-
     (repository.path / "srv.sh").unlink()
     os.mkfifo(repository.path / "srv.sh")
 
@@ -128,7 +126,9 @@ def goes_away(repository: Repository) -> None:
         goes_away,
     ],
 )
-def test_another_thing_in_the_place_of_a_file_is_not_run(repository: Repository, exchange) -> None:
+def test_another_thing_in_the_place_of_a_file_is_not_run(
+    repository: Repository, exchange: Callable[[Repository], None]
+) -> None:
     written(repository.path / "srv.sh", "exit 0\n")
     repository.configure(db={"command": "sh", "args": ["srv.sh"]})
     repository("trust", "--yes")

@@ -101,7 +101,7 @@ ERRORS = [
         UntrustedServerError("github", "untrusted", "see /d.yaml:1:1"),
         (
             "server 'github' is unavailable: nobody has approved it, and its configuration was "
-            "found, not named"
+            "found, not named, or others may write to it"
         ),
         "`discovery trust` shows its owner what would be started, to approve it",
     ),
