@@ -14,12 +14,13 @@ import anyio
 from minilm import export
 
 from discovery_engine.catalog import Catalog
+from discovery_engine.config.settings import EmbeddingsSettings
+from discovery_engine.meaning import query_vectors
 from discovery_engine.registry.sqlite import open_store
-from discovery_engine.search.embedders import Vector
+from discovery_engine.search.embedders import EmbeddingError, Vector
 from discovery_engine.search.embedders.checked import CheckedEmbedder
 from discovery_engine.search.embedders.onnx import OnnxEmbedder
 from discovery_engine.search.embedding_text import digest_of, text_of
-from discovery_engine.search.question import clauses_of
 from discovery_engine.search.vectors import Likeness, Vectors, packed
 
 BATCH = 32
@@ -29,6 +30,8 @@ class Embedding:
     def __init__(self, model: str, kept: Path) -> None:
         self._embedder = CheckedEmbedder(OnnxEmbedder(_folder(model, kept)))
         self._store = open_store(kept / "vectors.db")
+        self.asked = self.late = self.partial = 0
+        """Requests; those answered by words since the embedder was late; those without clauses."""
 
     def of(self, catalog: Catalog) -> Vectors:
         tools = [entry.tool for entry in catalog]
@@ -43,7 +46,18 @@ class Embedding:
         return Vectors(tools, [known[digest_of(text_of(tool))] for tool in tools])
 
     def likeness(self, vectors: Vectors, query: str) -> Likeness | None:
-        return vectors.compared(self._embedded([query, *clauses_of(query)]))
+        """Within the shipped timeout, as a server has it; None if words must do."""
+        self.asked += 1
+        try:
+            found, is_whole = anyio.run(self._in_time, query)
+        except EmbeddingError:
+            self.late += 1
+            return None
+        self.partial += not is_whole
+        return vectors.compared(found)
+
+    async def _in_time(self, query: str) -> tuple[Sequence[Vector], bool]:
+        return await query_vectors(query, self._embedder, timeout=EmbeddingsSettings().timeout)
 
     def _embedded(self, texts: Sequence[str]) -> list[Vector]:
         return anyio.run(self._embedder.embed, texts)

@@ -90,6 +90,11 @@ def main() -> None:
     embedding = embedding_of(options.embedder, options.vectors) if options.embedder else None
     found = macro(folders, options.limit, shown=True, embedding=embedding)
     print(f"{'macro':26s} " + figures(found))
+    if embedding:
+        print(
+            f"of {embedding.asked} requests the embedder was late for {embedding.late}, "
+            f"and for the clauses of {embedding.partial}"
+        )
 
 
 def ablate(folders: list[Path], limit: int) -> None:

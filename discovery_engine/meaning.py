@@ -144,7 +144,7 @@ class Meaning:
         if not view.vectors or self._embedder is None:
             raise self._problem or EmbeddingError("the vectors of the tools are not there yet")
         if (known := self._asked.get(query)) is None:
-            known = self._asked[query] = await self._embedded(query, self._embedder, timeout)
+            known = await self._embedded(query, self._embedder, timeout)
         if len(known[0]) != view.vectors.dimensions:
             raise EmbeddingError(
                 f"the embedder gave {len(known[0])} numbers where {view.vectors.dimensions} were "
@@ -156,17 +156,13 @@ class Meaning:
     async def _embedded(self, query: str, embedder: Embedder, timeout: float) -> _Query:  # noqa: ASYNC109 - as above
         if self._problem and self._clock() < self._quiet_until:
             raise self._problem
-        text = query[:_LONGEST_QUERY]
         try:
-            with anyio.fail_after(timeout):
-                vectors = tuple(await embedder.embed([text, *clauses_of(text)]))
-        except TimeoutError as error:
-            slow = EmbeddingError(f"the embedder did not answer within {timeout:g} s")
-            self._hush(slow)
-            raise slow from error
+            vectors, is_whole = await query_vectors(query, embedder, timeout=timeout)
         except EmbeddingError as error:
             self._hush(error)
             raise
+        if is_whole:
+            self._asked[query] = vectors
         self._problem, self._pause = None, 0.0
         return vectors
 
@@ -225,6 +221,32 @@ class Meaning:
     async def _rest(self, events: Subscription) -> None:
         with anyio.move_on_after(self._pause):
             await _next_change(events)
+
+
+async def query_vectors(
+    query: str,
+    embedder: Embedder,
+    *,
+    timeout: float,  # noqa: ASYNC109 - told as an error of ours
+) -> tuple[_Query, bool]:
+    """The vector of a query and those of its clauses, and whether all were made in time.
+
+    The whole is embedded first: it says the most. Clauses that are not done after `timeout`
+    seconds are left out.
+
+    Raises:
+        EmbeddingError: If the embedder fails, or the whole is not done in time either.
+    """
+    text = query[:_LONGEST_QUERY]
+    whole: list[Vector] = []
+    clauses: list[Vector] = []
+    with anyio.move_on_after(timeout) as limit:
+        whole = await embedder.embed([text])
+        if parts := clauses_of(text):
+            clauses = await embedder.embed(parts)
+    if not whole:
+        raise EmbeddingError(f"the embedder did not answer within {timeout:g} s")
+    return (*whole, *clauses), not limit.cancelled_caught
 
 
 async def _next_change(events: Subscription) -> None:

@@ -21,6 +21,7 @@ from discovery_engine.registry.memory import MemoryStore
 from discovery_engine.search.embedders import EmbeddingError, Vector
 from discovery_engine.search.embedders.hash import HashEmbedder
 from discovery_engine.search.hit import Hit
+from discovery_engine.search.question import clauses_of
 from discovery_engine.tools import ServerName
 from tests.factories import make_settings
 from tests.unit.swaps import lists
@@ -37,6 +38,7 @@ class Embedding:
     calls: int = 0
     failure: EmbeddingError | None = None
     is_slow: bool = False
+    is_slow_with: frozenset[str] = frozenset()
     dimensions: int | None = 16
     opened: int = 0
 
@@ -49,7 +51,7 @@ class Embedding:
         self.given += [text for text in texts if text != WARM_UP]
         if self.failure:
             raise self.failure
-        if self.is_slow:
+        if self.is_slow or self.is_slow_with.intersection(texts):
             await anyio.sleep_forever()
         return await HashEmbedder(self.dimensions or 0).embed(texts)
 
@@ -294,6 +296,24 @@ async def test_a_slow_embedder_is_not_waited_for_and_left_alone_for_a_while() ->
         assert reason(await world.meaning.asks("fourth"))
         world.now += 0.5
         assert (await world.meaning.asks("fifth")).vectors
+
+
+@pytest.mark.requirement("EMB-14")
+async def test_a_long_request_is_compared_as_a_whole_if_its_clauses_are_not_in_time() -> None:
+    request = "create a branch of the repository and then send a message to the channel"
+    embedder = Embedding(is_slow_with=frozenset({"create a branch of the repository"}))
+
+    async with running(embedder, wanting(timeout=0.05)) as world:
+        await world.lists("one")
+        await world.until(1)
+        await world.settled()
+
+        asked = await world.meaning.asks(request)
+        embedder.is_slow_with = frozenset()
+        again = await world.meaning.asks(request)
+
+    assert (len(asked.vectors), asked.notices) == (1, ())
+    assert len(again.vectors) == 1 + len(clauses_of(request))
 
 
 @pytest.mark.requirement("EMB-11")

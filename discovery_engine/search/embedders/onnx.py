@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from discovery_engine.search.embedders.extras import missing_extra
 
 _MODEL, _TOKENIZER = "model.onnx", "tokenizer.json"
 _PLACES = ("", "onnx")  # below the folder; exporters disagree
+_PADDING = 2  # times the shortest text of a batch, at most
 _LONGEST = 256  # tokens of a text that are read, where the tokenizer sets no bound itself
 
 
@@ -78,14 +79,23 @@ class _Model:
             self._tokenizer.enable_truncation(_LONGEST)
 
     def vectors(self, texts: list[str]) -> list[Vector]:
-        ids, mask = self._padded([found.ids for found in self._tokenizer.encode_batch(texts)])
+        encoded = [found.ids for found in self._tokenizer.encode_batch(texts)]
+        vectors: list[Vector] = [()] * len(texts)
+        for places in _alike([len(ids) for ids in encoded]):
+            batch = self._vectors([encoded[place] for place in places])
+            for place, vector in zip(places, batch, strict=True):
+                vectors[place] = vector
+        return vectors
+
+    def _vectors(self, rows: Sequence[Sequence[int]]) -> Any:
+        ids, mask = self._padded(rows)
         given = {
             "input_ids": ids,
             "attention_mask": mask,
             "token_type_ids": self._np.zeros_like(ids),
         }
         output = self._session.run(None, {k: v for k, v in given.items() if k in self._inputs})[0]
-        return list(self._pooled(output, mask))
+        return self._pooled(output, mask)
 
     def _padded(self, rows: Sequence[Sequence[int]]) -> tuple[Any, Any]:
         shape = len(rows), max(map(len, rows), default=0)
@@ -101,6 +111,22 @@ class _Model:
             return output
         counted = mask[..., None].astype(self._np.float32)
         return (output * counted).sum(axis=1) / self._np.maximum(counted.sum(axis=1), 1)
+
+
+def _alike(lengths: Sequence[int]) -> Iterator[list[int]]:
+    """The places of texts, with those together of which none is twice as long as another.
+
+    Padding is computed like text: a request of 200 words and its 16 clauses in one batch cost four
+    times what they cost in batches of like length.
+    """
+    batch: list[int] = []
+    for place in sorted(range(len(lengths)), key=lengths.__getitem__):
+        if batch and lengths[place] > _PADDING * lengths[batch[0]]:
+            yield batch
+            batch = []
+        batch.append(place)
+    if batch:
+        yield batch
 
 
 def _found(folder: Path, name: str) -> Path:

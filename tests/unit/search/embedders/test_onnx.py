@@ -50,6 +50,34 @@ def model_in(folder: Path, rows: list[list[float]] = ROWS, *, pooled: bool = Fal
     return folder
 
 
+def model_of_widths(folder: Path) -> Path:
+    """A model whose vector of a text is the number of tokens it was padded to, and 1, 1."""
+    model_in(folder)
+    nodes = [
+        helper.make_node("Shape", ["input_ids"], ["shape"]),
+        helper.make_node("Gather", ["shape", "second"], ["width"]),
+        helper.make_node("Mul", ["input_ids", "zero"], ["zeros"]),
+        helper.make_node("ReduceMax", ["zeros", "second"], ["column"], keepdims=1),
+        helper.make_node("Add", ["column", "width"], ["widths"]),
+        helper.make_node("Add", ["column", "second"], ["ones"]),
+        helper.make_node("Concat", ["widths", "ones", "ones"], ["whole"], axis=1),
+        helper.make_node("Cast", ["whole"], ["texts"], to=TensorProto.FLOAT),
+    ]
+    made = helper.make_graph(
+        nodes,
+        "widths",
+        [helper.make_tensor_value_info("input_ids", TensorProto.INT64, ["batch", "length"])],
+        [helper.make_tensor_value_info("texts", TensorProto.FLOAT, ["batch", 3])],
+        [
+            numpy_helper.from_array(np.array([1]), "second"),
+            numpy_helper.from_array(np.array([0]), "zero"),
+        ],
+    )
+    opset = [helper.make_opsetid("", 18)]
+    onnx.save(helper.make_model(made, opset_imports=opset, ir_version=10), folder / "model.onnx")
+    return folder
+
+
 async def embedded(folder: Path, *texts: str) -> list[Vector]:
     settings = EmbeddingsSettings("onnx", path=folder.name)
     with anyio.fail_after(30):
@@ -70,6 +98,16 @@ async def test_a_text_is_the_mean_of_its_words_whatever_stands_beside_it(tmp_pat
 
     assert short == pytest.approx([1, 0, 0])
     assert long == pytest.approx([0.5**0.5, 0.5**0.5, 0])
+
+
+async def test_a_short_text_is_not_padded_to_the_length_of_a_long_one(tmp_path: Path) -> None:
+    folder = model_of_widths(tmp_path / "model")
+    lengths = [40, 3, 1, 17, 2, 40]
+
+    vectors = await embedded(folder, *(" ".join(["east"] * length) for length in lengths))
+
+    widths = [round(vector[0] / vector[1]) for vector in vectors]
+    assert all(length <= width <= 2 * length for length, width in zip(lengths, widths, strict=True))
 
 
 async def test_a_model_that_gives_one_vector_a_text_is_taken_at_its_word(tmp_path: Path) -> None:
