@@ -8,6 +8,10 @@ queries of other sets that nothing in it serves, and requests that no tool serve
 first five. Every set weighs the same, and in each half of the weight is on queries that a tool
 serves.
 
+The coefficients come from requests of one passage. That of `passages` comes from long ones, which
+`scripts/long_requests.py` makes of both kinds: with it, as large a share of the long requests that
+nothing serves is refused, at the shipped threshold, as of the short ones.
+
 With MODEL, the folder of a sentence model in ONNX form, the confidence of tools that are found by
 words and vectors is fitted. Mind that most queries of other sets were picked with such a model:
 they are easier for it than they should be, unlike those that were read or written by hand.
@@ -34,6 +38,7 @@ from msgspec.structs import replace
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
+from long_requests import Request, long_requests  # noqa: E402
 from pick_unserviceable import Encoder  # noqa: E402
 from relevance import lines, read_catalog  # noqa: E402
 
@@ -43,6 +48,7 @@ from discovery_engine.search.confidence import FIRST, Model, Signals, features  
 from discovery_engine.search.documents import documents  # noqa: E402
 from discovery_engine.search.embedding_text import text_of  # noqa: E402
 from discovery_engine.search.lexicon import CONCEPT, SUBJECT, default_lexicon  # noqa: E402
+from discovery_engine.search.passages import passages_of  # noqa: E402
 from discovery_engine.search.question import clauses_of  # noqa: E402
 from discovery_engine.search.searcher import Searcher, build_searcher  # noqa: E402
 from discovery_engine.search.vectors import Likeness, Vectors, packed  # noqa: E402
@@ -51,11 +57,14 @@ DATA = ROOT / "discovery_engine" / "search" / "data"
 UNSERVICEABLE = ROOT / "benchmarks" / "unserviceable"
 NAMES = ("fit", "asked", "pair", "several", "missed", "strange", "size", "meant")
 MOST = 250  # queries of one set
+MOST_LONG = 100  # long ones, and as many that nothing serves
+THRESHOLD = SearchSettings().min_confidence
+STEEPEST = 4.0  # coefficient of `passages`
 RAREST = 3  # tools that say a word of the table
 STEP = 0.05  # between the weights of the table
 # Sets with the same catalog, or much of it: none judges another.
 FAMILIES = ({"livemcp", "livemcp_steps", "livemcp_xl"}, {"livemcp_xl", "mcpflow"})
-PICKED, READ, WRITTEN = "picked", "read", "written"
+PICKED, READ, WRITTEN, MADE = "picked", "read", "written", "made"
 POINTS = (0.7, 0.8, 0.85, 0.9, 0.95)  # shares of unserviceable queries to be told none
 LOSSES = (0.01, 0.03, 0.05, 0.1)
 
@@ -64,10 +73,12 @@ LOSSES = (0.01, 0.03, 0.05, 0.1)
 class Case:
     """One query, asked of one catalog."""
 
-    signals: Callable[[dict[str, float]], Signals] | None
-    """By the table of words; None if nothing was found."""
+    signals: Callable[[dict[str, float]], Sequence[Signals]] | None
+    """Of each passage, by the table of words; None if nothing was found."""
     shown: bool
     """A right tool is among the first hits."""
+    is_long: bool
+    """It has several passages."""
     foreign: str = ""
     """Whence it is known that nothing serves it; empty of the set's own queries."""
 
@@ -83,6 +94,12 @@ class Judged:
     name: str
     confidence: np.ndarray
     cases: Sequence[Case]
+
+    def part(self, *, is_long: bool) -> Judged:
+        """Of the long requests alone, or of the others."""
+        chosen = self.column("is_long") == is_long
+        cases = [case for case, is_chosen in zip(self.cases, chosen, strict=True) if is_chosen]
+        return Judged(self.name, self.confidence[chosen], cases)
 
     def column(self, field: str) -> np.ndarray:
         return np.array([getattr(case, field) for case in self.cases])
@@ -115,7 +132,7 @@ def main() -> None:
     tables = Tables(counts)
     judged = [judge(name, cases, tables) for name in cases]
     show(judged)
-    everything = fit({name: rows(found, tables(name)) for name, found in cases.items()})
+    everything = fit([read(found, tables(name)) for name, found in cases.items()])
     print("\ncoefficients", {n: round(v, 3) for n, v in vars_of(everything).items()})
     if options.write:
         file = "confidence_with_vectors.txt" if encoder else "confidence.txt"
@@ -127,23 +144,29 @@ def ask(folder: Path, root: Path, encoder: Encoder | None) -> list[Case]:
     catalog, descriptions = read_catalog(folder)
     searcher = build_searcher(catalog, SearchSettings(), descriptions=descriptions)
     case = partial(answered, Asked(searcher, catalog, encoder))
-    own = lines(folder / "queries.jsonl")
-    own = own[:: max(1, len(own) // MOST)]
-    found = [case(q["query"], {tuple(pair) for pair in q["relevant"]}) for q in own]
-    read = {
+    asked = lines(folder / "queries.jsonl")
+    own = [Request(q["query"], frozenset(map(tuple, q["relevant"]))) for q in asked]
+    found = [case(*one) for one in own[:: max(1, len(own) // MOST)]]
+    found += [case(*one) for one in long_requests(own, MOST_LONG, f"{folder.name} served")]
+    known = {
         (one["from"], number)
         for one in lines(UNSERVICEABLE / "judged.jsonl")
         if one["catalog"] == folder.name
         for number in one["none"]
     }
+    unserved = []
     for pick in lines(UNSERVICEABLE / "foreign.jsonl"):
         if pick["catalog"] == folder.name:
             texts = {q["id"]: q["query"] for q in lines(root / pick["from"] / "queries.jsonl")}
             for number in pick["ids"]:
-                kind = READ if (pick["from"], number) in read else PICKED
+                kind = READ if (pick["from"], number) in known else PICKED
                 found.append(case(texts[number], foreign=kind))
+                unserved.append(Request(texts[number]))
     written = (UNSERVICEABLE / "by_hand.txt").read_text(encoding="utf-8").splitlines()
-    found += [case(q, foreign=WRITTEN) for q in written if not q.startswith("#")]
+    by_hand = [Request(q) for q in written if not q.startswith("#")]
+    found += [case(*one, foreign=WRITTEN) for one in by_hand]
+    made = long_requests([*unserved, *by_hand], MOST_LONG, f"{folder.name} unserved")
+    found += [case(*one, foreign=MADE) for one in made]
     print(f"asked {folder.name}: {len(found)}", file=sys.stderr, flush=True)
     return found
 
@@ -173,12 +196,15 @@ def answered(
     searcher = asked.searcher
     hits = searcher.search(query, limit=FIRST, accepts=lambda _: True, likeness=likeness)
     # What the vectors say does not depend on the table: keep that, and not all cosines.
-    meant = searcher.signals(query, hits, {}, likeness).meant if hits else None
+    meant = searcher.signals(query, hits, {}, likeness)[0].meant if hits else None
+
+    def signals(table: dict[str, float]) -> Sequence[Signals]:
+        return [replace(one, meant=meant) for one in searcher.signals(query, hits, table)]
+
     return Case(
-        (lambda table: replace(searcher.signals(query, hits, table), meant=meant))
-        if hits
-        else None,
+        signals if hits else None,
         shown=any((hit.entry.tool.server, hit.entry.tool.name) in right for hit in hits),
+        is_long=len(passages_of(query)) > 1,
         foreign=foreign,
     )
 
@@ -237,23 +263,12 @@ class Tables:
         return [self._counts[name] for name in kept]
 
 
-@dataclass(frozen=True)
-class Rows:
-    """The cases of one set in which something was found, as regression takes them."""
-
-    features: np.ndarray
-    right: np.ndarray
-    weights: np.ndarray
+Read = tuple[Case, Sequence[Signals]]
+"""A case with its signals by one table: of each passage; none if nothing was found."""
 
 
-def rows(cases: Sequence[Case], table: dict[str, float]) -> Rows:
-    found = [case for case in cases if case.signals]
-    weights = halved(np.array([case.serviceable for case in cases]))
-    return Rows(
-        np.array([(*features(case.signals(table)), 1.0) for case in found]),
-        np.array([float(case.shown) for case in found]),
-        np.array([w for case, w in zip(cases, weights, strict=True) if case.signals]),
-    )
+def read(cases: Iterable[Case], table: dict[str, float]) -> list[Read]:
+    return [(case, case.signals(table) if case.signals else ()) for case in cases]
 
 
 def halved(served: np.ndarray) -> np.ndarray:
@@ -264,19 +279,57 @@ def halved(served: np.ndarray) -> np.ndarray:
 def judge(name: str, cases: dict[str, list[Case]], tables: Tables) -> Judged:
     """A set's cases by a model that saw nothing of the set or its kin."""
     others = [other for other in cases if not is_kin(name, other)]
-    model = fit({other: rows(cases[other], tables(name, other)) for other in others})
-    table = tables(name)
-    confidence = [model(case.signals(table)) if case.signals else 0.0 for case in cases[name]]
-    print(f"judged {name}", file=sys.stderr, flush=True)
+    model = fit([read(cases[other], tables(name, other)) for other in others])
+    confidence = [confidence_of(signals, model) for _, signals in read(cases[name], tables(name))]
+    print(f"judged {name}, passages {model.passages:.3f}", file=sys.stderr, flush=True)
     return Judged(name, np.array(confidence), cases[name])
 
 
-def fit(sets: dict[str, Rows]) -> Model:
-    """Logistic regression by Newton's method; a coefficient that falls below 0 is held there."""
-    x, y, w = (
-        np.concatenate([getattr(one, field) for one in sets.values()])
-        for field in ("features", "right", "weights")
+def confidence_of(signals: Sequence[Signals], model: Model) -> float:
+    return max(map(model, signals), default=0.0)
+
+
+def fit(sets: Sequence[Sequence[Read]]) -> Model:
+    """The coefficients by the requests of one passage, and by long ones that of `passages`."""
+    model = regression([[one for one in found if not one[0].is_long] for found in sets])
+    refused = macro_none(sets, model, is_long=False)
+    low, high = 0.0, STEEPEST
+    for _ in range(20):
+        middle = (low + high) / 2
+        if macro_none(sets, replace(model, passages=middle), is_long=True) < refused:
+            low = middle
+        else:
+            high = middle
+    return replace(model, passages=high)
+
+
+def macro_none(sets: Sequence[Sequence[Read]], model: Model, *, is_long: bool) -> float:
+    """The share of requests that nothing serves which are told none, as the mean of the sets."""
+    return float(
+        np.mean(
+            [
+                np.mean(
+                    [
+                        confidence_of(signals, model) < THRESHOLD
+                        for case, signals in found
+                        if not case.serviceable and case.is_long == is_long
+                    ]
+                )
+                for found in sets
+            ]
+        )
     )
+
+
+def regression(sets: Sequence[Sequence[Read]]) -> Model:
+    """Logistic regression by Newton's method; a coefficient that falls below 0 is held there."""
+    found = [one for reads in sets for one in reads if one[1]]
+    weights = [halved(np.array([case.serviceable for case, _ in reads])) for reads in sets]
+    kept = [np.array([bool(signals) for _, signals in reads]) for reads in sets]
+    # The last feature is that of passages, of which there is one: here the offset takes its place.
+    x = np.array([(*features(signals[0])[:-1], 1.0) for _, signals in found])
+    y = np.array([float(case.shown) for case, _ in found])
+    w = np.concatenate([w[k] for w, k in zip(weights, kept, strict=True)])
     free = np.ones(x.shape[1], dtype=bool)
     while True:
         b = newton(x[:, free], y, w)
@@ -284,7 +337,8 @@ def fit(sets: dict[str, Rows]) -> Model:
         full[free] = b
         if (full[:-1] >= 0).all():
             values = map(float, full[:-1])
-            return Model(**dict(zip(NAMES, values, strict=True)), offset=float(full[-1]))
+            named = dict(zip(NAMES, values, strict=True))
+            return Model(**named, passages=0.0, offset=float(full[-1]))
         free[:-1] &= full[:-1] >= 0
 
 
@@ -298,9 +352,14 @@ def newton(x: np.ndarray, y: np.ndarray, w: np.ndarray) -> np.ndarray:
 
 
 def show(judged: Sequence[Judged]) -> None:
-    show_curve(judged)
-    show_sets(judged, threshold_for(judged, lambda j, t: j.none_rate(t), 0.9))
-    show_reliability(judged)
+    short = [one.part(is_long=False) for one in judged]
+    show_curve(short)
+    show_sets(short, threshold_for(short, lambda j, t: j.none_rate(t), 0.9))
+    show_reliability(short)
+    print("\nlong requests")
+    show_sets([one.part(is_long=True) for one in judged], THRESHOLD)
+    print("short ones at the same threshold")
+    show_sets(short, THRESHOLD)
 
 
 def macro(judged: Sequence[Judged], measure: Callable[[Judged], float]) -> float:
@@ -371,7 +430,7 @@ def bins(judged: Sequence[Judged]) -> Iterable[tuple[float, float, float, float]
 
 
 def vars_of(model: Model) -> dict[str, float]:
-    return {name: getattr(model, name) for name in (*NAMES, "offset")}
+    return {name: getattr(model, name) for name in (*NAMES, "passages", "offset")}
 
 
 def write(model: Model, table: dict[str, float], file: Path) -> None:

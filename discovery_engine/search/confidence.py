@@ -12,6 +12,9 @@ only:
     strange   down   telling words of the query that tools elsewhere say, and none here does
     size      down   how many tools there are: among many, some fit by chance
     meant     up     with vectors: how near in meaning the likest of the first tools is
+    passages  down   how many passages of a long request were tried: among many, one fits by chance
+
+A long request is as likely to be served as its best passage (see `passages`).
 
 Coefficients and what words tell are data, written by `scripts/fit_confidence.py`, which also
 shows how far the probabilities hold.
@@ -71,6 +74,8 @@ class Signals(Struct, frozen=True):
     size: int
     meant: float | None = None
     """As `Likeness.height`; None without vectors."""
+    passages: int = 1
+    """How many passages the request has, of which this is one."""
 
 
 class Model(Struct, frozen=True):
@@ -84,6 +89,7 @@ class Model(Struct, frozen=True):
     strange: float
     size: float
     meant: float
+    passages: float
     offset: float
 
     def __call__(self, signals: Signals) -> float:
@@ -105,6 +111,7 @@ def features(signals: Signals) -> tuple[float, ...]:
         -signals.strange,
         -math.log(min(max(signals.size, least), most)),
         signals.meant or 0.0,
+        -math.log(signals.passages),
     )
 
 
@@ -116,17 +123,19 @@ def signals_of(
     weights: Mapping[str, float],
     size: int,
     meant: float | None = None,
+    passages: int = 1,
 ) -> Signals:
     """The signals of one answer.
 
     Args:
-        question: The query, read against the catalog.
+        question: The query, or a passage of it, read against the catalog.
         impacts: What each of the first tools says of the question's terms, the best one's first,
             from 0 to `documents.FULL`; at least one.
         lexicon: Which words mean the same, or belong together.
         weights: What each stem tells, from 0 to 1.
         size: How many tools there are.
         meant: As in `Signals`.
+        passages: As in `Signals`.
     """
     said = list(_words(question, lexicon))
     telling = [weights.get(word, _UNLISTED) for word, _ in said]
@@ -146,6 +155,7 @@ def signals_of(
         strange=math.fsum(strange.values()),
         size=size,
         meant=meant,
+        passages=passages,
     )
 
 

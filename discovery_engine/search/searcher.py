@@ -29,6 +29,7 @@ from discovery_engine.search.hit import Hit, ScoreParts
 from discovery_engine.search.index import Index, Place, sources_of
 from discovery_engine.search.lexicon import Lexicon, lexicon_of
 from discovery_engine.search.naming import Naming, Nearness, is_spelled, named
+from discovery_engine.search.passages import passages_of
 from discovery_engine.search.question import Question, Reader
 from discovery_engine.search.retrieval import candidates
 from discovery_engine.search.scoring import scores
@@ -158,10 +159,11 @@ class Searcher:
         if not hits:
             return Judgement(0.0, 0, question.unknown)
         signals = self.signals(query, hits, default_weights(), likeness)
+        model = default_model(with_vectors=signals[0].meant is not None)
         nearness = [self._nearness(hit, names) for hit in hits]
         return Judgement(
             confidence=in_all(
-                default_model(with_vectors=signals.meant is not None)(signals),
+                max(map(model, signals)),
                 nearness=nearness[0],
                 tagged=self._tags.shares(question.stems).get(hits[0].entry.verdict.tags, 0.0),
                 says_all=says_all(question, self._said(hits[0], question), self._lexicon),
@@ -179,21 +181,34 @@ class Searcher:
         hits: Sequence[Hit],
         weights: Mapping[str, float],
         likeness: Likeness | None = None,
-    ) -> Signals:
+    ) -> tuple[Signals, ...]:
         """What speaks for the first of `hits`, of which there is one at least.
 
-        `weights` are of words, from 0 to 1.
+        One `Signals` for each passage of the query: a single one, unless it is long. `weights` are
+        of words, from 0 to 1.
         """
-        _, question, _ = self._read(query)
         first = hits[: self.judged]
-        return signals_of(
-            question,
-            [self._said(hit, question) for hit in first],
-            lexicon=self._lexicon,
-            weights=weights,
-            size=self._index.size,
-            meant=likeness.height([hit.entry.tool for hit in first]) if likeness else None,
+        meant = likeness.height([hit.entry.tool for hit in first]) if likeness else None
+        questions = self._passages(query)
+        return tuple(
+            signals_of(
+                question,
+                [self._said(hit, question) for hit in first],
+                lexicon=self._lexicon,
+                weights=weights,
+                size=self._index.size,
+                meant=meant,
+                passages=len(questions),
+            )
+            for question in questions
         )
+
+    def _passages(self, query: str) -> Sequence[Question]:
+        passages = passages_of(query)
+        if len(passages) == 1:
+            return (self._read(query).question,)
+        reader = Reader(self._lexicon, self._index.count, self._index.size)
+        return [reader.read(passage) for passage in passages]
 
     def _found(
         self,

@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from discovery_engine.catalog import Catalog
 from discovery_engine.config.settings import SearchSettings
 from discovery_engine.search.searcher import Searcher, build_searcher
 from tests.factories import make_catalog, make_entry, make_part
@@ -42,10 +43,13 @@ class Group:
 
 @cache
 def groups() -> tuple[Group, ...]:
-    read = yaml.safe_load(_FILE.read_text(encoding="utf-8"))
-    described = _searcher(read["servers"])
-    named = _searcher(
-        {server: dict.fromkeys(names, "") for server, names in read["names"]["servers"].items()}
+    read = _read()
+    described = build_searcher(described_catalog(), SearchSettings())
+    named = build_searcher(
+        _catalog(
+            {server: dict.fromkeys(names, "") for server, names in read["names"]["servers"].items()}
+        ),
+        SearchSettings(),
     )
     return (
         *(Group(name, _requests(rows), described) for name, rows in read["queries"].items()),
@@ -53,7 +57,12 @@ def groups() -> tuple[Group, ...]:
     )
 
 
-def _searcher(servers: dict[str, dict[str, str]]) -> Searcher:
+def described_catalog() -> Catalog:
+    """The tools that the requests are asked of."""
+    return _catalog(_read()["servers"])
+
+
+def _catalog(servers: dict[str, dict[str, str]]) -> Catalog:
     parts = [
         make_part(
             server,
@@ -61,7 +70,13 @@ def _searcher(servers: dict[str, dict[str, str]]) -> Searcher:
         )
         for server, tools in servers.items()
     ]
-    return build_searcher(make_catalog(*parts), SearchSettings())
+    return make_catalog(*parts)
+
+
+@cache
+def _read() -> dict[str, Any]:
+    read: dict[str, Any] = yaml.safe_load(_FILE.read_text(encoding="utf-8"))
+    return read
 
 
 def _requests(rows: list[dict[str, Any]]) -> tuple[Request, ...]:

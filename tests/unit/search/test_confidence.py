@@ -31,8 +31,9 @@ signals = st.builds(
     strange=amounts,
     size=st.integers(0, 1_000_000),
     meant=st.none() | st.floats(-2, 2),
+    passages=st.integers(1, 64),
 )
-models = st.builds(Model, *[st.floats(0, 10)] * 8, st.floats(-10, 10))
+models = st.builds(Model, *[st.floats(0, 10)] * 9, st.floats(-10, 10))
 FAIR = Signals(fit=0.4, asked=3.0, pair=0.5, several=False, missed=1.0, strange=0.3, size=500)
 
 
@@ -67,7 +68,7 @@ def test_confidence_never_falls_with(signal: str, given_signals: Signals, more: 
 
 
 @pytest.mark.requirement("ANS-11")
-@pytest.mark.parametrize("signal", ["missed", "strange", "size"])
+@pytest.mark.parametrize("signal", ["missed", "strange", "size", "passages"])
 @given(given_signals=signals, more=st.integers(0, 10_000))
 def test_confidence_never_rises_with(signal: str, given_signals: Signals, more: int) -> None:
     raised = replace(given_signals, **{signal: getattr(given_signals, signal) + more})
