@@ -1,4 +1,4 @@
-"""A tool called once: what is sent is checked before, and how it went is told.
+"""A tool called once: what is sent is checked before.
 
 What the owner gives goes along with what the caller sends, and is checked together with it.
 """
@@ -14,8 +14,6 @@ import anyio
 import anyio.to_thread
 
 from discovery_engine.arguments import TOO_LONG
-from discovery_engine.errors import DiscoveryError
-from discovery_engine.events import EventBus, ToolCalled
 from discovery_engine.overrides.pinning import pinned_values
 
 if TYPE_CHECKING:
@@ -41,14 +39,12 @@ class Calling:
         self,
         current: CurrentView,
         upstreams: LateUpstreams,
-        events: EventBus,
         *,
         checker: Callable[[Tool], Checker],
         environ: Mapping[str, str],
     ) -> None:
         self._current = current
         self._upstreams = upstreams
-        self._events = events
         self._checker = checker
         self._environ = environ
         self._costly = anyio.CapacityLimiter(_COSTLY_AT_ONCE)
@@ -66,24 +62,13 @@ class Calling:
         view = self._current.view
         pinned = pinned_values(tool, view.settings.overrides, self._environ)
         await self._check(self._checker(tool), arguments, pinned, on_unchecked)
-        server = view.server(tool.server)
-        started, outcome = time.monotonic(), "cancelled"
-        try:
-            result = await self._upstreams.call(
-                server,
-                tool.upstream_name,
-                {**arguments, **pinned},
-                client=client,
-                on_progress=on_progress,
-            )
-            outcome = "tool_error" if result.get("isError") else "ok"
-        except DiscoveryError as error:
-            outcome = error.code
-            raise
-        finally:
-            seconds = time.monotonic() - started
-            self._events.publish(ToolCalled(tool.server, tool.name, outcome, seconds))
-        return result
+        return await self._upstreams.call(
+            view.server(tool.server),
+            tool.upstream_name,
+            {**arguments, **pinned},
+            client=client,
+            on_progress=on_progress,
+        )
 
     async def _check(
         self,

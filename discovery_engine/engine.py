@@ -29,12 +29,13 @@ from discovery_engine.answers import SearchAnswer
 from discovery_engine.arguments import Checker
 from discovery_engine.asking import Asking
 from discovery_engine.cache import Caches, CacheStats
+from discovery_engine.call_record import recorded
 from discovery_engine.calling import Calling, OnUnchecked
 from discovery_engine.catalog import Entry
 from discovery_engine.config.loader import require_same_file, settings_of
 from discovery_engine.config.settings import Settings
 from discovery_engine.current import CurrentView
-from discovery_engine.errors import ConfigurationError, ToolNotFoundError
+from discovery_engine.errors import ConfigurationError, ToolNotFoundError, concerning
 from discovery_engine.events import (
     ConfigurationRejected,
     ConfigurationReloaded,
@@ -124,7 +125,7 @@ class Engine:
         self._upstreams = LateUpstreams(tasks, self._open_upstreams, environ)
         self._asking = Asking(self.current, self._upstreams, tasks, taken=self._taken, clock=clock)
         self._calling = Calling(
-            self.current, self._upstreams, self._events, checker=self._checker, environ=environ
+            self.current, self._upstreams, checker=self._checker, environ=environ
         )
 
     @property
@@ -212,8 +213,10 @@ class Engine:
         except ToolNotFoundError as error:
             if error.server is None or self.view.is_known(ServerName(error.server)):
                 raise
-            unknown = self.current.view.require_connectable(error.server)
-        await self._asking.reach(unknown.name, patience=patience)
+            named = error.server, error.tool
+        with concerning(*named):
+            unknown = self.current.view.require_connectable(named[0])
+            await self._asking.reach(unknown.name, patience=patience)
         return self.view.details(server, tool)
 
     async def execute(
@@ -246,14 +249,18 @@ class Engine:
             ConfigurationError: If a `${reference}` in what the owner gives has no value.
             UpstreamError: If the server cannot be reached, times out, or goes away meanwhile.
         """
-        entry = await self.details(server, tool, patience=patience)
-        result = await self._calling.call(
-            entry.tool,
-            arguments,
-            client=client,
-            on_progress=on_progress,
-            on_unchecked=on_unchecked,
-        )
+        with recorded(self._events, server, tool, arguments, client) as record:
+            entry = await self.details(server, tool, patience=patience)
+            record.found(entry.tool)
+            with concerning(entry.tool.server, entry.tool.name):
+                result = await self._calling.call(
+                    entry.tool,
+                    arguments,
+                    client=client,
+                    on_progress=on_progress,
+                    on_unchecked=on_unchecked,
+                )
+            record.finish(result)
         if not result.get("isError") and self._finds.take(entry.key, self._clock()):
             self._tasks.start_soon(self.current.learn, entry.key)
         return result

@@ -17,6 +17,7 @@
     │   │   ├── NeedsConfigError    a `${reference}` of its entry has no value
     │   │   ├── NeedsAuthError      it wants a login or refuses the one it got
     │   │   └── UntrustedServerError    its owner has not approved what would be started
+    │   ├── ServerStartingError     it is still being started; nothing was sent
     │   ├── UpstreamTimeoutError    it did not answer in time
     │   ├── OutcomeUnknownError     it went away during a call: the work may or may not be done
     │   └── UpstreamProtocolError   it answered with a protocol error
@@ -29,9 +30,10 @@ line: strangers' names and words stand in them in quotes, and cannot begin a lin
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from msgspec import Struct
 
@@ -73,11 +75,41 @@ class DiscoveryError(Exception):
     """Whatever the engine raises: a stable `code`, a message, and a hint on what to do."""
 
     code: ClassVar[str] = "DISCOVERY_ERROR"
+    server: str | None = None
+    """The server that it is about, if it is about one."""
+    tool: str | None = None
+    """The tool that was called or asked for, if one was."""
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         self.message = one_line(message)
         self.hint = one_line(hint)
         super().__init__(self.message)
+
+    def concerning(self, server: str | None, tool: str) -> Self:
+        """The same error, with these names where it has none yet.
+
+        A copy, as several callers may be told of one failure.
+        """
+        lacking = {"server": server, "tool": tool}
+        lacking = {k: v for k, v in lacking.items() if v and getattr(self, k) is None}
+        if not lacking:
+            return self
+        named = type(self).__new__(type(self))
+        named.args = self.args
+        named.__dict__ |= vars(self) | lacking
+        return named
+
+
+@contextmanager
+def concerning(server: str | None, tool: str) -> Iterator[None]:
+    """A block that is about a tool: so is every error that it raises."""
+    try:
+        yield
+    except DiscoveryError as error:
+        named = error.concerning(server, tool)
+        if named is error:
+            raise
+        raise named from error
 
 
 class ConfigurationError(DiscoveryError):
@@ -104,6 +136,7 @@ class NotFoundError(DiscoveryError):
 
 class ServerNotFoundError(NotFoundError):
     code = "SERVER_NOT_FOUND"
+    server: str
 
     def __init__(self, server: str, nearest: Sequence[str] = ()) -> None:
         self.server = server
@@ -114,6 +147,7 @@ class ServerNotFoundError(NotFoundError):
 
 class ToolNotFoundError(NotFoundError):
     code = "TOOL_NOT_FOUND"
+    tool: str
 
     def __init__(self, server: str | None, tool: str, nearest: Sequence[str] = ()) -> None:
         self.server = server
@@ -124,6 +158,7 @@ class ToolNotFoundError(NotFoundError):
 
 class ToolAmbiguousError(NotFoundError):
     code = "TOOL_AMBIGUOUS"
+    tool: str
 
     def __init__(self, tool: str, candidates: Sequence[str]) -> None:
         self.tool = tool
@@ -136,6 +171,7 @@ class DisabledError(DiscoveryError):
 
 class ServerDisabledError(DisabledError):
     code = "SERVER_DISABLED"
+    server: str
 
     def __init__(self, server: str, reason: str) -> None:
         self.server = server
@@ -144,6 +180,8 @@ class ServerDisabledError(DisabledError):
 
 class ToolDisabledError(DisabledError):
     code = "TOOL_DISABLED"
+    server: str
+    tool: str
 
     def __init__(self, server: str, tool: str, reason: str) -> None:
         self.server = server
@@ -177,6 +215,8 @@ class InputTooLongError(DiscoveryError):
 
 class InvalidArgumentsError(DiscoveryError):
     code = "INVALID_ARGUMENTS"
+    server: str
+    tool: str
 
     def __init__(self, server: str, tool: str, mistakes: Sequence[str], signature: str) -> None:
         self.server = server
@@ -191,6 +231,7 @@ class InvalidArgumentsError(DiscoveryError):
 
 class UpstreamError(DiscoveryError):
     code = "TOOL_EXECUTION_ERROR"
+    server: str
 
     def __init__(self, server: str, message: str, *, hint: str = "") -> None:
         self.server = server

@@ -77,11 +77,20 @@ class ConfigurationRejected(Struct, frozen=True):
 
 
 class ToolCalled(Struct, frozen=True):
+    """A tool was called, or a call of it was refused; never what with, nor what it answered."""
+
     server: ServerName
+    """Empty if the call named none, and no server has such a tool."""
     tool: ToolName
     outcome: str
-    """`ok`, `tool_error`, or the code of the error."""
+    """`ok`, `tool_error`, `cancelled`, or the code of the error."""
     seconds: float
+    client: str | None = None
+    """Who called, where clients are told apart."""
+    argument_size: int = 0
+    """Characters of the values that were given, up to a limit of what is counted."""
+    result_size: int = 0
+    """The same of what came back; 0 if nothing did."""
 
 
 Event: TypeAlias = (
@@ -109,10 +118,11 @@ class Subscription:
         self._events.append(event)
         self._arrival.set()
 
-    @property
-    def has_waiting(self) -> bool:
-        """Whether the next event is there already."""
-        return bool(self._events)
+    def taken(self) -> list[Event]:
+        """The events that are there already; they are not given again."""
+        events = list(self._events)
+        self._events.clear()
+        return events
 
     def __aiter__(self) -> AsyncIterator[Event]:
         return self

@@ -24,6 +24,7 @@ from discovery_engine.errors import (
     ToolDisabledError,
     ToolWithheldError,
     UntrustedServerError,
+    concerning,
 )
 from discovery_engine.notices import Notice, Rejection
 from discovery_engine.rules import describe
@@ -187,7 +188,8 @@ class View(Struct, frozen=True, dict=True):
             ToolNotFoundError: With the nearest names.
             ToolAmbiguousError: If several servers have that tool.
         """
-        return self.addresses.tool(server, tool)
+        with concerning(server, tool):
+            return self.addresses.tool(server, tool)
 
     def details(self, server: str | None, tool: str) -> Entry:
         """The tool of that name, if it may be seen.
@@ -201,7 +203,8 @@ class View(Struct, frozen=True, dict=True):
         entry = self.find(server, tool)
         if entry.is_visible:
             return entry
-        self._seen(entry.tool.server).require_enabled()
+        with concerning(entry.tool.server, entry.tool.name):
+            self._seen(entry.tool.server).require_enabled()
         names = entry.tool.server, entry.tool.name, self.reason(entry)
         if not entry.is_withheld:
             raise ToolDisabledError(*names)

@@ -23,7 +23,7 @@ from discovery_engine.engine import Engine, open_engine
 from discovery_engine.errors import ConfigurationError
 from discovery_engine.notices import lost
 from discovery_engine.tasks import open_task_group
-from discovery_server import signals, stdio
+from discovery_server import activity, signals, stdio
 from discovery_server.gateway import make_server
 from discovery_server.logs import log_to
 
@@ -124,7 +124,8 @@ async def _open_gateway(
         with log_to(engine.settings.log, environ):
             if (lost_at := engine.view.lost_at) is not None:
                 logger.warning("%s", lost(lost_at).message)
-            yield engine, make_server(engine)
+            async with activity.logged(engine):
+                yield engine, make_server(engine)
 
 
 def _log_address(address: str) -> None:

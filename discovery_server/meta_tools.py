@@ -19,7 +19,7 @@ from discovery_engine.errors import DiscoveryError, ServerDisabledError, ToolNot
 from discovery_engine.notices import Notice, NoticeKind
 from discovery_engine.outline import Detail
 from discovery_engine.status import ServerStatus, ServerSummary
-from discovery_engine.tools import JSONObject
+from discovery_engine.tools import JSONObject, ToolKey
 from discovery_server.meta_arguments import MetaArguments
 from discovery_server.rendering import (
     LEAST_TOKENS,
@@ -58,10 +58,12 @@ class InputRequiredError(DiscoveryError):
 
     code = "TOOL_NEEDS_INPUT"
 
-    def __init__(self, tool: str) -> None:
-        self.tool = tool
+    def __init__(self, key: ToolKey) -> None:
+        self.server = key.server
+        self.tool = key.tool
         hint = "give all it may need as arguments, or use another tool"
-        super().__init__(f"{tool!r} wants input during the call, which is not passed on", hint=hint)
+        message = f"{key.label} wants input during the call, which is not passed on"
+        super().__init__(message, hint=hint)
 
 
 Answer = Callable[["Engine", MetaArguments, Caller], Awaitable[JSONObject]]
@@ -163,7 +165,7 @@ async def _execute_tool(engine: Engine, arguments: MetaArguments, caller: Caller
         on_unchecked=unchecked.append,
     )
     if result.get("resultType") == "input_required":
-        raise InputRequiredError(tool)
+        raise InputRequiredError(engine.view.find(server, tool).key)
     return unchecked_result(result, unchecked[0]) if unchecked else result
 
 

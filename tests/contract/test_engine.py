@@ -8,6 +8,7 @@ import logging
 import os
 from pathlib import Path
 
+import anyio
 import pytest
 
 from discovery_engine.engine import open_engine
@@ -26,10 +27,12 @@ from discovery_engine.events import (
 )
 from discovery_engine.notices import NoticeKind
 from discovery_engine.status import ServerStatus
+from discovery_server.meta_tools import META_TOOLS, Caller, call
 from tests.engines import (
     Changing,
     Folder,
     broken,
+    entry,
     good,
     heard,
     pid_of,
@@ -317,6 +320,73 @@ class TestExecuting:
 
         assert (called.server, called.tool, called.outcome) == ("odd", "echo", outcome)
         assert called.seconds >= 0
+
+    @pytest.mark.requirement("LIB-26")
+    @pytest.mark.requirement("MET-15")
+    @pytest.mark.parametrize(
+        ("mode", "code"),
+        [
+            pytest.param("refuses_call", "TOOL_EXECUTION_ERROR", id="a refusal"),
+            pytest.param("crash_call", "TOOL_OUTCOME_UNKNOWN", id="a crash"),
+            pytest.param("hang_call", "TOOL_EXECUTION_TIMEOUT", id="no answer"),
+            pytest.param("crash_start", "SERVER_CONNECTION_ERROR", id="no start"),
+        ],
+    )
+    async def test_an_error_names_the_server_and_the_tool_that_was_called(
+        self, folder: Folder, mode: str, code: str
+    ) -> None:
+        server = fault_server(mode, name="odd", prefix="my_")
+        entries = {"odd": entry(server) | {"timeouts": {"call": 0.3}}}
+        folder.config.write_text(json.dumps({"servers": entries}), "utf-8")
+
+        async with folder.open() as engine:
+            tool = "my_hang" if mode == "hang_call" else "my_echo"
+            asked = {"server": "odd", "tool": tool, "arguments": {}}
+            answer = await call(engine, META_TOOLS["execute_tool"], asked, Caller())
+            with pytest.raises(DiscoveryError) as caught:
+                await engine.execute(None, f"odd:{tool}", {})
+
+        fields = answer["_meta"]["discovery/error"]
+        assert (fields["code"], fields["server"], fields["tool"]) == (code, "odd", tool)
+        assert (caught.value.server, caught.value.tool) == ("odd", tool)
+
+    @pytest.mark.requirement("LIB-26")
+    async def test_errors_of_one_failure_name_the_tool_of_each_caller(self, folder: Folder) -> None:
+        folder.write(broken(good("dead")), good("off", enabled=False))
+        told: set[tuple[str | None, str | None]] = set()
+
+        async def want(server: str, tool: str) -> None:
+            with pytest.raises(DiscoveryError) as caught:
+                await engine.execute(server, tool, {})
+            told.add((caught.value.server, caught.value.tool))
+
+        async with folder.open() as engine, anyio.create_task_group() as tasks:
+            for tool in ("a", "b"):
+                tasks.start_soon(want, "dead", tool)
+            tasks.start_soon(want, "off", "c")
+            tasks.start_soon(want, "nowhere", "d")
+
+        assert told == {("dead", "a"), ("dead", "b"), ("off", "c"), ("nowhere", "d")}
+
+    @pytest.mark.requirement("LIB-23")
+    @pytest.mark.parametrize(
+        ("tool", "outcome"),
+        [("pid", "TOOL_DISABLED"), ("nope", "TOOL_NOT_FOUND"), ("echo", "INVALID_ARGUMENTS")],
+    )
+    async def test_a_call_that_is_refused_is_told_too(
+        self, folder: Folder, tool: str, outcome: str
+    ) -> None:
+        folder.write(good(), toolRules=[{"pattern": "pid", "enabled": False}])
+
+        async with folder.open() as engine:
+            await engine.refresh()
+            with engine.subscribe() as events:
+                with pytest.raises(DiscoveryError):
+                    await engine.execute("good", tool, {"text": [1]}, client="x")
+                called = await heard(events, ToolCalled)
+
+        assert (called.server, called.tool, called.outcome) == ("good", tool, outcome)
+        assert (called.client, called.argument_size, called.result_size) == ("x", 1, 0)
 
     @pytest.mark.requirement("LIB-24")
     async def test_clients_have_sessions_of_their_own_where_that_is_asked_for(
