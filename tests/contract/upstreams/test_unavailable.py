@@ -135,7 +135,7 @@ ELSEWHERE = 'a redirect to "https://new.example:8443", which is not followed'
         pytest.param("sse 308 /k3y", "which is not followed: its stream", id="sse-own-path"),
     ],
 )
-@pytest.mark.requirement("UPS-70")
+@pytest.mark.requirement("UPS-72")
 async def test_a_redirect_is_explained_by_the_host_it_leads_to(redirect: str, said: str) -> None:
     kind = "sse" if redirect.startswith("sse") else "auto"
     redirect = redirect.removeprefix("sse ")
