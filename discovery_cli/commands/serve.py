@@ -104,10 +104,24 @@ def command(
         if value and not address:
             option = name.removesuffix("s").replace("_", "-")
             raise click.UsageError(f"--{option} needs --http HOST:PORT")
+    _say_where_it_looked(invocation)
     serve = partial(_serve_stdio, invocation)
     if address:
         serve = partial(_serve_http, invocation, *address, HttpOptions(**options))
     invocation.interrupts.run(serve)
+
+
+def _say_where_it_looked(invocation: Invocation) -> None:
+    """Name the places that hold no configuration; agents are not told them."""
+    from discovery_engine.config.location import VARIABLE, locate
+
+    place = locate(invocation.config)
+    if place.path is None:
+        looked = ", ".join((f"${VARIABLE}", *place.absent))
+        sys.stderr.write(
+            f"note: no configuration: none at {looked}; run `discovery init --global`, or start "
+            "this with `--config /absolute/path/discovery.yaml`\n"
+        )
 
 
 class HttpOptions(Struct, frozen=True):

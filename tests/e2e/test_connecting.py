@@ -116,6 +116,11 @@ async def test_without_a_configuration_every_answer_says_what_to_do(person: Pers
             await text_of(client, "search_tools", query="create an issue"),
         ]
 
+    said = (person.home / "stderr.log").read_text("utf-8")
+    assert (
+        f"none at $DISCOVERY_CONFIG, /.discovery/discovery.yaml, /discovery.yaml, {person.home}"
+        in said
+    )
     for text in answers:
         assert "`discovery init --global`" in text
         assert "`--config /absolute/path/discovery.yaml`" in text

@@ -44,6 +44,11 @@ def read(entry: object, client: str = "custom") -> ServerSettings:
             StdioTransport("x", (), {"A": "true"}),
             id="flag-in-env",
         ),
+        pytest.param(
+            {"connection": {"type": "stdio", "command": "x", "args": ["y"]}, "description": "d"},
+            StdioTransport("x", ("y",)),
+            id="connection",
+        ),
         pytest.param({"url": URL}, RemoteTransport(URL), id="url"),
         pytest.param({"httpUrl": URL}, RemoteTransport(URL, kind="http"), id="http-url"),
         pytest.param(
