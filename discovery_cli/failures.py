@@ -85,13 +85,19 @@ def tell(
     """Write an error to stderr, in JSON with what the library warned of before."""
     form = with_warnings({"error": _form(error)}, warnings)
     text = json_text(form) if as_json else "\n".join(_lines(error))
-    if verbose and _is_unexpected(error):
-        import traceback
+    if _is_unexpected(error):  # nobody knows what it holds
+        from discovery_engine.known_secrets import KNOWN_SECRETS
 
-        text = clean("".join(traceback.format_exception(error))) + text
+        text = KNOWN_SECRETS.redact_log((_traceback(error) if verbose else "") + text)
     if isinstance(error, click.Abort | KeyboardInterrupt) and sys.stderr.isatty():
         text = f"\n{text}"  # behind a question, or the ^C that the terminal has written
     sys.stderr.write(text + "\n")
+
+
+def _traceback(error: BaseException) -> str:
+    import traceback
+
+    return clean("".join(traceback.format_exception(error)))
 
 
 def problem_lines(problem: Problem, *, label: str) -> Iterator[str]:

@@ -57,7 +57,9 @@ class _Notes(logging.Handler):
         self._told = told
 
     def emit(self, record: logging.LogRecord) -> None:
-        message = record.getMessage()
+        from discovery_engine.known_secrets import KNOWN_SECRETS
+
+        message = KNOWN_SECRETS.redact_log(record.getMessage())
         if message in self._told:
             return
         self._told[message] = None

@@ -200,7 +200,7 @@ class Asking:
             failure = error
         except Exception as error:  # whatever is odd in its list, the others must not suffer
             logger.exception("What %r lists cannot be read", server.name)
-            failure = _unreadable(server.name, error)
+            failure = self._upstreams.redacted(_unreadable(server.name, error))
         self._errors[server.name] = failure
         return await self._take(server, failure)
 

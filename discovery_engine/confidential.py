@@ -9,10 +9,13 @@ reached. What is kept of either, or shown, has passed here.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from functools import cached_property, lru_cache
+from typing import Any
 
-from msgspec import Struct
+import msgspec
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from discovery_engine.config.settings import ServerSettings
@@ -21,6 +24,7 @@ from discovery_engine.redaction import SHORTEST_BEGINNING, Redactor
 from discovery_engine.text import clean
 
 _LINES = 20
+_TELLING = 12  # bytes at the beginning of a secret that hardly any other text holds
 _LINE_LENGTH = 500  # characters
 _MOST_VALUES = 1000  # those of today and earlier ones; a program may still print an old token
 
@@ -31,6 +35,8 @@ class Confidential(Struct, frozen=True, dict=True):
     """Whether the same entry will have the same values; a file may hold another one tomorrow."""
     certain: frozenset[str] = frozenset()
     """Those of `values` that no innocent text holds by chance."""
+    written: Mapping[str, str] = field(default_factory=dict)
+    """What references stand for that is no secret, and how they are written: `${WORKDIR}`."""
 
     @classmethod
     def of(cls, server: ServerSettings, environ: Mapping[str, str]) -> Confidential:
@@ -39,24 +45,42 @@ class Confidential(Struct, frozen=True, dict=True):
         Reads the files that its references name; what cannot be resolved is left out.
         """
         # Its patterns take 10 ms to compile, and most runs ask no server for anything.
-        from discovery_engine.entry_secrets import reads_files, secrets_of  # noqa: PLC0415
+        from discovery_engine.entry_secrets import (  # noqa: PLC0415
+            reads_files,
+            secrets_of,
+            written_references,
+        )
 
         found = [one for one in secrets_of(server, environ) if one.text not in server.name]
-        return cls(
-            frozenset(one.text for one in found),
-            is_lasting=not reads_files(server),
-            certain=frozenset(one.text for one in found if one.is_certain),
-        )
+        values = frozenset(one.text for one in found)
+        certain = frozenset(one.text for one in found if one.is_certain)
+        written = written_references(server, environ)
+        return cls(values, not reads_files(server), certain, written)
 
     def with_earlier(self, earlier: Confidential) -> Confidential:
         """Also what was given before: a program that still runs with it may still print it."""
         values = self.values | earlier.values
         if len(values) > _MOST_VALUES:
             return self
-        return replace(self, values=values, certain=self.certain | earlier.certain)
+        written = {**earlier.written, **self.written}
+        return replace(self, values=values, certain=self.certain | earlier.certain, written=written)
 
     def hide(self, text: str) -> str:
-        return self._redactor.redact(text)
+        text = self._redactor.redact(text)
+        if self._references:
+            text = self._references.sub(lambda found: self.written[found[0]], text)
+        return text
+
+    def without_secrets(self, value: Any) -> Any:
+        """JSON without certain secrets in its texts; `value` itself if there is none."""
+        from discovery_engine.known_secrets import redact_json  # noqa: PLC0415 - as above
+
+        if not self.certain:
+            return value
+        document = msgspec.json.encode(value)
+        if not any(beginning in document for beginning in self._beginnings):
+            return value
+        return redact_json(value, Redactor(self.certain))
 
     def last_words(self, stderr: str) -> str:
         """The last lines of what a program wrote, fit to be kept and shown."""
@@ -89,6 +113,16 @@ class Confidential(Struct, frozen=True, dict=True):
                 told.reason = self.hide(told.reason)
                 told.stderr = self.last_words(told.stderr)
             told = told.__cause__
+
+    @cached_property
+    def _beginnings(self) -> tuple[bytes, ...]:
+        return tuple({msgspec.json.encode(one)[1:-1][:_TELLING] for one in self.certain})
+
+    @cached_property
+    def _references(self) -> re.Pattern[str] | None:
+        longest_first = sorted(self.written, key=len, reverse=True)
+        values = "|".join(map(re.escape, longest_first))
+        return re.compile(rf"(?<![\w.-])(?:{values})(?![\w-])") if values else None
 
     @cached_property
     def _redactor(self) -> Redactor:

@@ -17,6 +17,8 @@ from discovery_engine.secrets import (
     resolve,
 )
 
+_SHORTEST_PLACE = 6  # characters
+
 
 def secrets_of(server: ServerSettings, environ: Mapping[str, str]) -> Iterator[Secret]:
     """The secrets of an entry; reads the files that its references name.
@@ -36,6 +38,16 @@ def secrets_of(server: ServerSettings, environ: Mapping[str, str]) -> Iterator[S
             yield from secrets_in(value)
     for text in _masked(server):
         yield from secrets_in(text, is_secret=not text.startswith(("{", "[")))
+
+
+def written_references(server: ServerSettings, environ: Mapping[str, str]) -> dict[str, str]:
+    """What the references of an entry stand for, and how each is written.
+
+    Only values that are long enough to be told from other words: folders, hosts, names.
+    """
+    found = [one for text in _shown(server) for one in _references(text)]
+    values = {environ.get(one.name, "").rstrip("/\\"): str(one.masked()) for one in found}
+    return {value: written for value, written in values.items() if len(value) >= _SHORTEST_PLACE}
 
 
 def reads_files(server: ServerSettings) -> bool:

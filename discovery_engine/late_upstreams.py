@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from discovery_engine.confidential import Confidential
 from discovery_engine.config.settings import ServerSettings
 from discovery_engine.errors import UpstreamError
+from discovery_engine.known_secrets import KNOWN_SECRETS
 from discovery_engine.overheard import Overheard
 from discovery_engine.status import Live, ServerStatus
 from discovery_engine.tools import JSONObject, ServerName
@@ -52,10 +53,11 @@ class LateUpstreams:
         """As `Upstreams.list_tools`."""
         confidential = await self._confidential_of(server)
         try:
-            return await (await self._opened()).list_tools(server)
+            listing = await (await self._opened()).list_tools(server)
         except UpstreamError as error:
             confidential.censor(error)
             raise
+        return await anyio.to_thread.run_sync(_redacted, listing, confidential)
 
     async def call(
         self,
@@ -76,6 +78,12 @@ class LateUpstreams:
         except UpstreamError as error:
             confidential.censor(error)
             raise
+
+    def redacted(self, error: UpstreamError) -> UpstreamError:
+        """An error about a server that was made elsewhere, without what that server was given."""
+        _, confidential = self._confidential.get(ServerName(error.server), _NOTHING_KNOWN)
+        confidential.censor(error)
+        return error
 
     async def close_unlike(
         self,
@@ -153,6 +161,7 @@ class LateUpstreams:
         if transport == server.transport and known.is_lasting:
             return known
         found = await anyio.to_thread.run_sync(Confidential.of, server, self._environ)
+        KNOWN_SECRETS.add(found.values, found.certain)
         found = found.with_earlier(known)
         self._confidential[server.name] = server.transport, found
         return found
@@ -171,3 +180,21 @@ class LateUpstreams:
             stderr=confidential.last_words(condition.stderr),
             samples=tuple(map(confidential.last_words, condition.samples)),
         )
+
+
+def _redacted(listing: Listing, confidential: Confidential) -> Listing:
+    """A listing without the secrets that its server was given; a tool keeps its name."""
+    tools = listing.tools
+    redacted = confidential.without_secrets(tools)
+    if redacted is not tools:
+        tools = tuple(
+            {**after, "name": before["name"]} for before, after in zip(tools, redacted, strict=True)
+        )
+    return replace(
+        listing,
+        tools=tools,
+        instructions=confidential.without_secrets(listing.instructions),
+        dropped=tuple(
+            replace(one, reason=confidential.hide(one.reason)) for one in listing.dropped
+        ),
+    )

@@ -12,11 +12,12 @@ import base64
 import html
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from urllib.parse import quote, quote_plus
 
 from discovery_engine.secrets import HIDDEN
 
+_SHORTEST = 4  # characters of a secret
 SHORTEST_BEGINNING = 8  # characters by which a secret is found
 _SHORTEST_MIDDLE = 12  # characters of a part that is no beginning
 _LONGEST_ENCODED = 4096  # bytes; nobody prints a longer one in base64
@@ -29,11 +30,25 @@ _WORDS = re.compile(
 
 class Redactor:
     def __init__(self, secrets: Iterable[str]) -> None:
+        self._secrets: set[str] = set()
         self._places: dict[str, list[tuple[str, int]]] = {}
-        self._short: dict[int, set[str]] = {}
-        for form in sorted({form for one in secrets for form in forms(one)}, key=_longest_first):
+        """By eight characters: the forms that hold them, and where."""
+        self._short: dict[str, list[str]] = {}
+        """By their first four characters: the forms that have fewer than eight."""
+        self._has_blanks = False
+        self.add(secrets)
+
+    def __len__(self) -> int:
+        return len(self._secrets)
+
+    def add(self, secrets: Iterable[str]) -> None:
+        """Redact these, too. Another thread may redact meanwhile."""
+        new = set(secrets) - self._secrets
+        self._secrets |= new
+        for form in {form for one in new for form in forms(one)}:
+            self._has_blanks |= any(map(str.isspace, form))
             if len(form) < SHORTEST_BEGINNING:
-                self._short.setdefault(len(form), set()).add(form)
+                self._short.setdefault(form[:_SHORTEST], []).append(form)
             else:
                 self._add(form)
 
@@ -51,30 +66,20 @@ class Redactor:
         return "".join((*kept, text[done:]))
 
     def _add(self, form: str) -> None:
-        for start in (
-            *range(0, len(form) - SHORTEST_BEGINNING + 1, SHORTEST_BEGINNING),
-            len(form) - SHORTEST_BEGINNING,
-        ):
+        last = len(form) - SHORTEST_BEGINNING
+        for start in (*range(0, last, SHORTEST_BEGINNING), last):
             places = self._places.setdefault(form[start : start + SHORTEST_BEGINNING], [])
             if len(places) < _MOST_PLACES and (form, start) not in places:
                 places.append((form, start))
 
     def _long_spans(self, text: str) -> Iterator[tuple[int, int]]:
-        places = self._places
-        if not places:
-            return
         done = 0
-        hits = [
-            i
-            for i in range(len(text) - SHORTEST_BEGINNING + 1)
-            if text[i : i + SHORTEST_BEGINNING] in places
-        ]
-        for hit in hits:
+        for hit in self._hits(text, self._places, SHORTEST_BEGINNING):
             if hit + SHORTEST_BEGINNING <= done:
                 continue
             found = [
                 span
-                for form, at in places[text[hit : hit + SHORTEST_BEGINNING]]
+                for form, at in self._places[text[hit : hit + SHORTEST_BEGINNING]]
                 if (span := _span(text, hit, form, at, done))
             ]
             if found:
@@ -82,10 +87,24 @@ class Redactor:
                 yield start, done
 
     def _short_spans(self, text: str) -> Iterator[tuple[int, int]]:
-        for length, forms_ in self._short.items():
-            for i in range(len(text) - length + 1):
-                if text[i : i + length] in forms_:
-                    yield i, i + length
+        for hit in self._hits(text, self._short, _SHORTEST):
+            for form in self._short[text[hit : hit + _SHORTEST]]:
+                if text.startswith(form, hit):
+                    yield hit, hit + len(form)
+
+    def _hits(self, text: str, table: Mapping[str, object], length: int) -> list[int]:
+        """Where in `text` so many characters stand that a table knows."""
+        if not table:
+            return []
+        runs = [(0, len(text))]
+        if not self._has_blanks:  # then most words are too short to be looked at
+            runs = [run.span() for run in re.finditer(rf"\S{{{length},}}", text)]
+        return [
+            i
+            for start, end in runs
+            for i in range(start, end - length + 1)
+            if text[i : i + length] in table
+        ]
 
 
 def forms(secret: str) -> set[str]:
@@ -114,10 +133,6 @@ def _in_base64(data: bytes, before: int) -> set[str]:
         if len(form) >= SHORTEST_BEGINNING
         else set()
     )
-
-
-def _longest_first(form: str) -> tuple[int, str]:
-    return -len(form), form
 
 
 def _span(text: str, hit: int, form: str, at: int, done: int) -> tuple[int, int] | None:

@@ -57,7 +57,6 @@ def server_fields(server: ServerSummary) -> JSONObject:
         "status": server.status.value,
         "reason": one_line(server.reason),
         "tags": list(server.tags),
-        **({"stderr": clean(server.stderr)} if server.stderr else {}),
     }
 
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from discovery_engine.known_secrets import KNOWN_SECRETS
 from discovery_engine.text import clean
 from discovery_server.repeats import RepeatFilter
 
@@ -31,10 +32,13 @@ _OVERHEARD = "discovery_engine.overheard"
 
 
 class HarmlessFormatter(logging.Formatter):
-    """Formats records without what a terminal would obey: they may quote a server's own words."""
+    """Formats records, tracebacks too, without secrets and without what a terminal would obey.
+
+    Libraries write into the log whatever they send and receive.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
-        return clean(super().format(record)).replace("\n", _MORE)
+        return KNOWN_SECRETS.redact_log(clean(super().format(record))).replace("\n", _MORE)
 
 
 @contextmanager

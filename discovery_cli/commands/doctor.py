@@ -87,13 +87,19 @@ def _try_out(server: ServerSettings) -> None:
     Raises:
         UnavailableError: If one of them is not there.
     """
+    from discovery_engine.confidential import Confidential
     from discovery_engine.config.settings import StdioTransport
+    from discovery_engine.errors import UnavailableError
     from discovery_engine.upstream.connection import resolved_transport
     from discovery_engine.upstream.stdio.program import child_environment, find_program
 
     transport = resolved_transport(server, os.environ)
     if isinstance(transport, StdioTransport):
-        find_program(server.name, transport, child_environment(os.environ, transport.env))
+        try:
+            find_program(server.name, transport, child_environment(os.environ, transport.env))
+        except UnavailableError as error:
+            Confidential.of(server, os.environ).censor(error)
+            raise
 
 
 def _client_files() -> tuple[ClientFile, ...]:

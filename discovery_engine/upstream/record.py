@@ -16,6 +16,7 @@ from msgspec import Struct
 from discovery_engine.config.settings import ServerSettings
 from discovery_engine.errors import FailureKind, NeedsAuthError, UnavailableError
 from discovery_engine.events import EventBus, ServerStateChanged
+from discovery_engine.known_secrets import KNOWN_SECRETS
 from discovery_engine.upstream.breaker import Breaker, NotNow
 from discovery_engine.upstream.slots import Slots
 from discovery_engine.upstream.start import Start
@@ -216,7 +217,8 @@ class Record:
         if (now := self._derived()) is not self._state:
             self._state = now
             self._since = self._policy.clock()
-            self._events.publish(ServerStateChanged(self.server, now, self.reason))
+            reason = KNOWN_SECRETS.redact(self.reason)
+            self._events.publish(ServerStateChanged(self.server, now, reason))
 
     def _derived(self) -> State:
         if self._breaker.is_crash_looping:

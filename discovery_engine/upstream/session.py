@@ -24,6 +24,7 @@ from msgspec import Struct
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
 from discovery_engine.errors import FailureKind, RegistryError, UnavailableError, UpstreamError
 from discovery_engine.events import EventBus, ServerConnecting, ToolsChanged
+from discovery_engine.known_secrets import KNOWN_SECRETS
 from discovery_engine.tasks import Promise
 from discovery_engine.tools import ServerName
 from discovery_engine.upstream.attempt import Attempt, first_attempt, next_attempt
@@ -379,7 +380,8 @@ class Session:
     async def _remember(self, era: Era | None) -> None:
         remember = partial(self._around.eras.remember_era, self.connection)
         try:
-            await to_thread.run_sync(remember, era.to_json() if era else None)
+            said = KNOWN_SECRETS.redact_json(era.to_json()) if era else None
+            await to_thread.run_sync(remember, said)
         except RegistryError:
             logger.warning("What %r speaks is not remembered", self.server.name, exc_info=True)
 

@@ -8,6 +8,7 @@ import pytest
 
 from discovery_engine import overheard
 from discovery_engine.config.settings import LogSettings
+from discovery_engine.known_secrets import KNOWN_SECRETS
 from discovery_server.logs import log_to
 
 pytestmark = pytest.mark.requirement("SRV-5")
@@ -84,12 +85,41 @@ def test_unknown_level_is_taken_as_info(capfd: pytest.CaptureFixture[str]) -> No
     assert "told" in capfd.readouterr().err
 
 
+@pytest.mark.requirement("HEA-15")
+@pytest.mark.parametrize(
+    ("message", "written"),
+    [
+        (
+            "GET https://bob:pw@h.example.com/a?key=k1&page=2#f",
+            "https://••••@h.example.com/a?key=••••",
+        ),
+        ("headers=[(b'set-cookie', b'sid=abc'), (b'date', b'x')]", "(b'set-cookie', b'••••')"),
+        ("{'Authorization': 'Strange abc'}", "{'Authorization': '••••'}"),
+        ("sent Bearer abcdefgh1234", "sent Bearer ••••"),
+        ("Received session ID: abc123", "Received session ID: ••••"),
+        ("what it sent: canary-of-logs-7", "what it sent: ••••"),
+        ("canary-\x1b[1mof-logs-7", ": ••••"),
+    ],
+)
+def test_what_libraries_send_is_redacted_at_every_level(
+    tmp_path: Path, message: str, written: str
+) -> None:
+    path = tmp_path / "discovery.log"
+    KNOWN_SECRETS.add(["canary-of-logs-7"], [])
+
+    with log_to(LogSettings(level="debug", file=str(path), stderr=False), {}):
+        logging.getLogger("some.library").debug("%s", message)
+        log.error("It failed", exc_info=ValueError(message))
+
+    assert path.read_text("utf-8").count(written.removeprefix(": ")) == 2
+
+
 def test_file_rotates_at_ten_megabytes_and_five_are_kept(tmp_path: Path) -> None:
     path = tmp_path / "discovery.log"
 
     with log_to(LogSettings(file=str(path), stderr=False), {}):
-        for _ in range(66):
-            log.info("x" * (1 << 20))
+        for _ in range(53):
+            log.info("told " * (1 << 18))
 
     names = sorted(file.name for file in tmp_path.iterdir())
     assert names == ["discovery.log", *(f"discovery.log.{n}" for n in range(1, 6))]
