@@ -94,7 +94,7 @@ def make_view() -> View:
     return View(settings, catalog, lambda: build_searcher(catalog, settings.search))
 
 
-@pytest.mark.requirement("ANS-13")
+@pytest.mark.requirement("ANS-14")
 @pytest.mark.parametrize("tool", SERVED)
 def test_task_description_whose_tool_is_found_is_answered(tool: str) -> None:
     answer = make_view().search(" ".join(SERVED[tool].split()))
@@ -103,7 +103,7 @@ def test_task_description_whose_tool_is_found_is_answered(tool: str) -> None:
     assert tool in [str(hit.entry.key).replace(":", "/") for hit in answer.hits[:5]]
 
 
-@pytest.mark.requirement("ANS-13")
+@pytest.mark.requirement("ANS-14")
 def test_most_task_descriptions_that_nothing_serves_are_told_so() -> None:
     view = make_view()
 
