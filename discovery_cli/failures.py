@@ -16,6 +16,7 @@ from discovery_engine.errors import (
     ConfigurationError,
     DisabledError,
     DiscoveryError,
+    FailureKind,
     InvalidArgumentsError,
     NeedsAuthError,
     NeedsConfigError,
@@ -163,7 +164,7 @@ def _lines(error: BaseException) -> Iterator[str]:
     first, *rest = clean(_message(error)).splitlines() or [""]
     yield f"error: {first}"
     yield from (f"  | {line}" for line in rest)
-    if isinstance(error, UnavailableError) and error.detail:
+    if isinstance(error, DiscoveryError) and error.detail and not _is_long(error):
         yield f"  {one_line(error.detail)}"
     if isinstance(error, UnavailableError) and error.stderr.strip():
         yield "  its last words:"
@@ -187,7 +188,9 @@ def _form(error: BaseException) -> JSONObject:
         case InvalidArgumentsError():
             form |= {"mistakes": list(error.mistakes), "signature": error.signature}
         case UnavailableError():
-            form |= {"kind": str(error.kind), "stderr": error.stderr, "detail": error.detail}
+            form |= {"kind": str(error.kind), "stderr": error.stderr}
+    if isinstance(error, DiscoveryError):
+        form["detail"] = error.detail
     names = {key: getattr(error, key, None) for key in ("server", "tool")}
     return form | {key: name for key, name in names.items() if isinstance(name, str)}
 
@@ -223,6 +226,11 @@ def _in_our_style(message: str) -> str:
     ):
         return message
     return message[0].lower() + message[1:].removesuffix(".")
+
+
+def _is_long(error: DiscoveryError) -> bool:
+    """Whether its detail is a `PATH`, which `health SERVER` and `doctor` show."""
+    return isinstance(error, UnavailableError) and error.kind is FailureKind.NOT_FOUND
 
 
 def _is_unexpected(error: BaseException) -> bool:

@@ -167,6 +167,10 @@ def parameter_forms(entry: Entry) -> list[JSONObject]:
 
 def notice_forms(notices: Iterable[Notice]) -> list[JSONObject]:
     return [
-        {"kind": str(notice.kind), "message": notice.message, "server": notice.server}
+        {
+            "kind": str(notice.kind),
+            "message": notice.to_owner or notice.message,
+            "server": notice.server,
+        }
         for notice in notices
     ]

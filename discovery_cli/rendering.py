@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 Row = list["Cell | str"]
 
+_NAMED = 5  # servers that a line names before it counts the rest
 _GOOD = {"idle", "ready", "starting", "pending"}
 
 
@@ -29,6 +30,8 @@ def server_row(output: Output, server: ServerSummary, *, with_status: bool) -> R
     row: Row = [mark, Cell(server.name, "strong"), tool_count(server)]
     if with_status:
         reason = plain_reason(server.name, server.reason)
+        if server.status == "disabled":
+            reason = server.detail or reason
         return [*row, status, _summary(reason or server.description)]
     is_told = is_good and not _is_open(server)
     return [*row, _summary(server.description if is_told else status)]
@@ -112,7 +115,18 @@ def _summary(text: str) -> Cell:
 def say_notices(output: Output, notices: Iterable[Notice]) -> None:
     for notice in notices:
         if notice.kind != "lost":  # that is said of every answer, when the registry is opened
-            output.say(f"note: {_in_our_words(notice)}")
+            output.say(f"note: {to_owner(notice)}")
+
+
+def say_outages(output: Output, notices: Iterable[Notice]) -> None:
+    """In one line which servers an answer cannot speak for; why is a question of its own."""
+    names = [notice.server for notice in notices if notice.kind == "unavailable" and notice.server]
+    if len(names) == 1:
+        output.say(f"note: {names[0]} is not available; `discovery health {names[0]}` explains")
+    elif names:
+        whose = f"{len(names)} servers are not available: {', '.join(names[:_NAMED])}"
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        output.say(f"note: {whose}{more}; `discovery doctor` explains")
 
 
 def say_held_back(output: Output, view: View, names: Iterable[str]) -> None:
@@ -122,15 +136,12 @@ def say_held_back(output: Output, view: View, names: Iterable[str]) -> None:
         say_notices(output, [notice for notice in notices if notice.kind == "review"])
 
 
-def _in_our_words(notice: Notice) -> str:
-    """What a notice says; where it advises an agent, with the advice for a person."""
+def to_owner(notice: Notice) -> str:
+    """What a notice says to the owner, who may read of hidden tools and files."""
     if notice.kind == "loading":
         return _starting(notice)
-    if notice.server:
-        return plain_reason(notice.server, notice.message)
-    if notice.kind == "no_match":
-        return notice.message.partition(";")[0] + "; try other words, or `discovery tools SERVER`"
-    return notice.message
+    message = notice.to_owner or notice.message
+    return plain_reason(notice.server, message) if notice.server else message
 
 
 def _starting(notice: Notice) -> str:

@@ -12,7 +12,7 @@ What is not found is answered with the nearest names; a tool that is not visible
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 
 from msgspec import Struct
@@ -35,6 +35,8 @@ class AddressBook(Struct, frozen=True, dict=True):
     catalog: Catalog
     servers: Collection[ServerName]
     """Those that are configured, whether anything is known of them or not."""
+    place: Callable[[Entry], str]
+    """What hides a tool, for the owner."""
 
     def server(self, name: str) -> ServerName:
         """The server of exactly that name, or the only one of it in another case.
@@ -69,7 +71,7 @@ class AddressBook(Struct, frozen=True, dict=True):
         own = self._own_name(of, name)
         if found := self.catalog.get(of, own):
             return found
-        raise ToolNotFoundError(of, name, self._nearest_tools(of, own))
+        raise self._not_found(of, name, own)
 
     def _anywhere(self, word: str) -> Entry:
         if named := self._named(word):
@@ -102,15 +104,24 @@ class AddressBook(Struct, frozen=True, dict=True):
     def _nothing_named(self, word: str) -> NotFoundError:
         if readings := self._readings(word):
             server, tool = readings[0]
-            return ToolNotFoundError(server, tool, self._nearest_tools(server, tool))
+            return self._not_found(server, tool, tool)
         name, colon, _ = word.partition(":")
         if colon:
             return ServerNotFoundError(name, nearest(name, self.servers))
         keys: dict[str, str] = {entry.tool.name: str(entry.key) for entry in self.catalog.visible}
-        return ToolNotFoundError(None, word, [keys[near] for near in nearest(word, keys)])
+        near = [keys[name] for name in nearest(word, keys)]
+        return ToolNotFoundError(None, word, near, self._hidden(word, self.catalog))
 
-    def _nearest_tools(self, server: ServerName, tool: ToolName) -> list[str]:
-        return nearest(tool, [entry.tool.name for entry in self.catalog.part(server).visible])
+    def _not_found(self, server: ServerName, written: str, tool: str) -> ToolNotFoundError:
+        part = self.catalog.part(server)
+        near = nearest(tool, [entry.tool.name for entry in part.visible])
+        return ToolNotFoundError(server, written, near, self._hidden(tool, part.entries))
+
+    def _hidden(self, word: str, entries: Iterable[Entry]) -> list[str]:
+        """The near tools that may not be seen, each with what hides it."""
+        found = {entry.tool.name: entry for entry in entries if not entry.is_visible}
+        near = (found[ToolName(name)] for name in nearest(word, found))
+        return [f"{entry.key.label} ({self.place(entry)})" for entry in near]
 
     def _own_name(self, server: ServerName, name: str) -> ToolName:
         """A tool's name without its server's, which callers often repeat."""

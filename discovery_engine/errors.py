@@ -83,6 +83,8 @@ class DiscoveryError(Exception):
     def __init__(self, message: str, *, hint: str = "") -> None:
         self.message = one_line(message)
         self.hint = one_line(hint)
+        self.detail = ""
+        """More, for the owner alone: it may name files of the owner's disk, and hidden tools."""
         super().__init__(self.message)
 
     def concerning(self, server: str | None, tool: str) -> Self:
@@ -119,7 +121,8 @@ class ConfigurationError(DiscoveryError):
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
-        super().__init__("; ".join(map(str, self.problems)))
+        super().__init__("; ".join(problem.sentence for problem in self.problems))
+        self.detail = one_line("; ".join(str(problem.origin) for problem in self.problems))
 
     def __str__(self) -> str:
         return "\n".join(one_line(str(problem)) for problem in self.problems)
@@ -149,11 +152,15 @@ class ToolNotFoundError(NotFoundError):
     code = "TOOL_NOT_FOUND"
     tool: str
 
-    def __init__(self, server: str | None, tool: str, nearest: Sequence[str] = ()) -> None:
+    def __init__(
+        self, server: str | None, tool: str, nearest: Sequence[str] = (), hidden: Sequence[str] = ()
+    ) -> None:
+        """`hidden` are near names that may not be used, each with why; for the owner alone."""
         self.server = server
         self.tool = tool
         place = f"server {server!r} has no tool" if server else "no server has a tool"
         super().__init__(f"{place} {tool!r}", nearest, hint="list_tools names a server's tools")
+        self.detail = one_line(f"near, but disabled: {', '.join(hidden)}") if hidden else ""
 
 
 class ToolAmbiguousError(NotFoundError):
@@ -173,9 +180,10 @@ class ServerDisabledError(DisabledError):
     code = "SERVER_DISABLED"
     server: str
 
-    def __init__(self, server: str, reason: str) -> None:
+    def __init__(self, server: str, reason: str, detail: str = "") -> None:
         self.server = server
         super().__init__(f"server {server!r} is disabled: {reason}")
+        self.detail = one_line(detail)
 
 
 class ToolDisabledError(DisabledError):
@@ -183,13 +191,14 @@ class ToolDisabledError(DisabledError):
     server: str
     tool: str
 
-    def __init__(self, server: str, tool: str, reason: str) -> None:
+    def __init__(self, server: str, tool: str, reason: str, detail: str = "") -> None:
         self.server = server
         self.tool = tool
         super().__init__(
             f"tool {f'{server}:{tool}'!r} is disabled: {reason}",
             hint="the owner of the configuration decides this; use another tool",
         )
+        self.detail = one_line(detail)
 
 
 class ToolWithheldError(ToolDisabledError):
@@ -268,8 +277,6 @@ class UnavailableError(UpstreamError):
         self.reason = one_line(reason)
         self.stderr = stderr
         """The last lines that the program wrote before it failed."""
-        self.detail = ""
-        """More of the reason, for the owner alone: it may name files of the owner's disk."""
         self.retry_after: float | None = None
         """Seconds after which another try may succeed; None if nothing is known of that."""
         super().__init__(server, f"server {server!r} is unavailable: {reason}", hint=hint)

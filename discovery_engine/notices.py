@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ from discovery_engine.tools import ServerName
 if TYPE_CHECKING:
     from discovery_engine.config.settings import Settings
 
+_NAMED = 5  # hidden tools that the owner reads the names of, of each decider
 _REASONS = 3  # named for hidden tools; the rest would add words and no advice
 
 
@@ -50,7 +51,10 @@ class NoticeKind(StrEnum):
 class Notice(Struct, frozen=True):
     kind: NoticeKind
     message: str
+    """What anybody may read: no file of the owner's disk, and no tool that is hidden."""
     server: ServerName | None = None
+    to_owner: str = ""
+    """What the owner reads in its place; empty if it is the same."""
     progress: str = ""
     """What its program wrote last while it is starting: a stranger's words, for people only."""
 
@@ -68,8 +72,10 @@ def rejected(rejection: Rejection) -> Notice:
     since = _minute(rejection.since)
     first, *others = rejection.problems
     more = f" and {len(others)} more" if others else ""
-    message = f"the configuration has errors since {since}: {first.origin}{more}"
-    return Notice(NoticeKind.CONFIGURATION, f"{message}; the last good one is used")
+    used = "; the last good one is used"
+    message = f"the configuration has errors since {since}"
+    to_owner = f"{message}: {first.origin}{more}{used}"
+    return Notice(NoticeKind.CONFIGURATION, f"{message}{used}", to_owner=to_owner)
 
 
 def lost(at: float) -> Notice:
@@ -86,7 +92,7 @@ def loading(server: ServerName, status: str, seconds: float | None, progress: st
     """That its tools are not known yet; `seconds` is for how long it has been starting."""
     since = "" if seconds is None else f", {int(seconds)} s"
     message = f"{server}: {status}{since}; its tools are not known yet; ask again in a few seconds"
-    return Notice(NoticeKind.LOADING, message, server, progress)
+    return Notice(NoticeKind.LOADING, message, server, progress=progress)
 
 
 def nothing_known(server: ServerName | None) -> Notice:
@@ -108,15 +114,34 @@ def _minute(at: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(at))
 
 
-def hidden(reasons: Iterable[str]) -> Notice:
-    """One reason for each tool that is disabled: how many, and the commonest reasons first.
+class HiddenTool(Struct, frozen=True):
+    name: str
+    decider: str
+    """What disables it, as anybody may read it."""
+    place: str
+    """The same with the place in the configuration, for the owner."""
 
-    Their names are never told.
-    """
-    counts = Counter(reasons)
-    why = "; ".join(reason for reason, _ in counts.most_common(_REASONS))
-    noun = "tool that matches is" if counts.total() == 1 else "tools that match are"
-    return Notice(NoticeKind.HIDDEN, f"{counts.total()} {noun} disabled: {why}")
+
+def hidden(tools: Sequence[HiddenTool]) -> Notice:
+    """How many are disabled, the commonest deciders first; only the owner reads their names."""
+    counts = Counter(tool.decider for tool in tools)
+    why = "; ".join(decider for decider, _ in counts.most_common(_REASONS))
+    noun = "tool that matches is" if len(tools) == 1 else "tools that match are"
+    return Notice(
+        NoticeKind.HIDDEN,
+        f"{len(tools)} {noun} disabled: {why}",
+        to_owner="; ".join(_named_hidden(tools)),
+    )
+
+
+def _named_hidden(tools: Sequence[HiddenTool]) -> Iterator[str]:
+    by_place: dict[str, list[str]] = {}
+    for tool in tools:
+        by_place.setdefault(tool.place, []).append(tool.name)
+    for place, names in by_place.items():
+        left = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        verb = "is" if len(names) == 1 else "are"
+        yield f"{', '.join(names[:_NAMED])}{left} {verb} disabled: {place}"
 
 
 def review(server: ServerName, count: int) -> Notice:
@@ -176,4 +201,5 @@ def no_match(tags: Iterable[str]) -> Notice:
     names = ", ".join(sorted(tags))
     among = f" among the tools tagged {names}" if names else ""
     message = f"no tool fits{among}; try other words, or list_tools of a likely server"
-    return Notice(NoticeKind.NO_MATCH, message)
+    to_owner = f"no tool fits{among}; try other words, or `discovery tools SERVER`"
+    return Notice(NoticeKind.NO_MATCH, message, to_owner=to_owner)

@@ -16,7 +16,7 @@ from msgspec import Struct
 from discovery_engine import notices
 from discovery_engine.catalog import Failure, ServerPart
 from discovery_engine.errors import ConfigurationError, ServerDisabledError, UntrustedServerError
-from discovery_engine.rules import describe
+from discovery_engine.rules.explanation import describe, public_decider
 from discovery_engine.rules.rule import REFUSALS, WITHHELD, Verdict
 from discovery_engine.tools import ServerName
 
@@ -159,8 +159,10 @@ class ServerView(Struct, frozen=True, dict=True):
             return Diagnosis(ServerStatus.NEEDS_CONFIG, problem.sentence, problem.hint)
         if refused := self.refusal:
             return Diagnosis(ServerStatus.UNTRUSTED, refused.reason, refused.hint, refused.detail)
-        if reason := self._switch:
-            return Diagnosis(ServerStatus.DISABLED, reason)
+        if not (verdict := self._switch).enabled:
+            reason = public_decider(verdict, subject="server")
+            whole = describe(verdict, self.rules, subject="server")
+            return Diagnosis(ServerStatus.DISABLED, reason, detail=whole if whole != reason else "")
         return _seen_and_known(self.live, self.part)
 
     @property
@@ -245,13 +247,13 @@ class ServerView(Struct, frozen=True, dict=True):
         if refused := self.refusal:
             raise refused
         if self.diagnosis.status is ServerStatus.DISABLED:
-            raise ServerDisabledError(self.settings.name, self.diagnosis.reason)
+            found = self.diagnosis
+            raise ServerDisabledError(self.settings.name, found.reason, found.detail)
 
     @property
-    def _switch(self) -> str:
-        """What switches it off; empty if nothing does."""
-        verdict = self.part.verdict if self.settings.enabled else _OFF_BY_ITSELF
-        return "" if verdict.enabled else describe(verdict, self.rules, subject="server")
+    def _switch(self) -> Verdict:
+        """Whether it is switched on, and by what."""
+        return self.part.verdict if self.settings.enabled else _OFF_BY_ITSELF
 
     @property
     def _start(self) -> Live | None:

@@ -27,7 +27,7 @@ from discovery_engine.errors import (
     concerning,
 )
 from discovery_engine.notices import Notice, Rejection
-from discovery_engine.rules import describe
+from discovery_engine.rules.explanation import decider, describe, public_decider
 from discovery_engine.rules.rule import FOR_REVIEW
 from discovery_engine.search.hit import Hit
 from discovery_engine.status import Live, ServerSummary, ServerView
@@ -150,7 +150,7 @@ class View(Struct, frozen=True, dict=True):
             return replace(answer, notices=(notices.switched_off(),))
         told = [*self._outages(only), *self._held_back(only)]
         if self._has_hidden(only) and (hidden := asker.better(answer, is_hidden)):
-            told.insert(0, notices.hidden(self.reason(hit.entry) for hit in hidden))
+            told.insert(0, notices.hidden([self._hidden(hit.entry) for hit in hidden]))
         elif answer.decision is Decision.NONE:
             is_listed = partial(_may_be_listed, include_disabled=include_disabled)
             fitting = asker.answer(is_listed).hits if only or wanted else ()
@@ -174,7 +174,7 @@ class View(Struct, frozen=True, dict=True):
         )
         told = [*self._outages(name), *self._held_back(name)]
         if not entries and part.entries:
-            told.append(notices.hidden(map(self.reason, part.entries)))
+            told.append(notices.hidden([self._hidden(entry) for entry in part.entries]))
         return ToolList(name, entries, tuple(told))
 
     def find(self, server: str | None, tool: str) -> Entry:
@@ -205,9 +205,9 @@ class View(Struct, frozen=True, dict=True):
             return entry
         with concerning(entry.tool.server, entry.tool.name):
             self._seen(entry.tool.server).require_enabled()
-        names = entry.tool.server, entry.tool.name, self.reason(entry)
+        names = entry.tool.server, entry.tool.name, public_decider(entry.verdict)
         if not entry.is_withheld:
-            raise ToolDisabledError(*names)
+            raise ToolDisabledError(*names, detail=self.reason(entry))
         is_unpinned = entry.verdict.reason == "unpinned"
         command = "lock --check" if is_unpinned else f"review {entry.tool.server}"
         raise ToolWithheldError(*names, command=f"discovery {command}")
@@ -215,6 +215,10 @@ class View(Struct, frozen=True, dict=True):
     def reason(self, entry: Entry) -> str:
         """Why a tool has its verdict, in a few words."""
         return describe(entry.verdict, self.settings.tool_rules)
+
+    def place(self, entry: Entry) -> str:
+        """What settled its verdict and where that stands, for the owner."""
+        return decider(entry.verdict, self.settings.tool_rules)
 
     def findings(self, entry: Entry) -> tuple[Finding, ...]:
         """What is suspicious in what its server says of a tool."""
@@ -267,7 +271,10 @@ class View(Struct, frozen=True, dict=True):
     @cached_property
     def addresses(self) -> AddressBook:
         """Finds servers and tools by what callers call them."""
-        return AddressBook(self.catalog, self.settings.by_name.keys())
+        return AddressBook(self.catalog, self.settings.by_name.keys(), self.place)
+
+    def _hidden(self, entry: Entry) -> notices.HiddenTool:
+        return notices.HiddenTool(entry.key.label, public_decider(entry.verdict), self.place(entry))
 
     def _asker(self, query: str, vectors: Sequence[Vector], limit: int | None) -> Asker:
         settings = self.settings.search

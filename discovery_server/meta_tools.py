@@ -138,7 +138,7 @@ async def _list_tools(engine: Engine, arguments: MetaArguments, _: Caller) -> JS
     await _first_paint(engine, server)
     view = engine.view
     listed = view.list_tools(server, include_disabled=include_disabled)
-    return tools_result(listed, view, *_allowed(arguments, view.settings.server.list_tokens))
+    return tools_result(listed, *_allowed(arguments, view.settings.server.list_tokens))
 
 
 async def _get_tool_details(engine: Engine, arguments: MetaArguments, _: Caller) -> JSONObject:

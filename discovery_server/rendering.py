@@ -26,11 +26,12 @@ from discovery_engine.catalog import Entry
 from discovery_engine.errors import DiscoveryError, NotFoundError
 from discovery_engine.notices import Notice, NoticeKind
 from discovery_engine.outline import Detail, argument_line, cut, hit_items, tag_text, tool_items
+from discovery_engine.rules.explanation import public_decider
 from discovery_engine.signature import parameter_line, typed
 from discovery_engine.status import ServerStatus, ServerSummary
 from discovery_engine.text import block, clean, named, one_line, quoted
 from discovery_engine.tools import JSONObject, Parameter, Tool
-from discovery_engine.view import ToolList, View
+from discovery_engine.view import ToolList
 from discovery_server.decisions import match_item, nothing_items
 from discovery_server.fields import (
     details_fields,
@@ -99,11 +100,11 @@ def servers_result(
     return _result(text, budget, fields)
 
 
-def tools_result(listed: ToolList, view: View, budget: Budget, richest: Detail) -> JSONObject:
+def tools_result(listed: ToolList, budget: Budget, richest: Detail) -> JSONObject:
     """A server's tools; none is told in more detail than `richest`."""
     # A line takes two tokens at the least, so none is made for a tool that could not be told.
     entries = listed.entries[: budget.tokens // 2]
-    states = ["" if e.is_visible else f"(disabled: {view.reason(e)})" for e in entries]
+    states = ["" if e.is_visible else f"(disabled: {public_decider(e.verdict)})" for e in entries]
     counts = counted(len(listed.entries), "tool")
     head = first_fitting((f"{named(listed.server)}: {counts}", counts), budget)
     items = tool_items(entries, states, richest)
@@ -177,10 +178,17 @@ def _found(answer: SearchAnswer, notices: Sequence[Notice], budget: Budget, rich
 def _told(
     items: Sequence[Item], notices: Sequence[Notice], budget: Budget, note: Callable[[Plan], str]
 ) -> str:
-    """Items, what is left out of them and how to get it, and what cannot be spoken for."""
-    notes = noted(notices, _notes_budget(budget) if items else budget)
-    lines = plan_noting(items, budget.less(*notes), note)
-    return "\n".join([*lines, *notes])
+    """Items, what is left out of them and how to get it, and what cannot be spoken for.
+
+    That a better tool is hidden comes first: whoever reads the others first takes one of them.
+    """
+    room = _notes_budget(budget) if items else budget
+    first = noted([notice for notice in notices if notice.kind is NoticeKind.HIDDEN], room)
+    notes = noted(
+        [notice for notice in notices if notice.kind is not NoticeKind.HIDDEN], room.less(*first)
+    )
+    lines = plan_noting(items, budget.less(*first, *notes), note)
+    return "\n".join([*first, *lines, *notes])
 
 
 def _notes_budget(budget: Budget) -> Budget:

@@ -70,7 +70,7 @@ def _say_sum(output: Output, view: View) -> None:
             advice = f" ({server.hint})" if server.hint else ""
             reason = plain_reason(server.name, server.reason)
             output.say(f"{server.name}: {reason}{advice}")
-            if server.detail:
+            if server.detail and server.status in ("untrusted", "needs_config"):
                 output.say(f"  {server.detail}")
         if lines := last_lines(server.stderr):
             output.say("  its last words:")

@@ -11,6 +11,7 @@ from discovery_cli.invocation import Invocation
 from discovery_cli.options import complete_server, pass_invocation
 from discovery_cli.output import Cell, Output, counted
 from discovery_cli.rendering import in_detail, plain_reason, say_held_back, say_notices
+from discovery_engine.errors import UnavailableError
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import Failure
@@ -52,7 +53,7 @@ def command(invocation: Invocation, servers: tuple[str, ...]) -> ExitCode:
 def _show(output: Output, report: RefreshReport, view: View) -> None:
     output.table([_row(output, view, name, failure) for name, failure in report.servers])
     for name, failure in report.servers:
-        if failure and (advice := in_detail(failure.hint, failure.detail)):
+        if failure and (advice := _advice(failure)):
             output.say(f"{name}: {advice}")
     say_notices(output, view.shortcomings())
     say_held_back(output, view, [name for name, _ in report.servers])
@@ -60,6 +61,12 @@ def _show(output: Output, report: RefreshReport, view: View) -> None:
     asked, added = counted(len(report.servers), "server"), counted(len(diff.added), "tool")
     removed, changed = len(diff.removed), len(diff.changed)
     output.say(f"{asked} asked: {added} added, {removed} removed, {changed} changed")
+
+
+def _advice(failure: Failure) -> str:
+    """The hint, with its detail unless that is of a program: `discovery health SERVER` has it."""
+    is_of_program = failure.code == UnavailableError.code
+    return failure.hint if is_of_program else in_detail(failure.hint, failure.detail)
 
 
 def _say_broken(output: Output, view: View) -> None:

@@ -13,7 +13,13 @@ from discovery_cli.forms import alternative_forms, explained_form, hit_form, not
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import complete_server, complete_tag, pass_invocation
 from discovery_cli.output import Output, counted
-from discovery_cli.rendering import explained_hit_row, explanation_rows, hit_row, say_notices
+from discovery_cli.rendering import (
+    explained_hit_row,
+    explanation_rows,
+    hit_row,
+    say_notices,
+    say_outages,
+)
 from discovery_cli.targets import one_server
 from discovery_engine.text import one_line
 
@@ -101,11 +107,15 @@ def command(
 
 
 def _show(output: Output, view: View, answer: SearchAnswer, *, explain: bool) -> None:
+    # That a better tool is hidden comes first: who reads the others first takes one of them.
+    say_notices(output, [notice for notice in answer.notices if notice.kind == "hidden"])
     if explain:
         _explain(output, view, answer)
     else:
         output.table([hit_row(output, hit) for hit in answer.hits])
-    say_notices(output, answer.notices)
+    others = [notice for notice in answer.notices if notice.kind not in ("hidden", "unavailable")]
+    say_notices(output, others)
+    say_outages(output, answer.notices)
     if summary := _summary(answer):
         output.say(summary)
 

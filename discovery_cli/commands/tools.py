@@ -48,7 +48,7 @@ def command(
         from discovery_engine.outline import Detail
         from discovery_server.rendering import tools_result
 
-        tell(output, tools_result(listed, view, Budget(max_tokens), Detail.SCHEMA), form)
+        tell(output, tools_result(listed, Budget(max_tokens), Detail.SCHEMA), form)
     elif output.as_json:
         output.answer(form)
     else:

@@ -71,6 +71,22 @@ def describe(verdict: Verdict, rules: Sequence[Rule], *, subject: Subject = "too
     return "no rule disables it"
 
 
+def decider(verdict: Verdict, rules: Sequence[Rule], *, subject: Subject = "tool") -> str:
+    """What settled a verdict and where that stands, for instance `rule 3 (discovery.yaml:12:5)`."""
+    if verdict.rule is not None:
+        return rule_name(verdict.rule, rules)
+    return describe(verdict, rules, subject=subject)
+
+
+def public_decider(verdict: Verdict, *, subject: Subject = "tool") -> str:
+    """The same as anybody may read it: without files, and patterns, which may name a tool."""
+    if verdict.rule is not None:
+        return f"rule {verdict.rule + 1} of the owner"
+    if verdict.reason == "whitelist":
+        return "no rule of the owner enables it"
+    return describe(verdict, (), subject=subject)
+
+
 def rule_name(index: int, rules: Sequence[Rule]) -> str:
     """For instance `rule 3 (discovery.yaml:12:5)`; rules are counted from 1."""
     origin = str(rules[index].origin)

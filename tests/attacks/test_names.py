@@ -54,7 +54,7 @@ def test_no_disguise_gets_a_tool_past_a_rule(repository: Repository, name: str) 
 @given(CATALOGS)
 def test_an_address_leads_to_one_tool_and_to_no_other(catalog: dict[str, set[str]]) -> None:
     parts = [make_part(server, *tools) for server, tools in catalog.items()]
-    book = AddressBook(make_catalog(*parts), [ServerName(server) for server in catalog])
+    book = AddressBook(make_catalog(*parts), [ServerName(server) for server in catalog], str)
     keys = {(server, tool) for server, tools in catalog.items() for tool in tools}
 
     for server, tool in keys:

@@ -116,7 +116,7 @@ def test_lists_and_details_keep_to_their_budget(
     budget = Budget(tokens)
     listed = replace(view.list_tools("s", include_disabled=True), notices=tuple(notices))
 
-    assert 0 < tokens_of(rendering.tools_result(listed, view, budget, richest)) <= tokens
+    assert 0 < tokens_of(rendering.tools_result(listed, budget, richest)) <= tokens
     assert 0 < tokens_of(rendering.servers_result(view.servers() * 30, budget)) <= tokens
     for entry in part.entries:
         assert 0 < tokens_of(rendering.details_result(entry, budget)) <= tokens
@@ -128,7 +128,7 @@ def test_list_of_very_many_tools_keeps_to_its_budget() -> None:
     view = make_view(part)
 
     result = rendering.tools_result(
-        view.list_tools("s"), view, Budget(ServeSettings().list_tokens), Detail.SIGNATURE
+        view.list_tools("s"), Budget(ServeSettings().list_tokens), Detail.SIGNATURE
     )
 
     lines = result["content"][0]["text"].splitlines()

@@ -19,6 +19,7 @@ from discovery_engine.errors import (
     DiscoveryError,
     FailureKind,
     InvalidArgumentsError,
+    MissingValue,
     NeedsAuthError,
     NeedsConfigError,
     Origin,
@@ -123,16 +124,16 @@ def errors_of(plant: str) -> Iterator[DiscoveryError]:
     yield ConfigurationError([problem_in(f"/{plant}", plant)] * 2)
     yield ServerNotFoundError(plant, [plant])
     yield ToolNotFoundError(plant, plant, [plant])
-    yield ToolNotFoundError(None, plant, [plant])
+    yield ToolNotFoundError(None, plant, [plant], [plant])
     yield ToolAmbiguousError(plant, [plant, f"s:{plant}"])
-    yield ServerDisabledError("s", plant)
-    yield ToolDisabledError("s", plant, plant)
+    yield ServerDisabledError("s", plant, f"rule 1 {plant}")
+    yield ToolDisabledError("s", plant, plant, f"rule 1 {plant}")
     yield ToolWithheldError("s", plant, plant, command=f"discovery review {plant}")
     yield InvalidArgumentsError("s", plant, [f"{plant} is missing", plant], plant)
     yield UnavailableError("s", FailureKind.EXITED, plant, hint=f"check {plant}", stderr=plant)
-    yield NeedsConfigError("s", f"env.{plant}", plant)
+    yield NeedsConfigError("s", [MissingValue(f"env.{plant}", plant, plant)], Origin(plant, 1, 1))
     yield NeedsAuthError("s", plant)
-    yield UntrustedServerError("s", "untrusted", plant)
+    yield UntrustedServerError("s", "untrusted", f"args: {plant}")
     yield UpstreamTimeoutError("s", plant, 3)
     yield OutcomeUnknownError("s", plant, plant)
     yield UpstreamProtocolError("s", plant, -32000)

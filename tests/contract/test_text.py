@@ -49,7 +49,7 @@ def agent_texts(part: ServerPart) -> Iterator[str]:
     failed = part.failure.message if part.failure else part.instructions
     for result in (
         rendering.search_result(view.search("do"), AMPLE, Detail.SCHEMA),
-        rendering.tools_result(view.list_tools("github"), view, AMPLE, Detail.SCHEMA),
+        rendering.tools_result(view.list_tools("github"), AMPLE, Detail.SCHEMA),
         rendering.servers_result(view.servers(), AMPLE),
         rendering.details_result(entry, AMPLE),
         rendering.error_result(ServerNotFoundError(failed or entry.tool.name, [])),

@@ -16,7 +16,7 @@ CLOCK = make_part("clock", make_entry("now", "clock"))
 
 
 def book(*parts: ServerPart) -> AddressBook:
-    return AddressBook(make_catalog(*parts), [part.server for part in parts])
+    return AddressBook(make_catalog(*parts), [part.server for part in parts], str)
 
 
 @pytest.mark.parametrize(

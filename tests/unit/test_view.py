@@ -100,8 +100,10 @@ class TestSearch:
         assert answer.hits == ()
         [notice] = hidden.notices
         assert notice.kind is NoticeKind.HIDDEN
-        assert "discovery.yaml:3:5" in notice.message
-        assert "delete_repository" not in notice.message
+        assert notice.message == "1 tool that matches is disabled: rule 1 of the owner"
+        assert notice.to_owner == (
+            "github:delete_repository is disabled: rule 1 (discovery.yaml:3:5)"
+        )
 
     def test_an_outage_is_never_an_empty_answer_without_words(self) -> None:
         dead = ServerPart(
@@ -128,7 +130,8 @@ class TestDetails:
         with pytest.raises(ToolDisabledError) as caught:
             make_view(GITHUB).details("github", "delete_repository")
 
-        assert "discovery.yaml:3:5" in caught.value.message
+        assert "discovery.yaml" not in caught.value.message
+        assert "discovery.yaml:3:5" in caught.value.detail
 
     def test_a_tool_of_a_disabled_server_is_refused_with_the_server(self) -> None:
         off = Verdict(enabled=False, reason="server")

@@ -169,11 +169,15 @@ class StdioLink(Link):
         self._on_lost()
 
 
-def _not_started(server: ServerName, program: str, error: OSError) -> UnavailableError:
+def _not_started(
+    server: ServerName, program: str, error: OSError | ValueError, kind: FailureKind
+) -> UnavailableError:
     if is_out_of_room(error):
         return no_room(server, error)
-    reason = f"{program!r} cannot be started: {error}"
-    return UnavailableError(server, FailureKind.OTHER, reason)
+    why = error.strerror if isinstance(error, OSError) else error  # str(OSError) names the file
+    failure = UnavailableError(server, kind, f"its program cannot be started: {why}")
+    failure.detail = f"it is {program}"
+    return failure
 
 
 @asynccontextmanager
@@ -199,13 +203,9 @@ async def open_stdio_link(
     try:
         process = await reaper.start_program(command, env=env, cwd=stdio.cwd)
     except PermissionError as error:
-        reason = f"{command[0]!r} may not be started: {error.strerror}"
-        raise UnavailableError(server, FailureKind.PERMISSION, reason) from error
-    except OSError as error:
-        raise _not_started(server, command[0], error) from error
-    except ValueError as error:
-        reason = f"{command[0]!r} cannot be started: {error}"
-        raise UnavailableError(server, FailureKind.OTHER, reason) from error
+        raise _not_started(server, command[0], error, FailureKind.PERMISSION) from error
+    except (OSError, ValueError) as error:
+        raise _not_started(server, command[0], error, FailureKind.OTHER) from error
     async with (
         running(process, on_lines=told.of_errors, rest=pace.rest) as child,
         open_task_group() as tasks,

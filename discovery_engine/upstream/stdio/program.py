@@ -61,23 +61,34 @@ def find_program(server: ServerName, stdio: StdioTransport, env: Mapping[str, st
     if found := shutil.which(command, path=path):
         return found
     if program := _unexecutable(command, path):
-        raise UnavailableError(
+        raise _failed(
             server,
             FailureKind.PERMISSION,
-            f"{program!r} may not be executed",
-            hint=f"`chmod +x {program}`, or name its interpreter as the command",
+            f"program {Path(program).name!r} may not be executed",
+            hint="make it executable (`chmod +x`), or name its interpreter as `command`",
+            detail=f"it is {program}",
         )
     raise _not_found(server, stdio.command, path)
+
+
+def _failed(
+    server: ServerName, kind: FailureKind, reason: str, *, hint: str, detail: str
+) -> UnavailableError:
+    """`detail` has the paths, which only the owner may read."""
+    error = UnavailableError(server, kind, reason, hint=hint)
+    error.detail = detail
+    return error
 
 
 def _working_directory(server: ServerName, stdio: StdioTransport) -> str | None:
     if stdio.cwd is None or Path(stdio.cwd).is_dir():
         return stdio.cwd
-    raise UnavailableError(
+    raise _failed(
         server,
         FailureKind.NOT_FOUND,
-        f"its working directory {stdio.cwd!r} does not exist",
+        "its working directory does not exist",
         hint=f"correct `cwd` of server {server!r}",
+        detail=f"it is {stdio.cwd}",
     )
 
 
@@ -89,10 +100,10 @@ def _unexecutable(command: str, path: str) -> str | None:
 def _not_found(server: ServerName, command: str, path: str) -> UnavailableError:
     name = Path(command).name
     if os.path.dirname(command):  # noqa: PTH120 - see above
-        reason = f"there is no program {command!r}"
+        reason, detail = f"there is no program {name!r} where its entry says", f"that is {command}"
         path_hint = f"correct `command` of server {server!r}"
     else:
-        reason = f"program {command!r} is not on the PATH ({path})"
+        reason, detail = f"program {command!r} is not on the PATH", f"PATH is {path}"
         path_hint = "install it, or give its full path as `command`"
     hint = _HOW_TO_GET.get(name.removesuffix(".exe"), path_hint)
-    return UnavailableError(server, FailureKind.NOT_FOUND, reason, hint=hint)
+    return _failed(server, FailureKind.NOT_FOUND, reason, hint=hint, detail=detail)

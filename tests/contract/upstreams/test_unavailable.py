@@ -32,10 +32,20 @@ pytestmark = pytest.mark.anyio
     ("server", "kind", "said"),
     [
         pytest.param(program("no-such-program"), "not_found", "not on the PATH", id="missing"),
-        pytest.param(program("./no/such"), "not_found", "no program './no/such'", id="no-file"),
-        pytest.param(program("uvx", env={"PATH": "/nowhere"}), "not_found", "(/nowhere)", id="uvx"),
+        pytest.param(program("./no/such"), "not_found", "no program 'such' where", id="no-file"),
+        pytest.param(
+            program("uvx", env={"PATH": "/nowhere"}),
+            "not_found",
+            "'uvx' is not on the PATH",
+            id="uvx",
+        ),
         pytest.param(program(__file__), "permission", "may not be executed", id="not-executable"),
-        pytest.param(program("sh", cwd="/no/such"), "not_found", "'/no/such'", id="no-directory"),
+        pytest.param(
+            program("sh", cwd="/no/such"),
+            "not_found",
+            "working directory does not exist",
+            id="no-directory",
+        ),
         pytest.param(program("sh", "a\0b"), "other", "null byte", id="nul"),
         pytest.param(fault_server("crash_start"), "exited", "exited with status 3", id="crash"),
         pytest.param(program("sh", "-c", "kill -9 $$"), "exited", "by SIGKILL", id="killed"),

@@ -30,7 +30,7 @@ def test_answer_stands_beside_the_results_in_json() -> None:
     usual = json.loads(run(*words, recalled=usual_view()).stdout)
     asked = json.loads(run(*words, "--max-tokens", "60", recalled=usual_view()).stdout)
 
-    assert asked.pop("text").startswith("github:create_issue(")
+    assert asked.pop("text").startswith("Match: sure.\ngithub:create_issue(")
     assert asked.pop("tokens") <= 60
     assert asked == usual
 

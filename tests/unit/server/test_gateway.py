@@ -120,7 +120,7 @@ async def test_tool_is_found_however_it_is_named(mode: str, named: dict[str, str
             "execute_tool",
             {"tool": "delete_repository"},
             "TOOL_DISABLED: tool 'github:delete_repository' is disabled: rule 1 "
-            "(discovery.yaml:7:5) disables tools matching 'delete_*'\n"
+            "of the owner\n"
             "the owner of the configuration decides this; use another tool",
             id="disabled",
         ),

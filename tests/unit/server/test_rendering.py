@@ -131,8 +131,10 @@ WIDE = object_schema(
 def test_no_hit_is_explained() -> None:
     result = rendering.search_result(make_view(ISSUES).search("delete"), WIDELY, Detail.SIGNATURE)
 
-    assert "github:delete_repository" not in text_of(result)
-    assert "disabled: rule 1 (discovery.yaml:7:5)" in text_of(result)
+    assert text_of(result).startswith(
+        "Note: 1 tool that matches is disabled: rule 1 of the owner\n"
+    )
+    assert "delete" not in text_of(result)
     assert fields_of(result)["notices"][0]["kind"] == "hidden"
 
 
@@ -189,7 +191,7 @@ def test_disabled_tool_is_listed_with_its_reason() -> None:
     view = make_view(ISSUES)
 
     result = rendering.tools_result(
-        view.list_tools("github", include_disabled=True), view, WIDELY, Detail.SIGNATURE
+        view.list_tools("github", include_disabled=True), WIDELY, Detail.SIGNATURE
     )
 
     assert text_of(result) == (
@@ -197,7 +199,7 @@ def test_disabled_tool_is_listed_with_its_reason() -> None:
         "create_issue(title: string, labels?, state?) - "
         "Create a new issue in a repository. [write]\n"
         "delete_repository() - Delete a repository. "
-        "(disabled: rule 1 (discovery.yaml:7:5) disables tools matching 'delete_*')\n"
+        "(disabled: rule 1 of the owner)\n"
         "list_issues() - List the issues of a repository."
     )
     assert [tool["enabled"] for tool in fields_of(result)["tools"]] == [True, False, True]
@@ -206,9 +208,7 @@ def test_disabled_tool_is_listed_with_its_reason() -> None:
 def test_list_of_no_tools_tells_why() -> None:
     notice = Notice(NoticeKind.LOADING, "time: not yet", "time")
 
-    result = rendering.tools_result(
-        ToolList("time", (), (notice,)), make_view(CLOCK), WIDELY, Detail.SIGNATURE
-    )
+    result = rendering.tools_result(ToolList("time", (), (notice,)), WIDELY, Detail.SIGNATURE)
 
     assert text_of(result) == "time: 0 tools\nNote: time: not yet"
 
@@ -252,7 +252,7 @@ def test_name_cannot_fake_a_line() -> None:
     view = make_view(make_part("github", entry))
 
     for result in (
-        rendering.tools_result(view.list_tools("github"), view, WIDELY, Detail.SIGNATURE),
+        rendering.tools_result(view.list_tools("github"), WIDELY, Detail.SIGNATURE),
         rendering.search_result(view.search("well"), WIDELY, Detail.SCHEMA),
     ):
         lines = text_of(result).splitlines()

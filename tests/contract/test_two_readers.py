@@ -1,0 +1,145 @@
+"""What is hidden is named to its owner, with the rule that hides it; to agents it is not."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import anyio
+import pytest
+
+from discovery_engine.catalog import Failure
+from discovery_engine.errors import Origin, Problem
+from discovery_engine.rules.rule import Rule, Verdict
+from discovery_engine.view import Rejection, View
+from discovery_server import guide
+from discovery_server.meta_tools import META_TOOLS, Caller, call
+from tests.factories import make_entry, make_part, make_server, make_settings
+from tests.unit.cli.backends import NOW, run, view_of
+from tests.unit.server.fakes import FakeEngine
+
+FILE = "/home/ann/my project/discovery.yaml"
+RULE = Rule(("git_commit", "git_reset"), enabled=False, origin=Origin(FILE, 25, 5))
+
+
+def guarded() -> View:
+    """Two tools are hidden, a server is disabled by a rule, and one has an entry that is wrong."""
+    broken = Problem(Origin(FILE, 9, 3), "servers.bad.command", "is missing")
+    settings = make_settings(
+        "git",
+        "off",
+        make_server("bad", transport=None, problem=broken),
+        tool_rules=(RULE,),
+        server_rules=(Rule(("off",), enabled=False, origin=Origin(FILE, 30, 5)),),
+    )
+    git = make_part(
+        "git",
+        make_entry("git_commit", "git", description="Record changes.", enabled=False),
+        make_entry("git_reset", "git", description="Unstage all changes.", enabled=False),
+        make_entry("git_status", "git", description="Show the working tree."),
+        listed_at=NOW,
+    )
+    off = make_part("off", "work", verdict=Verdict(enabled=False, reason="rule", rule=0))
+    rejection = Rejection((Problem(Origin(FILE, 3, 1), "", "it is no YAML"),), 1000.0)
+    return view_of(settings, git, off, make_part("bad", listed_at=None), rejection=rejection)
+
+
+def agents_read(view: View, meta_tool: str, /, **arguments: Any) -> str:
+    """All of an answer, its fields too."""
+
+    async def answer() -> dict[str, Any]:
+        return await call(FakeEngine(view), META_TOOLS[meta_tool], arguments, Caller())  # type: ignore[arg-type]
+
+    return json.dumps(anyio.run(answer), ensure_ascii=False)
+
+
+@pytest.mark.requirement("ANS-20")
+def test_a_hidden_match_is_named_to_its_owner_with_its_rule_before_anything_else() -> None:
+    done = run("search", "git_reset", recalled=guarded())
+    form = json.loads(run("search", "git_reset", "--json", recalled=guarded()).stdout)
+
+    named = f"git:git_reset is disabled: rule 1 ({FILE}:25:5)"
+    assert done.stderr.startswith(f"note: {named}\n")
+    assert form["notices"][0]["message"] == named
+
+
+@pytest.mark.requirement("ANS-20")
+@pytest.mark.parametrize("command", ["inspect", "execute"])
+def test_a_hidden_tool_that_was_meant_is_named_to_its_owner(command: str) -> None:
+    done = run(command, "git", "git_comit", recalled=guarded())
+
+    assert done.exit_code == 2
+    assert f"near, but disabled: git:git_commit (rule 1 ({FILE}:25:5))" in done.stderr
+
+
+@pytest.mark.requirement("ANS-24")
+def test_agents_read_no_name_of_a_hidden_tool_and_no_path() -> None:
+    view = guarded()
+    asked: list[tuple[str, dict[str, Any]]] = [
+        ("list_mcp_servers", {}),
+        ("search_tools", {"query": "git_reset"}),
+        ("search_tools", {"query": "unstage changes", "maxTokens": 1000}),
+        ("search_tools", {"queries": ["unstage changes", "record changes"]}),
+        ("list_tools", {"server": "git"}),
+        ("list_tools", {"server": "off"}),
+        ("list_tools", {"server": "bad"}),
+        ("get_tool_details", {"tool": "git:git_comit"}),
+        ("execute_tool", {"tool": "git_comit"}),
+        ("execute_tool", {"server": "off", "tool": "work"}),
+        ("execute_tool", {"server": "bad", "tool": "work"}),
+    ]
+
+    answers = [agents_read(view, tool, **arguments) for tool, arguments in asked]
+    answers += [guide.instructions(view), guide.read(view, "discovery://servers/git/info")[1]]
+    answers += [guide.read(view, f"discovery://servers/{name}/info")[1] for name in ("off", "bad")]
+
+    for text in answers:
+        assert "git_commit" not in text
+        assert "ann" not in text
+        assert "my project" not in text
+    assert [text for text in answers if '"git_reset' in text] == []
+
+
+@pytest.mark.requirement("ANS-24")
+def test_an_agent_that_names_a_hidden_tool_reads_that_a_rule_hides_it() -> None:
+    text = agents_read(guarded(), "execute_tool", tool="git:git_reset")
+
+    assert "TOOL_DISABLED: tool 'git:git_reset' is disabled: rule 1 of the owner" in text
+    assert "git_commit" not in text
+    assert "ann" not in text
+
+
+@pytest.mark.requirement("ANS-25")
+def test_servers_that_are_not_available_share_one_short_line_for_people() -> None:
+    why = "server 'a' is unavailable: program 'uvx' is not on the PATH"
+    down = Failure("SERVER_CONNECTION_ERROR", why, "pip install uv", NOW, detail="PATH is /x:/y")
+    parts = [make_part(name, listed_at=None, failure=down) for name in ("a", "b")]
+    git = make_part("git", make_entry("git_status", "git", description="Show."), listed_at=NOW)
+
+    two = run("search", "git_status", recalled=view_of(make_settings("a", "b", "git"), *parts, git))
+    one = run("search", "git_status", recalled=view_of(make_settings("a", "git"), parts[0], git))
+    of_git = run(
+        "search",
+        "git_status",
+        "--server",
+        "git",
+        recalled=view_of(make_settings("a", "git"), parts[0], git),
+    )
+
+    assert "note: 2 servers are not available: a, b; `discovery doctor` explains\n" in two.stderr
+    assert "note: a is not available; `discovery health a` explains\n" in one.stderr
+    assert "not available" not in of_git.stderr
+
+
+@pytest.mark.requirement("ANS-25")
+def test_a_path_is_shown_where_its_owner_looks_for_it_alone() -> None:
+    why = "server 'a' is unavailable: program 'uvx' is not on the PATH"
+    down = Failure("SERVER_CONNECTION_ERROR", why, "pip install uv", NOW, detail="PATH is /x:/y")
+    view = view_of(make_settings("a"), make_part("a", listed_at=None, failure=down))
+
+    quiet = [["list", "--status"], ["search", "x"], ["tools", "a"], ["health"], ["inspect", "a"]]
+
+    for words in quiet:
+        done = run(*words, recalled=view)
+        assert "/x:/y" not in done.stdout + done.stderr, words
+    assert "/x:/y" in run("health", "a", recalled=view).stdout
