@@ -53,7 +53,7 @@ class OnnxEmbedder:
         except EmbeddingError:
             raise
         except Exception as exc:  # whatever a foreign file or runtime does
-            raise EmbeddingError(f"the model {str(self._model_file)!r} failed: {exc}") from exc
+            raise EmbeddingError(f"the model {self._model_file.name!r} failed: {exc}") from exc
         self.dimensions = len(vectors[0]) if vectors else self.dimensions
         return vectors
 
