@@ -7,6 +7,7 @@ the same tool. A word that is a server's name is read as one first.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import click
@@ -14,12 +15,15 @@ import click
 from discovery_engine.catalog import Entry
 from discovery_engine.errors import NotFoundError, ServerNotFoundError, ToolNotFoundError
 from discovery_engine.nearest import nearest
+from discovery_engine.tools import ServerName
 
 if TYPE_CHECKING:
     from discovery_cli.invocation import Concerned
     from discovery_engine.config.settings import ServerSettings
-    from discovery_engine.tools import ServerName
     from discovery_engine.view import View
+
+
+_OFFERED = 3  # servers that may have been meant
 
 
 def server_named(view: View, word: str) -> ServerSettings | None:
@@ -48,9 +52,16 @@ def servers_of(words: Sequence[str], server: str | None) -> Concerned:
 
 
 def tool_named(
-    view: View, words: Sequence[str], server: str | None
+    view: View, words: Sequence[str], server: str | None, *, takes_arguments: bool = False
 ) -> tuple[Entry, tuple[str, ...]]:
     """The tool that the first word or two name, enabled or not, and the words after that.
+
+    Args:
+        view: Where to look.
+        words: What was typed.
+        server: The only server to look at.
+        takes_arguments: Whether the word after a tool may be an argument of it. Otherwise the
+            first of two words can only be a server.
 
     Raises:
         NotFoundError: With the nearest names.
@@ -59,7 +70,7 @@ def tool_named(
     if server is not None:
         return view.find(server, first), tuple(rest)
     if server_named(view, first) is None:
-        return _tool_alone(view, first, rest), tuple(rest)
+        return _tool_alone(view, first, rest, takes_arguments=takes_arguments), tuple(rest)
     if not rest:
         return _tool_like_a_server(view, first), ()
     try:
@@ -68,15 +79,35 @@ def tool_named(
         return _or_else(view, first, error), tuple(rest)
 
 
-def _tool_alone(view: View, word: str, rest: Sequence[str]) -> Entry:
-    """The only tool of that name; a word that is nearly a server's is taken for a slip."""
+def _tool_alone(view: View, word: str, rest: Sequence[str], *, takes_arguments: bool) -> Entry:
+    """The only tool of that name; a word that is meant for a server is taken for a slip."""
     try:
         return view.find(None, word)
     except ToolNotFoundError:
-        names = nearest(word, [server.name for server in view.settings.servers])
-        if names and rest and any(entry.tool.name == rest[0] for entry in view.catalog):
-            raise ServerNotFoundError(word, names) from None
+        if rest and not (takes_arguments and _is_rather_a_tool(view, word, rest[0])):
+            names = nearest(word, view.settings.by_name)
+            raise ServerNotFoundError(word, names or _having(view, rest[0])) from None
         raise
+
+
+def _is_rather_a_tool(view: View, word: str, following: str) -> bool:
+    """Whether a word is a slip for a tool, and the one behind it an argument."""
+    servers = view.settings.by_name
+    if "=" in following or not (near := nearest(word, servers)):
+        return True
+    if any(nearest(following, _tools(view, name)) for name in near):
+        return False
+    return nearest(word, [*servers, *(entry.tool.name for entry in view.catalog)])[0] not in servers
+
+
+def _having(view: View, tool: str) -> list[str]:
+    """A few servers that have a tool of nearly that name."""
+    names = (name for name in sorted(view.settings.by_name) if nearest(tool, _tools(view, name)))
+    return list(islice(names, _OFFERED))
+
+
+def _tools(view: View, server: str) -> list[str]:
+    return [entry.tool.name for entry in view.catalog.part(ServerName(server)).visible]
 
 
 def _tool_like_a_server(view: View, word: str) -> Entry:

@@ -87,7 +87,7 @@ class _Asked(Struct, frozen=True):
         Raises:
             DiscoveryError: If there is no such tool, or it may not be called, or not so.
         """
-        entry, rest = tool_named(view, self.words, self.server)
+        entry, rest = tool_named(view, self.words, self.server, takes_arguments=True)
         entry = view.details(entry.tool.server, entry.tool.name)
         return entry, _arguments(entry, rest, self.given)
 

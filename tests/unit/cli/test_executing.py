@@ -306,3 +306,35 @@ def test_lines_of_progress_are_shown_with_v_and_not_with_no_progress() -> None:
 
     assert "✓ github: 3 tools\n✗ server 'time' is unavailable: gone\n" in lines
     assert "✓" not in none
+
+
+@pytest.mark.requirement("CLI-15")
+@pytest.mark.parametrize("command", ["inspect", "why", "execute"])
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        pytest.param(["githb", "create_issue"], "did you mean 'github'?", id="server"),
+        pytest.param(["githb", "lock_thread"], "did you mean 'github'?", id="no such tool either"),
+        pytest.param(["tme", "convert_tim"], "did you mean 'time'?", id="both"),
+    ],
+)
+def test_the_first_of_two_words_is_taken_for_a_server(
+    command: str, words: list[str], meant: str
+) -> None:
+    done = run(command, *words, recalled=usual_view())
+
+    assert done.exit_code == 2
+    assert done.stderr.startswith(f"error: server {words[0]!r} is not configured\n  hint: {meant}")
+
+
+def test_a_server_that_has_the_tool_is_offered_where_no_name_is_near() -> None:
+    done = run("inspect", "zzz", "convert_tim", recalled=usual_view())
+
+    assert "did you mean 'time'?" in done.stderr
+
+
+@pytest.mark.parametrize("argument", ["title=x", "A bug"])
+def test_a_slip_in_a_tool_before_its_argument_is_no_server(argument: str) -> None:
+    done = run("execute", "create_isue", argument, recalled=usual_view())
+
+    assert "did you mean 'github:create_issue'?" in done.stderr
