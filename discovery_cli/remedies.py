@@ -1,4 +1,4 @@
-"""What to do about a server, as a command of this program."""
+"""What to do about a server, as a command to type."""
 
 from __future__ import annotations
 
@@ -8,25 +8,52 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from discovery_engine.health import ServerHealth
 
-_COMMAND = re.compile(r"`((?:discovery|export) [^`]+)`")
-_TRIED_AGAIN = {"failing", "crash-looping", "degraded", "needs_auth", "pending"}
+_COMMAND = re.compile(r"`((?:discovery|export|pip install) [^`]+)`")
+# What to type where the hint names no command: first what explains it, and never what would only
+# fail again.
+_BY_STATUS = {
+    "needs_config": "discovery config validate",
+    "needs_auth": "discovery health {server}",
+    "failing": "discovery health {server}",
+    "crash-looping": "discovery health {server}",
+    "degraded": "discovery health {server}",
+    "pending": "discovery refresh {server}",
+}
 
 
 def remedy(server: ServerHealth) -> str:
-    """The command that mends a server, or tries it once its owner has; empty if none is needed."""
+    """The command that mends a server, or explains what does; empty if none is needed."""
     summary = server.summary
     if named := _COMMAND.search(summary.hint):
         return named[1]
-    if summary.status == "needs_config":
-        return f"discovery refresh {server.server}" if server.code else "discovery config validate"
-    if summary.status in _TRIED_AGAIN:
-        return f"discovery refresh {server.server}"
+    if summary.status == "needs_config" and server.code:  # a value that it refers to is missing
+        return f"discovery health {server.server}"
+    if command := _BY_STATUS.get(summary.status):
+        return command.format(server=server.server)
     return f"discovery review {server.server}" if summary.withheld_count else ""
 
 
 def advice(server: ServerHealth) -> str:
     """What to do first, and the command that then tries it."""
-    hint, command = server.summary.hint, remedy(server)
-    if not command or command in hint:
+    hint, again = server.summary.hint, _trial(server)
+    if not again or "`discovery " in hint:
         return hint
-    return f"{hint}; then `{command}`" if hint else f"`{command}` tries it again"
+    return f"{hint}; then `{again}`" if hint else f"`{again}` tries it again"
+
+
+def advice_in_full(server: ServerHealth) -> str:
+    """The same where all that is known of the server is shown, its stderr below."""
+    summary, again = server.summary, _trial(server)
+    leads_here = f"`discovery health {server.server}`" in summary.hint
+    if not again or (summary.hint and not leads_here):
+        return advice(server)
+    below = "mend what it wrote last, below" if summary.stderr else "mend what the reason says"
+    return f"{below}; then `{again}`"
+
+
+def _trial(server: ServerHealth) -> str:
+    """The command that tries a server once it is mended; empty if it is well."""
+    if server.status == "needs_config" and not server.code:
+        return "discovery config validate"
+    is_tried = server.status in _BY_STATUS
+    return f"discovery refresh {server.server}" if is_tried else ""

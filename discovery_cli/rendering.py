@@ -53,6 +53,12 @@ def in_detail(reason: str, detail: str) -> str:
     return f"{reason} ({detail})" if detail else reason
 
 
+def with_last_line(reason: str, stderr: str) -> str:
+    """A reason with the end of what the program wrote before it failed."""
+    lines = clean(stderr).strip().splitlines()
+    return f"{reason}: {quoted(lines[-1])}" if reason and lines else reason
+
+
 def last_lines(stderr: str, most: int = 5) -> list[str]:
     """The end of what a program said before it failed; `discovery health SERVER` has it all."""
     return block("\n".join(clean(stderr).splitlines()[-most:])) if stderr else []

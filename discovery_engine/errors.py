@@ -30,7 +30,7 @@ line: strangers' names and words stand in them in quotes, and cannot begin a lin
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from typing import ClassVar, Self
@@ -267,6 +267,28 @@ class FailureKind(StrEnum):
     OTHER = "other"
 
 
+_MORE = "`discovery health {server}` shows what is known of it"
+_URL = "correct `url` of server {server!r}"
+_NEXT_STEPS: Mapping[FailureKind, str] = {
+    FailureKind.NOT_FOUND: "install it, or correct `command` of server {server!r}",
+    FailureKind.PERMISSION: "make its program executable (`chmod +x`)",
+    FailureKind.EXITED: "`discovery health {server}` shows what it wrote last",
+    FailureKind.TIMEOUT: "raise `timeouts` of server {server!r} if it is slow",
+    FailureKind.REFUSED: f"start the server that should listen there, or {_URL}",
+    FailureKind.DNS: _URL,
+    FailureKind.TLS: f"renew the certificate, or {_URL}",
+    FailureKind.AUTH: "check the credentials in headers of server {server!r}",
+    FailureKind.HTTP: f"try again later, or {_URL}",
+    FailureKind.NOT_MCP: "check that this is an MCP server",
+    FailureKind.NEEDS_CONFIG: "`discovery config validate` shows where",
+    FailureKind.LOST: _MORE,
+    FailureKind.BUSY: "try again in a moment",
+    FailureKind.UNTRUSTED: "`discovery trust` shows what would be started",
+    FailureKind.OTHER: _MORE,
+}
+"""What to do about each kind of failure, where whoever met it knows nothing better."""
+
+
 class UnavailableError(UpstreamError):
     code = "SERVER_CONNECTION_ERROR"
 
@@ -279,6 +301,7 @@ class UnavailableError(UpstreamError):
         """The last lines that the program wrote before it failed."""
         self.retry_after: float | None = None
         """Seconds after which another try may succeed; None if nothing is known of that."""
+        hint = hint or _NEXT_STEPS[kind].format(server=server)
         super().__init__(server, f"server {server!r} is unavailable: {reason}", hint=hint)
 
 

@@ -12,8 +12,8 @@ from discovery_cli.forms import health_form
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import complete_server, pass_invocation
 from discovery_cli.output import Cell, Output, ago, counted
-from discovery_cli.remedies import remedy
-from discovery_cli.rendering import Row, plain_reason, say_notices, tool_count
+from discovery_cli.remedies import advice_in_full, remedy
+from discovery_cli.rendering import Row, plain_reason, say_notices, tool_count, with_last_line
 from discovery_engine.health import ServerHealth, health, sick
 from discovery_engine.text import block, named, quoted
 
@@ -93,7 +93,7 @@ def _show(output: Output, servers: Sequence[ServerHealth], hidden: int, now: flo
 
 def _row(output: Output, server: ServerHealth, now: float) -> Row:
     summary = server.summary
-    reason = plain_reason(server.server, summary.reason)
+    reason = with_last_line(plain_reason(server.server, summary.reason), summary.stderr)
     return [
         output.mark(good=server.is_well),
         Cell(server.server, "strong"),
@@ -134,8 +134,7 @@ def _facts(server: ServerHealth, now: float) -> Iterator[tuple[str, str]]:
     facts = {
         "reason": plain_reason(server.server, summary.reason),
         "detail": summary.detail,
-        "hint": summary.hint,
-        "next step": remedy(server),
+        "next step": advice_in_full(server) or remedy(server),
         "next try": f"in {ago(wait)}" if (wait := (server.next_try or 0.0) - now) >= 1 else "",
         "listed": f"{listed or 'never'}{'; these are still used' if summary.is_stale else ''}",
         "held back": f"{counted(summary.withheld_count, 'tool')}" if summary.withheld_count else "",

@@ -10,7 +10,13 @@ from discovery_cli.failures import ExitCode, exit_code_of_failure
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import complete_server, pass_invocation
 from discovery_cli.output import Cell, Output, counted
-from discovery_cli.rendering import in_detail, plain_reason, say_held_back, say_notices
+from discovery_cli.rendering import (
+    in_detail,
+    plain_reason,
+    say_held_back,
+    say_notices,
+    with_last_line,
+)
 from discovery_engine.errors import UnavailableError
 
 if TYPE_CHECKING:
@@ -78,7 +84,9 @@ def _say_broken(output: Output, view: View) -> None:
 
 def _row(output: Output, view: View, name: ServerName, failure: Failure | None) -> list[Cell | str]:
     tools = counted(_tool_count(view, name), "tool")
-    about = plain_reason(name, failure.message) if failure else tools
+    about = tools
+    if failure:
+        about = with_last_line(plain_reason(name, failure.message), failure.stderr)
     return [output.mark(good=failure is None), Cell(name, "strong"), about]
 
 

@@ -96,8 +96,8 @@ def _sections(annotation: object) -> tuple[type[Section], ...]:
 def _unknown(written: str, model: type[Section], path: Path, member: Node) -> Fault:
     canonical = dict.fromkeys(key for key, _ in _fields_by_spelling(model).values())
     if path[-1:] == ("server",) and isinstance(member.value, dict):
-        hint: str | None = "did you mean 'servers' in place of 'server'?"  # a server's entry
-    elif (hint := _HINTS.get(written)) is None:
+        hint = "did you mean 'servers' in place of 'server'?"  # it looks like a server's entry
+    elif not (hint := _HINTS.get(written, "")):
         near = nearest(written, canonical)[:1]
         hint = f"did you mean {near[0]!r}?" if near else f"known here: {', '.join(canonical)}"
     return Fault((*path, written), member.name_at, f"unknown key {written!r}", hint, member)

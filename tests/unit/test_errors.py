@@ -248,3 +248,15 @@ def test_a_configuration_error_tells_every_problem_on_its_own_line() -> None:
         "a.yaml:3:5: servers.x: is empty (give it a command)",
         "a.yaml: is not YAML",
     ]
+
+
+@pytest.mark.requirement("HEA-15")
+@pytest.mark.parametrize("kind", FailureKind)
+def test_every_kind_of_failure_has_a_next_step_that_does_not_try_the_same_again(
+    kind: FailureKind,
+) -> None:
+    error = UnavailableError("git", kind, "it failed")
+
+    assert error.hint
+    assert "discovery refresh" not in error.hint
+    assert "{" not in error.hint

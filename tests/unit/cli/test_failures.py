@@ -118,6 +118,7 @@ def test_the_last_words_of_a_program_are_shown_clean(capsys: pytest.CaptureFixtu
 
     assert told(error, capsys) == (
         "error: server 'a' is unavailable: it exited\n  its last words:\n    | one\n    | two\n"
+        "  hint: `discovery health a` shows what it wrote last\n"
     )
 
 

@@ -9,15 +9,36 @@ import pytest
 
 from discovery_cli.remedies import advice, remedy
 from discovery_engine.catalog import DroppedTool, Failure
-from discovery_engine.errors import Origin, Problem
+from discovery_engine.config.settings import StdioTransport
+from discovery_engine.errors import (
+    FailureKind,
+    MissingValue,
+    NeedsAuthError,
+    NeedsConfigError,
+    Origin,
+    Problem,
+    UnavailableError,
+    UntrustedServerError,
+)
 from discovery_engine.health import ServerHealth, health
 from discovery_engine.rules.rule import Verdict
 from discovery_engine.status import Live, ServerStatus
 from discovery_engine.tools import ServerName
 from discovery_engine.upstream.state import Condition, Counters, State
+from discovery_engine.upstream.stdio.program import find_program
 from discovery_engine.view import View
 from tests.factories import make_entry, make_part, make_server, make_settings
 from tests.unit.cli.backends import NOW, FakeEngine, run, usual_view, view_of
+
+NOWHERE = Origin("")
+
+
+def find_error(command: str) -> UnavailableError:
+    """Why a program cannot be found."""
+    with pytest.raises(UnavailableError) as caught:
+        find_program(ServerName("git"), StdioTransport(command), {"PATH": "/nowhere"})
+    return caught.value
+
 
 DOWN = Failure(
     "SERVER_CONNECTION_ERROR",
@@ -44,7 +65,7 @@ def test_every_server_has_a_row_with_what_to_do_the_sick_ones_first() -> None:
 
     assert [" ".join(line.split()) for line in done.stdout.splitlines()] == [
         "SERVER STATE SINCE NEXT STEP REASON",
-        "✗ down failing 1 min discovery refresh down it exited",
+        '✗ down failing 1 min discovery health down it exited: "no licence"',
         "✗ wrong needs_config discovery config validate servers.wrong.command: must be text",
         "✓ good idle 1 min 1 tool, 1 unusable",
     ]
@@ -78,7 +99,7 @@ def test_a_server_that_is_named_is_shown_in_full() -> None:
     assert done.stdout.splitlines() == [
         "✗  down  failing for 1 min",
         "  reason     it exited",
-        "  next step  discovery refresh down",
+        "  next step  mend what it wrote last, below; then `discovery refresh down`",
         "  listed     never",
         "  its last words:",
         "    | reading the settings",
@@ -116,7 +137,7 @@ def test_what_was_seen_of_a_session_is_told() -> None:
     assert done.stdout.splitlines() == [
         "✗  time  crash-looping for 20 s",
         "  reason     it died",
-        "  next step  discovery refresh time",
+        "  next step  mend what it wrote last, below; then `discovery refresh time`",
         "  next try   in 1 min",
         "  listed     2 tools, 1 min ago",
         "  session    process 17",
@@ -138,7 +159,7 @@ def test_json_has_every_fact_of_every_server() -> None:
     )["servers"]
 
     assert (down["status"], down["is_well"], down["since"]) == ("failing", False, NOW - 90)
-    assert (down["next_step"], down["session"]) == ("discovery refresh down", None)
+    assert (down["next_step"], down["session"]) == ("discovery health down", None)
     assert down["stderr"] == "reading the settings\nno licence"
     assert time["session"]["counters"]["restarts"] == 4
     assert time["session"]["garbage"] == ["Welcome!"]
@@ -173,21 +194,21 @@ def test_a_list_and_a_check_show_the_end_of_the_last_words() -> None:
         pytest.param(
             {},
             {"failure": Failure("SERVER_NEEDS_CONFIG", "TOKEN is not set", "set it", NOW)},
-            "discovery refresh git",
+            "discovery health git",
             "set it; then `discovery refresh git`",
             id="a value is missing",
         ),
         pytest.param(
             {},
             {"failure": Failure("SERVER_NEEDS_AUTH", "401", "log in", NOW)},
-            "discovery refresh git",
+            "discovery health git",
             "log in; then `discovery refresh git`",
             id="a login is missing",
         ),
         pytest.param(
             {},
             {"failure": DOWN},
-            "discovery refresh git",
+            "discovery health git",
             "`discovery refresh git` tries it again",
             id="nobody knows better",
         ),
@@ -251,3 +272,32 @@ class Watched(FakeEngine):
         live = {time: Live(ServerStatus(self.seen.state), self.seen.reason, self.seen.stderr)}
         view = view_of(self.view.settings, *self.view.catalog.parts.values(), live=live)
         return health(view, {time: self.seen}, now=NOW)
+
+
+@pytest.mark.requirement("HEA-15")
+@pytest.mark.parametrize(
+    ("error", "step"),
+    [
+        (find_error("uvx"), "pip install uv"),
+        (find_error("no-such-program"), "discovery health git"),
+        (
+            NeedsConfigError("git", [MissingValue("env.T", "NOPE", "${NOPE} is not set")], NOWHERE),
+            "export NOPE=…",
+        ),
+        (UnavailableError("git", FailureKind.EXITED, "it exited"), "discovery health git"),
+        (NeedsAuthError("git", "HTTP 401"), "discovery health git"),
+        (UntrustedServerError("git", "untrusted"), "discovery trust"),
+    ],
+    ids=["installable", "missing", "variable", "exited", "login", "untrusted"],
+)
+def test_the_next_step_mends_what_it_stands_beside(error: UnavailableError, step: str) -> None:
+    failure = Failure(
+        error.code, error.message, error.hint, NOW, stderr="boom", detail="PATH is /x"
+    )
+    view = view_of(make_settings("git"), make_part("git", listed_at=None, failure=failure))
+    [server] = health(view, now=NOW)
+
+    assert remedy(server) == step
+    assert "discovery refresh" not in run("health", recalled=view).stdout
+    if error.kind is not FailureKind.UNTRUSTED:
+        assert "; then `discovery refresh git`" in run("health", "git", recalled=view).stdout
