@@ -412,7 +412,7 @@ def test_a_server_that_failed_is_a_notice_and_is_not_asked_again(tmp_path: Path)
     done = discovery("search", "echo")
 
     assert discovery.starts == before
-    assert "note: failing: " in done.err
+    assert "note: failing is not available; `discovery health failing` explains\n" in done.err
     assert done.code == 0
 
 
