@@ -7,10 +7,9 @@ from discovery_engine.answers import SearchAnswer
 from discovery_engine.budget import Budget
 from discovery_engine.catalog import ServerPart
 from discovery_engine.errors import (
-    FailureKind,
     InvalidArgumentsError,
     ServerNotFoundError,
-    UnavailableError,
+    UpstreamProtocolError,
 )
 from discovery_engine.notices import Notice, NoticeKind
 from discovery_engine.outline import Detail
@@ -280,10 +279,10 @@ def test_error_has_code_message_and_next_step() -> None:
 
 
 def test_error_without_a_hint_is_one_line() -> None:
-    error = UnavailableError("github", FailureKind.REFUSED, "connection refused")
+    error = UpstreamProtocolError("github", "no", -32603)
 
     assert text_of(rendering.error_result(error)) == (
-        "SERVER_CONNECTION_ERROR: server 'github' is unavailable: connection refused"
+        "TOOL_EXECUTION_ERROR: server 'github' answered error -32603: \"no\""
     )
 
 
