@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import anyio
+import anyio.to_thread
 from anyio.abc import TaskGroup
 
 from discovery_engine.errors import (
@@ -83,7 +84,7 @@ class Asking:
         starting = await self._ask_all(chosen, patience)
         parts = [self._view.catalog.part(name) for name in chosen]
         refused = self._view.refusals() if servers is None else ()
-        diff = before.diff(self._view.catalog)
+        diff = await anyio.to_thread.run_sync(before.diff, self._view.catalog)
         return report(parts, diff, refused=refused, starting=starting, now=self._clock())
 
     async def all_known(self) -> None:

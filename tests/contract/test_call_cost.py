@@ -11,9 +11,12 @@ from typing import Any
 import anyio
 import pytest
 
+from discovery_engine.catalog import Catalog
 from discovery_engine.confidential import Confidential
 from discovery_engine.config.settings import ServerSettings
 from discovery_engine.engine import Engine
+from discovery_engine.refresh import carried_over, read, told_part
+from discovery_engine.search.searcher import build_searcher
 from discovery_engine.text import clean
 from discovery_server.meta_tools import META_TOOLS, Caller, call
 from tests.engines import Folder, good, program
@@ -101,3 +104,20 @@ async def test_what_a_program_wrote_is_redacted_once_however_often_it_is_shown(
 
     called = {entry.code for entry in profile.getstats()}  # type: ignore[attr-defined] # as above
     assert not called & {clean.__code__}
+
+
+@pytest.mark.requirement("UPS-35")
+async def test_what_takes_as_long_as_there_are_tools_is_not_done_on_the_event_loop(
+    folder: Folder,
+) -> None:
+    folder.write(good())
+    async with folder.open() as engine:
+        with cProfile.Profile() as profile:  # of this thread alone
+            await engine.refresh()
+            folder.write(good(), toolRules=[{"pattern": "pid", "enabled": False}])
+            await engine.reload()
+
+    assert [entry.tool.name for entry in engine.view.catalog.visible] == ["echo", "environment"]
+    called = {entry.code for entry in profile.getstats()}  # type: ignore[attr-defined] # as above
+    in_threads = {Catalog.diff, told_part, carried_over, read, build_searcher}
+    assert not called & {function.__code__ for function in in_threads}

@@ -208,6 +208,8 @@ ADDRESSES = [
     http("deep_body", UpstreamProtocolError, "too deeply"),
     http("nan_body", UpstreamProtocolError, "NaN"),
     http("huge_body", UpstreamProtocolError, "longer than 8 MiB"),
+    http("comments", UpstreamTimeoutError, "0.5 s", timeouts=SHORT_CALL, **DEGRADED),
+    http("tiny_chunks", UpstreamTimeoutError, "0.5 s", timeouts=SHORT_CALL, **DEGRADED),
     http("redirects", UnavailableError, "a redirect after 5 others", **DEGRADED),
     http("html_call", OutcomeUnknownError, "text/html", **DEGRADED),
     http("not_http", OutcomeUnknownError, "does not keep to HTTP", **DEGRADED),
