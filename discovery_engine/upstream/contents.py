@@ -18,6 +18,7 @@ from pathlib import Path
 _LIMIT = 256 * 1024 * 1024
 """Bytes of one server's files; reading them takes about a second, and a start waits for it."""
 _CHUNK = 1024 * 1024
+_READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _MOST_WORDS = 100  # of one argument that may be a command line; each costs a look at the disk
 
 _CODE = re.compile(
@@ -42,7 +43,7 @@ def project_of(file: str) -> Path | None:
     folder = Path(os.path.realpath(file)).parent
     if folder.name.startswith("."):
         folder = folder.parent
-    home = Path(os.path.realpath(Path.home()))
+    home = Path(os.path.realpath(os.path.expanduser("~")))  # noqa: PTH111 - Path.home() may raise
     root = next((f for f in (folder, *folder.parents) if (f / ".git").exists()), folder)
     chosen = folder if home.is_relative_to(root) else root
     return None if home.is_relative_to(chosen) else chosen
@@ -80,12 +81,16 @@ class _Reader:
         return {self._name(path): self._digest(path) for path in paths if self._is_inside(path)}
 
     def _is_inside(self, path: Path) -> bool:
-        real = Path(os.path.realpath(path))
-        lexical = Path(os.path.realpath(path.parent)) / path.name
-        return lexical.is_relative_to(self._project) or real.is_relative_to(self._project)
+        """Whether it lies in the project as it is named, as it is, or but for the last link."""
+        ways = (os.path.normpath(path), os.path.realpath(path), self._place(path))
+        return any(Path(way).is_relative_to(self._project) for way in ways)
 
     def _name(self, path: Path) -> str:
-        return os.path.relpath(Path(os.path.realpath(path.parent)) / path.name, self._project)
+        return os.path.relpath(self._place(path), self._project)
+
+    @staticmethod
+    def _place(path: Path) -> Path:
+        return Path(os.path.realpath(path.parent)) / path.name
 
     def _digest(self, path: Path) -> str:
         real = Path(os.path.realpath(path))
@@ -98,7 +103,7 @@ class _Reader:
 
     def _digest_of(self, path: Path) -> str:
         # Not to wait for the writer of a pipe that takes the file's place.
-        with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:  # noqa: PTH123 - opened by its descriptor
+        with open(os.open(path, _READ), "rb") as file:  # noqa: PTH123 - opened by its descriptor
             found = os.fstat(file.fileno())
             if not stat.S_ISREG(found.st_mode):
                 return "is no file"

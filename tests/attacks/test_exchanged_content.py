@@ -140,6 +140,22 @@ def test_another_thing_in_the_place_of_a_file_is_not_run(
 
 
 @pytest.mark.requirement("TRU-50")
+def test_a_folder_that_leads_elsewhere_now_is_another(repository: Repository) -> None:
+    written(repository.home / "lib" / "srv.sh", "exit 0\n")
+    written(repository.home / "evil" / "srv.sh", springing(repository))
+    (repository.path / "dist").symlink_to(repository.home / "lib")
+    repository.configure(db={"command": "sh", "args": ["dist/srv.sh"]})
+    repository("trust", "--yes")
+    assert repository("refresh").code != FOUR
+
+    (repository.path / "dist").unlink()
+    (repository.path / "dist").symlink_to(repository.home / "evil")
+
+    assert repository("refresh").code == FOUR
+    assert not repository.is_sprung
+
+
+@pytest.mark.requirement("TRU-50")
 def test_a_file_that_was_not_there_is_not_what_was_approved(repository: Repository) -> None:
     repository.configure(db={"command": "sh", "args": ["dist/index.sh"]})
     repository("trust", "--yes")
