@@ -75,12 +75,17 @@ class Confidential(Struct, frozen=True, dict=True):
         """JSON without certain secrets in its texts; `value` itself if there is none."""
         from discovery_engine.known_secrets import redact_json  # noqa: PLC0415 - as above
 
-        if not self.certain:
+        if not self.certain or not self._may_hold_a_secret(value):
             return value
-        document = msgspec.json.encode(value)
-        if not any(beginning in document for beginning in self._beginnings):
-            return value
-        return redact_json(value, Redactor(self.certain))
+        return redact_json(value, self._certain_redactor)
+
+    def _may_hold_a_secret(self, value: Any) -> bool:
+        """A first look that takes 2 ms for a megabyte; most servers never repeat their secrets."""
+        try:
+            document = msgspec.json.encode(value)
+        except (ValueError, OverflowError):  # half a surrogate pair, or a number beyond 64 bits
+            return True
+        return any(beginning in document for beginning in self._beginnings)
 
     def last_words(self, stderr: str) -> str:
         """The last lines of what a program wrote, fit to be kept and shown."""
@@ -110,7 +115,7 @@ class Confidential(Struct, frozen=True, dict=True):
             told.message, told.hint = self.hide(told.message), self.hide(told.hint)
             told.args = (told.message,)
             if isinstance(told, UnavailableError):
-                told.reason = self.hide(told.reason)
+                told.reason, told.detail = self.hide(told.reason), self.hide(told.detail)
                 told.stderr = self.last_words(told.stderr)
             told = told.__cause__
 
@@ -123,6 +128,10 @@ class Confidential(Struct, frozen=True, dict=True):
         longest_first = sorted(self.written, key=len, reverse=True)
         values = "|".join(map(re.escape, longest_first))
         return re.compile(rf"(?<![\w.-])(?:{values})(?![\w-])") if values else None
+
+    @cached_property
+    def _certain_redactor(self) -> Redactor:
+        return Redactor(self.certain)
 
     @cached_property
     def _redactor(self) -> Redactor:

@@ -117,6 +117,8 @@ def _of_word(text: str, part: _Part, depth: int) -> Iterator[Secret]:
     for piece in _BOUNDARIES.split(text):
         if len(piece) >= _SHORTEST_PART and _is_secret(piece, part.name):
             yield Secret(piece, looks_like_key(piece))
+            if piece != text and (decoded := _decoded(piece)):
+                yield from _found(_Part(decoded, part.name), depth + 1)
     if part.name is not NameKind.PLAIN and (decoded := _decoded(text)):
         yield from _found(_Part(decoded, NameKind.SECRET), depth + 1)
 

@@ -28,6 +28,7 @@ _PLAIN_NAME = re.compile(
     r"|term|region|zone|tz|lang(uage)?|locale|lc_\w+|log|level|env(ironment)?|mode|model|version"
     r"|timeout|interval|limit|size|count|format|type|driver|database|catalog|db|dbname|schema|table"
     r"|sslmode|encrypt|protocol|scheme|bucket|provider|accept|encoding|charset|agent|connection"
+    r"|project([-_]id)?|org(anization)?|repo(sitory)?|branch|owner|namespace|cluster|context|profile"
     r"|origin|referer|control|debug|verbose|file|filename|name|title|suffix|realm)",
     re.IGNORECASE,
 )

@@ -151,3 +151,36 @@ def test_earlier_values_stay_hidden_until_there_are_too_many() -> None:
 
     assert now.with_earlier(earlier).hide("first-one second-token") == "•••• ••••"
     assert now.with_earlier(many) == now
+
+
+@pytest.mark.requirement("HEA-15")
+@pytest.mark.parametrize(
+    ("listed", "kept"),
+    [
+        ({"description": "call with s3cr3t-t0ken"}, {"description": "call with ••••"}),
+        ([{"s3cr3t-t0ken": 1}, "s3cr3t-t0k..."], [{"s3cr3t-t0ken": 1}, "••••..."]),
+        ({"a": "\ud800 s3cr3t-t0ken"}, {"a": "\ud800 ••••"}),
+        ({"a": 2**80, "b": "s3cr3t-t0ken"}, {"a": 2**80, "b": "••••"}),
+        ({"enum": ["auto", "hunter"]}, {"enum": ["auto", "hunter"]}),
+    ],
+)
+def test_what_a_server_lists_is_kept_without_its_secrets(listed: object, kept: object) -> None:
+    confidential = Confidential.of(stdio(TOKEN="${TOKEN}", MODE="hunter"), ENVIRON)
+
+    assert confidential.without_secrets(listed) == kept
+
+
+def test_what_a_server_lists_stays_the_same_object_without_any_secret() -> None:
+    listed = [{"name": "echo", "description": "Say it again"}]
+
+    assert Confidential.of(stdio(TOKEN="${TOKEN}"), ENVIRON).without_secrets(listed) is listed
+
+
+@pytest.mark.requirement("HEA-16")
+def test_a_folder_that_is_referred_to_is_shown_as_it_is_written() -> None:
+    settings = server(StdioTransport("run", ("${HOME}/x",), cwd="${HOME}"))
+    confidential = Confidential.of(settings, {"HOME": "/home/me"})
+
+    assert (
+        confidential.hide("no '/home/me/x', no /home/melissa") == "no '${HOME}/x', no /home/melissa"
+    )
