@@ -58,6 +58,9 @@ class Upstreams:
     def insist(self, server: ServerName) -> None:
         pass
 
+    def redacted(self, error: UpstreamError) -> UpstreamError:
+        return error
+
     def live(self, name: ServerName) -> Live | None:
         return Live(self.states[name]) if name in self.states else None
 
