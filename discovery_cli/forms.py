@@ -61,6 +61,16 @@ def health_form(server: ServerHealth, remedy: str) -> JSONObject:
         "withheld_count": summary.withheld_count,
         "dropped": [{"tool": tool.name, "reason": tool.reason} for tool in server.dropped],
         "session": session,
+        "gateways": [
+            {
+                "pid": one.gateway,
+                "status": one.status,
+                "reason": one.reason,
+                "since": one.since,
+                "next_try": one.next_try,
+            }
+            for one in server.gateways
+        ],
     }
 
 

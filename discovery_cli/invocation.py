@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
@@ -21,6 +21,7 @@ from discovery_cli.output import Output, ago
 
 if TYPE_CHECKING:
     from discovery_engine.engine import Engine
+    from discovery_engine.gateways import Observation
     from discovery_engine.tools import ServerName
     from discovery_engine.view import View
 
@@ -114,6 +115,15 @@ class Invocation(Struct):
         """What the last run knew, if that still holds."""
         with logged(self.output, self.verbose, self.told):
             return self.backend.recall(self.config, self.data_dir, frozen=self.frozen)
+
+    def observed(self, view: View) -> Mapping[ServerName, Sequence[Observation]]:
+        """What the gateways that are running under the configuration of `view` say of servers."""
+        from discovery_engine.config.location import scope_of
+        from discovery_engine.gateways import observations
+        from discovery_engine.remembered import registry_path
+
+        data = registry_path(self.data_dir, os.environ).parent
+        return observations(data, scope_of(view.settings.path))
 
     def known(self) -> View:
         """What is known as it stands: no server is asked."""

@@ -18,6 +18,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NoReturn
 
 import anyio
@@ -42,13 +43,14 @@ from discovery_engine.events import (
     EventBus,
     Subscription,
 )
+from discovery_engine.gateways import Observation
 from discovery_engine.health import ServerHealth, health
 from discovery_engine.keeping import keep_fresh
 from discovery_engine.late_upstreams import LateUpstreams
 from discovery_engine.meaning import Meaning
 from discovery_engine.notices import Rejection
 from discovery_engine.refresh import RefreshReport, Told
-from discovery_engine.remembered import open_registry
+from discovery_engine.remembered import open_registry, registry_path
 from discovery_engine.status import ServerSummary
 from discovery_engine.tasks import open_task_group
 from discovery_engine.tools import JSONObject, ServerName, Tool
@@ -88,7 +90,8 @@ async def open_engine(
     with open_registry(settings, data_dir=data_dir, environ=environ) as store:
         async with open_task_group() as tasks:
             caches = Caches(settings.cache)
-            engine = Engine(load, store, tasks, caches, environ=environ, clock=clock)
+            data = registry_path(data_dir, environ).parent
+            engine = Engine(load, store, tasks, caches, environ=environ, clock=clock, data=data)
             await engine.current.recall(settings)
             tasks.start_soon(engine.meaning.keep)
             yield engine
@@ -107,8 +110,10 @@ class Engine:
         *,
         environ: Mapping[str, str],
         clock: Callable[[], float],
+        data: Path,
     ) -> None:
         self._load = load
+        self._data = data
         self._store = store
         self._tasks = tasks
         self._environ = environ
@@ -151,9 +156,16 @@ class Engine:
         key = (view.catalog.revision, frozenset(view.live.items()))
         return self._caches.servers.get_or(key, view.servers)
 
-    async def health(self) -> tuple[ServerHealth, ...]:
-        """Every configured server, in the order of names, as it fares now."""
-        return health(self.view, self._upstreams.conditions(), now=self._clock())
+    async def health(
+        self, observed: Mapping[ServerName, Sequence[Observation]] = MappingProxyType({})
+    ) -> tuple[ServerHealth, ...]:
+        """Every configured server, in the order of names, as it fares now.
+
+        Args:
+            observed: What running gateways say, by `gateways.observations`; the worst counts.
+        """
+        conditions = self._upstreams.conditions()
+        return health(self.view, conditions, now=self._clock(), observed=observed)
 
     async def search(
         self,
@@ -344,7 +356,11 @@ class Engine:
 
     async def keep_fresh(self) -> NoReturn:
         """What a long-running host runs in a task: asks what is due, follows what changes."""
-        await keep_fresh(self, self._asking)
+        await keep_fresh(self, self._asking, data=self._data)
+
+    async def observations(self) -> list[Observation]:
+        """How the servers fare that this process asked for something, for other processes."""
+        return [_observation(one, self.view) for one in await self.health() if one.now]
 
     def _checker(self, tool: Tool) -> Checker:
         key = (tool.server, tool.name, tool.source, frozenset(tool.overridden.pinned))
@@ -370,3 +386,15 @@ class Engine:
         """What a server told is in the view: answers made before it hold no longer."""
         self._caches.drop(told.server.name)
         self._events.publish(told.event)
+
+
+def _observation(server: ServerHealth, view: View) -> Observation:
+    return Observation(
+        server.server,
+        server.status,
+        view.catalog.part(server.server).connection,
+        reason=server.summary.reason,
+        stderr=server.summary.stderr,
+        since=server.since,
+        next_try=server.next_try,
+    )

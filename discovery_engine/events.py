@@ -124,6 +124,10 @@ class Subscription:
         self._events.clear()
         return events
 
+    def skip(self) -> None:
+        """Pass over what has happened so far."""
+        self._events.clear()
+
     def __aiter__(self) -> AsyncIterator[Event]:
         return self
 

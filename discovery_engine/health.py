@@ -6,12 +6,14 @@ was asked for anything by this process. The status is the view's own: one word e
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from discovery_engine.catalog import DroppedTool, ServerPart
+from discovery_engine.gateways import Observation, concerning, with_observations
 from discovery_engine.status import ServerStatus, ServerSummary
 from discovery_engine.tools import ServerName
 from discovery_engine.upstream.state import Condition
@@ -44,6 +46,8 @@ class ServerHealth(Struct, frozen=True):
     """How its upstream fares; None if this process asked it for nothing."""
     next_try: float | None = None
     """Unix time in seconds before which it is not tried again unbidden."""
+    gateways: tuple[Observation, ...] = ()
+    """What the running gateways say of it, the worst first."""
 
     @property
     def server(self) -> ServerName:
@@ -63,10 +67,33 @@ def health(
     conditions: Mapping[ServerName, Condition] = MappingProxyType({}),
     *,
     now: float,
+    observed: Mapping[ServerName, Sequence[Observation]] = MappingProxyType({}),
 ) -> tuple[ServerHealth, ...]:
-    """Every configured server, in the order of names; `now` is Unix time in seconds."""
+    """Every configured server, in the order of names.
+
+    Args:
+        view: What is remembered, and seen by this process.
+        conditions: How their upstreams fare in this process.
+        now: Unix time in seconds.
+        observed: What the running gateways say of them; the worst counts.
+    """
+    view = with_observations(view, observed)
+    found = (_of(one, view, conditions.get(one.name), now) for one in view.servers())
     return tuple(
-        _of(summary, view, conditions.get(summary.name), now) for summary in view.servers()
+        _observed(one, concerning(view, one.server, observed)) if observed else one for one in found
+    )
+
+
+def _observed(server: ServerHealth, said: Sequence[Observation]) -> ServerHealth:
+    if not said:
+        return server
+    worst = said[0]
+    is_its_word = worst.status == server.status
+    return replace(
+        server,
+        gateways=tuple(said),
+        since=worst.since if is_its_word and worst.since is not None else server.since,
+        next_try=server.next_try or worst.next_try,
     )
 
 

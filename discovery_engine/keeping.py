@@ -1,7 +1,8 @@
 """What keeps the engine of a long-running host fresh: what is due, and what others tell of.
 
 Four sources of news, each followed by a task of its own: time, the servers, the configuration's
-files, and the decisions that the owner makes elsewhere. The engine does what they call for.
+files, and the decisions that the owner makes elsewhere. The engine does what they call for. How the
+servers fare is written down for `discovery health`, which is another process.
 """
 
 from __future__ import annotations
@@ -10,13 +11,17 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AbstractContextManager, aclosing
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
 import anyio
+import anyio.to_thread
 from anyio.abc import TaskGroup
 
+from discovery_engine.config.location import scope_of
 from discovery_engine.errors import ConfigurationError
-from discovery_engine.events import ConfigurationReloaded, Subscription, ToolsChanged
+from discovery_engine.events import ConfigurationReloaded, Subscription, ToolCalled, ToolsChanged
+from discovery_engine.gateways import Observation, open_status_file
 from discovery_engine.lull import Lull
 from discovery_engine.tasks import open_task_group
 
@@ -31,6 +36,7 @@ _LONGEST_NAP = 60.0  # seconds between two looks at what is due
 _SHORTEST_NAP = 1.0
 _LONGEST_ROUND = 5.0  # seconds; one that starts for minutes must not keep others from being asked
 _DECISION_PAUSE = 10.0  # seconds between two looks at what the owner decided elsewhere
+_STATUS_PAUSE = 0.5  # seconds in which what happens to servers is written down together
 _CHANGE_PAUSE = 0.5  # seconds in which further notices of a change are taken as the same one
 _LONGEST_CHANGE = 10.0  # seconds after which a server that does not stop is asked all the same
 
@@ -55,15 +61,39 @@ class Kept(Protocol):
 
     async def reconsider(self) -> None: ...
 
+    async def observations(self) -> list[Observation]: ...
 
-async def keep_fresh(engine: Kept, asking: Asking) -> NoReturn:
+
+async def keep_fresh(engine: Kept, asking: Asking, *, data: Path) -> NoReturn:
+    """Follow all of them; `data` is the folder that other processes look into."""
     async with open_task_group() as tasks:
+        tasks.start_soon(_publish_status, engine, data)
         tasks.start_soon(_follow_servers, engine, asking, tasks)
         tasks.start_soon(_follow_files, engine)
         tasks.start_soon(_follow_decisions, engine)
         while True:
             await engine.refresh(only_due=True, patience=_LONGEST_ROUND)
             await anyio.sleep(min(max(asking.rest(), _SHORTEST_NAP), _LONGEST_NAP))
+
+
+async def _publish_status(engine: Kept, data: Path) -> None:
+    """Have other processes see how the servers fare, soon after that became another."""
+    try:
+        with (
+            open_status_file(data, scope_of(engine.settings.path)) as file,
+            engine.subscribe() as events,
+        ):
+            said: list[Observation] = []
+            async for event in events:
+                if isinstance(event, ToolCalled):
+                    continue
+                await anyio.sleep(_STATUS_PAUSE)
+                events.skip()
+                if (now := await engine.observations()) != said:
+                    said = now
+                    await anyio.to_thread.run_sync(file.write, said)
+    except OSError as error:
+        logger.warning("`discovery health` will not see how the servers fare here: %s", error)
 
 
 async def _follow_servers(engine: Kept, asking: Asking, tasks: TaskGroup) -> None:

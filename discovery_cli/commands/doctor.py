@@ -6,6 +6,7 @@ import os
 import sqlite3
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,7 +45,8 @@ def command(invocation: Invocation, *, online: bool, exit_zero: bool) -> ExitCod
     found = [checks.runtime(sys.version_info[:3], sqlite3.sqlite_version)]
     loss = None
     try:
-        view, servers = invocation.run(_connect if online else _look, with_lines=online)
+        look = partial(_look, invocation=invocation, online=online)
+        view, servers = invocation.run(look, with_lines=online)
         found += _of_view(view, servers, invocation.clock())
         is_needed = view.settings.cache.enabled
         loss = lost(view.lost_at) if view.lost_at is not None else None
@@ -60,13 +62,12 @@ def command(invocation: Invocation, *, online: bool, exit_zero: bool) -> ExitCod
     return ExitCode.UNHEALTHY if sick and not exit_zero else ExitCode.OK
 
 
-async def _look(engine: Engine) -> tuple[View, tuple[ServerHealth, ...]]:
-    return engine.view, await engine.health()
-
-
-async def _connect(engine: Engine) -> tuple[View, tuple[ServerHealth, ...]]:
-    await engine.refresh()
-    return await _look(engine)
+async def _look(
+    engine: Engine, *, invocation: Invocation, online: bool
+) -> tuple[View, tuple[ServerHealth, ...]]:
+    if online:
+        await engine.refresh()
+    return engine.view, await engine.health(invocation.observed(engine.view))
 
 
 def _of_view(view: View, servers: Iterable[ServerHealth], now: float) -> Iterator[Check]:

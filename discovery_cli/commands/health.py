@@ -57,7 +57,8 @@ def command(
 def _known(invocation: Invocation, names: Sequence[str]) -> tuple[View, list[ServerHealth]]:
     view = invocation.known()
     chosen = [view.server(name).name for name in names]
-    return view, _chosen(health(view, now=invocation.clock()), chosen)
+    found = health(view, now=invocation.clock(), observed=invocation.observed(view))
+    return view, _chosen(found, chosen)
 
 
 def _online(invocation: Invocation, names: Sequence[str]) -> tuple[View, list[ServerHealth]]:
@@ -65,7 +66,8 @@ def _online(invocation: Invocation, names: Sequence[str]) -> tuple[View, list[Se
         chosen = [engine.view.server(name).name for name in names]
         askable = [s.server for s in _chosen(await engine.health(), chosen) if _may_be_asked(s)]
         await engine.refresh(askable)
-        return engine.view, _chosen(await engine.health(), chosen)
+        found = await engine.health(invocation.observed(engine.view))
+        return engine.view, _chosen(found, chosen)
 
     return invocation.run(connect, with_lines=True)
 

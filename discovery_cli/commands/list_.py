@@ -18,6 +18,7 @@ from discovery_cli.rendering import (
     server_row,
     tool_row,
 )
+from discovery_engine.gateways import with_observations
 
 if TYPE_CHECKING:
     from discovery_engine.status import ServerSummary
@@ -32,6 +33,7 @@ def command(invocation: Invocation, *, status: bool, tools: bool) -> None:
     """Show the configured servers."""
     output = invocation.output
     view = invocation.view()
+    view = with_observations(view, invocation.observed(view))
     if output.as_json:
         forms = [_form(server, view, with_tools=tools) for server in view.servers()]
         output.answer({"servers": forms, "decisions_lost_at": view.lost_at})

@@ -7,6 +7,7 @@ waiting process looks often here, and one that writes much rests long enough for
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
@@ -22,6 +23,7 @@ _PATIENCE = 10.0  # seconds to wait for other processes
 READING_PATIENCE = 2.0
 _LOOK = 0.005  # seconds between two looks
 _REST = 2 * _LOOK  # seconds in which whoever waits looks at least once
+_BEYOND = 1 << 30  # the byte of a file that is locked on Windows: none that is ever written
 _SPELL = 0.25  # seconds of writing without such a rest, so that resting takes a 25th of the time
 
 
@@ -104,3 +106,30 @@ def is_taken(error: sqlite3.Error | OSError) -> bool:
 def turns_at(path: Path) -> Turns:  # noqa: ARG001 - what the turns are kept by
     """The turns of this process at one file, whoever opens it."""
     return Turns()
+
+
+def _locker() -> Callable[[int], None]:
+    """What `lock_file` is here."""
+    try:
+        import fcntl  # noqa: PLC0415 - not on Windows
+    except ImportError:  # pragma: no cover - Windows
+        return _lock_a_byte
+    return lambda descriptor: fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _lock_a_byte(descriptor: int) -> None:  # pragma: no cover - Windows
+    import msvcrt  # noqa: PLC0415 - only on Windows
+
+    # Such a lock keeps others from reading, so it lies beyond what is ever written.
+    os.lseek(descriptor, _BEYOND, os.SEEK_SET)
+    try:
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
+    except OSError as error:
+        raise BlockingIOError(error.errno, error.strerror) from error
+
+
+lock_file = _locker()
+"""Locks a file for as long as its descriptor is open, so that a process that ends lets go of it.
+
+Raises BlockingIOError if another process, or another opening of the file, has it.
+"""

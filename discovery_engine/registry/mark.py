@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from msgspec import Struct
 
-from discovery_engine.registry.locking import Turns
+from discovery_engine.registry.locking import Turns, lock_file
 
 _PRIVATE = 0o600
 _LIMIT = 1 << 20  # bytes that are read of it
@@ -74,7 +74,7 @@ class MarkFile:
         with self._turns.writing():
             descriptor = self._opened()
             try:
-                self._turns.wait_for(lambda: _lock(descriptor))
+                self._turns.wait_for(lambda: lock_file(descriptor))
                 self._depth = 1
                 yield
             finally:
@@ -94,26 +94,3 @@ def _mark(content: bytes) -> Mark:
     except (ValueError, RecursionError):
         pass
     return _UNREADABLE
-
-
-def _locker() -> Callable[[int], None]:
-    """What locks a file for as long as it is open; raises BlockingIOError if another has it."""
-    try:
-        import fcntl  # noqa: PLC0415 - not on Windows
-    except ImportError:  # pragma: no cover - Windows
-        return _lock_a_byte
-    return lambda descriptor: fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-
-def _lock_a_byte(descriptor: int) -> None:  # pragma: no cover - Windows
-    import msvcrt  # noqa: PLC0415 - only on Windows
-
-    # Such a lock keeps others from reading, so it lies beyond what is ever written.
-    os.lseek(descriptor, _LIMIT, os.SEEK_SET)
-    try:
-        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
-    except OSError as error:
-        raise BlockingIOError(error.errno, error.strerror) from error
-
-
-_lock = _locker()

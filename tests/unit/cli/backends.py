@@ -109,7 +109,7 @@ class FakeEngine:
         failures = tuple((ServerName(name), parts[ServerName(name)].failure) for name in names)
         return RefreshReport(failures, diff)
 
-    async def health(self) -> tuple[ServerHealth, ...]:
+    async def health(self, _: object = None) -> tuple[ServerHealth, ...]:
         return health(self.view, now=NOW)
 
     async def embedded(self, *, timeout: float) -> None:  # noqa: ASYNC109 - as the engine's

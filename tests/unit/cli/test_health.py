@@ -267,7 +267,7 @@ class Watched(FakeEngine):
         super().__init__(view)
         self.seen = seen
 
-    async def health(self) -> tuple[ServerHealth, ...]:
+    async def health(self, _: object = None) -> tuple[ServerHealth, ...]:
         time = ServerName("time")
         live = {time: Live(ServerStatus(self.seen.state), self.seen.reason, self.seen.stderr)}
         view = view_of(self.view.settings, *self.view.catalog.parts.values(), live=live)
