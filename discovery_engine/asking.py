@@ -20,6 +20,7 @@ from discovery_engine.errors import (
     UnavailableError,
     UpstreamError,
 )
+from discovery_engine.known_secrets import KNOWN_SECRETS
 from discovery_engine.refresh import RefreshReport, Told, due_in, report
 from discovery_engine.status import Live, LiveServers, ServerStatus
 
@@ -201,7 +202,7 @@ class Asking:
             failure = error
         except Exception as error:  # whatever is odd in its list, the others must not suffer
             logger.exception("What %r lists cannot be read", server.name)
-            failure = self._upstreams.redacted(_unreadable(server.name, error))
+            failure = _unreadable(server.name, error)
         self._errors[server.name] = failure
         return await self._take(server, failure)
 
@@ -223,4 +224,4 @@ def _waiting(asked: Mapping[ServerName, anyio.Event]) -> list[ServerName]:
 
 def _unreadable(server: ServerName, error: Exception) -> UnavailableError:
     reason = f"what it lists cannot be read: {type(error).__name__}: {error}"
-    return UnavailableError(server, FailureKind.OTHER, reason)
+    return UnavailableError(server, FailureKind.OTHER, KNOWN_SECRETS.redact(reason))

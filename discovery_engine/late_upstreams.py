@@ -79,12 +79,6 @@ class LateUpstreams:
             confidential.censor(error)
             raise
 
-    def redacted(self, error: UpstreamError) -> UpstreamError:
-        """An error about a server that was made elsewhere, without what that server was given."""
-        _, confidential = self._confidential.get(ServerName(error.server), _NOTHING_KNOWN)
-        confidential.censor(error)
-        return error
-
     async def close_unlike(
         self,
         before: Mapping[ServerName, ServerSettings],
