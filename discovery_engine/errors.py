@@ -50,6 +50,12 @@ class Origin(Struct, frozen=True):
     def __str__(self) -> str:
         return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
 
+    @property
+    def brief(self) -> str:
+        """The same without the folder, as anybody may read it."""
+        name = self.file.replace("\\", "/").rpartition("/")[2]
+        return str(Origin(name, self.line, self.column))
+
 
 class Problem(Struct, frozen=True):
     """One thing that is wrong with a configuration."""

@@ -74,8 +74,10 @@ def rejected(rejection: Rejection) -> Notice:
     more = f" and {len(others)} more" if others else ""
     used = "; the last good one is used"
     message = f"the configuration has errors since {since}"
-    to_owner = f"{message}: {first.origin}{more}{used}"
-    return Notice(NoticeKind.CONFIGURATION, f"{message}{used}", to_owner=to_owner)
+    public, to_owner = (
+        f"{message}: {place}{more}{used}" for place in (first.origin.brief, first.origin)
+    )
+    return Notice(NoticeKind.CONFIGURATION, public, to_owner=to_owner)
 
 
 def lost(at: float) -> Notice:

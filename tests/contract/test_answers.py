@@ -241,7 +241,7 @@ def test_servers_that_cannot_be_asked_are_named_beside_hits() -> None:
     assert answer.hits
     assert [notice.message for notice in answer.notices] == [
         "jira: failing: refused; its last known tools are used, of 2023-11-14 22:13 UTC (do it)",
-        "mail: its tools are not known yet; ask again in a few seconds",
+        "mail: pending; its tools are not known yet; ask again in a few seconds",
     ]
 
 

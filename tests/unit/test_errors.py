@@ -250,7 +250,7 @@ def test_a_configuration_error_tells_every_problem_on_its_own_line() -> None:
     ]
 
 
-@pytest.mark.requirement("HEA-15")
+@pytest.mark.requirement("HEA-18")
 @pytest.mark.parametrize("kind", FailureKind)
 def test_every_kind_of_failure_has_a_next_step_that_does_not_try_the_same_again(
     kind: FailureKind,

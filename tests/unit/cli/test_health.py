@@ -274,7 +274,7 @@ class Watched(FakeEngine):
         return health(view, {time: self.seen}, now=NOW)
 
 
-@pytest.mark.requirement("HEA-15")
+@pytest.mark.requirement("HEA-18")
 @pytest.mark.parametrize(
     ("error", "step"),
     [
