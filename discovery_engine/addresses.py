@@ -24,6 +24,7 @@ from discovery_engine.errors import (
     ToolAmbiguousError,
     ToolNotFoundError,
 )
+from discovery_engine.limits import require_name
 from discovery_engine.nearest import nearest
 from discovery_engine.tools import ServerName, ToolName
 
@@ -42,8 +43,10 @@ class AddressBook(Struct, frozen=True, dict=True):
         """The server of exactly that name, or the only one of it in another case.
 
         Raises:
+            InputTooLongError: If it is longer than any name.
             ServerNotFoundError: With the nearest names.
         """
+        require_name("name of a server", name)
         if name in self.servers:
             return ServerName(name)
         namesakes = self._folded.get(name.casefold(), ())
@@ -53,6 +56,7 @@ class AddressBook(Struct, frozen=True, dict=True):
 
     def servers_in(self, word: str) -> list[ServerName]:
         """The servers that `word` may begin with or be; none where it names a tool alone."""
+        require_name("name", word)
         begun = [server for server, _ in self._readings(word)]
         whole = self._folded.get(word.casefold(), ())
         return list(dict.fromkeys([*whole, *begun]))
@@ -65,6 +69,7 @@ class AddressBook(Struct, frozen=True, dict=True):
             ToolNotFoundError: With the nearest names.
             ToolAmbiguousError: If several servers have that tool.
         """
+        require_name("name of a tool", name)
         if server is None:
             return self._anywhere(name)
         of = self.server(server)

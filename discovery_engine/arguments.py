@@ -17,7 +17,7 @@ import jsonschema_rs
 
 from discovery_engine import strict_json
 from discovery_engine.errors import InvalidArgumentsError
-from discovery_engine.limits import shortened
+from discovery_engine.limits import ARGUMENTS, require_names, shortened
 from discovery_engine.nearest import nearest
 from discovery_engine.signature import signature
 from discovery_engine.text import named, one_line
@@ -91,11 +91,13 @@ class Checker:
             Why they could not be checked, in a few words; None if they were.
 
         Raises:
+            InputTooLongError: If there are too many, or the name of one is too long.
             InvalidArgumentsError: With every mistake and the tool's signature.
         """
         if pinned and (wrong := [name for name in pinned if name in arguments]):
             said = [f"{named(name)} is given by the configuration" for name in wrong]
             raise _invalid(self._tool, said)
+        require_names("argument", arguments, most=ARGUMENTS)
         if self._validator is None:
             return None
         value = {**arguments, **pinned} if pinned else arguments

@@ -47,6 +47,7 @@ from discovery_engine.gateways import Observation
 from discovery_engine.health import ServerHealth, health
 from discovery_engine.keeping import keep_fresh
 from discovery_engine.late_upstreams import LateUpstreams
+from discovery_engine.limits import require_query
 from discovery_engine.meaning import Meaning
 from discovery_engine.notices import Rejection
 from discovery_engine.refresh import RefreshReport, Told
@@ -177,6 +178,7 @@ class Engine:
         include_disabled: bool = False,
     ) -> SearchAnswer:
         """As `View.search`, and by meaning, where an embedder is configured and in time."""
+        require_query(query)
         asked = await self.meaning.asks(query)
         answer = self.view.search(
             query,

@@ -6,7 +6,7 @@ take time that grows with the square of what passes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from discovery_engine.errors import InputTooLongError
 
@@ -40,14 +40,16 @@ def require_name(what: str, name: str | None) -> None:
     """Raises `InputTooLongError` for a name that is longer than `NAME_LENGTH`."""
     if name is not None and len(name) > NAME_LENGTH:
         raise InputTooLongError(
-            f"{what} {shortened(name, _SHOWN)!r}",
+            f"the {what} {shortened(name, _SHOWN)!r}",
             f"{len(name):,} characters",
             f"{NAME_LENGTH}",
             hint="give it as it is listed; text belongs into `query` or `arguments`",
         )
 
 
-def require_names(what: str, names: Iterable[str]) -> None:
+def require_names(what: str, names: Collection[str], *, most: int) -> None:
+    """Raises `InputTooLongError` if there are more than `most`, or one is too long."""
+    require_count(f"{what}s", len(names), most)
     for name in names:
         require_name(what, name)
 
@@ -55,7 +57,7 @@ def require_names(what: str, names: Iterable[str]) -> None:
 def require_count(what: str, count: int, most: int) -> None:
     """Raises `InputTooLongError` if there are more than `most`."""
     if count > most:
-        raise InputTooLongError(what, f"{count:,}", f"{most:,}", hint="give fewer")
+        raise InputTooLongError(f"the list of {what}", f"{count:,}", f"{most:,}", hint="give fewer")
 
 
 def shortened(text: str, length: int) -> str:

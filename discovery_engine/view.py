@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from discovery_engine import notices
+from discovery_engine import limits, notices
 from discovery_engine.addresses import AddressBook
 from discovery_engine.answers import Asker, Decision, SearchAnswer
 from discovery_engine.catalog import Catalog, Entry, ServerPart
@@ -130,8 +130,11 @@ class View(Struct, frozen=True, dict=True):
             query_vectors: That of the query, and those of its clauses, to find tools by meaning.
 
         Raises:
+            InputTooLongError: If `query`, `server` or `tags` are longer than any may be.
             ServerNotFoundError: If `server` is not configured.
         """
+        limits.require_query(query)
+        limits.require_names("tag", tags, most=limits.TAGS)
         only = self.server(server).name if server else None
         wanted = set(tags)
 

@@ -17,6 +17,7 @@ from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel import Server
 
 from discovery_engine.errors import DiscoveryError, NotFoundError
+from discovery_engine.limits import NAME_LENGTH, shortened
 from discovery_engine.version import __version__
 from discovery_server import guide
 from discovery_server.meta_tools import META_TOOLS, Caller, call
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 Context: TypeAlias = ServerRequestContext[Any, Any]
 
 _SESSION_HEADER = "mcp-session-id"
+_LONGEST_URI = 4 * NAME_LENGTH  # characters; each of a name may take several there
 _OPENINGS = frozenset({"initialize", "server/discover"})
 _RESOURCE_NOT_FOUND = -32002  # before 2026-07-28; since then it is "invalid params"
 
@@ -108,7 +110,7 @@ class _Gateway:
         if tool is None:
             names = ", ".join(META_TOOLS)
             hint = f"this server has {names}; other tools are called through execute_tool"
-            raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {params.name!r}; {hint}")
+            raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {_shown(params.name)}; {hint}")
         telling = _Telling(ctx)
         caller = Caller(_client(ctx), telling.tell if telling.is_wanted else None)
         self._whole.set(await call(self._engine, tool, params.arguments or {}, caller))
@@ -125,7 +127,7 @@ class _Gateway:
         self, _: Context, params: types.GetPromptRequestParams
     ) -> types.GetPromptResult:
         if params.name != guide.PROMPT:
-            raise MCPError(types.INVALID_PARAMS, f"Unknown prompt: {params.name!r}")
+            raise MCPError(types.INVALID_PARAMS, f"Unknown prompt: {_shown(params.name)}")
         text = f"{guide.USAGE_GUIDE}\n{guide.instructions(self._engine.view)}"
         content = types.TextContent(type="text", text=text)
         return types.GetPromptResult(messages=[types.PromptMessage(role="user", content=content)])
@@ -140,6 +142,8 @@ class _Gateway:
         self, ctx: Context, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
         uri = str(params.uri)
+        if len(uri) > _LONGEST_URI:
+            raise MCPError(types.INVALID_PARAMS, f"There is no resource {_shown(uri)}")
         try:
             mime_type, text = guide.read(self._engine.view, uri)
         except DiscoveryError as error:
@@ -210,4 +214,9 @@ def _resource_error(error: DiscoveryError, uri: str, version: str) -> MCPError:
     is_missing = isinstance(error, NotFoundError)
     code = types.INVALID_PARAMS if is_modern or not is_missing else _RESOURCE_NOT_FOUND
     message = f"{error.code}: {error.message}"
-    return MCPError(code, f"{message}; {error.hint}" if error.hint else message, {"uri": uri})
+    told = f"{message}; {error.hint}" if error.hint else message
+    return MCPError(code, told, {"uri": shortened(uri, _LONGEST_URI)})
+
+
+def _shown(name: str) -> str:
+    return repr(shortened(name, NAME_LENGTH))

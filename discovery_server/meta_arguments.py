@@ -10,11 +10,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from discovery_engine import strict_json
+from discovery_engine import limits, strict_json
 from discovery_engine.errors import DiscoveryError
 from discovery_engine.nearest import nearest
 from discovery_engine.tools import JSONObject, JSONValue
 
+_NAMES = 32  # of arguments, more than any meta-tool takes in however many spellings
+_SHOWN = 40  # characters of a value that is refused
 _DIGITS = 18  # of a number in quotes; Python refuses thousands of them
 
 
@@ -34,18 +36,12 @@ class MetaArguments:
         self._required = schema.get("required", [])
         self._tool = tool
         self._given: JSONObject = {}
+        limits.require_names(f"argument of {tool}", given, most=_NAMES)
         for name, value in given.items():
             known = self._known(name)
             if known in self._given:
                 raise self._error(f"{known} is given twice")
             self._given[known] = value
-
-    def text(self, name: str) -> str:
-        """A required text."""
-        value = self.optional_text(name)
-        if value is None:
-            raise self.missing(name)
-        return value
 
     def optional_text(self, name: str) -> str | None:
         """A text; None if it is missing or blank."""
@@ -53,8 +49,24 @@ class MetaArguments:
         if value is None:
             return None
         if not isinstance(value, str):
-            raise self._error(f"{name} must be a string, not {json.dumps(value)[:40]}")
+            raise self._error(f"{name} must be a string, not {_shown(value)}")
         return value.strip() or None
+
+    def optional_name(self, name: str) -> str | None:
+        """The name of a server or a tool; None if it is missing or blank.
+
+        Raises `InputTooLongError` if it is longer than any.
+        """
+        value = self.optional_text(name)
+        limits.require_name(name, value)
+        return value
+
+    def text(self, name: str) -> str:
+        """A required text; all there are are names, as `optional_name` takes them."""
+        value = self.optional_name(name)
+        if value is None:
+            raise self.missing(name)
+        return value
 
     def optional_count(self, name: str) -> int | None:
         """A whole number from the schema's `minimum`, or from 1."""
@@ -84,11 +96,13 @@ class MetaArguments:
         if value is None:
             return ()
         values = [value] if isinstance(value, str) else value
-        if not isinstance(values, list) or not all(isinstance(v, str) for v in values):
+        if not isinstance(values, list):
             raise self._error(f"{name} must be a list of strings")
-        most = self._properties[name].get("maxItems", len(values))
+        most = self._properties[name].get("maxItems", limits.TAGS)
         if len(values) > most:
-            raise self._error(f"{name} takes at most {most}, not {len(values)}")
+            raise self._error(f"{name} takes at most {most}, not {len(values):,}")
+        if not all(isinstance(v, str) for v in values):
+            raise self._error(f"{name} must be a list of strings")
         return tuple(values)
 
     def mapping(self, name: str) -> JSONObject:
@@ -125,6 +139,12 @@ class MetaArguments:
     def _error(self, mistake: str) -> MetaArgumentsError:
         names = [f"{n}{'' if n in self._required else '?'}" for n in self._properties]
         return MetaArgumentsError(mistake, f"{self._tool}({', '.join(names)})")
+
+
+def _shown(value: JSONValue) -> str:
+    if isinstance(value, dict | list):
+        return "an object" if isinstance(value, dict) else "a list"
+    return limits.shortened(json.dumps(value), _SHOWN)
 
 
 def _folded(name: str) -> str:

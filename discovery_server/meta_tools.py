@@ -12,10 +12,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import anyio
+from anyio.lowlevel import checkpoint
 from msgspec import Struct
 
 from discovery_engine.budget import Budget
 from discovery_engine.errors import DiscoveryError, ServerDisabledError, ToolNotFoundError
+from discovery_engine.limits import require_query
 from discovery_engine.notices import Notice, NoticeKind
 from discovery_engine.outline import Detail
 from discovery_engine.status import ServerStatus, ServerSummary
@@ -116,14 +118,15 @@ async def _list_mcp_servers(engine: Engine, _: MetaArguments, __: Caller) -> JSO
 
 async def _search_tools(engine: Engine, arguments: MetaArguments, _: Caller) -> JSONObject:
     queries = _queries(arguments)
-    server = arguments.optional_text("server")
+    server = arguments.optional_name("server")
     limit = arguments.optional_count("limit")
     tags = arguments.texts("tags")
     await _first_paint(engine, server)
     most = None if limit is None else min(limit, _MOST_HITS)
-    answers = [
-        await engine.search(query, server=server, tags=tags, limit=most) for query in queries
-    ]
+    answers = []
+    for query in queries:
+        answers.append(await engine.search(query, server=server, tags=tags, limit=most))
+        await checkpoint()  # a search does not wait by itself, so that ten would hold up others
     # A further query adds half of an answer: its best matches, rather than ten of them.
     usual = engine.settings.search.max_tokens * (len(queries) + 1) // 2
     allowed = _allowed(arguments, usual)
@@ -142,7 +145,7 @@ async def _list_tools(engine: Engine, arguments: MetaArguments, _: Caller) -> JS
 
 
 async def _get_tool_details(engine: Engine, arguments: MetaArguments, _: Caller) -> JSONObject:
-    server, tool = arguments.optional_text("server"), arguments.text("tool")
+    server, tool = arguments.optional_name("server"), arguments.text("tool")
     budget, _richest = _allowed(arguments, engine.settings.server.details_tokens)
     with anyio.move_on_after(_FIRST_PAINT) as paint:
         await _first_paint(engine, server)
@@ -151,7 +154,7 @@ async def _get_tool_details(engine: Engine, arguments: MetaArguments, _: Caller)
 
 
 async def _execute_tool(engine: Engine, arguments: MetaArguments, caller: Caller) -> JSONObject:
-    server, tool = arguments.optional_text("server"), arguments.text("tool")
+    server, tool = arguments.optional_name("server"), arguments.text("tool")
     given = arguments.mapping("arguments")
     await _first_paint(engine, server)
     unchecked: list[str] = []
@@ -172,6 +175,8 @@ async def _execute_tool(engine: Engine, arguments: MetaArguments, caller: Caller
 def _queries(arguments: MetaArguments) -> list[str]:
     """`query` and `queries` in the order given, each once, with its blanks put in order."""
     given = [arguments.optional_text("query") or "", *arguments.texts("queries")]
+    for query in given:
+        require_query(query)
     queries = dict.fromkeys(" ".join(query.split()) for query in given)
     queries.pop("", None)
     if not queries:

@@ -19,7 +19,7 @@ from msgspec import Struct
 from discovery_engine.search.languages import Heard
 from discovery_engine.search.lexicon import CONCEPT, SUBJECT, Lexicon
 from discovery_engine.search.spelling import slips_of
-from discovery_engine.search.tokens import words
+from discovery_engine.search.tokens import beginning, words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -52,6 +52,8 @@ _ASKING = frozenset(
     )
 )
 _WHAT_ASKS = "get"  # what a tool says that a question is for
+_READ = 4_000  # characters of a query; reading more would take everybody more than some 20 ms
+_WORDS_READ = 400  # of it; no request needs as many
 _MOST_CLAUSES = 16
 _SHORTEST_CLAUSE = 2  # words
 _SHORTEST_PART = 3  # letters of each word in a compound
@@ -111,7 +113,7 @@ class Reader:
         self._size = size
 
     def read(self, query: str) -> Question:
-        query = _ADDRESS.sub(_site, query)
+        query = _ADDRESS.sub(_site, beginning(query[:_READ], most=_WORDS_READ))
         language = self._lexicon.language(query)
         phrases = [p for p in self._lexicon.phrases(query) if self._count(p.concept)]
         heard = self._heard(query, language)
@@ -134,7 +136,7 @@ class Reader:
 
     def sources(self, query: str) -> dict[str, Source]:
         """Where each term of a query comes from; if from several words, from the nearest."""
-        query = _ADDRESS.sub(_site, query)
+        query = _ADDRESS.sub(_site, beginning(query[:_READ], most=_WORDS_READ))
         heard = self._heard(query, self._lexicon.language(query))
         spoken = [word for one in heard for word in one.meant]
         found = [source for one in heard for source in self._sources_of(one)]

@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from functools import cache
+from itertools import islice
 
 _UNSPACED = (
     "\u0e00-\u0eff"  # Thai and Lao
@@ -25,6 +26,7 @@ _LETTERS = str.maketrans(
     {"ß": "ss", "ø": "o", "Ø": "O", "ł": "l", "Ł": "L", "đ": "d", "Đ": "D", "æ": "ae", "œ": "oe"}
 )  # Latin letters that Unicode does not take apart
 _ASCII_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_SPOKEN = re.compile(r"\S+")
 _PLURAL = re.compile(r"(?<=[A-Z]{2})s(?![a-z])")  # no stemmer knows that kpis is more than one KPI
 
 
@@ -53,6 +55,15 @@ def runs(text: str) -> list[str]:
         return _ascii_words(text)
     bare = _without_accents(_PLURAL.sub(" ", text))
     return [word.casefold() for word in _word().findall(bare)]
+
+
+def beginning(text: str, *, most: int) -> str:
+    """`text` up to its `most`-th word as people count; without spaces, two characters are one."""
+    if len(text) <= most:
+        return text
+    spoken = _SPOKEN if text.isascii() else _spoken()
+    beyond = next(islice(spoken.finditer(text), most, None), None)
+    return text[: beyond.start()] if beyond else text
 
 
 def is_unspaced(word: str) -> bool:
@@ -87,6 +98,11 @@ def _word() -> re.Pattern[str]:
         rf"|[{_UNSPACED}]+"
         rf"|[^\W\d_A-Za-z{_UNSPACED}]+"
     )
+
+
+@cache
+def _spoken() -> re.Pattern[str]:
+    return re.compile(rf"[{_UNSPACED}]{{1,2}}|[^\s{_UNSPACED}]+")
 
 
 @cache

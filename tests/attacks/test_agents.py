@@ -110,7 +110,7 @@ async def test_no_claim_of_a_tool_has_a_call_sent_again(folder: Folder) -> None:
 
 
 @pytest.mark.requirement("THR-8")
-@pytest.mark.parametrize("query", [*QUERIES, "x" * 100_000, "a b " * 9000])
+@pytest.mark.parametrize("query", [*QUERIES, "x" * 8_000, "a b " * 2000])
 def test_no_query_is_read_as_anything_but_words(query: str) -> None:
     answer = FILES.search(query)
 

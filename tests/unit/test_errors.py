@@ -11,6 +11,7 @@ from discovery_engine.errors import (
     DisabledError,
     DiscoveryError,
     FailureKind,
+    InputTooLongError,
     InvalidArgumentsError,
     MissingValue,
     NeedsAuthError,
@@ -71,6 +72,11 @@ ERRORS = [
         ToolDisabledError("github", "x", "rule 2"),
         "tool 'github:x' is disabled: rule 2",
         "the owner of the configuration decides this; use another tool",
+    ),
+    (
+        InputTooLongError("the query", "9,000 characters", "8,192 bytes", hint="say less"),
+        "the query is too long: 9,000 characters, at most 8,192 bytes",
+        "say less",
     ),
     (
         InvalidArgumentsError("s", "x", ["n is missing", "m is unknown"], "x(n: integer)"),
