@@ -64,6 +64,14 @@ def last_lines(stderr: str, most: int = 5) -> list[str]:
     return block("\n".join(clean(stderr).splitlines()[-most:])) if stderr else []
 
 
+def say_last_lines(output: Output, stderr: str) -> None:
+    """Write the end of a failed program's stderr below what is said of its server."""
+    if lines := last_lines(stderr):
+        output.say("  its last words:")
+    for line in lines:
+        output.say(f"  {line}")
+
+
 def tool_row(output: Output, entry: Entry, view: View, *, with_tags: bool = False) -> Row:
     """A mark, the name, tags if wanted, and what it does or why it is disabled."""
     row: Row = [output.mark(good=entry.verdict.enabled), Cell(named(entry.tool.name), "strong")]

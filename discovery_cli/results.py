@@ -6,11 +6,10 @@ In JSON the result is whole, as the upstream gave it.
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 
 from discovery_cli.failures import ExitCode
-from discovery_cli.output import Output, json_text
+from discovery_cli.output import Output
 from discovery_engine.catalog import Entry
 from discovery_engine.text import block, clean
 from discovery_engine.tools import JSONObject, JSONValue
@@ -29,23 +28,13 @@ def show_result(output: Output, entry: Entry, result: JSONObject) -> ExitCode:
 
 
 def show_failure(output: Output, entry: Entry, result: JSONObject) -> ExitCode:
-    """A tool that ran and failed: its words are an error, and its result is whole in JSON."""
-    text = clean("\n".join(_texts(result))).strip()
+    """A tool that ran and failed: its words go to stderr; in JSON it is a result like any other."""
     if output.as_json:
         output.answer(_form(entry, result))
-        error = {
-            "code": "TOOL_FAILED",
-            "message": text,
-            "hint": "",
-            "exit_code": int(ExitCode.TOOL_FAILED),
-            "server": entry.tool.server,
-            "tool": entry.tool.name,
-        }
-        sys.stderr.write(json_text({"error": error}) + "\n")
-    else:
-        output.say(f"error: {entry.key.label} failed")
-        for line in block(text):
-            output.say(line)
+        return ExitCode.TOOL_FAILED
+    output.say(f"error: {entry.key.label} failed")
+    for line in block(clean("\n".join(_texts(result))).strip()):
+        output.say(line)
     return ExitCode.TOOL_FAILED
 
 

@@ -16,6 +16,7 @@ from msgspec import Struct
 from discovery_engine import notices
 from discovery_engine.catalog import Failure, ServerPart
 from discovery_engine.errors import ConfigurationError, ServerDisabledError, UntrustedServerError
+from discovery_engine.prose import first_sentence
 from discovery_engine.rules.explanation import describe, public_decider
 from discovery_engine.rules.rule import REFUSALS, WITHHELD, Verdict
 from discovery_engine.tools import ServerName
@@ -184,7 +185,7 @@ class ServerView(Struct, frozen=True, dict=True):
         found = self.diagnosis
         is_trusted = found.status is not ServerStatus.UNTRUSTED
         is_down = found.status in _UNREACHABLE and is_trusted
-        description = self.owners_words or _first_line(part.instructions)
+        description = self.owners_words or first_sentence(part.instructions)
         return ServerSummary(
             name=server.name,
             description=description if is_trusted else "",
@@ -292,7 +293,3 @@ def _after_failure(failure: Failure, live: Live | None) -> Diagnosis:
     if live and live.status in _DOWN and status is ServerStatus.FAILING:
         return Diagnosis(live.status, live.reason or failure.message, failure.hint)
     return Diagnosis(status, failure.message, failure.hint, failure.detail)
-
-
-def _first_line(text: str) -> str:
-    return text.strip().partition("\n")[0]

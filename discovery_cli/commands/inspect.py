@@ -10,7 +10,7 @@ from discovery_cli.forms import details_form, server_form
 from discovery_cli.invocation import Invocation, named
 from discovery_cli.options import complete_server, complete_target, pass_invocation
 from discovery_cli.portraits import Portrait
-from discovery_cli.rendering import say_notices
+from discovery_cli.rendering import plain_reason, say_last_lines, say_notices
 from discovery_cli.targets import server_named, servers_of, tool_named
 
 if TYPE_CHECKING:
@@ -93,6 +93,10 @@ def _inspect_all(
         portrait.output.answer({"kind": "servers", "servers": forms})
         return
     portrait.servers(view, chosen)
+    for server in view.servers():
+        if server.stderr:
+            portrait.output.say(f"{server.name}: {plain_reason(server.name, server.reason)}")
+        say_last_lines(portrait.output, server.stderr)
     if not view.servers():
         say_notices(portrait.output, view.shortcomings())
     if waiting:
@@ -115,6 +119,7 @@ def _inspect_server(view: View, portrait: Portrait, name: ServerName, which: Whi
         portrait.output.answer({"kind": "server", "server": form})
         return
     portrait.server(summary, view, entries)
+    say_last_lines(portrait.output, summary.stderr)
     say_notices(portrait.output, view.list_tools(name, include_disabled=True).notices)
 
 

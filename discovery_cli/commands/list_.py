@@ -11,9 +11,9 @@ from discovery_cli.invocation import Invocation
 from discovery_cli.options import pass_invocation
 from discovery_cli.output import Output, counted
 from discovery_cli.rendering import (
-    last_lines,
     plain_reason,
     say_held_back,
+    say_last_lines,
     say_notices,
     server_row,
     tool_row,
@@ -74,9 +74,6 @@ def _say_sum(output: Output, view: View) -> None:
             output.say(f"{server.name}: {reason}{advice}")
             if server.detail and server.status in ("untrusted", "needs_config"):
                 output.say(f"  {server.detail}")
-        if lines := last_lines(server.stderr):
-            output.say("  its last words:")
-        for line in lines:
-            output.say(f"  {line}")
+        say_last_lines(output, server.stderr)
     say_notices(output, view.shortcomings())
     say_held_back(output, view, [server.name for server in servers])

@@ -107,6 +107,7 @@ def _form(report: RefreshReport, view: View) -> JSONObject:
                 "message": failure.message if failure else "",
                 "hint": failure.hint if failure else "",
                 "detail": failure.detail if failure else "",
+                "stderr": failure.stderr if failure else "",
             }
             for name, failure in report.servers
         ],

@@ -416,6 +416,26 @@ def test_a_server_that_failed_is_a_notice_and_is_not_asked_again(tmp_path: Path)
     assert done.code == 0
 
 
+@pytest.mark.requirement("CLI-36")
+@pytest.mark.parametrize(
+    "words",
+    [["refresh"], ["list"], ["list", "--status"], ["inspect"], ["inspect", "dying"]],
+    ids=" ".join,
+)
+def test_what_a_program_wrote_before_it_failed_stands_below_it(
+    words: list[str], tmp_path: Path
+) -> None:
+    discovery = Discovery(tmp_path)
+    script = "import sys; sys.stderr.write('a\\nboom: no licence\\n'); sys.exit(3)"
+    discovery.configure(dying={"command": sys.executable, "args": ["-c", script]})
+    discovery("refresh")
+
+    done = discovery(*words)
+
+    assert "boom: no licence" in done.out + done.err
+    assert "✓ dying" not in " ".join(done.out.split())
+
+
 @pytest.mark.requirement("CLI-13")
 def test_old_knowledge_is_shown_with_its_age(tmp_path: Path) -> None:
     discovery = Discovery(tmp_path)
@@ -502,7 +522,7 @@ def test_a_mistake_in_the_arguments_starts_no_server(listed: Discovery) -> None:
     assert listed.starts == before
 
 
-@pytest.mark.requirement("CLI-18")
+@pytest.mark.requirement("CLI-4", "CLI-18")
 def test_a_failing_tool_leaves_its_words_on_stderr_and_its_result_in_json(
     listed: Discovery,
 ) -> None:
@@ -511,7 +531,8 @@ def test_a_failing_tool_leaves_its_words_on_stderr_and_its_result_in_json(
     assert (done.out, done.err) == ("", "error: demo:boom failed\n  | it broke\n")
     assert form.json["success"] is False
     assert form.json["result"]["content"] == [{"type": "text", "text": "it \x1b[31mbroke"}]
-    assert form.error["code"] == "TOOL_FAILED"
+    assert form.json["result"]["isError"] is True
+    assert (done.code, form.code, form.err) == (3, 3, "")
 
 
 @pytest.mark.requirement("CLI-18", "CLI-19")

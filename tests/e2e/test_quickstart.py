@@ -146,7 +146,6 @@ def test_reading_command_answers_in_words_and_in_json(
         pytest.param("execute time:get_current_time", 2, "INVALID_ARGUMENTS", id="no argument"),
         pytest.param("execute time:convert_time a b c d", 2, "INVALID_ARGUMENTS", id="too many"),
         pytest.param("execute git:git_reset .", 4, "TOOL_DISABLED", id="disabled by a rule"),
-        pytest.param("execute time:get_current_time Nowhere", 3, "TOOL_FAILED", id="tool fails"),
         pytest.param("--config none.yaml list", 2, "CONFIGURATION_ERROR", id="no such file"),
     ],
 )
@@ -160,6 +159,18 @@ def test_failure_has_its_code_in_words_and_in_json(
     assert "error: " in plain.err
     assert "Traceback" not in plain.err
     assert (as_json.error["code"], as_json.error["exit_code"]) == (name, code)
+
+
+def test_a_tool_that_fails_is_a_result_in_json(quickstart: Shell) -> None:
+    words = ["execute", "time:get_current_time", "Nowhere"]
+    plain = quickstart.run(words)
+    as_json = quickstart.run([*words, "--json"])
+
+    assert (plain.code, as_json.code) == (3, 3)
+    assert (plain.out, as_json.err) == ("", "")
+    assert "error: time:get_current_time failed" in plain.err
+    assert as_json.answer["success"] is False
+    assert as_json.answer["result"]["isError"] is True
 
 
 def test_no_result_says_why_and_leaves_with_its_code(quickstart: Shell) -> None:

@@ -309,7 +309,7 @@ async def test_clients_share_a_session_unless_each_is_to_have_its_own() -> None:
     assert [len(found) for found in pids.values()] == [1, 2]
 
 
-@pytest.mark.requirement("UPS-70")
+@pytest.mark.requirement("UPS-80")
 @pytest.mark.parametrize("session", ["shared", "per_client"])
 async def test_the_session_that_listed_makes_the_first_call(session: str) -> None:
     server = fault_server(session=session)
@@ -325,7 +325,7 @@ async def test_the_session_that_listed_makes_the_first_call(session: str) -> Non
     assert counters.restarts == 0
 
 
-@pytest.mark.requirement("UPS-70")
+@pytest.mark.requirement("UPS-80")
 async def test_a_session_that_lists_while_it_starts_is_handed_to_the_client_who_calls() -> None:
     server = fault_server(session="per_client")
 
@@ -351,7 +351,7 @@ async def test_a_session_that_was_shared_is_handed_to_no_single_client() -> None
     assert len({shared, alone, without_a_name}) == 3
 
 
-@pytest.mark.requirement("UPS-70")
+@pytest.mark.requirement("UPS-80")
 @pytest.mark.parametrize("session", ["shared", "per_client"])
 async def test_an_address_is_greeted_once_for_a_listing_and_a_call(session: str) -> None:
     with http_server("counts_sessions") as url:
