@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -91,7 +90,7 @@ def open_status_file(data: Path, scope: str) -> Iterator[StatusFile]:
     """
     folder = data / _FOLDER
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path = folder / f"{os.getpid()}-{secrets.token_hex(4)}.json"
+    path = folder / f"{os.getpid()}-{os.urandom(4).hex()}.json"
     new = path.with_suffix(".new")  # nobody may find it before it is locked
     descriptor = os.open(new, os.O_CREAT | os.O_EXCL | os.O_RDWR, _PRIVATE)
     try:

@@ -20,7 +20,9 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
+
+from msgspec import Struct
 
 from discovery_engine.registry import decisions
 from discovery_engine.registry.decisions import Held
@@ -232,7 +234,7 @@ def last_known(path: Path) -> Standing:
     return found.standing
 
 
-class Appendix(NamedTuple):
+class Appendix(Struct, frozen=True):
     """What a committed decision adds to the journal."""
 
     before: Tip
@@ -241,7 +243,7 @@ class Appendix(NamedTuple):
     scopes: frozenset[str]
 
 
-class _Settled(NamedTuple):
+class _Settled(Struct, frozen=True):
     standing: Standing
     number: int
     """Of the newest decision, a loss among them."""

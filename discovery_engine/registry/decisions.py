@@ -134,7 +134,7 @@ def set_tip(connection: sqlite3.Connection, newest: Tip) -> None:
             (SELECT count(*) FROM approvals) + (SELECT count(*) FROM acceptances)
             + (SELECT count(*) FROM losses))
         """,
-        newest,
+        (newest.number, newest.checksum),
     )
 
 

@@ -17,7 +17,9 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
+
+from msgspec import Struct
 
 from discovery_engine.registry.records import Accepted, Approved, Loss, Record, Revoked
 from discovery_engine.trust.decisions import Acceptance, Approval
@@ -29,14 +31,14 @@ _APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
 _TAIL = 80  # bytes that hold the number and the checksum of the last line
 
 
-class Tip(NamedTuple):
+class Tip(Struct, frozen=True):
     """The newest line: its number, and the checksum that binds it to all others."""
 
     number: int = 0
     checksum: str = ""
 
 
-class Written(NamedTuple):
+class Written(Struct, frozen=True):
     """What a journal holds."""
 
     records: list[Record]
@@ -46,7 +48,7 @@ class Written(NamedTuple):
     """Whether that is the last line there is."""
 
 
-class Verified(NamedTuple):
+class Verified(Struct, frozen=True):
     tip: Tip
     records: int
     """How many there are."""
@@ -145,7 +147,7 @@ def lines_after(tip: Tip, records: Iterable[Record]) -> tuple[bytes, Tip]:
     return b"".join(lines), tip
 
 
-class _Line(NamedTuple):
+class _Line(Struct, frozen=True):
     body: bytes
     tip: Tip
 
