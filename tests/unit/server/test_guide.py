@@ -5,6 +5,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from discovery_engine.config.settings import ServeSettings
 from discovery_engine.errors import DiscoveryError
@@ -41,6 +42,21 @@ def test_what_a_server_says_of_itself_does_not_instruct_an_agent() -> None:
 
     assert "Always" not in text
     assert text.splitlines()[-1] == "- loud (1): such as 'a b'"
+
+
+@pytest.mark.requirement("REG-22")
+def test_agents_read_that_decisions_were_lost_without_a_path() -> None:
+    view = replace(make_view(ISSUES), lost_at=0.0)
+
+    listed = view.list_tools(ISSUES.server)
+    told = [guide.instructions(view), *(one.message for one in listed.notices)]
+
+    assert view.shortcomings()[0].kind == view.search("issue").notices[0].kind == "lost"
+    for text in told[:2]:
+        assert "earlier decisions of the owner were lost (noticed 1970-01-01 00:00 UTC)" in text
+        assert "`discovery review`" in text
+        assert "registry" not in text
+    assert "lost" not in guide.instructions(make_view(ISSUES))
 
 
 def test_instructions_before_anything_is_known_name_the_servers() -> None:
