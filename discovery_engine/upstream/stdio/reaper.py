@@ -143,7 +143,7 @@ class Reaper:
         promise: Promise[Program] = Promise()
         try:
             with anyio.fail_after(_ANSWERS_WITHIN):
-                await self._ask(b"%d\n" % len(body) + body, theirs)
+                await self._ask(b"%010d" % len(body) + body, theirs)
                 self._asked[number] = promise
                 return await promise.wait()
         except anyio.get_cancelled_exc_class():
@@ -290,7 +290,7 @@ async def open_reaper() -> AsyncIterator[Reaper]:
 
 def _words(command: Sequence[str], env: Mapping[str, str], cwd: str | None) -> list[bytes]:
     """What is to be started, as the reaper reads it."""
-    if any("=" in name for name in env):
+    if any("=" in name or not name for name in env):
         raise ValueError("illegal environment variable name")
     variables = [f"{name}={value}" for name, value in env.items()]
     words = [cwd or "", str(len(command)), command[0], *command, *variables]

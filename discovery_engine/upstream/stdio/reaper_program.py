@@ -2,9 +2,9 @@
 
     python -I -S reaper_program.py PARENT
 
-Its input is a Unix socket. A request is the length of what follows on a line of its own, then
-words with a NUL behind each: the request's number, the working directory, how many arguments, the
-path, the arguments, the environment. Three descriptors come with it: the program's stdin, stdout
+Its input is a Unix socket. A request is the length of what follows in ten digits, then words with
+a NUL behind each: the request's number, the working directory, how many arguments, the path, the
+arguments, the environment. Three descriptors come with its first byte: the program's stdin, stdout
 and stderr. Replies are lines:
 
     started 7 1234      the program of request 7 is process 1234, at the head of its own group
@@ -35,6 +35,8 @@ _DEAF_TO = ("SIGINT", "SIGTERM", "SIGHUP")  # sent to a whole terminal or contai
 _IGNORED = (*_DEAF_TO, "SIGPIPE", "SIGXFSZ")  # by us or by Python; a program starts without that
 _SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
 _DESCRIPTORS = 3
+_HEAD = 10  # bytes of a request that give the length of the rest
+_BUFFER = 65536  # bytes
 
 
 def main(parent: int) -> None:
@@ -56,7 +58,7 @@ class Starter:
         self._source = source
         self._received = b""
         self._descriptors: list[int] = []
-        self._directory = os.open(".", os.O_RDONLY)
+        self._home = directory()
 
     def serve(self, parent: int) -> None:
         """Start what is asked for, until `parent` is gone."""
@@ -78,24 +80,24 @@ class Starter:
                 return
 
     def _receive(self) -> bool:
-        """Read, and start what is wholly there; False at the end of the input."""
+        """Read more of a request, and start what it asks for; False at the end of the input.
+
+        Nothing behind it is read: the descriptors that come belong to this request, also if some
+        are missing because there is no room for more.
+        """
+        length = int(self._received[:_HEAD]) if len(self._received) >= _HEAD else 0
+        left = _HEAD + length - len(self._received)
         size = _DESCRIPTORS * array.array("i").itemsize
-        data, extra, _, _ = self._source.recvmsg(65536, _socket.CMSG_SPACE(size))
-        for _, _, packed in extra:  # fewer than were sent if there is no room for more
+        data, extra, _, _ = self._source.recvmsg(min(left, _BUFFER), _socket.CMSG_SPACE(size))
+        for _, _, packed in extra:
             received = array.array("i")
             received.frombytes(packed[: len(packed) - len(packed) % received.itemsize])
             self._descriptors += received
         self._received += data
-        while (request := self._next_request()) is not None:
+        if length and len(data) == left:
+            request, self._received = self._received[_HEAD:], b""
             self._start(request.split(b"\0"))
         return bool(data)
-
-    def _next_request(self) -> bytes | None:
-        length, newline, rest = self._received.partition(b"\n")
-        if not newline or len(rest) < int(length):
-            return None
-        self._received = rest[int(length) :]
-        return rest[: int(length)]
 
     def _start(self, words: list[bytes]) -> None:
         number, directory, count, path, *rest = words[:-1]
@@ -104,12 +106,14 @@ class Starter:
             if directory:
                 os.chdir(directory)
             pid = spawned(path, rest[: int(count)], rest[int(count) :], streams)
-        except OSError as error:
-            reply = b"failed %s %d\n" % (number, error.errno or errno.EIO)
+        except (OSError, ValueError) as error:
+            code = error.errno if isinstance(error, OSError) else errno.EINVAL
+            reply = b"failed %s %d\n" % (number, code or errno.EIO)
         else:
             self.programs.add(pid)
             reply = b"started %s %d\n" % (number, pid)
-        os.fchdir(self._directory)
+        if directory:
+            os.chdir(self._home)
         for descriptor in streams:
             os.close(descriptor)
         self._source.sendall(reply)
@@ -129,6 +133,7 @@ def spawned(
 
     Raises:
         OSError: If it cannot be started.
+        ValueError: If a variable has no name.
     """
     if len(streams) != _DESCRIPTORS:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
@@ -143,6 +148,14 @@ def spawned(
         setsid=True,
         setsigdef=[getattr(signal, name) for name in _IGNORED],
     )
+
+
+def directory() -> int | str:
+    """The working directory, to come back to; the root if it may not be read, or entered."""
+    try:
+        return os.open(".", os.O_RDONLY)
+    except OSError:
+        return "/"
 
 
 def adopt_orphans() -> bool:

@@ -164,6 +164,78 @@ async def test_a_reaper_that_is_stopped_holds_up_nobody_and_starts_nothing_late(
     assert not is_running(stopped)
 
 
+@pytest.mark.requirement("UPS-28")
+async def test_large_requests_at_the_same_time_keep_their_pipes_apart() -> None:
+    """The system passes on the end of one request together with the beginning of the next."""
+    env = dict(os.environ) | {"LARGE": "x" * 70_000}
+    said: dict[int, bytes] = {}
+
+    async def ask(number: int) -> None:
+        program = await reaper.start_program(["/bin/echo", str(number)], env=env, cwd=None)
+        async with running(program) as child:
+            said[number] = await child.stdout.receive()
+
+    async with open_reaper() as reaper:
+        await started(reaper, *SLEEPER)
+        assert reaper.pid is not None
+        os.kill(reaper.pid, signal.SIGSTOP)
+        with anyio.fail_after(20):
+            async with anyio.create_task_group() as tasks:
+                for number in range(4):
+                    tasks.start_soon(ask, number)
+                await anyio.wait_all_tasks_blocked()
+                os.kill(reaper.pid, signal.SIGCONT)
+
+    assert said == {number: b"%d\n" % number for number in range(4)}
+
+
+@pytest.mark.requirement("UPS-28")
+async def test_a_variable_without_a_name_fails_one_start_and_nothing_else() -> None:
+    async with open_reaper() as reaper:
+        first = await started(reaper, *SLEEPER)
+        with pytest.raises(ValueError, match="variable name"):
+            await reaper.start_program(SLEEPER, env={"": "x"}, cwd=None)
+        with pytest.raises(OSError, match="No such file"):
+            await reaper.start_program(["/bin/there is none"], env={}, cwd=None)
+        with pytest.raises(OSError, match="too long"):
+            await reaper.start_program(SLEEPER, env={"LARGE": "x" * 4_000_000}, cwd=None)
+
+        await started(reaper, *SLEEPER)
+        assert first.returncode is None
+
+
+UNREADABLE = """
+import ctypes, os, sys
+for capability in (1, 2):  # to override the permissions of files, if we are root
+    ctypes.CDLL(None).prctl(24, capability, 0, 0, 0)
+os.chdir(sys.argv[1])
+os.execv(sys.executable, [sys.executable, "-c", sys.argv[2]])
+"""
+START_TWICE = """
+import anyio, os
+from discovery_engine.upstream.stdio.reaper import open_reaper
+async def main():
+    async with open_reaper() as reaper:
+        for folder in (None, "/usr", None):
+            program = await reaper.start_program(["/bin/pwd"], env={}, cwd=folder)
+            print((await program.stdout.receive()).decode(), end="")
+anyio.run(main)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the capabilities of Linux")
+@pytest.mark.requirement("UPS-28")
+def test_programs_start_from_a_folder_that_may_not_be_read(tmp_path: Path) -> None:
+    folder = tmp_path / "unreadable"
+    folder.mkdir()
+    folder.chmod(0o311)
+
+    command = [sys.executable, "-c", UNREADABLE, str(folder), START_TWICE]
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=True, timeout=60)
+
+    assert done.stdout.decode().split() == [str(folder), "/usr", "/"]
+
+
 LEAVE = {
     "session": "os.setsid()",
     "group": "os.setpgid(0, 0)",
@@ -247,7 +319,7 @@ ours, theirs = socket.socketpair()
 words = [b"0", b"", b"2", b"/bin/sleep", b"sleep", b"600", b"MARK={os.getpid()}-{seconds}"]
 body = b"".join(word + b"\\0" for word in words)
 null = os.open(os.devnull, os.O_RDWR)
-socket.send_fds(ours, [b"%d\\n" % len(body) + body], [null, null, null])
+socket.send_fds(ours, [b"%010d" % len(body) + body], [null, null, null])
 reaper = subprocess.Popen(
     [{sys.executable!r}, "-I", "-S", {reaper_program.__file__!r}, str(os.getpid())],
     stdin=theirs, start_new_session=True)
