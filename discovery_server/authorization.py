@@ -119,4 +119,6 @@ def _response(refusal: _Refusal) -> JSONResponse:
         "error": refusal.error or "unauthorized",
         "error_description": refusal.description,
     }
-    return JSONResponse(content, refusal.status, {"WWW-Authenticate": challenge})
+    # Or a stranger could keep a connection for ever, with one request behind the other.
+    headers = {"WWW-Authenticate": challenge, "Connection": "close"}
+    return JSONResponse(content, refusal.status, headers)

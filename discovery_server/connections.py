@@ -3,7 +3,7 @@
 A request that is half sent holds a descriptor, and an attacker needs a few hundred of them to take
 all that a process has. So each connection has to get on: its request has to arrive in time, and
 when there is no room for another one, the one that has kept us waiting longest gives its place.
-Whoever is being answered is never cut off.
+Whoever is being answered, and reads the answer, is never cut off.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ _MOST = 1024  # connections; more clients than that want a gateway of their own
 _RESERVE = 256  # descriptors that upstreams, the registry and the log have for themselves
 _PER_ADDRESS = 0.75  # of all connections, so that one machine leaves room for the others
 
+_SLOWEST = 1024  # bytes a second that a client reads of its answer
+
 _TOO_LATE = b"HTTP/1.1 408 Request Timeout\r\n"
 _NO_ROOM = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\n"
 _THE_END = b"content-length: 0\r\nconnection: close\r\n\r\n"
@@ -34,6 +36,8 @@ class ConnectionLimits(Struct, frozen=True):
     """Seconds for all that comes before the body of a request."""
     body: float = 30.0
     """Seconds for the body."""
+    unread: float = 60.0
+    """Seconds between looks at how much a client has read of what it was sent."""
 
 
 def limits_of_process() -> ConnectionLimits:
@@ -129,8 +133,10 @@ class Connection(H11Protocol):
         self._stage: Stage | None = None
         self._request: object = None
         self._deadline: asyncio.TimerHandle | None = None
+        self._next_look: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        transport.set_write_buffer_limits(high=0)  # whatever the client has not read pauses us
         super().connection_made(transport)
         self.address = _machine(self.client[0]) if self.client else ""
         if self._connections.admit(self):
@@ -149,7 +155,16 @@ class Connection(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._connections.remove(self)
         self._cancel_deadline()
+        self._cancel_look()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._look_later()
+
+    def resume_writing(self) -> None:
+        self._cancel_look()
+        super().resume_writing()
 
     def _settle(self) -> None:
         """Note how far the request has come, and until when it has to have come further."""
@@ -182,6 +197,24 @@ class Connection(H11Protocol):
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
+
+    def _look_later(self) -> None:
+        unread = self.transport.get_write_buffer_size()
+        limit = self._connections.limits.unread
+        self._next_look = self.loop.call_later(limit, self._require_reading, unread)
+
+    def _require_reading(self, unread: int) -> None:
+        """Cut off a client that does not read its answer: closing would wait for it for ever."""
+        read = unread - self.transport.get_write_buffer_size()
+        if read < _SLOWEST * self._connections.limits.unread:
+            self.transport.abort()
+        else:
+            self._look_later()
+
+    def _cancel_look(self) -> None:
+        if self._next_look is not None:
+            self._next_look.cancel()
+            self._next_look = None
 
     def _end(self, status: bytes) -> None:
         cycle: RequestResponseCycle | None = self.cycle

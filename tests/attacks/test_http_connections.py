@@ -12,10 +12,16 @@ import httpx2
 import pytest
 from anyio.abc import SocketStream
 from msgspec.structs import replace
+from starlette.responses import PlainTextResponse
+from starlette.types import Receive, Scope, Send
 
 from discovery_engine.tools import JSONObject
 from discovery_server.connections import ConnectionLimits
+from discovery_server.guard import Endpoint
+from discovery_server.http import HttpServer, listen
+from discovery_server.http import address as address_of
 from discovery_server.tokens import parse_tokens
+from tests.servers.programs import eventually
 from tests.unit.server.fakes import Call, FakeEngine, make_engine
 from tests.unit.server.web import SessionClient, served
 from tests.unit.server.wire import INITIALIZE
@@ -219,6 +225,61 @@ async def test_one_machine_leaves_room_for_the_others() -> None:
         answer = await neighbour.receive()
 
     assert answer.startswith(b"HTTP/1.1 200 ")
+
+
+async def large_answer(scope: Scope, receive: Receive, send: Send) -> None:
+    """More than the system keeps for a client that does not read."""
+    if scope["type"] == "http":
+        await PlainTextResponse("x" * 8_000_000)(scope, receive, send)
+
+
+@asynccontextmanager
+async def serving_large_answers(limits: ConnectionLimits) -> AsyncIterator[tuple[HttpServer, str]]:
+    server = HttpServer(large_answer, limits)
+    with anyio.fail_after(60), listen(Endpoint()) as listener:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(server.serve, [listener])
+            yield server, address_of(listener)
+            server.stop()
+
+
+@pytest.mark.requirement("SRV-35")
+@pytest.mark.parametrize("header", [b"", b"connection: close\r\n"], ids=["kept", "closed"])
+async def test_who_does_not_read_an_answer_loses_the_connection(header: bytes) -> None:
+    limits = replace(FEW, unread=0.05)
+    request = b"GET / HTTP/1.1\r\nhost: localhost\r\n" + header + b"\r\n"
+
+    async with serving_large_answers(limits) as (server, address), connected(address) as stream:
+        await stream.send(request)
+        await stream.receive(1)
+        await eventually(lambda: len(server.connections) == 0)
+
+
+@pytest.mark.requirement("SRV-35")
+async def test_who_reads_slowly_gets_the_whole_answer() -> None:
+    limits = replace(FEW, unread=1.5)
+    received = 0
+
+    async with serving_large_answers(limits) as (_, address), connected(address) as stream:
+        await stream.send(b"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+        async for data in stream:  # for longer than a client that reads nothing has
+            received += len(data)
+            with anyio.move_on_after(0.02):
+                await anyio.Event().wait()
+
+    assert received > 8_000_000
+
+
+@pytest.mark.requirement("SRV-20")
+async def test_a_stranger_gets_one_answer_on_a_connection() -> None:
+    tokens = parse_tokens("a" * 20)
+
+    async with served(make_engine(), tokens, FEW) as address, connected(address) as stream:
+        await send_anyway(stream, (HEAD + BODY) * 20)
+        answers = await rest_of(stream)
+
+    assert answers.count(b"HTTP/1.1 401 ") == 1
+    assert b"connection: close\r\n" in answers
 
 
 def slow_engine(times: int = 1) -> tuple[FakeEngine, anyio.Event, anyio.Event]:
