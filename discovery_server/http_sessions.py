@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
@@ -120,24 +120,31 @@ class Sessions:
 
     async def _end_superfluous(self, *, but: _Session) -> None:
         """End what was idle for too long, and what is too many."""
-        now = self._clock()
-        idle = [one for one in self._sessions.values() if not one.requests and one is not but]
-        for session in idle:
-            if now - session.used_at > IDLE_LIFE:
-                await self._end(session)
-        while len(self._sessions) > self._most and (victim := self._least_missed(but)):
-            await self._end(victim)
+        while (victim := self._abandoned(but)) or (victim := self._least_missed(but)):
+            await self._end(victim)  # meanwhile another may be used again, or end
+
+    def _abandoned(self, but: _Session) -> _Session | None:
+        oldest = self._clock() - IDLE_LIFE
+        return next((one for one in self._idle(but) if one.used_at < oldest), None)
 
     def _least_missed(self, but: _Session) -> _Session | None:
-        """Of whoever has the most sessions, one never used if there is one, else the longest idle.
+        """The one to end if there are too many; None if there are not, or all are in use.
+
+        Of whoever has the most sessions, one never used if there is one, else the longest idle.
 
         So a client that opens one session after the other ends its own, before those of others.
         """
-        idle = [one for one in self._sessions.values() if not one.requests and one is not but]
+        if len(self._sessions) <= self._most:
+            return None
         counts = Counter(one.owner for one in self._sessions.values())
         return min(
-            idle, key=lambda one: (-counts[one.owner], one.is_used, one.used_at), default=None
+            self._idle(but),
+            key=lambda one: (-counts[one.owner], one.is_used, one.used_at),
+            default=None,
         )
+
+    def _idle(self, but: _Session) -> Iterator[_Session]:
+        return (one for one in self._sessions.values() if not one.requests and one is not but)
 
     async def _end(self, session: _Session) -> None:
         """Close it as its client would, which is the one way that the SDK offers."""
