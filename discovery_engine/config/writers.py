@@ -8,35 +8,57 @@ belongs to another. Root is not asked whose a file is: in a container it is seld
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
+
+_MOST_LINKS = 40  # as many as Linux follows
 
 
 def open_to_others(path: str) -> str | None:
     """The file, or the folder above it, that others may write to; None if there is none."""
     if os.name != "posix":
         return None
-    lexical, real = os.path.abspath(path), os.path.realpath(path)  # noqa: PTH100 - a link counts too
-    for start in dict.fromkeys((lexical, real)):
-        if found := next(_open_from(start), None):
-            return found
-    return None
+    try:
+        return next(_open_places(os.path.join(os.getcwd(), path)), None)  # noqa: PTH109, PTH118
+    except OSError as error:
+        return str(error.filename or path)
 
 
-def _open_from(start: str) -> Iterator[str]:
-    inside: os.stat_result | None = None
-    for place in (start, *map(str, Path(start).parents)):
-        try:
-            info = os.stat(place)  # noqa: PTH116 - as cheap as can be: every start does this
-        except OSError:
-            yield place
-            return
-        if may_others_write(info, inside, user=os.geteuid()):
-            yield place
-        inside = info
+def _open_places(path: str) -> Iterator[str]:
+    """On the way that the system goes: also where a link stands that another link leads to.
+
+    Raises:
+        OSError: If a place on the way cannot be looked at.
+    """
+    folder, names, links = "/", path.split("/")[::-1], 0
+    user, info = os.geteuid(), os.stat("/")  # noqa: PTH116 - as cheap as can be, each start does it
+    while names:
+        name = names.pop()
+        if name in ("", "."):
+            continue
+        if name == "..":
+            folder = os.path.dirname(folder)  # noqa: PTH120
+            info = os.stat(folder)  # noqa: PTH116
+            continue
+        place = os.path.join(folder, name)  # noqa: PTH118
+        around, info = info, os.lstat(place)
+        if may_others_write(around, info, user=user):
+            yield folder
+        if not stat.S_ISLNK(info.st_mode):
+            folder = place
+            continue
+        links += 1
+        if links > _MOST_LINKS:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), place)
+        target = os.readlink(place)  # noqa: PTH115
+        names += target.split("/")[::-1]
+        folder = "/" if target.startswith("/") else folder
+        info = os.stat(folder)  # noqa: PTH116
+    if may_others_write(info, None, user=user):
+        yield folder
 
 
 def may_others_write(info: os.stat_result, inside: os.stat_result | None, *, user: int) -> bool:

@@ -117,3 +117,52 @@ def test_a_link_counts_where_it_stands_and_where_it_leads(tmp_path: Path) -> Non
     assert open_to_others(str(safe / "discovery.yaml")) is None
     shared.chmod(0o1777)
     assert open_to_others(str(shared / "link.yaml")) is None
+
+
+@pytest.mark.requirement("TRU-52")
+def test_a_link_on_the_way_counts_where_it_stands(tmp_path: Path) -> None:
+    safe, shared, real = tmp_path / "safe", tmp_path / "shared", tmp_path / "real"
+    for folder in (safe, shared, real):
+        folder.mkdir()
+    (real / "discovery.yaml").write_text("{}", "utf-8")
+    (shared / "link").symlink_to("../real")
+    (safe / "link").symlink_to(shared / "link")
+    file = safe / "link" / "discovery.yaml"
+    assert open_to_others(str(file)) is None
+
+    shared.chmod(0o777)
+
+    assert open_to_others(str(file)) == str(shared)
+    assert open_to_others(str(safe / "link" / ".." / "real" / "discovery.yaml")) == str(shared)
+
+
+@pytest.mark.requirement("TRU-52")
+def test_links_in_a_circle_are_nobodys_word(tmp_path: Path) -> None:
+    (tmp_path / "one").symlink_to("other")
+    (tmp_path / "other").symlink_to("one")
+
+    assert open_to_others(str(tmp_path / "one" / "discovery.yaml")) is not None
+
+
+@pytest.mark.requirement("TRU-52")
+def test_where_anybody_may_put_files_the_link_of_another_is_theirs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, shared = tmp_path / "real", tmp_path / "shared"
+    real.mkdir()
+    shared.mkdir()
+    (real / "discovery.yaml").write_text("{}", "utf-8")
+    (shared / "link").symlink_to(real)
+    shared.chmod(0o1777)
+    file = str(shared / "link" / "discovery.yaml")
+    assert open_to_others(file) is None
+    if os.geteuid():
+        pytest.skip("only root may give a link away")
+
+    os.lchown(shared / "link", OTHER, GROUP)
+    monkeypatch.setattr(os, "geteuid", lambda: ME)
+    for place in (tmp_path, *tmp_path.parents, real, real / "discovery.yaml"):
+        if place.stat().st_uid not in (0, ME):
+            pytest.skip("the folders above are of another user")
+
+    assert open_to_others(file) == str(shared)
