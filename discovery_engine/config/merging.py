@@ -1,7 +1,7 @@
-"""The owner's own servers and those of all sources, merged: no name and no endpoint twice.
+"""The owner's own servers and those of all sources, merged: no name and no server twice.
 
 What `discovery.yaml` says always wins, and an earlier source wins over a later one. Whoever
-loses a name gets another; a second way to an endpoint that is known already is left out.
+loses a name gets another; a second entry of a server that is known already is left out.
 """
 
 from __future__ import annotations
@@ -13,13 +13,19 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from discovery_engine.config.settings import ServerSettings, Settings, StdioTransport
+from discovery_engine.config.settings import (
+    RemoteTransport,
+    ServerSettings,
+    Settings,
+    StdioTransport,
+)
 from discovery_engine.config.sources import Imported
 from discovery_engine.errors import Problem
 from discovery_engine.secrets import MalformedReferenceError, split
 from discovery_engine.tools import ServerName
 
 _Endpoint: TypeAlias = tuple[str, ...]
+_Values: TypeAlias = frozenset[tuple[str, str]]
 
 _ORIGIN_OF_URL = re.compile(r"[a-z]+://[^/?#]*", re.IGNORECASE)
 
@@ -27,10 +33,10 @@ _ORIGIN_OF_URL = re.compile(r"[a-z]+://[^/?#]*", re.IGNORECASE)
 def merge(settings: Settings, imports: Iterable[Imported], environ: Mapping[str, str]) -> Settings:
     """The settings with the servers, rules, inputs and warnings of all sources.
 
-    Endpoints are compared with the values that `environ` gives to their references.
+    Entries are compared with the values that `environ` gives to their references.
     """
     known = _Known(environ)
-    known.add(settings.servers)
+    known.add_own(settings.servers)
     for imported in imports:
         fresh, doubles = known.without_doubles(imported)
         named, renamings = known.with_free_names(fresh)
@@ -46,25 +52,35 @@ def merge(settings: Settings, imports: Iterable[Imported], environ: Mapping[str,
 
 
 class _Known:
-    """The names and endpoints that are taken."""
+    """The names that are taken, and the servers that are there."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
         self._names: set[str] = set()
-        self._endpoints: dict[_Endpoint, ServerName] = {}
+        self._switched_off: dict[_Endpoint, ServerName] = {}
+        """By the owner, whatever the values of another entry are."""
+        self._servers: dict[tuple[_Endpoint, _Values, bool], ServerName] = {}
+        """By what they are, and whether they are enabled."""
+
+    def add_own(self, servers: Iterable[ServerSettings]) -> None:
+        for server in servers:
+            if not server.enabled and (endpoint := self._endpoint(server)):
+                self._switched_off.setdefault(endpoint, server.name)
+        self.add(servers)
 
     def add(self, servers: Iterable[ServerSettings]) -> None:
         for server in servers:
             self._names.add(server.name.casefold())
             if endpoint := self._endpoint(server):
-                self._endpoints.setdefault(endpoint, server.name)
+                key = (endpoint, self._values(server), server.enabled)
+                self._servers.setdefault(key, server.name)
 
     def without_doubles(self, imported: Imported) -> tuple[Imported, list[Problem]]:
         """Two entries of one client are two to that client, and are both kept."""
         doubles = {
-            server.name: self._endpoints[endpoint]
+            server.name: known
             for server in imported.servers
-            if (endpoint := self._endpoint(server)) in self._endpoints
+            if (known := self._known_as(server)) is not None
         }
         warnings = [
             _warning(server, f"is the same server as {doubles[server.name]!r}, and left out")
@@ -72,6 +88,15 @@ class _Known:
             if server.name in doubles
         ]
         return imported.without(frozenset(doubles)), warnings
+
+    def _known_as(self, server: ServerSettings) -> ServerName | None:
+        if not (endpoint := self._endpoint(server)):
+            return None
+        values = self._values(server)
+        known = self._servers.get((endpoint, values, True))
+        if not server.enabled:
+            known = known or self._servers.get((endpoint, values, False))
+        return known or self._switched_off.get(endpoint)
 
     def with_free_names(self, imported: Imported) -> tuple[Imported, list[Problem]]:
         taken = set(self._names)
@@ -93,6 +118,17 @@ class _Known:
             return tuple(map(self._resolved, (server.transport.command, *server.transport.args)))
         url = self._resolved(server.transport.url).rstrip("/")
         return (_ORIGIN_OF_URL.sub(lambda origin: origin.group().lower(), url, count=1),)
+
+    def _values(self, server: ServerSettings) -> _Values:
+        """What tells two accounts at one endpoint apart: variables, headers, and the folder."""
+        match server.transport:
+            case StdioTransport(env=env, cwd=cwd):
+                named = [*env.items(), ("", cwd or "")]
+            case RemoteTransport(headers=headers):
+                named = [(name.lower(), value) for name, value in headers.items()]
+            case None:
+                named = []
+        return frozenset((name, self._resolved(value)) for name, value in named)
 
     def _resolved(self, text: str) -> str:
         """With the values of variables as far as they are known; files are not opened."""

@@ -110,6 +110,98 @@ def test_other_endpoints_are_other_servers(first: ServerSettings, second: Server
     assert merged.warnings == ()
 
 
+def with_env(server: ServerSettings, **env: str) -> ServerSettings:
+    assert isinstance(server.transport, StdioTransport)
+    return replace(server, transport=replace(server.transport, env=env))
+
+
+def with_headers(server: ServerSettings, headers: dict[str, str]) -> ServerSettings:
+    assert isinstance(server.transport, RemoteTransport)
+    return replace(server, transport=replace(server.transport, headers=headers))
+
+
+@pytest.mark.requirement("CFG-31")
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        pytest.param(
+            with_env(started("a", "npx"), T="${X}"),
+            with_env(started("b", "npx"), T="value"),
+            ["a"],
+            id="one value",
+        ),
+        pytest.param(
+            with_env(started("a", "npx"), T="${UNSET}"),
+            with_env(started("b", "npx"), T="${UNSET}"),
+            ["a"],
+            id="one variable without a value",
+        ),
+        pytest.param(
+            with_env(started("a", "npx"), DATABASE="prod"),
+            with_env(started("b", "npx"), DATABASE="dev"),
+            ["a", "b"],
+            id="two databases",
+        ),
+        pytest.param(
+            with_env(started("a", "npx"), T="${UNSET}"),
+            with_env(started("b", "npx"), T="${X}"),
+            ["a", "b"],
+            id="the first lacks a value",
+        ),
+        pytest.param(
+            started("a", "npx"),
+            with_env(started("b", "npx"), T="${X}"),
+            ["a", "b"],
+            id="one has none",
+        ),
+        pytest.param(
+            with_headers(reached("a", "https://a.com"), {"Authorization": "Bearer ${X}"}),
+            with_headers(reached("b", "https://a.com"), {"authorization": "Bearer value"}),
+            ["a"],
+            id="one header",
+        ),
+        pytest.param(
+            with_headers(reached("a", "https://a.com"), {"Authorization": "Bearer work"}),
+            with_headers(reached("b", "https://a.com"), {"Authorization": "Bearer home"}),
+            ["a", "b"],
+            id="two accounts",
+        ),
+    ],
+)
+def test_entries_of_one_endpoint_with_other_values_are_other_servers(
+    first: ServerSettings, second: ServerSettings, expected: list[str]
+) -> None:
+    environ = {"X": "value"}
+
+    assert names(merge(Settings(), [Imported((first,)), Imported((second,))], environ)) == expected
+    assert names(merge(Settings(servers=(first,)), [Imported((second,))], environ)) == expected
+
+
+@pytest.mark.requirement("CFG-35")
+def test_a_client_that_switched_a_server_off_hides_no_other_clients_entry() -> None:
+    off = replace(started("a", "npx"), enabled=False)
+
+    again = replace(started("c", "npx"), enabled=False)
+    imports = [Imported((off,)), Imported((again,)), Imported((started("b", "npx"), again))]
+
+    merged = merge(Settings(), imports, {})
+
+    assert [(server.name, server.enabled) for server in merged.servers] == [
+        ("a", False),
+        ("b", True),
+    ]
+
+
+@pytest.mark.requirement("CFG-35")
+def test_what_the_owner_switched_off_comes_back_by_no_source() -> None:
+    own = Settings(servers=(replace(started("a", "npx"), enabled=False),))
+    entries = (started("b", "npx"), with_env(started("c", "npx"), T="another"))
+
+    merged = merge(own, [Imported(entries)], {})
+
+    assert names(merged) == ["a"]
+
+
 @pytest.mark.requirement("CFG-31")
 def test_what_one_client_keeps_apart_is_kept_apart() -> None:
     imported = Imported((started("work", "npx", "x"), started("home", "npx", "x")))
