@@ -18,6 +18,7 @@ from discovery_engine.tools import canonical_json, fingerprint
 
 UNSET = ""
 """In place of a value's digest: it has no value."""
+_BASES = frozenset({"command", "cwd"})  # places without which no file can be told
 
 
 class Subject(Struct, frozen=True):
@@ -135,7 +136,7 @@ def _differences(approved: Subject, now: Subject) -> Iterator[str]:
     for place in _unlike(approved.values, now.values):
         if place not in unset:
             yield f"the value in {place} changed"
-    if not now.program or "command" in unset:  # nothing that could be started, or left open
+    if not now.program or _BASES & unset:  # nothing that could be started, or left open
         return
     if approved.program not in ("", now.program):
         yield f"the program is {now.program} now, not {approved.program},"
@@ -154,6 +155,8 @@ def _filled_in(approved: Subject, now: Subject) -> Subject:
     """What is approved, with what it left open as that is now."""
     values = {place: digest or now.values[place] for place, digest in approved.values.items()}
     filled = {place for place in values if approved.values[place] == UNSET != values[place]}
+    if _BASES & filled:
+        return Subject(approved.entry, now.program, values, now.files)
     files = {place: found for place, found in approved.files.items() if place not in filled}
     files |= {place: found for place, found in now.files.items() if place in filled}
     return Subject(approved.entry, approved.program or now.program, values, files)

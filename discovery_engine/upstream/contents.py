@@ -12,14 +12,15 @@ import os
 import re
 import shlex
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 _LIMIT = 256 * 1024 * 1024
 """Bytes of one server's files; reading them takes about a second, and a start waits for it."""
 _CHUNK = 1024 * 1024
 _READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-_MOST_WORDS = 100  # of one argument that may be a command line; each costs a look at the disk
+_MOST_WORDS = 100  # of one argument that may be a command line; each costs some looks at the disk
+_MOST_FOLDERS = 4  # that arguments name, and others may start at
 
 _CODE = re.compile(
     r"\.(pyw?|pyz|pyc|[cm]?jsx?|[cm]?tsx?|node|(ba|z|k|fi)?sh|rb|pl|pm|php|phar|lua|tcl|r|jl|groovy"
@@ -31,7 +32,11 @@ _INTERPRETER = re.compile(
     r"(python|pypy|node|ruby|perl|php|lua|bash|dash|zsh|ksh|fish|sh|bun|deno|tclsh|Rscript|julia"
     r"|java|pwsh|powershell|osascript|wscript|cscript|tsx|ts-node)[\d.]*(\.exe)?"
 )
-_INLINE = re.compile(r"-[a-z]*[cem]|--eval|--print|--module")  # what follows is no file
+_INLINE = re.compile(r"-[a-z]*[ce]|--eval|--print")  # what follows is no file
+_MODULE = re.compile(r"-[a-zA-Z]*m|--module")
+_ENDS = (".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".py", ".sh")  # that may be left out
+_ENTRIES = ("__main__.py", "package.json", *(f"index{end}" for end in _ENDS))
+_SEPARATORS = re.compile(r"[\s;&|()<>`'\"=]+")
 
 
 def project_of(file: str) -> Path | None:
@@ -50,25 +55,25 @@ def project_of(file: str) -> Path | None:
 
 
 def digests_of(
-    project: Path | None, program: str, args: Mapping[str, str], cwd: str | None
+    project: Path | None, program: str, texts: Mapping[str, str], cwd: str | None
 ) -> dict[str, dict[str, str]]:
     """The digests of a project's files that would run, by place in the entry and by path.
 
     Args:
         project: The folder that they must lie in.
-        program: The path of what is started.
-        args: Its arguments by their places.
+        program: The path of what is started; empty if it is not installed.
+        texts: The command, its arguments and variables, by their places.
         cwd: Where it is started; the working folder with None.
     """
-    if project is None or not program:
+    if project is None:
         return {}
     reader = _Reader(project)
-    found = {"command": reader.digests([Path(program)])}
+    found = {"command": reader.digests([Path(program)] if program else [])}
     base = Path(os.path.abspath(cwd or "."))  # noqa: PTH100 - a link is kept, to be seen as one
-    script = _script(program, [*args.values()], base)
-    for place, text in args.items():
-        paths = [path for path in _paths(text, base) if path == script or _is_code(path)]
-        found[place] = reader.digests(paths)
+    for named_by, folder in [("", base), *_folders(texts, base)]:
+        for place, paths in _running(texts, folder):
+            # What is found from a folder belongs to what names the folder, and may have no value.
+            found.setdefault(named_by or place, {}).update(reader.digests(paths))
     return {place: digests for place, digests in found.items() if digests}
 
 
@@ -76,6 +81,7 @@ class _Reader:
     def __init__(self, project: Path) -> None:
         self._project = project
         self._left = _LIMIT
+        self._read: dict[Path, str] = {}
 
     def digests(self, paths: Sequence[Path]) -> dict[str, str]:
         return {self._name(path): self._digest(path) for path in paths if self._is_inside(path)}
@@ -94,6 +100,11 @@ class _Reader:
 
     def _digest(self, path: Path) -> str:
         real = Path(os.path.realpath(path))
+        if real not in self._read:
+            self._read[real] = self._digest_at(real)
+        return self._read[real]
+
+    def _digest_at(self, real: Path) -> str:
         if not real.is_relative_to(self._project):  # a link to what its owner installed
             return f"is {real}"
         try:
@@ -121,35 +132,87 @@ def is_bound(digest: str) -> bool:
     return " " not in digest
 
 
-def _paths(text: str, base: Path) -> Iterator[Path]:
-    """The files that an argument may name: by itself, behind `=`, before `:`, or in a command."""
-    words = {text, text.partition("=")[2]}
-    if any(c.isspace() for c in text):
-        words.update(_words(text))
-    words |= {word.rpartition(":")[0] for word in words}
-    for word in sorted(words):
-        path = base / os.path.expanduser(word)  # noqa: PTH111 - as a shell would
-        if word and _is_file(path):
-            yield path
+def _folders(texts: Mapping[str, str], base: Path) -> list[tuple[str, Path]]:
+    """The folders that are named, as by `--directory` or `cd`, each with the place that does."""
+    found = [
+        (place, path)
+        for place, text in texts.items()
+        if place != "command"
+        for word in _words(text)
+        if (path := _path(word, base)) != base and _is(path, Path.is_dir)
+    ]
+    return found[:_MOST_FOLDERS]
 
 
-def _words(text: str) -> Sequence[str]:
+def _running(texts: Mapping[str, str], base: Path) -> Iterator[tuple[str, Sequence[Path]]]:
+    """The files of code that are named from a folder, by the places that name them.
+
+    Whatever an interpreter is given first it runs, however it is called.
+    """
+    is_script_due = False
+    before = ""
+    for place, text in texts.items():
+        words = [] if place == "command" else _words(text)  # a bare name is looked up elsewhere
+        paths = [path for word in words for path in _files(word, base) if _is_code(path)]
+        for word in _in_order(text):
+            if _MODULE.fullmatch(before):
+                paths += _module(word, base)
+            elif _INLINE.fullmatch(word):
+                is_script_due = False
+            elif is_script_due and not word.startswith("-"):
+                script = _scripts(word, base)
+                paths += script
+                is_script_due = not script
+            is_script_due = is_script_due or _INTERPRETER.fullmatch(Path(word).name) is not None
+            before = word
+        yield place, paths
+
+
+def _in_order(text: str) -> Sequence[str]:
+    return _split(text) if any(map(str.isspace, text)) else [text]
+
+
+def _words(text: str) -> list[str]:
+    """What may name a file: the text, what stands behind `=`, before `:`, or in a command."""
+    words = {text, text.partition("=")[2], *_split(text)}
+    words.update(_SEPARATORS.split(text, _MOST_WORDS))
+    return sorted((words | {word.rpartition(":")[0] for word in words}) - {""})
+
+
+def _split(text: str) -> Sequence[str]:
     try:
         return shlex.split(text)[:_MOST_WORDS]
     except ValueError:
         return text.split()[:_MOST_WORDS]
 
 
-def _script(program: str, args: Sequence[str], base: Path) -> Path | None:
-    """The first file that an interpreter is given: what it runs, whatever it is called."""
-    if not _INTERPRETER.fullmatch(Path(program).name):
-        return None
-    for text in args:
-        if _INLINE.fullmatch(text):
-            return None
-        if not text.startswith("-") and (path := next(_paths(text, base), None)):
-            return path
-    return None
+def _files(word: str, base: Path) -> Iterator[Path]:
+    """The file of that name, or the one that a program may find by it."""
+    path = _path(word, base)
+    ends = _ENDS if "/" in word and not word.endswith("/") else ()
+    for found in (path, *(Path(f"{path}{end}") for end in ends)):
+        if _is(found, Path.is_file):
+            yield found
+            return
+
+
+def _scripts(word: str, base: Path) -> list[Path]:
+    """What an interpreter runs that is given a file, perhaps without its suffix, or a folder."""
+    path = _path(word, base)
+    if _is(path, Path.is_dir):
+        return [path / name for name in _ENTRIES if _is(path / name, Path.is_file)]
+    words = (word, word.rpartition(":")[0], *(word + end for end in _ENDS))
+    return next(([file] for one in words if one for file in _files(one, base)), [])
+
+
+def _module(name: str, base: Path) -> list[Path]:
+    path = base.joinpath(*name.split("."))
+    candidates = (Path(f"{path}.py"), path / "__init__.py", path / "__main__.py")
+    return [file for file in candidates if _is(file, Path.is_file)]
+
+
+def _path(word: str, base: Path) -> Path:
+    return base / os.path.expanduser(word)  # noqa: PTH111 - as a shell would
 
 
 def _is_code(path: Path) -> bool:
@@ -162,8 +225,8 @@ def _is_code(path: Path) -> bool:
         return False
 
 
-def _is_file(path: Path) -> bool:
+def _is(path: Path, kind: Callable[[Path], bool]) -> bool:
     try:
-        return path.is_file()
+        return kind(path)
     except (OSError, ValueError):
         return False

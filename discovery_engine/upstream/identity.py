@@ -116,8 +116,15 @@ def _address(url: str) -> list[str]:
 def _files(
     server: ServerSettings, values: Mapping[str, str], program: str
 ) -> Mapping[str, Mapping[str, str]]:
-    args = {place: text for place, text in values.items() if place.startswith("args.")}
-    return digests_of(project_of(server.origin.file), program, args, values.get("cwd"))
+    written = written_fields(server.transport)
+    texts = {
+        place: text
+        for place, text in values.items()
+        # Of variables those that the entry itself gives a value: others are their owner's.
+        if place.startswith(("command", "args."))
+        or (place.startswith("env.") and not references_in(written[place]))
+    }
+    return digests_of(project_of(server.origin.file), program, texts, values.get("cwd"))
 
 
 def _earlier(server: ServerSettings, values: Mapping[str, str], program: str) -> str | None:

@@ -34,6 +34,16 @@ RUN = {
     "a script that looks like data": ("notes.txt", ["sh", "notes.txt"]),
     "a command line": ("srv.sh", ["sh", "-c", "exec sh ./srv.sh"]),
     "behind an equals sign": ("hook.sh", ["env", "A=./hook.sh", "sh", "-c", '. "$A"']),
+    "from a folder": ("part/srv.sh", ["env", "--chdir", "part", "sh", "srv.sh"]),
+    "from a folder behind =": ("part/srv.sh", ["env", "--chdir=part", "sh", "srv.sh"]),
+    "from a folder of a shell": ("part/srv.sh", ["sh", "-c", "cd part && sh srv.sh"]),
+    "in a shell's list": ("srv.sh", ["sh", "-c", "sh ./srv.sh;true"]),
+    "a module": ("srv.py", ["python3", "-m", "srv"]),
+    "a module of a package": ("a/srv.py", ["python3", "-u", "-m", "a.srv"]),
+    "a package": ("srv/__main__.py", ["python3", "-m", "srv"]),
+    "a package's own code": ("a/__init__.py", ["python3", "-m", "a"]),
+    "a folder": ("srv/__main__.py", ["python3", "srv"]),
+    "an interpreter behind others": ("srv/__main__.py", ["env", "python3", "srv"]),
     "with an attribute": ("server.py", ["sh", "server.py:app"]),
 }
 
@@ -55,6 +65,58 @@ def test_an_approved_file_with_other_content_is_not_run(repository: Repository, 
     assert f"the file {name} changed since it was approved on 2" in done.err
     assert "discovery trust" in done.err
     assert not repository.is_sprung
+
+
+@pytest.mark.requirement("TRU-50")
+def test_a_file_that_a_variable_of_the_entry_names_is_bound(repository: Repository) -> None:
+    hook = written(repository.path / "hook.sh", ":\n")
+    variables = {"BASH_ENV": "./hook.sh", "ENV": "./hook.sh", "HOOK": "${HOOK}"}
+    repository.configure(db={"command": "sh", "args": ["-c", '. "$ENV"'], "env": variables})
+    repository("trust", "--yes")
+    assert repository("refresh", "db").code != FOUR
+
+    written(hook, springing(repository))
+
+    assert repository("refresh", "db").code == FOUR
+    assert not repository.is_sprung
+
+
+@pytest.mark.requirement("TRU-4")
+@pytest.mark.parametrize("named", ["folder", "cwd", "variable"])
+def test_a_folder_without_a_value_takes_no_consent_when_it_has_one(
+    repository: Repository, named: str
+) -> None:
+    written(repository.path / "part" / "srv.sh", f"touch {repository.mark}\n")
+    entry = {
+        "folder": {"command": "env", "args": ["--chdir", "${PART}", "sh", "srv.sh"]},
+        "cwd": {"command": "sh", "args": ["srv.sh"], "cwd": "${PART}"},
+        "variable": {"command": "sh", "args": ["-c", '. "$A"'], "env": {"A": "${PART}/srv.sh"}},
+    }[named]
+    repository.configure(db=entry)
+    assert repository("trust", "--yes").code == 0
+
+    done = repository("refresh", "db", PART=str(repository.path / "part"))
+
+    assert done.code != FOUR
+    assert repository.is_sprung
+
+
+@pytest.mark.requirement("TRU-4")
+@pytest.mark.parametrize("script", ["srv.sh", "srv"])
+def test_a_program_that_is_installed_later_takes_no_consent(
+    repository: Repository, script: str
+) -> None:
+    """Neither does the project's file that it runs, which was there when it was approved."""
+    written(repository.path / script, f"touch {repository.mark}\n")
+    repository.configure(db={"command": "ksh", "args": [script]})
+    path = f"{repository.home}/bin:{os.environ['PATH']}"
+    assert repository("trust", "--yes", PATH=path).code == 0
+
+    written(repository.home / "bin" / "ksh", '#!/bin/sh\nexec sh "$@"\n', mode=0o755)
+    done = repository("refresh", "db", PATH=path)
+
+    assert done.code != FOUR
+    assert repository.is_sprung
 
 
 @pytest.mark.requirement("TRU-50")
