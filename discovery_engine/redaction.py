@@ -21,6 +21,10 @@ _SHORTEST = 4  # characters of a secret
 SHORTEST_BEGINNING = 8  # characters by which a secret is found
 _SHORTEST_MIDDLE = 12  # characters of a part that is no beginning
 _LONGEST_ENCODED = 4096  # bytes; nobody prints a longer one in base64
+_KEPT_IN_ADDRESSES = ("", "/", "!~*'()", "!~*'()/:;,?@&=+$#")
+"""By Python's `quote` with and without paths, JavaScript's encodeURIComponent, its encodeURI."""
+_ESCAPED_IN_JSON = ("\0", "<>&", "<>&'+`\"")
+"""By most writers, by Go's, by .NET's."""
 _MOST_PLACES = 16  # secrets and places of one secret that share eight characters
 _WORDS = re.compile(
     r"\W*([A-Z]?[a-z]{1,20}|[A-Z]{1,20})\W*|\W*[a-z]{1,8}[-_ ][a-z]{1,8}[-_ ]?", re.ASCII
@@ -109,18 +113,31 @@ class Redactor:
 
 def forms(secret: str) -> set[str]:
     """A secret as it is, and as addresses, JSON, pages, programs and base64 would have it."""
-    escaped = json.dumps(secret)[1:-1]
     found = {secret, repr(secret)[1:-1], html.escape(secret), html.escape(secret, quote=False)}
-    found |= {escaped, escaped.replace("/", "\\/"), json.dumps(secret, ensure_ascii=False)[1:-1]}
     found |= {secret.replace("'", "'\"'\"'"), secret.replace("'", "'\\''")}  # in a shell's quotes
+    found.update(_in_json(secret))
     text = secret.encode(errors="replace").decode()  # lone surrogates are in no address
-    for form in (quote(text, safe=""), quote(text), quote_plus(text)):
+    for form in (quote_plus(text), *(quote(text, safe=kept) for kept in _KEPT_IN_ADDRESSES)):
         found |= {form, re.sub(r"%..", lambda code: code[0].lower(), form)}
-    if SHORTEST_BEGINNING <= len(data := text.encode()) <= _LONGEST_ENCODED:
-        found.add(data.hex())
+    data = text.encode()
+    found.add(repr(data)[2:-1])
+    if SHORTEST_BEGINNING <= len(data) <= _LONGEST_ENCODED:
+        found |= {data.hex(), data.hex().upper()}
         for before in range(3):
             found |= _in_base64(data, before)
     return found
+
+
+def _in_json(secret: str) -> Iterator[str]:
+    """As the writers of JSON have it, who do not agree on what to escape; also JSON in JSON."""
+    plain = json.dumps(secret)[1:-1]
+    yield json.dumps(plain)[1:-1]
+    for written in (plain, json.dumps(secret, ensure_ascii=False)[1:-1]):
+        for also in _ESCAPED_IN_JSON:
+            form = written.replace('\\"', '"') if '"' in also else written
+            form = re.sub(f"[{also}]", lambda found: f"\\u{ord(found[0]):04x}", form)
+            upper = re.sub(r"\\u(....)", lambda code: f"\\u{code[1].upper()}", form)
+            yield from (form, upper, form.replace("/", "\\/"))
 
 
 def _in_base64(data: bytes, before: int) -> set[str]:

@@ -22,6 +22,7 @@ TOKENS = st.builds(
     st.sampled_from(["ntn_", "ghp_4", "sk-ant-", "9f", "x7"]),
     st.text(string.ascii_letters + string.digits, min_size=20, max_size=60),
 )
+SECRET = "p@ss!w0rd*(X)'9+/Q=&<ü>"
 SECRETS = st.text(st.characters(exclude_characters="•"), min_size=4, max_size=40)
 
 
@@ -66,6 +67,24 @@ def test_no_usual_form_of_a_secret_is_left(secret: str) -> None:
     redactor = Redactor([secret])
 
     assert [form for form in written if form in redactor.redact(f"({form})")] == []
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        pytest.param(r"p%40ss!w0rd*(X)'9%2B%2FQ%3D%26%3C%C3%BC%3E", id="encodeURIComponent"),
+        pytest.param(r"p@ss!w0rd*(X)'9+/Q=&%3C%C3%BC%3E", id="encodeURI"),
+        pytest.param(r"p%40ss%21w0rd%2a%28X%29%279%2b%2fQ%3d%26%3c%c3%bc%3e", id="lower"),
+        pytest.param(r"p@ss!w0rd*(X)'9+/Q=\u0026\u003cü\u003e", id="JSON of Go"),
+        pytest.param(r"p@ss!w0rd*(X)\u00279\u002B/Q=\u0026\u003C\u00FC\u003E", id="JSON of .NET"),
+        pytest.param(r"p@ss!w0rd*(X)'9+\/Q=&<\u00fc>", id="JSON of PHP"),
+        pytest.param(r"p@ss!w0rd*(X)'9+/Q=&<\\u00fc>", id="JSON in JSON"),
+        pytest.param(r"p@ss!w0rd*(X)'9+/Q=&<\xc3\xbc>", id="bytes of Python"),
+        pytest.param(SECRET.encode().hex().upper(), id="hexadecimal digits"),
+    ],
+)
+def test_a_secret_is_found_as_other_languages_write_it(written: str) -> None:
+    assert Redactor([SECRET]).redact(f"<{written}>") == f"<{HIDDEN}>"
 
 
 @given(st.binary(max_size=5), st.binary(max_size=5))
