@@ -161,13 +161,15 @@ def from_words(tool: Tool, words: Sequence[str]) -> JSONObject:
     Positional words fill the parameters in the order of the signature (required first, then by
     name), leaving out those given by name. Each value is read as the parameter's type wants it.
     A word that begins like `key=` names a parameter, so that a slip in a name is never taken for
-    the value of another.
+    the value of another. A single word that is a JSON object of parameters is all the arguments.
 
     Raises:
         InvalidArgumentsError: If there are more words than parameters, or a word names no
             parameter, one that has a value already, or does not read as its type.
     """
     by_name = {parameter.name: parameter for parameter in tool.parameters}
+    if (document := _document(words, by_name)) is not None:
+        return document
     by_key, positional, mistakes = _sorted_out(words, by_name)
     free = [name for name in by_name if name not in by_key]
     mistakes += [f"nowhere to put {extra!r}" for extra in positional[len(free) :][:1]]
@@ -180,6 +182,17 @@ def from_words(tool: Tool, words: Sequence[str]) -> JSONObject:
     if mistakes:
         raise _invalid(tool, mistakes)
     return arguments
+
+
+def _document(words: Sequence[str], known: Collection[str]) -> JSONObject | None:
+    """The object that the only word is, if it names nothing but parameters."""
+    if len(words) != 1 or not words[0].lstrip().startswith("{"):
+        return None
+    try:
+        value = strict_json.read(words[0])
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) and value and value.keys() <= set(known) else None
 
 
 def _invalid(tool: Tool, mistakes: Sequence[str]) -> InvalidArgumentsError:

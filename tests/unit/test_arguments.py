@@ -116,6 +116,10 @@ def test_a_schema_that_cannot_be_used_checks_nothing(schema: JSONObject) -> None
         pytest.param(['labels=["a","b"]'], {"labels": ["a", "b"]}, id="JSON"),
         pytest.param(["extra=7"], {"extra": 7}, id="any, as JSON"),
         pytest.param(["extra=seven"], {"extra": "seven"}, id="any, as text"),
+        pytest.param(['{"title": "a", "count": 3}'], {"title": "a", "count": 3}, id="one object"),
+        pytest.param(['{"a": 1}'], {"title": '{"a": 1}'}, id="a text that is JSON by chance"),
+        pytest.param(["{}"], {"title": "{}"}, id="a text that is an empty object"),
+        pytest.param(['{"title": 1}', "3"], {"title": '{"title": 1}', "count": 3}, id="two words"),
     ],
 )
 def test_words_are_read_as_the_schema_wants_them(
