@@ -9,10 +9,52 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
+from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
+from discovery_engine.secrets import is_variable, references_in
 from discovery_engine.tools import JSONObject
 
+if TYPE_CHECKING:
+    from discovery_engine.config.settings import Settings
+
 _NAME = "discovery"
+
+
+class Needs(Struct, frozen=True):
+    """What a configuration needs before all its servers can be started."""
+
+    variables: tuple[str, ...]
+    """What its servers refer to without a default; a client passes no variable on by itself."""
+    unset: tuple[str, ...]
+    """Those of them that have no value here."""
+    unapproved: tuple[str, ...]
+    """The servers that come from a project's file."""
+
+
+def needs_of(settings: Settings, environ: Mapping[str, str]) -> Needs:
+    enabled = [server for server in settings.servers if server.enabled]
+    names = dict.fromkeys(name for server in enabled for name in _variables(server))
+    return Needs(
+        tuple(names),
+        tuple(name for name in names if not environ.get(name)),
+        tuple(server.name for server in enabled if server.is_found),
+    )
+
+
+def _variables(server: ServerSettings) -> Iterator[str]:
+    match server.transport:
+        case StdioTransport(command, args, env, cwd):
+            texts = [command, *args, *env.values(), cwd or ""]
+        case RemoteTransport(url, headers):
+            texts = [url, *headers.values()]
+        case None:
+            texts = []
+    for reference in (one for text in texts for one in references_in(text)):
+        if is_variable(reference.name) and reference.default is None:
+            yield reference.name
 
 
 def client_entry(config: Path, environ: Mapping[str, str]) -> JSONObject:
@@ -26,8 +68,8 @@ def client_entry(config: Path, environ: Mapping[str, str]) -> JSONObject:
     return {"command": command, "args": args, "env": {"PATH": environ.get("PATH", os.defpath)}}
 
 
-def connecting_lines(config: Path, environ: Mapping[str, str]) -> Iterator[str]:
-    """How to connect each kind of client, ready to be pasted."""
+def connecting_lines(config: Path, environ: Mapping[str, str], needs: Needs) -> Iterator[str]:
+    """How to connect each kind of client, ready to be pasted; no value of a variable is shown."""
     entry = client_entry(config, environ)
     yield "to connect Claude Desktop, Cursor, Windsurf and most others, put this into their file:"
     yield from _json({"mcpServers": {_NAME: entry}})
@@ -36,6 +78,9 @@ def connecting_lines(config: Path, environ: Mapping[str, str]) -> Iterator[str]:
     words = ["claude", "mcp", "add", "--scope", "user", _NAME]
     words += ["-e", f"PATH={entry['env']['PATH']}", "--", entry["command"], *entry["args"]]
     yield f"Claude Code: {shlex.join(words)}"
+    if needs.variables:
+        yield f"add to `env`, beside PATH, with their values: {', '.join(needs.variables)}"
+        yield "  (your servers refer to them, and clients pass on only what stands there)"
 
 
 def _json(entry: JSONObject) -> Iterator[str]:

@@ -51,8 +51,9 @@ def command(
     """Call a tool.
 
     TOOL is `server tool`, `server:tool`, or a tool's name that only one server has. ARGS are
-    `key=value`, or values in the order of the signature; each is read as the tool's schema wants
-    it. They are checked before the server is started. Put `--` before a value that begins with -.
+    `key=value`, values in the order of the signature, or one JSON object; each is read as the
+    tool's schema wants it. They are checked before the server is started. Put `--` before a value
+    that begins with -.
 
     \b
       discovery execute time:convert_time source_timezone=UTC time=12:00 target_timezone=Asia/Tokyo

@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from msgspec.structs import asdict
 
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import pass_invocation
 from discovery_cli.output import Output, counted
 
 if TYPE_CHECKING:
+    from discovery_cli.connecting import Needs
     from discovery_engine.config.settings import Source
     from discovery_engine.config.sources import ClientFile
 
@@ -53,7 +55,8 @@ def command(
     """
     from discovery_cli import drafts, files
     from discovery_cli.approvals import approve_written
-    from discovery_cli.connecting import client_entry
+    from discovery_cli.connecting import client_entry, needs_of
+    from discovery_engine.config.loader import load_settings
     from discovery_engine.config.location import FILE_NAME, own_path
 
     output = invocation.output
@@ -73,15 +76,17 @@ def command(
         files.write_checked(target, text)
         files.write_schema(target)
         approve_written(invocation, target)
+    needs = needs_of(load_settings(target.absolute()), os.environ) if writes else None
     if output.as_json:
         types = [source.type for source in sources]
         form = {"path": str(target), "written": writes, "sources": types, "text": text}
+        form |= {"needs": needs and asdict(needs)}
         output.answer({**form, "client_entry": client_entry(target, os.environ)})
         return
     if dry_run:
         output.text(text.rstrip())
-    steps = _next_steps(target, is_global=is_global)
-    for line in steps if writes else [f"{target} was not written"]:
+    steps = needs and _next_steps(target, needs, is_global=is_global)
+    for line in steps or [f"{target} was not written"]:
         output.say(line)
 
 
@@ -126,11 +131,17 @@ def _preview(output: Output, sources: Sequence[Source]) -> None:
             output.say(f"  note: {problem}")
 
 
-def _next_steps(target: Path, *, is_global: bool) -> Iterator[str]:
+def _next_steps(target: Path, needs: Needs, *, is_global: bool) -> Iterator[str]:
     from discovery_cli.connecting import connecting_lines
 
     yield f"wrote {target}"
+    if needs.unapproved:
+        whose = ", ".join(needs.unapproved)
+        yield f"next: `discovery trust` approves what comes from a project's file: {whose}"
+    if needs.unset:
+        words = " ".join(f"{name}=…" for name in needs.unset)
+        yield f"next: `export {words}`, which your servers refer to"
     yield "next: `discovery list` connects and shows the servers, `discovery search` finds tools"
     if not is_global:
         yield "it is used in this folder; `discovery init --global` writes one for every folder"
-    yield from connecting_lines(target, os.environ)
+    yield from connecting_lines(target, os.environ, needs)

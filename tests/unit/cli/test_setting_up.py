@@ -139,6 +139,44 @@ def test_init_asks_what_to_use(answers: str, has_source: bool, has_rules: bool) 
     assert ("  clock\n" in done.stderr) is has_source
 
 
+@pytest.mark.requirement("CLI-41")
+def test_init_names_what_its_servers_need_and_shows_no_value(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entries = {
+        "one": {"command": "x", "env": {"A": "${env:SET}", "B": "${env:UNSET}"}},
+        "two": {"url": "https://a.invalid", "headers": {"X": "Bearer ${env:OTHER}"}},
+        "off": {"command": "y", "env": {"A": "${env:UNUSED}"}, "disabled": True},
+    }
+    (home / ".cursor" / "mcp.json").write_text(json.dumps({"mcpServers": entries}))
+    (home / ".mcp.json").write_text('{"mcpServers": {"shared": {"command": "z"}}}')
+    monkeypatch.setenv("SET", "a-secret-value")
+
+    done = run("init", "--yes")
+    form = json.loads(run("init", "--yes", "--force", "--json").stdout)
+
+    assert (
+        "next: `discovery trust` approves what comes from a project's file: shared" in done.stderr
+    )
+    assert "next: `export UNSET=… OTHER=…`, which your servers refer to" in done.stderr
+    assert "beside PATH, with their values: SET, UNSET, OTHER" in done.stderr
+    assert "a-secret-value" not in done.stderr + done.stdout
+    assert form["needs"] == {
+        "variables": ["SET", "UNSET", "OTHER"],
+        "unset": ["UNSET", "OTHER"],
+        "unapproved": ["shared"],
+    }
+
+
+@pytest.mark.requirement("CLI-41")
+def test_init_names_no_need_where_there_is_none(home: Path) -> None:
+    done = run("init", "--yes")
+
+    assert "discovery trust" not in done.stderr
+    assert "export" not in done.stderr
+    assert "beside PATH" not in done.stderr
+
+
 @pytest.mark.usefixtures("someone")
 def test_init_writes_nothing_if_its_owner_does_not_want_it() -> None:
     done = run("init", input="y\ny\nn\n")
