@@ -12,11 +12,11 @@ from enum import IntEnum
 import click
 
 from discovery_cli.output import json_text, with_warnings
+from discovery_cli.rendering import short_detail
 from discovery_engine.errors import (
     ConfigurationError,
     DisabledError,
     DiscoveryError,
-    FailureKind,
     InputTooLongError,
     InvalidArgumentsError,
     NeedsAuthError,
@@ -166,8 +166,8 @@ def _lines(error: BaseException) -> Iterator[str]:
     first, *rest = clean(_message(error)).splitlines() or [""]
     yield f"error: {first}"
     yield from (f"  | {line}" for line in rest)
-    if isinstance(error, DiscoveryError) and error.detail and not _is_long(error):
-        yield f"  {one_line(error.detail)}"
+    if isinstance(error, DiscoveryError) and (detail := short_detail(error.detail)):
+        yield f"  {one_line(detail)}"
     if isinstance(error, UnavailableError) and error.stderr.strip():
         yield "  its last words:"
         yield from block(error.stderr, before="    | ")
@@ -228,11 +228,6 @@ def _in_our_style(message: str) -> str:
     ):
         return message
     return message[0].lower() + message[1:].removesuffix(".")
-
-
-def _is_long(error: DiscoveryError) -> bool:
-    """Whether its detail is a `PATH`, which `health SERVER` and `doctor` show."""
-    return isinstance(error, UnavailableError) and error.kind is FailureKind.NOT_FOUND
 
 
 def _is_unexpected(error: BaseException) -> bool:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 Row = list["Cell | str"]
 
 _NAMED = 5  # servers that a line names before it counts the rest
+_PATH = "PATH is "  # how the detail of a program that is not found begins
 _GOOD = {"idle", "ready", "starting", "pending"}
 
 
@@ -46,6 +47,11 @@ def plain_reason(server: str, message: str) -> str:
     """What is wrong, where the server's name stands before it already."""
     plain = message.replace(f"server {server!r} is unavailable: ", "", 1)
     return plain.removeprefix(f"server {server!r} ")
+
+
+def short_detail(detail: str) -> str:
+    """What only the owner reads, without a `PATH`, which is long: `health SERVER` shows it."""
+    return "" if detail.startswith(_PATH) else detail
 
 
 def in_detail(reason: str, detail: str) -> str:

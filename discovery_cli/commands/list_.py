@@ -16,6 +16,7 @@ from discovery_cli.rendering import (
     say_last_lines,
     say_notices,
     server_row,
+    short_detail,
     tool_row,
 )
 from discovery_engine.gateways import with_observations
@@ -72,8 +73,8 @@ def _say_sum(output: Output, view: View) -> None:
             advice = f" ({server.hint})" if server.hint else ""
             reason = plain_reason(server.name, server.reason)
             output.say(f"{server.name}: {reason}{advice}")
-            if server.detail and server.status in ("untrusted", "needs_config"):
-                output.say(f"  {server.detail}")
+            if detail := short_detail(server.detail):
+                output.say(f"  {detail}")
         say_last_lines(output, server.stderr)
     say_notices(output, view.shortcomings())
     say_held_back(output, view, [server.name for server in servers])

@@ -384,6 +384,7 @@ def test_serve_hands_over_to_the_server(
     monkeypatch.setattr(app, "serve_stdio", stdio)
     monkeypatch.setattr(app, "serve_http", http)
     monkeypatch.setenv("DISCOVERY_TOKEN", "a-token-of-some-length")
+    configure("servers: {}\n")
 
     done = run("serve", *words)
 
@@ -413,6 +414,7 @@ def test_serve_tells_a_person_at_the_keyboard_that_an_agent_is_expected(
         pass
 
     monkeypatch.setattr(app, "serve_stdio", stdio)
+    configure("servers: {}\n")
 
     assert run("serve", input=Keyboard()).stderr.startswith("note: ")
     assert run("serve", input=io.BytesIO()).stderr == ""
