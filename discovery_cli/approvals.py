@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -31,7 +30,7 @@ from discovery_engine.trust.binding import Subject
 from discovery_engine.trust.decisions import Approval
 from discovery_engine.upstream.connection import resolved_fields
 from discovery_engine.upstream.contents import is_bound
-from discovery_engine.upstream.identity import identity_as_configured
+from discovery_engine.upstream.identity import identity_as_configured, selects_code
 
 if TYPE_CHECKING:
     from discovery_cli.invocation import Invocation
@@ -39,13 +38,6 @@ if TYPE_CHECKING:
     from discovery_engine.scanner import Finding
     from discovery_engine.tools import JSONObject
     from discovery_engine.view import View
-
-# Variables that make a program load or run something else than what its command says.
-_STEERING = re.compile(
-    r"(LD|DYLD)_.*|PATH|PYTHON(PATH|HOME|STARTUP)|NODE_(OPTIONS|PATH)|(RUBY|PERL5)(OPT|LIB)"
-    r"|JAVA_TOOL_OPTIONS|BASH_ENV|ENV|IFS|GIT_SSH(_COMMAND)?|NPM_CONFIG_.*|UV_.*|PIP_.*|.*_PROXY",
-    re.IGNORECASE,
-)
 
 
 class Candidate(Struct, frozen=True):
@@ -210,7 +202,7 @@ def _notes(server: ServerSettings, subject: Subject, environ: Mapping[str, str])
     if not isinstance(transport, StdioTransport):
         return
     for name in transport.env:
-        if _STEERING.fullmatch(name):
+        if selects_code(name):
             yield f"{_word(name)} decides what is loaded or run"
     if any(r.kind == "file" for text in transport.args for r in references_in(text)):
         yield "an argument is what a file holds; the approval ends when that changes"
@@ -222,7 +214,7 @@ def _notes(server: ServerSettings, subject: Subject, environ: Mapping[str, str])
 
 def _shown_value(name: str, text: str) -> str:
     """A value that decides what runs is shown; any other may be a secret."""
-    return text if _STEERING.fullmatch(name) else mask(text)
+    return text if selects_code(name) else mask(text)
 
 
 def _word(text: str) -> str:

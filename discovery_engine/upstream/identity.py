@@ -2,17 +2,20 @@
 
 The entry counts as it is written. Values of `env` and `headers` are no part of it, for they are
 secrets; what a value takes from a file is, for files come with a project. Elsewhere a value counts
-where it may select what runs: in the command, in arguments, in the folder, in an address.
+where it may select what runs: in the command, in arguments, in the folder, in an address, in
+variables that make a program load or reach something else.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from urllib.parse import urlsplit
 
 from discovery_engine.config.masks import selecting_references, without_credentials
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
 from discovery_engine.errors import UnavailableError
+from discovery_engine.secret_words import NameKind
 from discovery_engine.secrets import Reference, references_in, resolve
 from discovery_engine.tools import canonical_json, fingerprint
 from discovery_engine.trust.admission import Identity, earlier_identity
@@ -22,6 +25,17 @@ from discovery_engine.upstream.contents import digests_of, project_of
 from discovery_engine.upstream.stdio.program import child_environment, find_program
 
 Transport = StdioTransport | RemoteTransport
+
+_SELECTING = re.compile(
+    r"(LD|DYLD)_.*|PATH|PYTHON(PATH|HOME|STARTUP)|NODE_(OPTIONS|PATH)|(RUBY|PERL5)(OPT|LIB)"
+    r"|JAVA_TOOL_OPTIONS|BASH_ENV|ENV|IFS|GIT_SSH(_COMMAND)?|NPM_CONFIG_.*|UV_.*|PIP_.*|.*_PROXY",
+    re.IGNORECASE,
+)
+
+
+def selects_code(variable: str) -> bool:
+    """Whether a variable makes a program load or run something else than its command says."""
+    return _SELECTING.fullmatch(variable) is not None
 
 
 def identity_as_configured(server: ServerSettings, environ: Mapping[str, str]) -> Identity:
@@ -88,7 +102,8 @@ def _selecting_values(
     selecting = {f"args.{i}": found for i, found in enumerate(selecting_references(args))}
     for place, text in written_fields(server.transport).items():
         value = values.get(place)
-        match place.partition(".")[0]:
+        kind, _, name = place.partition(".")
+        match kind:
             case _ if _reads_a_file(text):
                 yield place, value
             case "command" | "cwd" if references_in(text):
@@ -98,6 +113,14 @@ def _selecting_values(
             case "args" if selecting[place]:
                 found = selecting[place]
                 yield place, None if value is None else _values_of(found, environ)
+            case "env" if references_in(text) and _counts(name):
+                yield place, None if value is None else without_credentials(value)
+
+
+def _counts(variable: str) -> bool:
+    """Whether the value of a variable does; of `PATH` the program that is found by it counts."""
+    is_secret = NameKind.of(variable) is NameKind.SECRET
+    return selects_code(variable) and not is_secret and variable != "PATH"
 
 
 def _values_of(found: Iterable[Reference], environ: Mapping[str, str]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +10,8 @@ import pytest
 
 from discovery_engine.tools import JSONObject
 from tests.attacks.conftest import Repository
+
+FOUR = 4
 
 
 @pytest.fixture
@@ -125,3 +128,51 @@ def test_what_is_taken_back_is_not_started_again(repository: Repository) -> None
 
     assert repository("execute", "trap:spring").code == 4
     assert not repository.is_sprung
+
+
+SELECTING = {
+    "LD_PRELOAD": ("/a.so", "/b.so"),
+    "NODE_OPTIONS": ("", "--require=/b.js"),
+    "PYTHONPATH": ("/a", "/b"),
+    "UV_INDEX_URL": ("https://me:1@a.example/simple", "https://me:1@b.example/simple"),
+    "HTTPS_PROXY": ("http://a.example", "http://b.example"),
+}
+
+
+@pytest.mark.requirement("TRU-3")
+@pytest.mark.parametrize("name", SELECTING)
+def test_the_value_of_a_variable_that_selects_code_counts(
+    repository: Repository, name: str
+) -> None:
+    before, after = SELECTING[name]
+    repository.configure(trap=repository.trap(env={name: "${VALUE}"}))
+    assert repository("trust", "--yes").code == 0
+    assert repository("refresh", VALUE=before).code != FOUR
+    assert repository.is_sprung
+    repository.mark.unlink()
+
+    done = repository("refresh", VALUE=after)
+
+    assert done.code == FOUR
+    assert f"the value in env.{name} changed" in done.err
+    assert not repository.is_sprung
+
+
+@pytest.mark.requirement("TRU-4")
+@pytest.mark.parametrize(
+    ("name", "before", "after"),
+    [
+        ("NPM_CONFIG__AUTH", "one", "other"),
+        ("UV_INDEX_URL", "https://me:1@a.example/simple", "https://me:2@a.example/simple"),
+        ("PATH", os.environ["PATH"], "/nowhere:" + os.environ["PATH"]),
+        ("TOKEN", "one", "other"),
+    ],
+)
+def test_another_secret_in_a_variable_takes_no_consent(
+    repository: Repository, name: str, before: str, after: str
+) -> None:
+    repository.configure(trap=repository.trap(env={name: "${VALUE}"}))
+    assert repository("trust", "--yes", VALUE=before).code == 0
+
+    assert repository("refresh", VALUE=after).code == 0
+    assert repository.is_sprung
