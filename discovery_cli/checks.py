@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from discovery_cli.output import ago, counted
 from discovery_cli.remedies import advice, remedy
-from discovery_cli.rendering import in_detail, plain_reason
+from discovery_cli.rendering import in_detail
 from discovery_engine.errors import Problem, RegistryError, UnavailableError
 from discovery_engine.text import named
 
@@ -96,8 +96,7 @@ def server(
             return Check(subject, "problem", in_detail(error.reason, error.detail), error.hint)
     if health.is_well:
         return _last_listing(subject, health)
-    reason = plain_reason(settings.name, health.summary.reason)
-    reason = in_detail(reason, health.summary.detail)
+    reason = in_detail(health.summary.reason, health.summary.detail)
     return Check(subject, "problem", reason, advice(health), health.summary.stderr)
 
 

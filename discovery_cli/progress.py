@@ -16,6 +16,7 @@ import anyio
 
 from discovery_cli.output import Output, allows_escapes, counted
 from discovery_cli.rendering import starting_text
+from discovery_engine.errors import plain_reason
 from discovery_engine.events import (
     Event,
     ServerConnected,
@@ -170,7 +171,8 @@ class Moving:
             case ServerConnected():
                 self._states[event.server] = counted(event.tool_count, "tool"), "green"
             case ServerFailed():
-                self._states[event.server] = one_line(event.message), "red"
+                reason = plain_reason(event.server, event.message)
+                self._states[event.server] = one_line(reason), "red"
             case _:
                 return
         self._draw()

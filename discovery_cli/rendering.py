@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from discovery_cli.output import Cell, Output, counted
+from discovery_engine.errors import plain_reason
 from discovery_engine.text import block, clean, named, quoted
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def server_row(output: Output, server: ServerSummary, *, with_status: bool) -> R
     mark = output.open_mark() if _is_open(server) else output.mark(good=is_good)
     row: Row = [mark, Cell(server.name, "strong"), tool_count(server)]
     if with_status:
-        reason = plain_reason(server.name, server.reason)
+        reason = server.reason
         if server.status == "disabled":
             reason = server.detail or reason
         return [*row, status, _summary(reason or server.description)]
@@ -41,12 +42,6 @@ def server_row(output: Output, server: ServerSummary, *, with_status: bool) -> R
 def _is_open(server: ServerSummary) -> bool:
     """Whether it is not known yet how the server fares."""
     return server.listed_at is None and server.status in {"starting", "pending"}
-
-
-def plain_reason(server: str, message: str) -> str:
-    """What is wrong, where the server's name stands before it already."""
-    plain = message.replace(f"server {server!r} is unavailable: ", "", 1)
-    return plain.removeprefix(f"server {server!r} ")
 
 
 def short_detail(detail: str) -> str:

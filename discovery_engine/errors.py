@@ -311,6 +311,12 @@ class UnavailableError(UpstreamError):
         super().__init__(server, f"server {server!r} is unavailable: {reason}", hint=hint)
 
 
+def plain_reason(server: str, message: str) -> str:
+    """Why a server is unavailable, where its name stands before it already."""
+    plain = message.replace(f"server {server!r} is unavailable: ", "", 1)
+    return plain.removeprefix(f"server {server!r} ")
+
+
 class MissingValue(Struct, frozen=True):
     """A `${reference}` of a server's entry that has no value."""
 
@@ -362,13 +368,7 @@ class NeedsAuthError(UnavailableError):
 
 _APPROVE = "`discovery trust` shows its owner what would be started, to approve it"
 _REFUSALS = {
-    "untrusted": (
-        (
-            "nobody has approved it, and its configuration was found, not named, or others may "
-            "write to it"
-        ),
-        _APPROVE,
-    ),
+    "untrusted": ("its owner has not approved it yet", _APPROVE),
     "altered": ("what would be started now is not what was approved", _APPROVE),
     "unpinned": (
         "the lock file does not pin it as its entry is now",

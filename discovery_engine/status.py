@@ -12,10 +12,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from discovery_engine import notices
 from discovery_engine.catalog import Failure, ServerPart
-from discovery_engine.errors import ConfigurationError, ServerDisabledError, UntrustedServerError
+from discovery_engine.errors import (
+    ConfigurationError,
+    ServerDisabledError,
+    UntrustedServerError,
+    plain_reason,
+)
 from discovery_engine.prose import first_sentence
 from discovery_engine.rules.explanation import describe, public_decider
 from discovery_engine.rules.rule import REFUSALS, WITHHELD, Verdict
@@ -164,7 +170,8 @@ class ServerView(Struct, frozen=True, dict=True):
             reason = public_decider(verdict, subject="server")
             whole = describe(verdict, self.rules, subject="server")
             return Diagnosis(ServerStatus.DISABLED, reason, detail=whole if whole != reason else "")
-        return _seen_and_known(self.live, self.part)
+        found = _seen_and_known(self.live, self.part)
+        return replace(found, reason=plain_reason(self.settings.name, found.reason))
 
     @property
     def refusal(self) -> UntrustedServerError | None:

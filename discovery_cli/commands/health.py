@@ -13,7 +13,7 @@ from discovery_cli.invocation import Invocation
 from discovery_cli.options import complete_server, pass_invocation
 from discovery_cli.output import Cell, Output, ago, counted
 from discovery_cli.remedies import advice_in_full, remedy
-from discovery_cli.rendering import Row, plain_reason, say_notices, tool_count, with_last_line
+from discovery_cli.rendering import Row, say_notices, tool_count, with_last_line
 from discovery_engine.health import ServerHealth, health, sick
 from discovery_engine.text import block, named, quoted
 
@@ -95,7 +95,7 @@ def _show(output: Output, servers: Sequence[ServerHealth], hidden: int, now: flo
 
 def _row(output: Output, server: ServerHealth, now: float) -> Row:
     summary = server.summary
-    reason = with_last_line(plain_reason(server.server, summary.reason), summary.stderr)
+    reason = with_last_line(summary.reason, summary.stderr)
     return [
         output.mark(good=server.is_well),
         Cell(server.server, "strong"),
@@ -134,7 +134,7 @@ def _facts(server: ServerHealth, now: float) -> Iterator[tuple[str, str]]:
         f"{tool_count(summary)}, {ago(now - summary.listed_at)} ago" if summary.listed_at else ""
     )
     facts = {
-        "reason": plain_reason(server.server, summary.reason),
+        "reason": summary.reason,
         "detail": summary.detail,
         "next step": advice_in_full(server) or remedy(server),
         "next try": f"in {ago(wait)}" if (wait := (server.next_try or 0.0) - now) >= 1 else "",

@@ -10,7 +10,7 @@ from discovery_cli.forms import details_form, server_form
 from discovery_cli.invocation import Invocation, named
 from discovery_cli.options import complete_server, complete_target, pass_invocation
 from discovery_cli.portraits import Portrait
-from discovery_cli.rendering import plain_reason, say_last_lines, say_notices
+from discovery_cli.rendering import say_last_lines, say_notices
 from discovery_cli.targets import server_named, servers_of, tool_named
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def _inspect_all(
     portrait.servers(view, chosen)
     for server in view.servers():
         if server.stderr:
-            portrait.output.say(f"{server.name}: {plain_reason(server.name, server.reason)}")
+            portrait.output.say(f"{server.name}: {server.reason}")
         say_last_lines(portrait.output, server.stderr)
     if not view.servers():
         say_notices(portrait.output, view.shortcomings())

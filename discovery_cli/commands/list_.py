@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -11,7 +12,6 @@ from discovery_cli.invocation import Invocation
 from discovery_cli.options import pass_invocation
 from discovery_cli.output import Output, counted
 from discovery_cli.rendering import (
-    plain_reason,
     say_held_back,
     say_last_lines,
     say_notices,
@@ -68,13 +68,27 @@ def _say_sum(output: Output, view: View) -> None:
     enabled = sum(server.enabled_count for server in servers)
     off = f" ({tools - enabled} disabled)" if tools > enabled else ""
     output.say(f"{counted(len(servers), 'server')}, {counted(tools, 'tool')}{off}")
-    for server in servers:
-        if server.reason and server.status != "disabled":
-            advice = f" ({server.hint})" if server.hint else ""
-            reason = plain_reason(server.name, server.reason)
-            output.say(f"{server.name}: {reason}{advice}")
-            if detail := short_detail(server.detail):
-                output.say(f"  {detail}")
-        say_last_lines(output, server.stderr)
+    for alike in _alike(servers):
+        _say_reason(output, alike)
     say_notices(output, view.shortcomings())
     say_held_back(output, view, [server.name for server in servers])
+
+
+def _alike(servers: Iterable[ServerSummary]) -> Iterable[list[ServerSummary]]:
+    """Servers with one reason and one next step together, for both are then shown once."""
+    groups: dict[tuple[str, ...], list[ServerSummary]] = {}
+    for server in servers:
+        if server.reason and server.status != "disabled":
+            whose = server.name if server.stderr else ""
+            groups.setdefault((server.reason, server.hint, whose), []).append(server)
+    return groups.values()
+
+
+def _say_reason(output: Output, servers: Sequence[ServerSummary]) -> None:
+    names, one = ", ".join(server.name for server in servers), servers[0]
+    output.say(f"{names}: {one.reason}{f' ({one.hint})' if one.hint else ''}")
+    for server in servers:
+        if detail := short_detail(server.detail):
+            whose = f"{server.name}: " if len(servers) > 1 else ""
+            output.say(f"  {whose}{detail}")
+        say_last_lines(output, server.stderr)

@@ -11,7 +11,7 @@ from discovery_cli.failures import ExitCode, exit_code_of_failure
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import pass_invocation
 from discovery_cli.output import Output, counted
-from discovery_cli.rendering import plain_reason
+from discovery_engine.errors import plain_reason
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import Failure

@@ -12,12 +12,11 @@ from discovery_cli.options import complete_server, pass_invocation
 from discovery_cli.output import Cell, Output, counted
 from discovery_cli.rendering import (
     in_detail,
-    plain_reason,
     say_held_back,
     say_notices,
     with_last_line,
 )
-from discovery_engine.errors import UnavailableError
+from discovery_engine.errors import UnavailableError, plain_reason
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import Failure

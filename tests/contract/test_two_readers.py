@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from discovery_engine.catalog import Failure
+from discovery_engine.catalog import Failure, ServerPart
 from discovery_engine.errors import Origin, Problem
 from discovery_engine.rules.rule import Rule, Verdict
 from discovery_engine.view import Rejection, View
@@ -129,6 +129,41 @@ def test_servers_that_are_not_available_share_one_short_line_for_people() -> Non
     assert "note: 2 servers are not available: a, b; `discovery doctor` explains\n" in two.stderr
     assert "note: a is not available; `discovery health a` explains\n" in one.stderr
     assert "not available" not in of_git.stderr
+
+
+@pytest.mark.requirement("ANS-27")
+def test_the_reason_of_an_outage_does_not_repeat_the_servers_name() -> None:
+    why = "server 'a' is unavailable: env.TOKEN: ${TOKEN} is not set"
+    down = Failure("SERVER_NEEDS_CONFIG", why, "`export TOKEN=…`", NOW)
+    view = view_of(make_settings("a"), make_part("a", listed_at=None, failure=down))
+
+    listed = agents_read(view, "list_mcp_servers")
+    [server] = json.loads(run("list", "--json", recalled=view).stdout)["servers"]
+
+    assert "needs_config: env.TOKEN: ${TOKEN} is not set" in listed
+    assert "is unavailable" not in listed + agents_read(view, "search_tools", query="x")
+    assert "${TOKEN} is not set" in agents_read(view, "search_tools", query="x")
+    assert server["reason"] == "env.TOKEN: ${TOKEN} is not set"
+
+
+@pytest.mark.requirement("ANS-27")
+def test_servers_with_one_reason_and_one_next_step_share_a_line_of_the_list() -> None:
+    def unset(name: str, variable: str) -> ServerPart:
+        why = f"server {name!r} is unavailable: env.A: ${{{variable}}} is not set"
+        failure = Failure(
+            "SERVER_NEEDS_CONFIG", why, f"export {variable}", NOW, detail=f"see {name}.json"
+        )
+        return make_part(name, listed_at=None, failure=failure)
+
+    view = view_of(make_settings("a", "b", "c"), unset("a", "X"), unset("b", "Y"), unset("c", "X"))
+
+    assert run("list", recalled=view).stderr.splitlines()[1:] == [
+        "a, c: env.A: ${X} is not set (export X)",
+        "  a: see a.json",
+        "  c: see c.json",
+        "b: env.A: ${Y} is not set (export Y)",
+        "  see b.json",
+    ]
 
 
 @pytest.mark.requirement("ANS-25")

@@ -105,10 +105,7 @@ ERRORS = [
     ),
     (
         UntrustedServerError("github", "untrusted", "see /d.yaml:1:1"),
-        (
-            "server 'github' is unavailable: nobody has approved it, and its configuration was "
-            "found, not named, or others may write to it"
-        ),
+        "server 'github' is unavailable: its owner has not approved it yet",
         "`discovery trust` shows its owner what would be started, to approve it",
     ),
     (

@@ -92,10 +92,7 @@ def test_no_configuration_is_a_note_if_there_is_no_server_either() -> None:
             missing,
             (
                 "problem",
-                (
-                    "nobody has approved it, and its configuration was found, not named, or others"
-                    " may write to it"
-                ),
+                "its owner has not approved it yet",
                 "`discovery trust` shows its owner what would be started, to approve it",
             ),
             id="untrusted",
