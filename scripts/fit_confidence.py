@@ -8,9 +8,10 @@ queries of other sets that nothing in it serves, and requests that no tool serve
 first five. Every set weighs the same, and in each half of the weight is on queries that a tool
 serves.
 
-The coefficients come from requests of one passage. That of `passages` comes from long ones, which
-`scripts/long_requests.py` makes of both kinds: with it, as large a share of the long requests that
-nothing serves is refused, at the shipped threshold, as of the short ones.
+The coefficients come from requests of one passage. What several passages change comes from long
+ones: those that `scripts/long_requests.py` makes of both kinds, and task descriptions written for
+one of the catalogs (`benchmarks/long_requests/tasks.jsonl`), of which those that ask for hands are
+asked of every catalog.
 
 With MODEL, the folder of a sentence model in ONNX form, the confidence of tools that are found by
 words and vectors is fitted. Mind that most queries of other sets were picked with such a model:
@@ -27,9 +28,8 @@ import argparse
 import math
 import sys
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -38,53 +38,26 @@ from msgspec.structs import replace
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
-from long_requests import Request, long_requests  # noqa: E402
+from confidence_cases import PICKED, READ, WRITTEN, Case, ask  # noqa: E402
 from pick_unserviceable import Encoder  # noqa: E402
-from relevance import lines, read_catalog  # noqa: E402
+from relevance import read_catalog  # noqa: E402
 
 from discovery_engine.catalog import Catalog  # noqa: E402
 from discovery_engine.config.settings import SearchSettings  # noqa: E402
-from discovery_engine.search.confidence import FIRST, Model, Signals, features  # noqa: E402
+from discovery_engine.search.confidence import Model, Signals, features  # noqa: E402
 from discovery_engine.search.documents import documents  # noqa: E402
-from discovery_engine.search.embedding_text import text_of  # noqa: E402
 from discovery_engine.search.lexicon import CONCEPT, SUBJECT, default_lexicon  # noqa: E402
-from discovery_engine.search.passages import passages_of  # noqa: E402
-from discovery_engine.search.question import clauses_of  # noqa: E402
-from discovery_engine.search.searcher import Searcher, build_searcher  # noqa: E402
-from discovery_engine.search.vectors import Likeness, Vectors, packed  # noqa: E402
 
 DATA = ROOT / "discovery_engine" / "search" / "data"
-UNSERVICEABLE = ROOT / "benchmarks" / "unserviceable"
 NAMES = ("fit", "asked", "pair", "several", "missed", "strange", "size", "meant")
-MOST = 250  # queries of one set
-MOST_LONG = 100  # long ones, and as many that nothing serves
 THRESHOLD = SearchSettings().min_confidence
-STEEPEST = 4.0  # coefficient of `passages`
+STEEPEST = 6.0  # log odds that long requests may differ from short ones by
 RAREST = 3  # tools that say a word of the table
 STEP = 0.05  # between the weights of the table
 # Sets with the same catalog, or much of it: none judges another.
 FAMILIES = ({"livemcp", "livemcp_steps", "livemcp_xl"}, {"livemcp_xl", "mcpflow"})
-PICKED, READ, WRITTEN, MADE = "picked", "read", "written", "made"
 POINTS = (0.7, 0.8, 0.85, 0.9, 0.95)  # shares of unserviceable queries to be told none
 LOSSES = (0.01, 0.03, 0.05, 0.1)
-
-
-@dataclass(frozen=True)
-class Case:
-    """One query, asked of one catalog."""
-
-    signals: Callable[[dict[str, float]], Sequence[Signals]] | None
-    """Of each passage, by the table of words; None if nothing was found."""
-    shown: bool
-    """A right tool is among the first hits."""
-    is_long: bool
-    """It has several passages."""
-    foreign: str = ""
-    """Whence it is known that nothing serves it; empty of the set's own queries."""
-
-    @property
-    def serviceable(self) -> bool:
-        return not self.foreign
 
 
 @dataclass(frozen=True)
@@ -137,76 +110,6 @@ def main() -> None:
     if options.write:
         file = "confidence_with_vectors.txt" if encoder else "confidence.txt"
         write(everything, tables(), DATA / file)
-
-
-def ask(folder: Path, root: Path, encoder: Encoder | None) -> list[Case]:
-    """All queries for one catalog."""
-    catalog, descriptions = read_catalog(folder)
-    searcher = build_searcher(catalog, SearchSettings(), descriptions=descriptions)
-    case = partial(answered, Asked(searcher, catalog, encoder))
-    asked = lines(folder / "queries.jsonl")
-    own = [Request(q["query"], frozenset(map(tuple, q["relevant"]))) for q in asked]
-    found = [case(*one) for one in own[:: max(1, len(own) // MOST)]]
-    found += [case(*one) for one in long_requests(own, MOST_LONG, f"{folder.name} served")]
-    known = {
-        (one["from"], number)
-        for one in lines(UNSERVICEABLE / "judged.jsonl")
-        if one["catalog"] == folder.name
-        for number in one["none"]
-    }
-    unserved = []
-    for pick in lines(UNSERVICEABLE / "foreign.jsonl"):
-        if pick["catalog"] == folder.name:
-            texts = {q["id"]: q["query"] for q in lines(root / pick["from"] / "queries.jsonl")}
-            for number in pick["ids"]:
-                kind = READ if (pick["from"], number) in known else PICKED
-                found.append(case(texts[number], foreign=kind))
-                unserved.append(Request(texts[number]))
-    written = (UNSERVICEABLE / "by_hand.txt").read_text(encoding="utf-8").splitlines()
-    by_hand = [Request(q) for q in written if not q.startswith("#")]
-    found += [case(*one, foreign=WRITTEN) for one in by_hand]
-    made = long_requests([*unserved, *by_hand], MOST_LONG, f"{folder.name} unserved")
-    found += [case(*one, foreign=MADE) for one in made]
-    print(f"asked {folder.name}: {len(found)}", file=sys.stderr, flush=True)
-    return found
-
-
-class Asked:
-    """A catalog that can be searched, by vectors, too, if there is an encoder."""
-
-    def __init__(self, searcher: Searcher, catalog: Catalog, encoder: Encoder | None) -> None:
-        self.searcher = searcher
-        self._encoder = encoder
-        if encoder:
-            tools = [entry.tool for entry in catalog]
-            self._vectors = Vectors(
-                tools, list(map(packed, encoder.rows(list(map(text_of, tools)))))
-            )
-
-    def likeness(self, query: str) -> Likeness | None:
-        if not self._encoder:
-            return None
-        return self._vectors.compared(self._encoder.rows([query, *clauses_of(query)]))
-
-
-def answered(
-    asked: Asked, query: str, right: Container[tuple[str, str]] = (), *, foreign: str = ""
-) -> Case:
-    likeness = asked.likeness(query)
-    searcher = asked.searcher
-    hits = searcher.search(query, limit=FIRST, accepts=lambda _: True, likeness=likeness)
-    # What the vectors say does not depend on the table: keep that, and not all cosines.
-    meant = searcher.signals(query, hits, {}, likeness)[0].meant if hits else None
-
-    def signals(table: dict[str, float]) -> Sequence[Signals]:
-        return [replace(one, meant=meant) for one in searcher.signals(query, hits, table)]
-
-    return Case(
-        signals if hits else None,
-        shown=any((hit.entry.tool.server, hit.entry.tool.name) in right for hit in hits),
-        is_long=len(passages_of(query)) > 1,
-        foreign=foreign,
-    )
 
 
 def word_counts(folder: Path) -> Counter[str]:
@@ -281,29 +184,53 @@ def judge(name: str, cases: dict[str, list[Case]], tables: Tables) -> Judged:
     others = [other for other in cases if not is_kin(name, other)]
     model = fit([read(cases[other], tables(name, other)) for other in others])
     confidence = [confidence_of(signals, model) for _, signals in read(cases[name], tables(name))]
-    print(f"judged {name}, passages {model.passages:.3f}", file=sys.stderr, flush=True)
+    print(f"judged {name}", file=sys.stderr, flush=True)
     return Judged(name, np.array(confidence), cases[name])
 
 
 def confidence_of(signals: Sequence[Signals], model: Model) -> float:
-    return max(map(model, signals), default=0.0)
+    return model(signals) if signals else 0.0
 
 
 def fit(sets: Sequence[Sequence[Read]]) -> Model:
-    """The coefficients by the requests of one passage, and by long ones that of `passages`."""
-    model = regression([[one for one in found if not one[0].is_long] for found in sets])
-    refused = macro_none(sets, model, is_long=False)
-    low, high = 0.0, STEEPEST
+    """By the requests of one passage; what several of them change, by the long ones."""
+    short = [[one for one in found if not one[0].is_long] for found in sets]
+    long = [[one for one in found if one[0].is_long] for found in sets]
+    return fit_long(regression(short), short, long)
+
+
+def fit_long(
+    model: Model, short: Sequence[Sequence[Read]], long: Sequence[Sequence[Read]]
+) -> Model:
+    """The shares of the second passage and of their number by regression, the offset by aim.
+
+    With that offset as large a share of the long requests that nothing serves is refused, at the
+    shipped threshold, as of the short ones.
+    """
+    odds = [
+        (case, sorted(map(model.log_odds, signals), reverse=True))
+        for found in long
+        for case, signals in found
+        if signals
+    ]
+    x = np.array([(two[1], -math.log(len(two)), 1.0) for _, two in odds])
+    y = np.array([float(case.shown) for case, _ in odds])
+    known = np.array([two[0] for _, two in odds])
+    w = halved(np.array([case.serviceable for case, _ in odds]))
+    second, passages, _ = held_above_zero(x, y, w, known)
+    model = replace(model, second=second, passages=passages)
+    aim = macro_none(short, model)
+    low, high = -STEEPEST, STEEPEST
     for _ in range(20):
         middle = (low + high) / 2
-        if macro_none(sets, replace(model, passages=middle), is_long=True) < refused:
+        if macro_none(long, replace(model, long_offset=middle)) > aim:
             low = middle
         else:
             high = middle
-    return replace(model, passages=high)
+    return replace(model, long_offset=high)
 
 
-def macro_none(sets: Sequence[Sequence[Read]], model: Model, *, is_long: bool) -> float:
+def macro_none(sets: Sequence[Sequence[Read]], model: Model) -> float:
     """The share of requests that nothing serves which are told none, as the mean of the sets."""
     return float(
         np.mean(
@@ -312,7 +239,7 @@ def macro_none(sets: Sequence[Sequence[Read]], model: Model, *, is_long: bool) -
                     [
                         confidence_of(signals, model) < THRESHOLD
                         for case, signals in found
-                        if not case.serviceable and case.is_long == is_long
+                        if not case.serviceable
                     ]
                 )
                 for found in sets
@@ -322,30 +249,35 @@ def macro_none(sets: Sequence[Sequence[Read]], model: Model, *, is_long: bool) -
 
 
 def regression(sets: Sequence[Sequence[Read]]) -> Model:
-    """Logistic regression by Newton's method; a coefficient that falls below 0 is held there."""
     found = [one for reads in sets for one in reads if one[1]]
     weights = [halved(np.array([case.serviceable for case, _ in reads])) for reads in sets]
     kept = [np.array([bool(signals) for _, signals in reads]) for reads in sets]
-    # The last feature is that of passages, of which there is one: here the offset takes its place.
-    x = np.array([(*features(signals[0])[:-1], 1.0) for _, signals in found])
+    x = np.array([(*features(signals[0]), 1.0) for _, signals in found])
     y = np.array([float(case.shown) for case, _ in found])
     w = np.concatenate([w[k] for w, k in zip(weights, kept, strict=True)])
+    *values, offset = held_above_zero(x, y, w)
+    named = dict(zip(NAMES, values, strict=True))
+    return Model(**named, offset=offset, second=0.0, passages=0.0, long_offset=0.0)
+
+
+def held_above_zero(
+    x: np.ndarray, y: np.ndarray, w: np.ndarray, known: np.ndarray | float = 0.0
+) -> list[float]:
+    """Coefficients of a logistic model; but for the last, the offset, none is below 0."""
     free = np.ones(x.shape[1], dtype=bool)
     while True:
-        b = newton(x[:, free], y, w)
-        full = np.zeros(len(free))
-        full[free] = b
-        if (full[:-1] >= 0).all():
-            values = map(float, full[:-1])
-            named = dict(zip(NAMES, values, strict=True))
-            return Model(**named, passages=0.0, offset=float(full[-1]))
-        free[:-1] &= full[:-1] >= 0
+        found = np.zeros(len(free))
+        found[free] = newton(x[:, free], y, w, known)
+        if (found[:-1] >= 0).all():
+            return list(map(float, found))
+        free[:-1] &= found[:-1] >= 0
 
 
-def newton(x: np.ndarray, y: np.ndarray, w: np.ndarray) -> np.ndarray:
+def newton(x: np.ndarray, y: np.ndarray, w: np.ndarray, known: np.ndarray | float) -> np.ndarray:
+    """Logistic regression by Newton's method; `known` are log odds that each case begins with."""
     b = np.zeros(x.shape[1])
     for _ in range(30):
-        p = 1 / (1 + np.exp(-x @ b))
+        p = 1 / (1 + np.exp(-np.clip(known + x @ b, -30, 30)))
         bend = (x * (w * p * (1 - p))[:, None]).T @ x
         b -= np.linalg.solve(bend + 1e-9 * np.eye(len(b)), x.T @ (w * (p - y)))
     return b
@@ -358,8 +290,25 @@ def show(judged: Sequence[Judged]) -> None:
     show_reliability(short)
     print("\nlong requests")
     show_sets([one.part(is_long=True) for one in judged], THRESHOLD)
+    print(f"task descriptions alone: {tasks_of(judged)}")
     print("short ones at the same threshold")
     show_sets(short, THRESHOLD)
+
+
+def tasks_of(judged: Sequence[Judged]) -> str:
+    """How those fared that were written for a catalog, by a model that saw neither."""
+    told = [
+        (case, confidence < THRESHOLD)
+        for one in judged
+        for case, confidence in zip(one.cases, one.confidence, strict=True)
+        if case.is_task
+    ]
+    lost = [none for case, none in told if case.shown]
+    refused = [none for case, none in told if not case.serviceable]
+    return (
+        f"{sum(lost)} of {len(lost)} that were found are lost, "
+        f"{sum(refused)} of {len(refused)} that nothing serves are told none"
+    )
 
 
 def macro(judged: Sequence[Judged], measure: Callable[[Judged], float]) -> float:
@@ -430,7 +379,7 @@ def bins(judged: Sequence[Judged]) -> Iterable[tuple[float, float, float, float]
 
 
 def vars_of(model: Model) -> dict[str, float]:
-    return {name: getattr(model, name) for name in (*NAMES, "passages", "offset")}
+    return {name: getattr(model, name) for name in Model.__struct_fields__}
 
 
 def write(model: Model, table: dict[str, float], file: Path) -> None:

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-FRAMES = Path(__file__).parents[1] / "benchmarks" / "long_requests" / "frames.txt"
+FOLDER = Path(__file__).parents[1] / "benchmarks" / "long_requests"
+FRAMES, TASKS = FOLDER / "frames.txt", FOLDER / "tasks.jsonl"
 LENGTHS = (60, 300)  # words
 
 

@@ -12,9 +12,10 @@ only:
     strange   down   telling words of the query that tools elsewhere say, and none here does
     size      down   how many tools there are: among many, some fit by chance
     meant     up     with vectors: how near in meaning the likest of the first tools is
-    passages  down   how many passages of a long request were tried: among many, one fits by chance
 
-A long request is as likely to be served as its best passage (see `passages`).
+A long request is judged passage by passage (see `passages`), and its log odds follow from theirs:
+those of the best, something of the second best, since a task is about one thing over several
+sentences, and less the more passages there are, since among many one fits by chance.
 
 Coefficients and what words tell are data, written by `scripts/fit_confidence.py`, which also
 shows how far the probabilities hold.
@@ -74,12 +75,10 @@ class Signals(Struct, frozen=True):
     size: int
     meant: float | None = None
     """As `Likeness.height`; None without vectors."""
-    passages: int = 1
-    """How many passages the request has, of which this is one."""
 
 
 class Model(Struct, frozen=True):
-    """Coefficients; none but the offset is below 0."""
+    """Coefficients; those of signals, `second` and `passages` are not below 0."""
 
     fit: float
     asked: float
@@ -89,14 +88,30 @@ class Model(Struct, frozen=True):
     strange: float
     size: float
     meant: float
-    passages: float
     offset: float
+    second: float
+    """What the log odds of the second best passage of a long request count for."""
+    passages: float
+    """What the logarithm of their number takes away."""
+    long_offset: float
+    """What is added for a request that has several."""
 
-    def __call__(self, signals: Signals) -> float:
-        """The probability that one of the first hits serves the query, from 0 to 1."""
-        weights = astuple(self)[:-1]
-        score = sum(w * f for w, f in zip(weights, features(signals), strict=True))
-        return (1 + math.tanh((score + self.offset) / 2)) / 2  # the logistic; never overflows
+    def __call__(self, passages: Sequence[Signals]) -> float:
+        """The probability that one of the first hits serves the request, from 0 to 1.
+
+        Args:
+            passages: The signals of each passage, at least one.
+        """
+        best, *others = sorted(map(self.log_odds, passages), reverse=True)
+        if others:
+            best += self.second * others[0] - self.passages * math.log(len(passages))
+            best += self.long_offset
+        return (1 + math.tanh(best / 2)) / 2  # the logistic; never overflows
+
+    def log_odds(self, signals: Signals) -> float:
+        """Of a request of one passage."""
+        weighed = zip(astuple(self), features(signals), strict=False)
+        return self.offset + math.fsum(weight * feature for weight, feature in weighed)
 
 
 def features(signals: Signals) -> tuple[float, ...]:
@@ -111,7 +126,6 @@ def features(signals: Signals) -> tuple[float, ...]:
         -signals.strange,
         -math.log(min(max(signals.size, least), most)),
         signals.meant or 0.0,
-        -math.log(signals.passages),
     )
 
 
@@ -123,7 +137,6 @@ def signals_of(
     weights: Mapping[str, float],
     size: int,
     meant: float | None = None,
-    passages: int = 1,
 ) -> Signals:
     """The signals of one answer.
 
@@ -135,7 +148,6 @@ def signals_of(
         weights: What each stem tells, from 0 to 1.
         size: How many tools there are.
         meant: As in `Signals`.
-        passages: As in `Signals`.
     """
     said = list(_words(question, lexicon))
     telling = [weights.get(word, _UNLISTED) for word, _ in said]
@@ -155,7 +167,6 @@ def signals_of(
         strange=math.fsum(strange.values()),
         size=size,
         meant=meant,
-        passages=passages,
     )
 
 

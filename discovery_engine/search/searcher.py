@@ -163,7 +163,7 @@ class Searcher:
         nearness = [self._nearness(hit, names) for hit in hits]
         return Judgement(
             confidence=in_all(
-                max(map(model, signals)),
+                model(signals),
                 nearness=nearness[0],
                 tagged=self._tags.shares(question.stems).get(hits[0].entry.verdict.tags, 0.0),
                 says_all=says_all(question, self._said(hits[0], question), self._lexicon),
@@ -198,7 +198,6 @@ class Searcher:
                 weights=weights,
                 size=self._index.size,
                 meant=meant,
-                passages=len(questions),
             )
             for question in questions
         )

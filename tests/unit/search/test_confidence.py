@@ -31,9 +31,10 @@ signals = st.builds(
     strange=amounts,
     size=st.integers(0, 1_000_000),
     meant=st.none() | st.floats(-2, 2),
-    passages=st.integers(1, 64),
 )
-models = st.builds(Model, *[st.floats(0, 10)] * 9, st.floats(-10, 10))
+coefficients, offsets = st.floats(0, 10), st.floats(-10, 10)
+passages = st.lists(signals, min_size=1, max_size=5)
+models = st.builds(Model, *[coefficients] * 8, offsets, coefficients, coefficients, offsets)
 FAIR = Signals(fit=0.4, asked=3.0, pair=0.5, several=False, missed=1.0, strange=0.3, size=500)
 
 
@@ -53,9 +54,40 @@ def signals_for(query: str, *impacts: dict[str, int], known: set[str]) -> Signal
     )
 
 
-@given(models, signals)
-def test_confidence_is_a_probability(model: Model, given_signals: Signals) -> None:
+@given(models, passages)
+def test_confidence_is_a_probability(model: Model, given_signals: list[Signals]) -> None:
     assert 0 <= model(given_signals) <= 1
+
+
+@pytest.mark.requirement("ANS-14")
+@given(passages, signals)
+def test_a_passage_more_probable_than_another_never_lowers_confidence(
+    given_signals: list[Signals], other: Signals
+) -> None:
+    model = default_model()
+    worst = min(given_signals, key=model.log_odds)
+    better = max(other, worst, key=model.log_odds)
+
+    raised = [better if one is worst else one for one in given_signals]
+
+    assert model(raised) >= model(given_signals)
+
+
+@pytest.mark.requirement("ANS-14")
+@given(passages)
+def test_confidence_does_not_depend_on_the_order_of_passages(given_signals: list[Signals]) -> None:
+    assert default_model()(given_signals[::-1]) == default_model()(given_signals)
+
+
+@pytest.mark.requirement("ANS-14")
+@given(passages)
+def test_a_passage_that_fits_nothing_never_raises_confidence(given_signals: list[Signals]) -> None:
+    nothing = Signals(
+        fit=0, asked=0, pair=0, several=False, missed=100, strange=100, size=500, meant=-2
+    )
+    longer = [*given_signals, given_signals[0], nothing]
+
+    assert default_model()([*longer, nothing]) <= default_model()(longer)
 
 
 @pytest.mark.requirement("ANS-11")
@@ -64,16 +96,16 @@ def test_confidence_is_a_probability(model: Model, given_signals: Signals) -> No
 def test_confidence_never_falls_with(signal: str, given_signals: Signals, more: int) -> None:
     raised = replace(given_signals, **{signal: getattr(given_signals, signal) + more})
 
-    assert default_model()(raised) >= default_model()(given_signals)
+    assert default_model()([raised]) >= default_model()([given_signals])
 
 
 @pytest.mark.requirement("ANS-11")
-@pytest.mark.parametrize("signal", ["missed", "strange", "size", "passages"])
+@pytest.mark.parametrize("signal", ["missed", "strange", "size"])
 @given(given_signals=signals, more=st.integers(0, 10_000))
 def test_confidence_never_rises_with(signal: str, given_signals: Signals, more: int) -> None:
     raised = replace(given_signals, **{signal: getattr(given_signals, signal) + more})
 
-    assert default_model()(raised) <= default_model()(given_signals)
+    assert default_model()([raised]) <= default_model()([given_signals])
 
 
 @pytest.mark.requirement("ANS-11")
@@ -90,13 +122,13 @@ def test_confidence_never_rises_with(signal: str, given_signals: Signals, more: 
     ],
 )
 def test_each_signal_counts(change: dict[str, float]) -> None:
-    assert default_model()(replace(FAIR, **change)) > default_model()(FAIR)
+    assert default_model()([replace(FAIR, **change)]) > default_model()([FAIR])
 
 
 def test_tool_that_is_meant_more_surely_is_more_probable() -> None:
     model = default_model(with_vectors=True)
 
-    assert model(replace(FAIR, meant=0.5)) > model(replace(FAIR, meant=0.2))
+    assert model([replace(FAIR, meant=0.5)]) > model([replace(FAIR, meant=0.2)])
 
 
 def test_pair_is_of_the_two_most_telling_words_of_the_tool_that_says_the_most() -> None:
