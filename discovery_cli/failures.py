@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
 import click
 
@@ -17,6 +18,7 @@ from discovery_engine.errors import (
     ConfigurationError,
     DisabledError,
     DiscoveryError,
+    FailureKind,
     InputTooLongError,
     InvalidArgumentsError,
     NeedsAuthError,
@@ -32,9 +34,24 @@ from discovery_engine.errors import (
     UntrustedServerError,
     UpstreamError,
     UpstreamProtocolError,
+    plain_reason,
 )
 from discovery_engine.text import block, clean, one_line
 from discovery_engine.tools import JSONObject
+
+if TYPE_CHECKING:
+    from discovery_engine.catalog import Failure
+
+
+class UnlistedServerError(UnavailableError):
+    """What a server has is not known, for its tools could not be listed when it was asked."""
+
+    def __init__(self, server: str, failure: Failure) -> None:
+        self.failure = failure
+        reason = plain_reason(server, failure.message)
+        hint, stderr = failure.hint, failure.stderr
+        super().__init__(server, FailureKind.OTHER, reason, hint=hint, stderr=stderr)
+        self.detail = failure.detail
 
 
 class ExitCode(IntEnum):
@@ -72,6 +89,8 @@ _NEEDS_SECRET = {NeedsConfigError.code, NeedsAuthError.code}
 
 def exit_code(error: BaseException) -> ExitCode:
     """The exit code of the nearest class of `error` that the table knows."""
+    if isinstance(error, UnlistedServerError):
+        return exit_code_of_failure(error.failure.code)
     return next(_EXIT_CODES[kind] for kind in type(error).__mro__ if kind in _EXIT_CODES)
 
 

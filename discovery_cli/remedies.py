@@ -38,14 +38,16 @@ def advice(server: ServerHealth) -> str:
     hint, again = server.summary.hint, _trial(server)
     if not again or "`discovery " in hint:
         return hint
-    return f"{hint}; then `{again}`" if hint else f"`{again}` tries it again"
+    if hint:
+        return f"{hint}; then `{again}`"
+    return f"`{again}` tries it again" if server.summary.reason else f"`{again}` asks it"
 
 
 def advice_in_full(server: ServerHealth) -> str:
     """The same where all that is known of the server is shown, its stderr below."""
     summary, again = server.summary, _trial(server)
     leads_here = f"`discovery health {server.server}`" in summary.hint
-    if not again or (summary.hint and not leads_here):
+    if not again or not summary.reason or (summary.hint and not leads_here):
         return advice(server)
     below = "mend what it wrote last, below" if summary.stderr else "mend what the reason says"
     return f"{below}; then `{again}`"

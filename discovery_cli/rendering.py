@@ -28,18 +28,18 @@ def server_row(output: Output, server: ServerSummary, *, with_status: bool) -> R
     """A mark, the name, how many tools, and what it is for or what is wrong with it."""
     is_good = server.status in _GOOD
     status = starting_text(server) if server.status == "starting" else str(server.status)
-    mark = output.open_mark() if _is_open(server) else output.mark(good=is_good)
+    mark = output.open_mark() if is_open(server) else output.mark(good=is_good)
     row: Row = [mark, Cell(server.name, "strong"), tool_count(server)]
     if with_status:
         reason = server.reason
         if server.status == "disabled":
             reason = server.detail or reason
         return [*row, status, _summary(reason or server.description)]
-    is_told = is_good and not _is_open(server)
+    is_told = is_good and not is_open(server)
     return [*row, _summary(server.description if is_told else status)]
 
 
-def _is_open(server: ServerSummary) -> bool:
+def is_open(server: ServerSummary) -> bool:
     """Whether it is not known yet how the server fares."""
     return server.listed_at is None and server.status in {"starting", "pending"}
 

@@ -12,8 +12,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from discovery_cli.failures import UnlistedServerError
 from discovery_engine.catalog import Entry
-from discovery_engine.errors import NotFoundError, ServerNotFoundError, ToolNotFoundError
+from discovery_engine.errors import (
+    NotFoundError,
+    ServerNotFoundError,
+    ToolNotFoundError,
+)
 from discovery_engine.nearest import nearest
 from discovery_engine.tools import ServerName
 
@@ -77,6 +82,27 @@ def tool_named(
         return view.find(first, rest[0]), tuple(rest[1:])
     except ToolNotFoundError as error:
         return _or_else(view, first, error), tuple(rest)
+
+
+def tool_shown(
+    view: View, words: Sequence[str], server: str | None
+) -> tuple[Entry, tuple[str, ...]]:
+    """As `tool_named`, for a command that only shows: what a server has is told once it is known.
+
+    Raises:
+        NotFoundError: With the nearest names.
+        UnlistedServerError: If that server's tools could not be listed.
+        ConfigurationError, ServerDisabledError, UntrustedServerError: If it is not to be asked.
+    """
+    try:
+        return tool_named(view, words, server)
+    except ToolNotFoundError as error:
+        if error.server is None or view.is_known(ServerName(error.server)):
+            raise
+        found = view.require_connectable(error.server)
+        if failure := view.catalog.part(found.name).failure:
+            raise UnlistedServerError(found.name, failure) from None
+        raise
 
 
 def _tool_alone(view: View, word: str, rest: Sequence[str], *, takes_arguments: bool) -> Entry:

@@ -13,7 +13,7 @@ from discovery_cli.invocation import Invocation
 from discovery_cli.options import complete_server, pass_invocation
 from discovery_cli.output import Cell, Output, ago, counted
 from discovery_cli.remedies import advice_in_full, remedy
-from discovery_cli.rendering import Row, say_notices, tool_count, with_last_line
+from discovery_cli.rendering import Row, is_open, say_notices, tool_count, with_last_line
 from discovery_engine.health import ServerHealth, health, sick
 from discovery_engine.text import block, named, quoted
 
@@ -97,13 +97,17 @@ def _row(output: Output, server: ServerHealth, now: float) -> Row:
     summary = server.summary
     reason = with_last_line(summary.reason, summary.stderr)
     return [
-        output.mark(good=server.is_well),
+        _mark(output, server),
         Cell(server.server, "strong"),
         str(server.status),
         _since(server, now),
         remedy(server),
         Cell(reason or _what_it_has(server), "faint", is_summary=True),
     ]
+
+
+def _mark(output: Output, server: ServerHealth) -> str | Cell:
+    return output.open_mark() if is_open(server.summary) else output.mark(good=server.is_well)
 
 
 def _what_it_has(server: ServerHealth) -> str:
@@ -119,7 +123,7 @@ def _since(server: ServerHealth, now: float) -> str:
 def _show_in_full(output: Output, server: ServerHealth, now: float) -> None:
     since = f" for {_since(server, now)}" if server.since is not None else ""
     name = Cell(server.server, "strong")
-    output.table([[output.mark(good=server.is_well), name, f"{server.status}{since}"]])
+    output.table([[_mark(output, server), name, f"{server.status}{since}"]])
     output.table([[Cell(word, "faint"), text] for word, text in _facts(server, now)], indent=2)
     stderr = server.summary.stderr or (server.now.stderr if server.now else "")
     if stderr:

@@ -11,7 +11,7 @@ from discovery_cli.invocation import Invocation, named
 from discovery_cli.options import complete_server, complete_target, pass_invocation
 from discovery_cli.portraits import Portrait
 from discovery_cli.rendering import say_last_lines, say_notices
-from discovery_cli.targets import server_named, servers_of, tool_named
+from discovery_cli.targets import server_named, servers_of, tool_shown
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import Entry
@@ -63,7 +63,7 @@ def command(
     if whole is not None:
         _inspect_server(view, portrait, whole, which or "enabled")
         return
-    entry, extra = tool_named(view, words, server)
+    entry, extra = tool_shown(view, words, server)
     if extra:
         raise click.UsageError(f"one target at a time; {extra[0]!r} is one word too many")
     if portrait.output.as_json:

@@ -11,7 +11,7 @@ from discovery_cli.forms import overridden_form
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import complete_target, pass_invocation
 from discovery_cli.output import Cell, Output
-from discovery_cli.targets import servers_of, tool_named
+from discovery_cli.targets import servers_of, tool_shown
 from discovery_engine.text import named
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def command(invocation: Invocation, words: tuple[str, ...]) -> None:
     """
     output = invocation.output
     view = invocation.view(servers_of(words, None))
-    entry, extra = tool_named(view, words, None)
+    entry, extra = tool_shown(view, words, None)
     if extra:
         raise click.UsageError(f"one tool at a time; {extra[0]!r} is one word too many")
     explanation = _explain(entry, view)

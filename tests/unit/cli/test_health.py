@@ -51,6 +51,18 @@ DOWN = Failure(
 WRONG = Problem(Origin("d.yaml", 3), "servers.wrong.command", "must be text", "quote it")
 
 
+@pytest.mark.requirement("HEA-11")
+def test_a_server_that_was_never_asked_is_neither_well_nor_to_be_mended() -> None:
+    view = view_of(make_settings("new"), make_part("new", listed_at=None))
+
+    assert run("health", "new", recalled=view).stdout.splitlines() == [
+        "…  new  pending",
+        "  next step  `discovery refresh new` asks it",
+        "  listed     never",
+    ]
+    assert "…  new     pending" in run("health", recalled=view).stdout
+
+
 def fleet() -> View:
     settings = make_settings(
         "down", "good", make_server("off", enabled=False), make_server("wrong", problem=WRONG)

@@ -336,6 +336,35 @@ def test_why_names_a_rule_that_is_too_slow() -> None:
     assert "too slow to tell" in done.stdout
 
 
+@pytest.mark.requirement("CLI-42")
+@pytest.mark.parametrize("command", ["why", "inspect"])
+@pytest.mark.parametrize(
+    ("code", "exit_code"), [("SERVER_CONNECTION_ERROR", 5), ("SERVER_NEEDS_CONFIG", 6)]
+)
+def test_a_tool_of_a_server_that_never_listed_any_is_not_said_to_be_missing(
+    command: str, code: str, exit_code: int
+) -> None:
+    down = Failure(code, "server 'down' is unavailable: it exited", "mend it", NOW)
+    view = view_of(make_settings("down"), make_part("down", listed_at=None, failure=down))
+
+    done = run(command, "down:any", recalled=view)
+
+    assert done.exit_code == exit_code
+    assert done.stderr == "error: server 'down' is unavailable: it exited\n  hint: mend it\n"
+
+
+@pytest.mark.requirement("CLI-42")
+@pytest.mark.parametrize("command", ["why", "inspect"])
+def test_a_tool_of_a_disabled_server_is_not_said_to_be_missing(command: str) -> None:
+    off = make_server("off", enabled=False)
+    view = view_of(make_settings(off), make_part("off", listed_at=None))
+
+    done = run(command, "off:any", recalled=view)
+
+    assert done.exit_code == 4
+    assert done.stderr.startswith("error: server 'off' is disabled: ")
+
+
 def test_why_is_about_one_tool() -> None:
     assert run("why", "time", "status", "more", recalled=usual_view()).exit_code == 2
 
