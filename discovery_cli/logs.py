@@ -19,6 +19,9 @@ _CONCERNING = (
 )
 """Who warns that something is not remembered, or was lost, and of rules that take too long."""
 
+# Without any handler Python prints warnings to stderr, in the words of whoever they are about.
+logging.getLogger("discovery_engine").addHandler(logging.NullHandler())
+
 
 @contextmanager
 def logged(output: Output, verbosity: int, told: dict[str, None]) -> Iterator[None]:

@@ -69,7 +69,8 @@ class Checker:
         try:
             self._validator = self._compile(self._schema)
         except ValueError as exc:
-            logger.warning("The schema of %s cannot be used to check arguments: %s", tool.key, exc)
+            reason = one_line(str(exc))  # it quotes the schema
+            logger.warning("The schema of %s cannot check arguments: %s", tool.key.label, reason)
 
     def check(
         self,
