@@ -35,7 +35,15 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.fleet import WIRE, Clock, Row, healthy, list_all, sick  # noqa: E402
+from benchmarks.http_access import access  # noqa: E402
 from benchmarks.isolation import isolation  # noqa: E402
+from benchmarks.safety import (  # noqa: E402
+    exchanged_content,
+    first_start,
+    forged_lines,
+    leaks,
+    lost_decisions,
+)
 from benchmarks.soak import soak  # noqa: E402
 from discovery_engine.config.settings import ServerSettings  # noqa: E402
 from discovery_engine.errors import OutcomeUnknownError, UpstreamError  # noqa: E402
@@ -407,6 +415,12 @@ ROWS: dict[str, Callable[..., AsyncIterator[Row]]] = {
     "crashes": crashes,
     "kept_tools": kept_tools,
     "soak": soak,
+    "leaks": leaks,
+    "forged_lines": forged_lines,
+    "access": access,
+    "exchanged_content": exchanged_content,
+    "lost_decisions": lost_decisions,
+    "first_start": first_start,
 }
 
 

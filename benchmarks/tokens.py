@@ -115,7 +115,7 @@ def texts_of(view: View) -> dict[str, str]:
     for server in view.servers():
         listed = view.list_tools(server.name)
         label = f"list_tools {server.name}: {len(listed.entries)} tools"
-        texts[label] = told(rendering.tools_result(listed, view, lists, Detail.SIGNATURE))
+        texts[label] = told(rendering.tools_result(listed, lists, Detail.SIGNATURE))
     for entry in enabled:
         texts[f"details {entry.key}"] = told(rendering.details_result(entry, details))
     return texts

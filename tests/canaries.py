@@ -239,15 +239,21 @@ READING = [
 
 
 async def command_outputs(
-    place: Place, starting: Sequence[str] = STARTING, *, module: str = "discovery_cli"
+    place: Place,
+    starting: Sequence[str] = STARTING,
+    *,
+    program: Sequence[str] = ("discovery_cli",),
 ) -> dict[str, bytes]:
-    """What commands print; those of `starting`, which start servers, in processes of their own."""
+    """What commands print; those of `starting`, which start servers, in processes of their own.
+
+    `program` is a module that is run there, with what it is given before the command.
+    """
     environ = {**place.environ, "HOME": str(place.folder), "PYTHONPATH": str(HERE.parents[1])}
     started = {}
     for words in starting:
         with anyio.fail_after(60):
             done = await anyio.run_process(
-                [sys.executable, "-m", module, *place.where, *words.split()],
+                [sys.executable, "-m", *program, *place.where, *words.split()],
                 env=environ,
                 cwd=place.folder,
                 check=False,

@@ -4,65 +4,30 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from tests.attacks.conftest import TRAP, Repository
+from tests.attacks.exchanges import OTHER_THINGS, PLAIN, SCRIPTS, springing, written
 
 FOUR = 4
 
 
-def springing(repository: Repository) -> str:
-    return f"#!/bin/sh\ntouch {repository.mark}\n"
-
-
-def written(path: Path, text: str, *, mode: int = 0o644) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, "utf-8")
-    path.chmod(mode)
-    return path
-
-
-# A harmless file, and how it is run.
-RUN = {
-    "a program": ("srv", ["./srv"]),
-    "a script of Python": ("srv.py", ["python3", "srv.py"]),
-    "a script behind options": ("srv.py", ["python3", "-u", "-B", "srv.py", "--port", "1"]),
-    "a script below": ("dist/index.js", ["sh", "dist/index.js"]),
-    "a script without a suffix": ("run", ["sh", "run"]),
-    "a script that looks like data": ("notes.txt", ["sh", "notes.txt"]),
-    "a command line": ("srv.sh", ["sh", "-c", "exec sh ./srv.sh"]),
-    "behind an equals sign": ("hook.sh", ["env", "A=./hook.sh", "sh", "-c", '. "$A"']),
-    "from a folder": ("part/srv.sh", ["env", "--chdir", "part", "sh", "srv.sh"]),
-    "from a folder behind =": ("part/srv.sh", ["env", "--chdir=part", "sh", "srv.sh"]),
-    "from a folder of a shell": ("part/srv.sh", ["sh", "-c", "cd part && sh srv.sh"]),
-    "in a shell's list": ("srv.sh", ["sh", "-c", "sh ./srv.sh;true"]),
-    "a module": ("srv.py", ["python3", "-m", "srv"]),
-    "a module of a package": ("a/srv.py", ["python3", "-u", "-m", "a.srv"]),
-    "a package": ("srv/__main__.py", ["python3", "-m", "srv"]),
-    "a package's own code": ("a/__init__.py", ["python3", "-m", "a"]),
-    "a folder": ("srv/__main__.py", ["python3", "srv"]),
-    "an interpreter behind others": ("srv/__main__.py", ["env", "python3", "srv"]),
-    "with an attribute": ("server.py", ["sh", "server.py:app"]),
-}
-
-
 @pytest.mark.requirement("TRU-50")
-@pytest.mark.parametrize("way", RUN)
+@pytest.mark.parametrize("way", SCRIPTS)
 def test_an_approved_file_with_other_content_is_not_run(repository: Repository, way: str) -> None:
-    name, (command, *args) = RUN[way]
-    file = written(repository.path / name, "#!/bin/sh\nexit 0\n", mode=0o755)
-    repository.configure(db={"command": command, "args": args})
+    script = SCRIPTS[way]
+    script.write(repository, is_springing=False)
+    script.configure(repository)
     shown = repository("trust", "--yes")
-    assert (shown.code, name in shown.out) == (0, True)
+    assert (shown.code, script.file in shown.out) == (0, True)
     assert repository("refresh", "db").code != FOUR
 
-    written(file, springing(repository), mode=0o755)
+    script.write(repository, is_springing=True)
     done = repository("refresh", "db")
 
     assert done.code == FOUR
-    assert f"the file {name} changed since it was approved on 2" in done.err
+    assert f"the file {script.file} changed since it was approved on 2" in done.err
     assert "discovery trust" in done.err
     assert not repository.is_sprung
 
@@ -151,48 +116,13 @@ def test_time_and_size_of_a_file_do_not_vouch_for_it(repository: Repository) -> 
     assert not repository.is_sprung
 
 
-def becomes_a_link(repository: Repository) -> None:
-    other = written(repository.path / "other.sh", springing(repository))
-    (repository.path / "srv.sh").unlink()
-    (repository.path / "srv.sh").symlink_to(other)
-
-
-def becomes_a_link_to_elsewhere(repository: Repository) -> None:
-    other = written(repository.home / "elsewhere.sh", springing(repository))
-    (repository.path / "srv.sh").unlink()
-    (repository.path / "srv.sh").symlink_to(other)
-
-
-def becomes_a_folder(repository: Repository) -> None:
-    (repository.path / "srv.sh").unlink()
-    written(repository.path / "srv.sh" / "__main__.py", "raise SystemExit")
-
-
-def becomes_a_pipe(repository: Repository) -> None:
-    (repository.path / "srv.sh").unlink()
-    os.mkfifo(repository.path / "srv.sh")
-
-
-def goes_away(repository: Repository) -> None:
-    (repository.path / "srv.sh").unlink()
-
-
 @pytest.mark.requirement("TRU-50")
-@pytest.mark.parametrize(
-    "exchange",
-    [
-        becomes_a_link,
-        becomes_a_link_to_elsewhere,
-        becomes_a_folder,
-        becomes_a_pipe,
-        goes_away,
-    ],
-)
+@pytest.mark.parametrize("exchange", OTHER_THINGS)
 def test_another_thing_in_the_place_of_a_file_is_not_run(
     repository: Repository, exchange: Callable[[Repository], None]
 ) -> None:
-    written(repository.path / "srv.sh", "exit 0\n")
-    repository.configure(db={"command": "sh", "args": ["srv.sh"]})
+    PLAIN.write(repository, is_springing=False)
+    PLAIN.configure(repository)
     repository("trust", "--yes")
 
     exchange(repository)

@@ -17,22 +17,28 @@ from discovery_engine.registry.journal import Journal
 from discovery_engine.registry.sqlite import open_store
 from discovery_engine.tools import canonical_json
 from discovery_engine.trust.decisions import Acceptance, Approval, Decisions
-from tests.contract.discovery import Discovery, Finished
-from tests.factories import make_definition
-from tests.told import Told
+from tests.contract import damages
+from tests.contract.damages import (
+    DATABASE,
+    EVIL,
+    JOURNAL,
+    MARK,
+    NEWER,
+    OTHER,
+    AcceptedHome,
+    cut_off,
+    flip_bytes,
+    move_lines,
+    random_bytes,
+)
+from tests.contract.discovery import Discovery
 from tests.unit.registry import decider
-from tests.unit.trust.mutations import MUTATIONS, TOOL
+from tests.unit.trust.mutations import TOOL
 
 SCOPE = "/home/someone/discovery.yaml"
-OTHER = make_definition("other", "Another one.")
-NEWER = make_definition("newer", "Came later.")
-EVIL = MUTATIONS["description"]
-DATABASE, JOURNAL, MARK = "registry.db", "registry.decisions", "registry.mark"
-COPIES = [
-    pytest.param((DATABASE,), id="database"),
-    pytest.param((JOURNAL,), id="journal"),
-    pytest.param((DATABASE, JOURNAL), id="both"),
-]
+COPIES = [pytest.param(names, id=copies) for copies, names in damages.COPIES.items()]
+DAMAGES = [pytest.param(damage, id=name) for name, damage in damages.DAMAGES.items()]
+MOVES = [pytest.param(move, id=name) for name, move in damages.MOVES.items()]
 
 
 def acceptance(number: int) -> Acceptance:
@@ -52,21 +58,6 @@ def decide(folder: Path, *numbers: int) -> Decisions:
 def found(folder: Path) -> Decisions:
     with open_store(folder / DATABASE) as store:
         return store.decisions(SCOPE)
-
-
-def random_bytes(path: Path) -> None:
-    path.write_bytes(random.Random(7).randbytes(path.stat().st_size))
-
-
-def no_bytes(path: Path) -> None:
-    path.write_bytes(b"")
-
-
-DAMAGES = [
-    pytest.param(random_bytes, id="random bytes"),
-    pytest.param(no_bytes, id="no bytes"),
-    pytest.param(Path.unlink, id="removed"),
-]
 
 
 @pytest.fixture
@@ -107,8 +98,7 @@ def test_wherever_a_copy_is_cut_off_nothing_is_forgotten_in_silence(
         cut = tmp_path / "cut"
         shutil.copytree(folder, cut)
         for copy in copies:
-            content = (folder / copy).read_bytes()
-            (cut / copy).write_bytes(content[:place])
+            cut_off(cut / copy, place)
         after = found(cut)
         assert after == before or after.lost_at is not None, place
         assert len(copies) == 2 or after == before, place
@@ -124,10 +114,7 @@ def test_wherever_bytes_are_flipped_nothing_is_forgotten_in_silence(
     chance = random.Random(seed)
     before = decide(folder, *range(5))
     for copy in copies:
-        content = bytearray((folder / copy).read_bytes())
-        start = chance.randrange(len(content))
-        content[start : start + 40] = chance.randbytes(40)
-        (folder / copy).write_bytes(content)
+        flip_bytes(folder / copy, chance)
 
     after = found(folder)
 
@@ -168,21 +155,12 @@ def test_what_was_restored_is_told(folder: Path, caplog: pytest.LogCaptureFixtur
 
 
 @pytest.mark.requirement("REG-20")
-@pytest.mark.parametrize(
-    "move",
-    [
-        pytest.param(lambda lines: [*lines[:-3], lines[-2], lines[-3], lines[-1]], id="reordered"),
-        pytest.param(lambda lines: lines[:2] + lines[3:], id="one left out"),
-        pytest.param(lambda lines: [*lines, lines[-1]], id="one repeated"),
-        pytest.param(lambda lines: [lines[0], *lines[3:]], id="begun later"),
-    ],
-)
+@pytest.mark.parametrize("move", MOVES)
 def test_lines_of_the_journal_that_were_moved_do_not_count(
     folder: Path, move: Callable[[list[str]], list[str]]
 ) -> None:
     before = decide(folder, *range(3))
-    lines = (folder / JOURNAL).read_text().splitlines()
-    (folder / JOURNAL).write_text("".join(f"{line}\n" for line in move(lines)))
+    move_lines(folder / JOURNAL, move)
     written = Journal(folder / JOURNAL).read()
 
     assert written
@@ -343,40 +321,15 @@ def test_processes_that_meet_a_damaged_registry_at_once_set_aside_nothing_good(
 # On every surface
 
 
-class Home:
-    """A configuration with one server, whose tools were accepted."""
-
-    def __init__(self, folder: Path) -> None:
-        self.discovery = Discovery(folder)
-        self.told = Told.beside(folder, TOOL, OTHER)
-        command, *args = self.told.command
-        content = {"servers": {"told": {"command": command, "args": args}}}
-        (folder / "discovery.yaml").write_text(json.dumps(content), "utf-8")
-
-    def __call__(self, *words: str) -> Finished:
-        return self.discovery(*words)
-
-    @property
-    def data(self) -> Path:
-        return self.discovery.home / "data"
-
-    def usable(self) -> list[str]:
-        servers = self("list", "--json", "--tools").json["servers"]
-        return next(list(one["tools"]) for one in servers if one["name"] == "told")
-
-
 @pytest.fixture
-def home(tmp_path: Path) -> Home:
-    made = Home(tmp_path)
-    assert made("refresh").code == 0
-    assert made.usable() == ["other", "send_mail"]
-    return made
+def home(tmp_path: Path) -> AcceptedHome:
+    return AcceptedHome.of(Discovery(tmp_path))
 
 
 @pytest.mark.requirement("REG-20", "TRU-16")
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_tool_that_changed_is_held_back_though_the_registry_was_damaged(
-    home: Home, damage: Callable[[Path], None]
+    home: AcceptedHome, damage: Callable[[Path], None]
 ) -> None:
     damage(home.data / DATABASE)
     home.told.says(EVIL, OTHER)
@@ -395,7 +348,7 @@ def test_a_tool_that_changed_is_held_back_though_the_registry_was_damaged(
 @pytest.mark.requirement("REG-21", "REG-22", "TRU-19")
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_loss_of_both_copies_is_told_everywhere_until_the_owner_has_reviewed(
-    home: Home, damage: Callable[[Path], None]
+    home: AcceptedHome, damage: Callable[[Path], None]
 ) -> None:
     for copy in (DATABASE, JOURNAL):
         damage(home.data / copy)
@@ -428,7 +381,7 @@ def test_a_loss_of_both_copies_is_told_everywhere_until_the_owner_has_reviewed(
 
 @pytest.mark.requirement("TRU-19")
 def test_what_cannot_be_asked_keeps_new_tools_held_back_unless_the_owner_ends_it(
-    home: Home,
+    home: AcceptedHome,
 ) -> None:
     for copy in (DATABASE, JOURNAL):
         (home.data / copy).unlink()
@@ -452,7 +405,7 @@ def test_what_cannot_be_asked_keeps_new_tools_held_back_unless_the_owner_ends_it
 
 @pytest.mark.requirement("TRU-19")
 def test_an_older_copy_does_not_let_a_tool_in_that_came_after_it(
-    home: Home, tmp_path: Path
+    home: AcceptedHome, tmp_path: Path
 ) -> None:
     shutil.copytree(home.data, tmp_path / "older")
     home.told.says(TOOL, OTHER, NEWER)
@@ -471,7 +424,9 @@ def test_an_older_copy_does_not_let_a_tool_in_that_came_after_it(
 
 
 @pytest.mark.requirement("REG-20")
-def test_a_registry_that_cannot_be_used_is_stood_in_for_by_the_second_copy(home: Home) -> None:
+def test_a_registry_that_cannot_be_used_is_stood_in_for_by_the_second_copy(
+    home: AcceptedHome,
+) -> None:
     (home.data / DATABASE).unlink()
     (home.data / DATABASE).mkdir()
     home.told.says(EVIL, OTHER)
