@@ -1,4 +1,4 @@
-"""What servers that misbehave cost those that do not, what is left of them, and what gets past guards.
+"""What servers that misbehave cost those that do not, and what gets past guards.
 
     python benchmarks/reliability.py [ROW...] [--full] [--seed 1]
 

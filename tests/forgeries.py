@@ -80,7 +80,7 @@ def told_by_a_stranger(plant: str, *, failing: bool = False) -> View:
     waiting = replace(make_entry("held", "s"), verdict=Verdict(enabled=False, reason="changed"))
     broken = Failure(
         "SERVER_CONNECTION_ERROR",
-        f"server 's' is unavailable: {plant}",
+        f"server 's' is unavailable: it answers {plant}",  # every reason begins in our words
         f"check {plant}",
         NOW,
         stderr=f"{plant}\n{plant}",
