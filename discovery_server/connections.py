@@ -218,7 +218,8 @@ class Connection(H11Protocol):
 
     def _end(self, status: bytes) -> None:
         cycle: RequestResponseCycle | None = self.cycle
-        if cycle is None or not cycle.response_started or cycle.response_complete:
+        is_answered = self._stage is Stage.BODY and cycle is not None and cycle.response_started
+        if not is_answered:  # a second answer would be taken for that of another request
             self.transport.write(status + _THE_END)
         self.transport.close()
 

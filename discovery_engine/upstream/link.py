@@ -17,7 +17,7 @@ from discovery_engine.text import quoted
 from discovery_engine.tools import JSONObject, ServerName
 from discovery_engine.upstream.connection import Carrier
 
-_OUT_OF_ROOM = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
+_OUT_OF_ROOM = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM, errno.ETOOMANYREFS)
 
 
 class Link(ABC):

@@ -137,6 +137,19 @@ async def test_a_stranger_cannot_go_on_sending_after_the_refusal() -> None:
     assert answer.startswith(b"HTTP/1.1 401 ")
 
 
+@pytest.mark.requirement("SRV-30")
+async def test_a_request_that_was_answered_before_its_body_came_gets_no_second_answer() -> None:
+    limits = replace(FEW, body=0.05)
+    huge = HEAD.replace(b"content-length: %d" % len(BODY), b"content-length: 99999999")
+
+    async with served(make_engine(), limits=limits) as address, connected(address) as stream:
+        await stream.send(huge + BODY)
+        answers = await rest_of(stream)
+
+    assert answers.startswith(b"HTTP/1.1 413 ")
+    assert answers.count(b"HTTP/1.1 ") == 1
+
+
 @pytest.mark.requirement("SRV-13")
 async def test_no_request_is_hidden_in_the_body_of_another() -> None:
     both = HEAD.replace(b"\r\n\r\n", b"\r\ntransfer-encoding: chunked\r\n\r\n")
