@@ -145,27 +145,34 @@ def _folders(texts: Mapping[str, str], base: Path) -> list[tuple[str, Path]]:
 
 
 def _running(texts: Mapping[str, str], base: Path) -> Iterator[tuple[str, Sequence[Path]]]:
-    """The files of code that are named from a folder, by the places that name them.
-
-    Whatever an interpreter is given first it runs, however it is called.
-    """
-    is_script_due = False
-    before = ""
+    """The files of code that are named from a folder, by the places that name them."""
+    scripts = _scripts(texts, base)
     for place, text in texts.items():
         words = [] if place == "command" else _words(text)  # a bare name is looked up elsewhere
-        paths = [path for word in words for path in _files(word, base) if _is_code(path)]
+        named = [path for word in words for path in _files(word, base) if _is_code(path)]
+        yield place, [*named, *scripts.get(place, ())]
+
+
+def _scripts(texts: Mapping[str, str], base: Path) -> dict[str, list[Path]]:
+    """What interpreters are given first: they run it, however it is called."""
+    found: dict[str, list[Path]] = {}
+    is_due, before = False, ""
+    for place, text in texts.items():
+        if place.startswith("env."):
+            break
         for word in _in_order(text):
-            if _MODULE.fullmatch(before):
-                paths += _module(word, base)
-            elif _INLINE.fullmatch(word):
-                is_script_due = False
-            elif is_script_due and not word.startswith("-"):
-                script = _scripts(word, base)
-                paths += script
-                is_script_due = not script
-            is_script_due = is_script_due or _INTERPRETER.fullmatch(Path(word).name) is not None
+            script: list[Path] = []
+            if is_due and _MODULE.fullmatch(before):
+                script, is_due = _module(word, base), False
+            elif is_due and _INLINE.fullmatch(word):
+                is_due = False
+            elif is_due and not word.startswith("-"):
+                script = _script(word, base)
+                is_due = not script
+            found.setdefault(place, []).extend(script)
+            is_due = is_due or _INTERPRETER.fullmatch(Path(word).name) is not None
             before = word
-        yield place, paths
+    return found
 
 
 def _in_order(text: str) -> Sequence[str]:
@@ -196,7 +203,7 @@ def _files(word: str, base: Path) -> Iterator[Path]:
             return
 
 
-def _scripts(word: str, base: Path) -> list[Path]:
+def _script(word: str, base: Path) -> list[Path]:
     """What an interpreter runs that is given a file, perhaps without its suffix, or a folder."""
     path = _path(word, base)
     if _is(path, Path.is_dir):

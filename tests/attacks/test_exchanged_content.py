@@ -181,6 +181,32 @@ def test_a_file_of_data_may_change(repository: Repository) -> None:
 
 
 @pytest.mark.requirement("TRU-50")
+@pytest.mark.parametrize(
+    ("command", "args"),
+    [
+        ("python3", ["-m", "srv", "data.txt"]),
+        ("python3", ["srv.py", "data.txt", "data"]),
+        ("python3", ["-c", "import srv", "data.txt"]),
+        ("python3", ["-V"]),
+        ("npx", ["srv", "data", "data.txt", "--lang=python"]),
+    ],
+)
+def test_data_beside_what_runs_may_change(
+    repository: Repository, command: str, args: list[str]
+) -> None:
+    written(repository.path / "srv.py", "raise SystemExit")
+    files = [written(repository.path / name, "1") for name in ("data.txt", "data/index.js")]
+    variables = {"DATA": "./data.txt", "LANGUAGE": "python"}
+    repository.configure(db={"command": command, "args": args, "env": variables})
+    repository("trust", "--yes")
+
+    for file in files:
+        written(file, "2")
+
+    assert repository("refresh").code != FOUR
+
+
+@pytest.mark.requirement("TRU-50")
 def test_what_lies_above_in_the_repository_is_the_projects_too(repository: Repository) -> None:
     (repository.path / ".git").mkdir()
     script = written(repository.path / "srv.sh", "exit 0\n")
