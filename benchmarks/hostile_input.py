@@ -84,8 +84,7 @@ def gateway() -> Iterator[tuple[int, dict[str, str]]]:
     with tempfile.TemporaryDirectory() as folder:
         command, *args = Told.beside(Path(folder), *TOOLS).command
         home = Home(Path(folder))
-        # Nobody reads its stderr here, and a pipe that is full would stop it.
-        home.write({"told": {"command": command, "args": args}}, log={"stderr": False})
+        home.write({"told": {"command": command, "args": args}})
         with home.process("--http", "127.0.0.1:0") as process:
             port = int(listening_at(process).partition("127.0.0.1:")[2].partition("/")[0])
             yield port, home.authorization

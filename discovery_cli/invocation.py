@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -72,6 +72,8 @@ class Invocation(Struct):
     interrupts: Interrupts = field(default_factory=Interrupts)
     told: dict[str, None] = field(default_factory=dict)
     """The warnings of the library so far, in their order, each once."""
+    at_end: ExitStack = field(default_factory=ExitStack)
+    """What is closed once the last word is written, also that of an error."""
 
     @property
     def output(self) -> Output:

@@ -81,7 +81,9 @@ class Discovery(Group):
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(AttributeError):  # a stream that somebody put in its place
                 stream.reconfigure(errors="replace")  # type: ignore[union-attr]
-        invocation.interrupts.leave(self._run(words, extra, invocation))
+        with invocation.at_end:
+            code = self._run(words, extra, invocation)
+        invocation.interrupts.leave(code)
 
     def _run(self, words: list[str], extra: dict[str, Any], invocation: Invocation) -> int:
         try:

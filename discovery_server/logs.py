@@ -1,16 +1,19 @@
-"""Where a serving process writes what happens: stderr, a rotating file, never stdout."""
+"""Where a serving process writes what happens: stderr, a rotating file, never stdout.
+
+Records are redacted where they are logged, and written by threads.
+"""
 
 from __future__ import annotations
 
 import logging
-import logging.handlers
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from discovery_engine.known_secrets import KNOWN_SECRETS
 from discovery_engine.text import clean
+from discovery_server import log_file, standard_error
 from discovery_server.repeats import RepeatFilter
 
 if TYPE_CHECKING:
@@ -20,8 +23,6 @@ logger = logging.getLogger(__name__)
 
 _FILE = "DISCOVERY_LOG_FILE"
 _LEVEL = "DISCOVERY_LOG_LEVEL"
-_FILE_SIZE = 10 * 1024 * 1024  # bytes
-_FILES = 5  # kept beside the current one
 _FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 _MORE = "\n    "  # before what follows the first line, so that no message can fake a record
 
@@ -50,13 +51,25 @@ def log_to(settings: LogSettings, environ: Mapping[str, str]) -> Iterator[None]:
     logged to the file; to stderr only with level `debug`. Warnings of libraries that come over and
     over are counted.
     """
-    level = _level(environ.get(_LEVEL) or settings.level)
-    file, problem = environ.get(_FILE) or settings.file, ""
-    handlers = _to_stderr(settings, level)
-    try:
-        handlers += [_to_file(Path(file))] if file else []
-    except OSError as error:
-        problem = error.strerror or str(error)
+    with ExitStack() as streams:
+        streams.enter_context(standard_error.unblocked())
+        level = _level(environ.get(_LEVEL) or settings.level)
+        file, problem = environ.get(_FILE) or settings.file, ""
+        handlers = _to_stderr(settings, level)
+        try:
+            if file:
+                stream = streams.enter_context(log_file.opened(Path(file)))
+                handlers.append(logging.StreamHandler(stream))
+        except OSError as error:
+            problem = error.strerror or str(error)
+        with _handled(handlers, level):
+            if problem:
+                logger.warning("The log file %s cannot be written: %s", file, problem)
+            yield
+
+
+@contextmanager
+def _handled(handlers: Sequence[logging.Handler], level: int) -> Iterator[None]:
     root = logging.getLogger()
     before = root.level
     root.setLevel(level)
@@ -67,8 +80,6 @@ def log_to(settings: LogSettings, environ: Mapping[str, str]) -> Iterator[None]:
         handler.setFormatter(HarmlessFormatter(_FORMAT))
         handler.addFilter(repeats)
         root.addHandler(handler)
-    if problem:
-        logger.warning("The log file %s cannot be written: %s", file, problem)
     try:
         yield
     finally:
@@ -93,11 +104,3 @@ def _to_stderr(settings: LogSettings, level: int) -> list[logging.Handler]:
     if level > logging.DEBUG:
         handler.addFilter(lambda record: record.name != _OVERHEARD)
     return [handler]
-
-
-def _to_file(path: Path) -> logging.Handler:
-    path = path.expanduser()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return logging.handlers.RotatingFileHandler(
-        path, maxBytes=_FILE_SIZE, backupCount=_FILES, encoding="utf-8"
-    )

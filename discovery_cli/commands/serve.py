@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sys
+from contextlib import redirect_stdout
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -104,11 +105,21 @@ def command(
         if value and not address:
             option = name.removesuffix("s").replace("_", "-")
             raise click.UsageError(f"--{option} needs --http HOST:PORT")
+    _unblock(invocation)
     _say_where_it_looked(invocation)
     serve = partial(_serve_stdio, invocation)
     if address:
         serve = partial(_serve_http, invocation, *address, HttpOptions(**options))
     invocation.interrupts.run(serve)
+
+
+def _unblock(invocation: Invocation) -> None:
+    """From here to the end of the run nothing that is printed waits for whoever reads it."""
+    from discovery_server.standard_error import unblocked
+
+    invocation.at_end.enter_context(unblocked())
+    # What a library prints is written to stderr; what waits for stdout would block at the end.
+    invocation.at_end.enter_context(redirect_stdout(sys.stderr))
 
 
 def _say_where_it_looked(invocation: Invocation) -> None:

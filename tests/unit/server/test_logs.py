@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,29 @@ def test_a_file_that_cannot_be_written_is_warned_of(
         captured = capfd.readouterr().err
         assert f"WARNING discovery_server.logs: The log file {path} cannot be written: " in captured
         assert "INFO    discovery_engine.test: told" in captured
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_a_disk_that_is_full_is_warned_of_once(capfd: pytest.CaptureFixture[str]) -> None:
+    warned = threading.Event()
+    watcher = logging.getLogger("discovery_server.log_file")
+
+    def note(_: logging.LogRecord) -> bool:
+        warned.set()
+        return True
+
+    watcher.addFilter(note)
+    with log_to(LogSettings(file="/dev/full"), {}):
+        for _ in range(100):
+            log.info("told")
+        assert warned.wait(30)
+    watcher.removeFilter(note)
+
+    captured = capfd.readouterr().err
+    warning = "WARNING discovery_server.log_file: The log file /dev/full cannot be written: "
+    assert captured.count(warning) == 1
+    assert captured.count("test: told") == 100
+    assert "Traceback" not in captured
 
 
 def test_unknown_level_is_taken_as_info(capfd: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,97 @@
+"""The log's file, written by a thread: a disk that stalls stalls nobody who logs."""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+from typing import NoReturn
+
+from discovery_server.line_writer import LineWriter, write_all
+
+logger = logging.getLogger(__name__)
+
+_SIZE = 10 * 1024 * 1024  # bytes
+_FILES = 5  # kept beside the current one
+_MOST = 16 * 1024 * 1024  # characters that wait for a disk; no disk that works is that far behind
+_LAST_WAIT = 1.0  # seconds
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[LineWriter]:
+    """A stream into a file that rotates, or into whatever else has that name, such as a pipe.
+
+    Raises:
+        OSError: If it cannot be written.
+    """
+    path = path.expanduser()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    file = _File(path) if _is_regular(path) else _Pipe(path)
+    writer = LineWriter(_Reported(file, path).write, most=_MOST)
+    try:
+        yield writer
+    finally:
+        if writer.close(_LAST_WAIT):
+            with suppress(OSError):  # a full disk, which was logged
+                file.close()
+
+
+def _is_regular(path: Path) -> bool:
+    """Whether it is a file, or would be one."""
+    try:
+        return stat.S_ISREG(path.stat().st_mode)
+    except FileNotFoundError:
+        return True
+
+
+class _Reported:
+    """Writes to a file; when that begins to fail, a warning says so on stderr."""
+
+    def __init__(self, file: _File | _Pipe, path: Path) -> None:
+        self._file = file
+        self._path = path
+        self._is_failing = False
+
+    def write(self, text: str) -> None:
+        try:
+            self._file.write(text)
+        except OSError as error:
+            if not self._is_failing:
+                self._is_failing = True
+                reason = error.strerror or str(error)
+                logger.warning("The log file %s cannot be written: %s", self._path, reason)
+            raise
+        self._is_failing = False
+
+
+class _File(RotatingFileHandler):
+    terminator = ""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, maxBytes=_SIZE, backupCount=_FILES, encoding="utf-8")
+
+    def write(self, text: str) -> None:
+        self.emit(logging.makeLogRecord({"msg": text}))
+
+    def handleError(self, _: logging.LogRecord) -> NoReturn:  # noqa: N802 - the library's name
+        """Raise what the library would print, with a traceback for each line."""
+        raise  # noqa: PLE0704 - it is called where an error is handled
+
+
+class _Pipe:
+    """A pipe, a terminal, `/dev/stderr`: what has no size and can keep its writer waiting."""
+
+    def __init__(self, path: Path) -> None:
+        # Without O_NONBLOCK opening a named pipe waits for a reader.
+        flags = os.O_WRONLY | os.O_APPEND | getattr(os, "O_NONBLOCK", 0)
+        self._descriptor = os.open(path, flags)
+
+    def write(self, text: str) -> None:
+        write_all(self._descriptor, text.encode(errors="replace"))
+
+    def close(self) -> None:
+        os.close(self._descriptor)

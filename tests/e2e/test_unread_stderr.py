@@ -1,0 +1,220 @@
+"""`discovery serve` for a client that never reads its stderr, or reads it late."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import httpx2
+import pytest
+
+from tests.e2e.serving import Home, fault_entry, listening_at
+from tests.unit.server.wire import INITIALIZE, INITIALIZED, call
+
+pytestmark = [pytest.mark.anyio, pytest.mark.e2e]
+
+CALLS = 2_000
+AT_ONCE = 50  # messages, which are less than a pipe holds
+UNKNOWN = "x" * 200
+"""A tool that there is not; its name makes lines of some 300 characters."""
+
+
+def cramp(process: subprocess.Popen[bytes]) -> None:
+    """Make the pipe of its stderr as small as pipes are."""
+    assert process.stderr is not None
+    fcntl.fcntl(process.stderr, fcntl.F_SETPIPE_SZ, 4096)
+
+
+def call_many(process: subprocess.Popen[bytes], tool: str, times: int = CALLS) -> None:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    for first in range(100, 100 + times, AT_ONCE):
+        calls = [call(first + n, "execute_tool", tool=tool) for n in range(AT_ONCE)]
+        process.stdin.write(b"".join(json.dumps(one).encode() + b"\n" for one in calls))
+        process.stdin.flush()
+        answered = {json.loads(process.stdout.readline())["id"] for _ in range(AT_ONCE)}
+        assert answered == set(range(first, first + AT_ONCE))
+
+
+def shake_hands(process: subprocess.Popen[bytes]) -> None:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    messages = (INITIALIZE, INITIALIZED)
+    process.stdin.write(b"".join(json.dumps(one).encode() + b"\n" for one in messages))
+    process.stdin.flush()
+    assert json.loads(process.stdout.readline())["id"] == INITIALIZE["id"]
+
+
+@asynccontextmanager
+async def gateway(home: Home, *options: str) -> AsyncIterator[subprocess.Popen[bytes]]:
+    """Killed when a test takes too long, which frees the threads that wait for its answers."""
+    home.write({"good": fault_entry()})
+    with home.process(*options) as process, anyio.fail_after(120):
+        cramp(process)
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+async def within(seconds: float, work: Callable[[], Any]) -> Any:
+    with anyio.fail_after(seconds):
+        return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
+
+
+def close_stdin(process: subprocess.Popen[bytes]) -> None:
+    assert process.stdin is not None
+    process.stdin.close()
+
+
+@pytest.mark.requirement("SRV-42")
+@pytest.mark.parametrize(
+    ("tool", "end"),
+    [
+        pytest.param("good:echo", close_stdin, id="EOF"),
+        pytest.param(UNKNOWN, lambda process: process.send_signal(signal.SIGTERM), id="SIGTERM"),
+    ],
+)
+async def test_a_client_on_stdio_that_reads_no_stderr_is_answered_and_can_end_it(
+    home: Home, tool: str, end: Callable[[subprocess.Popen[bytes]], None]
+) -> None:
+    async with gateway(home) as process:
+        await within(60, partial(shake_hands, process))
+        await within(100, partial(call_many, process, tool))
+
+        end(process)
+
+        assert await within(60, process.wait) == 0
+
+
+@pytest.mark.requirement("SRV-42")
+async def test_clients_over_http_are_answered_while_nobody_reads_stderr(home: Home) -> None:
+    async with gateway(home, "--http", "127.0.0.1:0") as process:
+        address = await within(60, partial(listening_at, process))
+        headers = {
+            **home.authorization,
+            "accept": "application/json, text/event-stream",
+            "mcp-protocol-version": "2026-07-28",
+            "mcp-method": "tools/call",
+            "mcp-name": "execute_tool",
+        }
+        message = call(1, "execute_tool", era="modern", tool=UNKNOWN)
+
+        async with httpx2.AsyncClient(headers=headers, timeout=60) as client:
+            for _ in range(CALLS // 2):
+                assert (await client.post(address, json=message)).status_code == 200
+        process.send_signal(signal.SIGTERM)
+
+        assert await within(60, process.wait) == 0
+
+
+@pytest.mark.requirement("SRV-42")
+async def test_who_reads_late_reads_how_many_lines_are_missing_and_the_file_has_all(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = home.folder / "serve.log"
+    monkeypatch.setenv("DISCOVERY_LOG_FILE", str(log))
+    async with gateway(home) as process:
+        await within(60, partial(shake_hands, process))
+        await within(100, partial(call_many, process, UNKNOWN))
+        assert process.stderr is not None
+        late: list[bytes] = []
+
+        def read_to_the_gap() -> int:
+            for line in process.stderr or ():
+                if found := re.search(rb"^\xe2\x80\xa6 (\d+) log lines were dropped", line):
+                    return int(found[1])
+                late.append(line)
+            raise AssertionError("no line said that others are missing")
+
+        dropped = await within(60, read_to_the_gap)
+        await within(60, partial(call_many, process, "good:pid", AT_ONCE))
+        close_stdin(process)
+        rest = await within(60, process.stderr.read)
+        await within(60, process.wait)
+
+    in_file = [line for line in log.read_bytes().splitlines() if b"activity: Call of" in line]
+    assert len(in_file) == CALLS + AT_ONCE
+    assert sum(b": Call of" in line for line in late) + dropped == CALLS
+    assert rest.count(b": Call of good:pid") == AT_ONCE
+
+
+@pytest.mark.requirement("SRV-42")
+@pytest.mark.parametrize("kind", ["a named pipe", "stderr"])
+async def test_a_log_file_that_is_a_pipe_nobody_reads_holds_nothing_up(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    named = str(path) if kind == "a named pipe" else "/dev/stderr"
+    monkeypatch.setenv("DISCOVERY_LOG_FILE", named)
+    try:
+        async with gateway(home) as process:
+            await within(60, partial(shake_hands, process))
+            await within(100, partial(call_many, process, UNKNOWN, CALLS // 2))
+            close_stdin(process)
+
+            assert await within(60, process.wait) == 0
+    finally:
+        os.close(reader)
+
+
+@pytest.mark.requirement("SRV-42")
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [pytest.param((), 0, id="stdio"), pytest.param(("--http", "localhost:{port}"), 2, id="http")],
+)
+async def test_a_stderr_that_was_full_before_holds_up_neither_beginning_nor_end(
+    home: Home, options: tuple[str, ...], code: int
+) -> None:
+    """Without a configuration there is a note to write, and for a port in use an error."""
+    from_stderr, stderr = os.pipe()
+    size = fcntl.fcntl(stderr, fcntl.F_SETPIPE_SZ, 4096)
+    os.write(stderr, b"x" * size)
+    with socket.create_server(("localhost", 0)) as taken:
+        words = [option.format(port=taken.getsockname()[1]) for option in options]
+        environ = {"HOME": str(home.folder), "DISCOVERY_DATA_DIR": str(home.folder / "data")}
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("DISCOVERY_", "XDG_"))}
+        with anyio.fail_after(90):
+            done = await anyio.run_process(
+                home.command(*words),
+                input=json.dumps(INITIALIZE).encode() + b"\n",
+                stderr=stderr,
+                env=kept | environ,
+                cwd=home.folder,
+                check=False,
+            )
+    os.close(stderr)
+    os.close(from_stderr)
+
+    assert done.returncode == code
+    assert (b'"id":2' in done.stdout) == (not options)
+
+
+@pytest.mark.requirement("SRV-42")
+async def test_all_that_was_logged_is_read_after_an_ordinary_end(home: Home) -> None:
+    async with gateway(home) as process:
+        assert process.stderr is not None
+        written: list[bytes] = []
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(within, 100, lambda: written.append(process.stderr.read()))  # type: ignore[union-attr]
+            await within(60, partial(shake_hands, process))
+            await within(100, partial(call_many, process, UNKNOWN))
+            close_stdin(process)
+            assert await within(60, process.wait) == 0
+
+    assert written[0].count(b": Call of") == CALLS
+    assert b"were dropped" not in written[0]

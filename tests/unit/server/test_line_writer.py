@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import re
+import threading
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from discovery_server.line_writer import LineWriter
+
+pytestmark = pytest.mark.requirement("SRV-42")
+
+SOON = 30.0  # seconds, which is for ever
+
+
+class Reader:
+    """A sink that takes what it is given, one text for each `let`."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self.begun = threading.Semaphore(0)
+        self._let = threading.Semaphore(0)
+
+    def let(self, texts: int) -> None:
+        self._let.release(texts)
+
+    def take(self, text: str) -> None:
+        self.begun.release()
+        assert self._let.acquire(timeout=SOON)
+        self.texts.append(text)
+
+
+def test_lines_that_find_no_room_are_counted_where_they_are_missing() -> None:
+    reader = Reader()
+    writer = LineWriter(reader.take, most=30)
+
+    for n in range(10):
+        writer.write(f"line {n}\n")  # 7 characters
+    reader.let(4)
+    for _ in range(5):  # the fifth is the notice
+        assert reader.begun.acquire(timeout=SOON)
+    writer.write("line 10\n")
+    reader.let(2)
+
+    assert writer.close(SOON)
+    assert reader.texts == [
+        *(f"line {n}\n" for n in range(4)),
+        "… 6 log lines were dropped\n",
+        "line 10\n",
+    ]
+
+
+@given(st.lists(st.integers(1, 60), max_size=40), st.integers(1, 100))
+def test_every_line_is_written_in_order_or_counted(lengths: list[int], most: int) -> None:
+    taken: list[str] = []
+    writer = LineWriter(taken.append, most=most)
+    lines = [f"{n} {'x' * length}\n" for n, length in enumerate(lengths)]
+
+    for line in lines:
+        writer.write(line)
+
+    assert writer.close(SOON)
+    place = 0
+    for text in taken:
+        if found := re.match(r"… (\d+) log lines were dropped\n", text):
+            place += int(found[1])
+        else:
+            assert text == lines[place]
+            place += 1
+    assert place == len(lines)
+
+
+def test_a_line_longer_than_all_that_may_wait_is_written_when_nothing_does() -> None:
+    taken: list[str] = []
+    writer = LineWriter(taken.append, most=10)
+
+    writer.write("x" * 100)
+
+    assert writer.close(SOON)
+    assert taken == ["x" * 100]
+
+
+def test_lines_that_cannot_be_written_are_counted_once_one_can() -> None:
+    taken: list[str] = []
+    errors = iter([OSError(), OSError(), ValueError(), OSError()])
+
+    def sink(text: str) -> None:
+        if error := next(errors, None):
+            raise error
+        taken.append(text)
+
+    writer = LineWriter(sink, most=100)
+    for n in range(2):
+        writer.write(f"line {n}\n")
+        writer.write("\n")
+    writer.write("the last\n")
+
+    assert writer.close(SOON)
+    counted = [int(n) for n in re.findall(r"… (\d+)", "".join(taken))]
+    assert sum(counted) + sum(not text.startswith("…") for text in taken) == 5
+
+
+def test_closing_waits_no_longer_than_it_may_for_a_reader_that_does_not_read() -> None:
+    never = threading.Event()
+    writer = LineWriter(lambda _: never.wait(), most=100)
+    writer.write("x\n")
+
+    is_written = writer.close(0.01)
+    never.set()
+
+    assert not is_written
