@@ -67,7 +67,12 @@ def configuration(settings: Settings) -> Iterator[Check]:
         yield Check("configuration", level, f"no discovery.yaml, {servers}", hint)
     else:
         rules = counted(len(settings.tool_rules), "tool rule")
-        yield Check("configuration", "good", f"{settings.path}: {servers}, {rules}")
+        message = f"{settings.path}: {servers}, {rules}"
+        if settings.servers:
+            yield Check("configuration", "good", message)
+        else:
+            hint = "`discovery import` adds those of other clients"
+            yield Check("configuration", "note", message, hint)
     told = {server.problem for server in settings.servers}
     for warning in settings.warnings:
         if warning not in told:

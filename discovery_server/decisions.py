@@ -18,8 +18,8 @@ _ADVICE = "Try other words, or list_tools of a likely server."
 
 def nothing_items(answer: SearchAnswer) -> list[Item]:
     """That no tool fits, what is missing, and what comes nearest."""
-    if unknown := _unknown(answer):
-        return [Item(_WEIGHT, (_form(unknown, 1.0),))]
+    if nothing := _nothing_to_search(answer):
+        return [Item(_WEIGHT, tuple(_form(*form) for form in nothing))]
     missing = ", ".join(repr(one_line(word)) for word in answer.uncovered[:_WORDS])
     why = f"No tool fits: none says {missing}." if missing else "No tool fits."
     head = Item(
@@ -33,10 +33,14 @@ def nothing_items(answer: SearchAnswer) -> list[Item]:
     return [head, Item(_NEAREST, forms)] if forms else [head]
 
 
-def _unknown(answer: SearchAnswer) -> str:
-    """That nothing is known of any tool in question; empty if something is."""
-    told = [notice.message for notice in answer.notices if notice.kind is NoticeKind.UNKNOWN]
-    return "".join(f"{message[:1].upper()}{message[1:]}." for message in told)
+def _nothing_to_search(answer: SearchAnswer) -> list[tuple[str, float]]:
+    """That there is no tool to find, or none is known, in short and in full; empty if one is."""
+    told = [n.message for n in answer.notices if n.kind in (NoticeKind.UNKNOWN, NoticeKind.EMPTY)]
+    if not told:
+        return []
+    whole = f"{told[0][:1].upper()}{told[0][1:]}."
+    short, colon, _ = whole.partition(": ")
+    return [(f"{short}.", 0.6), (whole, 1.0)] if colon else [(whole, 1.0)]
 
 
 def match_item(answer: SearchAnswer) -> Item:

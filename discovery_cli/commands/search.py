@@ -146,7 +146,7 @@ def _explain(output: Output, view: View, answer: SearchAnswer) -> None:
 
 def _summary(answer: SearchAnswer) -> str:
     """How many were found; without a match, what is missing and what comes nearest."""
-    if any(notice.kind == "empty" for notice in answer.notices):
+    if any(notice.kind in ("empty", "unknown") for notice in answer.notices):
         return ""
     if answer.hits:
         alike = f"; the first {answer.alike} fit alike" if answer.alike > 1 else ""

@@ -146,6 +146,26 @@ def test_the_reason_of_an_outage_does_not_repeat_the_servers_name() -> None:
     assert server["reason"] == "env.TOKEN: ${TOKEN} is not set"
 
 
+@pytest.mark.requirement("ANS-28")
+def test_where_there_is_no_tool_nobody_is_told_to_try_other_words() -> None:
+    nobody = view_of(make_settings())
+    unlisted = view_of(make_settings("a"), make_part("a", listed_at=None))
+    toolless = view_of(make_settings("a"), make_part("a", listed_at=NOW))
+
+    for view, why in [
+        (nobody, "No server is configured: "),
+        (unlisted, "No tool is known yet."),
+        (toolless, "There is no enabled tool."),
+    ]:
+        text = agents_read(view, "search_tools", query="send mail")
+        short = agents_read(view, "search_tools", query="send mail", maxTokens=50)
+        assert why in text
+        assert "No " in short or "There is no" in short
+        for part in ("none says", "Try other words", "no tool mentions"):
+            assert part not in text + short
+            assert part not in run("search", "send mail", recalled=view).stderr
+
+
 @pytest.mark.requirement("ANS-27")
 def test_servers_with_one_reason_and_one_next_step_share_a_line_of_the_list() -> None:
     def unset(name: str, variable: str) -> ServerPart:

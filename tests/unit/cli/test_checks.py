@@ -49,6 +49,13 @@ def test_a_configuration_is_counted_and_its_warnings_are_notes() -> None:
     ]
 
 
+def test_a_configuration_without_a_server_is_a_note_with_a_next_step() -> None:
+    [check] = checks.configuration(make_settings(path="f"))
+
+    assert (check.level, check.message) == ("note", "f: 0 servers, 0 tool rules")
+    assert check.hint == "`discovery import` adds those of other clients"
+
+
 def test_no_configuration_is_a_note_if_there_is_no_server_either() -> None:
     [none] = checks.configuration(make_settings())
     [some] = checks.configuration(make_settings("a"))
