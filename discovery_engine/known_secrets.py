@@ -18,7 +18,8 @@ _MOST = 10_000  # secrets; a process that outlives so many tokens forgets the ol
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]{0,30}://[^\s'\"<>`]+", re.IGNORECASE)
 _CREDENTIAL = re.compile(
     r"(?P<before>\b(?:(?:proxy-)?authorization|(?:set-)?cookie|x-api-key|api-key|x-auth-token"
-    r"|(?:mcp-)?session[- ]id)\b['\"]?\s{0,3}[:=,]\s{0,3}b?['\"]?)[^'\"\r\n]+",
+    r"|(?:mcp-)?session[- ]id)\b['\"]?\s{0,3}[:=,]\s{0,3}b?['\"]?)"
+    r"(?!\s*\$\{\w+\} is not set)[^'\"\r\n]+",  # which reference has no value must be seen
     re.IGNORECASE,
 )
 _TOKEN = re.compile(r"(?P<before>\b(?:bearer|basic)\s{1,3})[\w.~+/=-]{8,}", re.IGNORECASE)

@@ -68,8 +68,8 @@ class Authorization:
             return _Refusal(400, "invalid_request", f"{where}; send it as a header")
         headers = [value for name, value in scope["headers"] if name == b"authorization"]
         if not headers:
-            how = "send the header `Authorization: Bearer TOKEN`"
-            return _Refusal(401, "", f"a token is required: {how}; {self._whereabouts}")
+            how = "send it as the header `Authorization: Bearer TOKEN`"  # last: logs redact it
+            return _Refusal(401, "", f"a token is required; {self._whereabouts}; {how}")
         if len(headers) > 1:
             return _Refusal(400, "invalid_request", "there is more than one Authorization header")
         match = _CREDENTIALS.fullmatch(headers[0])

@@ -39,7 +39,10 @@ class HarmlessFormatter(logging.Formatter):
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        return KNOWN_SECRETS.redact_log(clean(super().format(record))).replace("\n", _MORE)
+        head, name, message = clean(super().format(record)).partition(f"{record.name}: ")
+        # A logger may be named as a header is, after which everything counts as a credential.
+        text = KNOWN_SECRETS.redact_log(message if name else head)
+        return (head + name + text if name else text).replace("\n", _MORE)
 
 
 @contextmanager

@@ -138,6 +138,23 @@ def test_what_libraries_send_is_redacted_at_every_level(
     assert path.read_text("utf-8").count(written.removeprefix(": ")) == 2
 
 
+@pytest.mark.requirement("HEA-15")
+@pytest.mark.parametrize(
+    "message",
+    [
+        "A request from 127.0.0.1 was refused (401)",
+        "server 'a' is unavailable: headers.Authorization: ${TOKEN_OF_A} is not set",
+    ],
+)
+def test_a_record_that_holds_no_secret_can_be_read(
+    message: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with log_to(LogSettings(), {}):
+        logging.getLogger("discovery_server.authorization").warning("%s", message)
+
+    assert f"discovery_server.authorization: {message}\n" in capfd.readouterr().err
+
+
 def test_file_rotates_at_ten_megabytes_and_five_are_kept(tmp_path: Path) -> None:
     path = tmp_path / "discovery.log"
 
