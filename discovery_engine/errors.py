@@ -368,7 +368,7 @@ class NeedsAuthError(UnavailableError):
 
 _APPROVE = "`discovery trust` shows its owner what would be started, to approve it"
 _REFUSALS = {
-    "untrusted": ("its owner has not approved it yet", _APPROVE),
+    "untrusted": ("the owner has not approved it yet", _APPROVE),
     "altered": ("what would be started now is not what was approved", _APPROVE),
     "unpinned": (
         "the lock file does not pin it as its entry is now",

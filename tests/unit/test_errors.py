@@ -105,7 +105,7 @@ ERRORS = [
     ),
     (
         UntrustedServerError("github", "untrusted", "see /d.yaml:1:1"),
-        "server 'github' is unavailable: its owner has not approved it yet",
+        "server 'github' is unavailable: the owner has not approved it yet",
         "`discovery trust` shows its owner what would be started, to approve it",
     ),
     (

@@ -99,7 +99,7 @@ def test_no_configuration_is_a_note_if_there_is_no_server_either() -> None:
             missing,
             (
                 "problem",
-                "its owner has not approved it yet",
+                "the owner has not approved it yet",
                 "`discovery trust` shows its owner what would be started, to approve it",
             ),
             id="untrusted",
