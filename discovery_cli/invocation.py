@@ -85,7 +85,7 @@ class Invocation(Struct):
         Args:
             concerned: Which servers matter, however long they take; all of them if None. Then a
                 person who sees what is waited for can cut it short, and a script is answered
-                without a slow one, unless there is nothing else to answer from.
+                without a slow one at first (see `get_to_know`).
 
         Raises:
             DiscoveryError: What `concerned` raises, and ConfigurationError.
@@ -211,12 +211,13 @@ async def get_to_know(
 ) -> View:
     """The view once those of the servers that matter were asked that never were.
 
-    One that has been starting for longer than `patience` is waited for only if nothing is known of
-    any of them.
+    Those that have been starting for longer than `patience` are waited for only if no other was
+    asked. The next question asks them alone, so that each is known after the second one: a program
+    that a command leaves is ended with it, and its start begins anew.
     """
     if names := unasked(engine.view, concerned(engine.view)):
         report = await engine.refresh(names, patience=patience)
-        if report.starting and not any(map(engine.view.is_known, concerned(engine.view))):
+        if set(report.starting) == set(names):
             await engine.refresh(report.starting)
     return engine.view
 

@@ -463,6 +463,19 @@ def test_a_slow_server_is_waited_for_to_the_end_if_there_is_nothing_else_to_answ
 
 
 @pytest.mark.requirement("CLI-35")
+def test_the_question_after_one_that_left_a_slow_server_waits_for_it() -> None:
+    usual = usual_view()
+    parts = {**usual.catalog.parts, ServerName("time"): ServerPart(ServerName("time"))}
+    left = view_of(usual.settings, *parts.values())
+    engine = FakeEngine(left, after=usual, is_slow=True)
+
+    run("search", "convert", "a", "time", recalled=left, engine=engine)
+
+    assert engine.asked == [["time"], ["time"]]
+    assert engine.patience is None
+
+
+@pytest.mark.requirement("CLI-35")
 def test_a_slow_server_is_a_note_if_others_are_known() -> None:
     usual = usual_view()
     parts = {**usual.catalog.parts, ServerName("time"): ServerPart(ServerName("time"))}
