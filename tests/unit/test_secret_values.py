@@ -57,7 +57,7 @@ TOKEN = "ntn_4f9Qz8sT1aaBB"
             id="a path",
         ),
         pytest.param(
-            "ANY", "//r.npmjs.org/:_authToken=npm_abc123def", {"npm_abc123def"}, id="npmrc"
+            "ANY", "//npm.example.com/:_authToken=npm_abc123def", {"npm_abc123def"}, id="npmrc"
         ),
         pytest.param(
             "MYSQL", "root:hunter22@tcp(127.0.0.1:3306)/db", {"hunter22"}, id="a driver's"

@@ -81,19 +81,20 @@ def test_a_file_that_cannot_be_written_is_warned_of(
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
 def test_a_disk_that_is_full_is_warned_of_once(capfd: pytest.CaptureFixture[str]) -> None:
-    warned = threading.Event()
-    watcher = logging.getLogger("discovery_server.log_file")
+    written = threading.Event()
 
-    def note(_: logging.LogRecord) -> bool:
-        warned.set()
-        return True
+    class Watcher(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if record.name == "discovery_server.log_file":
+                written.set()
 
-    watcher.addFilter(note)
     with log_to(LogSettings(file="/dev/full"), {}):
+        watcher = Watcher()
+        logging.getLogger().addHandler(watcher)  # behind the one that writes to stderr
         for _ in range(100):
             log.info("told")
-        assert warned.wait(30)
-    watcher.removeFilter(note)
+        assert written.wait(30)
+        logging.getLogger().removeHandler(watcher)
 
     captured = capfd.readouterr().err
     warning = "WARNING discovery_server.log_file: The log file /dev/full cannot be written: "
@@ -132,7 +133,7 @@ def test_what_libraries_send_is_redacted_at_every_level(
     KNOWN_SECRETS.add(["canary-of-logs-7"], [])
 
     with log_to(LogSettings(level="debug", file=str(path), stderr=False), {}):
-        logging.getLogger("some.library").debug("%s", message)
+        logging.getLogger("somelibrary").debug("%s", message)
         log.error("It failed", exc_info=ValueError(message))
 
     assert path.read_text("utf-8").count(written.removeprefix(": ")) == 2
