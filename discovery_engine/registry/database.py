@@ -28,6 +28,9 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+# SQLite's message about a damaged schema quotes it; Python raises the second where that is no text.
+_ERRORS = (sqlite3.Error, UnicodeDecodeError)
+_Error = sqlite3.Error | UnicodeDecodeError
 _PRIVATE = 0o600
 # What SQLite keeps beside the database, and itself: last, or a process that opens a new one
 # meanwhile would roll the old one's journal back into it.
@@ -115,7 +118,7 @@ class Database:
             try:
                 self._follow()
                 return transaction()
-            except sqlite3.Error as exc:
+            except _ERRORS as exc:
                 if not _is_damage(exc):
                     raise
                 self._connection.close()
@@ -145,7 +148,7 @@ class Database:
             result = work(connection)
             self._turns.wait_for(partial(connection.execute, "COMMIT"))
         except BaseException:
-            with suppress(sqlite3.Error):  # the first error is the one to tell
+            with suppress(*_ERRORS):  # the first error is the one to tell
                 connection.rollback()
             raise
         return result
@@ -153,12 +156,12 @@ class Database:
     def _opened(self, *, thorough: bool) -> sqlite3.Connection:
         try:
             return self._ready(thorough=thorough)
-        except sqlite3.Error as exc:
+        except _ERRORS as exc:
             if not _is_damage(exc):
                 raise
             return self._opened_anew(exc)
 
-    def _opened_anew(self, damage: sqlite3.Error) -> sqlite3.Connection:
+    def _opened_anew(self, damage: _Error) -> sqlite3.Connection:
         """What is opened in the place of a damaged file."""
         with self._log.locked():  # whoever finds the same damage then finds the new file
             is_mine = self._set_aside(damage)
@@ -188,7 +191,7 @@ class Database:
             raise
         return connection
 
-    def _set_aside(self, damage: sqlite3.Error) -> bool:
+    def _set_aside(self, damage: _Error) -> bool:
         """Returns whether the damaged file was there still; the log is locked."""
         if _identity(self.path) != self._identity:
             return False  # another process has done it, and begun a new file
@@ -229,7 +232,9 @@ def _set_journal(connection: sqlite3.Connection, mode: str) -> None:
             connection.execute(f"PRAGMA journal_mode = {mode}")
 
 
-def _is_damage(error: sqlite3.Error) -> bool:
+def _is_damage(error: _Error) -> bool:
+    if isinstance(error, UnicodeDecodeError):
+        return True
     code = getattr(error, "sqlite_errorcode", None)
     if code is None:  # text that is not UTF-8 is found by Python, which gives no code
         return isinstance(error, sqlite3.OperationalError)
@@ -256,7 +261,7 @@ def _free_name(path: Path) -> Path:
 def _registry_errors(path: Path) -> Iterator[None]:
     try:
         yield
-    except (OSError, sqlite3.Error) as exc:
+    except (OSError, *_ERRORS) as exc:
         if is_taken(exc):
             raise RegistryError(
                 f"the registry {str(path)!r} is locked by another process",

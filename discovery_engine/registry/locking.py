@@ -94,7 +94,7 @@ class Turns:
             self._ended = self._clock()
 
 
-def is_taken(error: sqlite3.Error | OSError) -> bool:
+def is_taken(error: Exception) -> bool:
     """Whether another process has what was asked for."""
     if isinstance(error, OSError):
         return isinstance(error, BlockingIOError)

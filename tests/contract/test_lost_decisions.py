@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -120,6 +121,23 @@ def test_wherever_bytes_are_flipped_nothing_is_forgotten_in_silence(
 
     assert after == before or after.lost_at is not None
     assert len(copies) == 2 or after == before
+
+
+@pytest.mark.requirement("REG-10", "REG-20")
+def test_wherever_in_its_schema_a_database_holds_no_text_it_is_set_aside(
+    folder: Path, tmp_path: Path
+) -> None:
+    before = decide(folder, *range(5))
+    content = (folder / DATABASE).read_bytes()
+    begins = [found.start() for found in re.finditer(rb"CREATE|table|index", content[:8192])]
+
+    for place in (at for begin in begins for at in range(begin - 8, begin + 24, 4)):
+        damaged = tmp_path / "damaged"
+        shutil.copytree(folder, damaged)
+        spoilt = content[:place] + b"\xda" * 8 + content[place + 8 :]
+        (damaged / DATABASE).write_bytes(spoilt)
+        assert found(damaged) == before, place
+        shutil.rmtree(damaged)
 
 
 @pytest.mark.requirement("REG-20", "REG-21")
