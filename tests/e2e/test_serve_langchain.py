@@ -37,5 +37,5 @@ def test_langchain_agent_searches_and_executes(home: Home) -> None:
     assert done.returncode == 0, done.stderr[-3000:]
     told = json.loads(done.stdout.splitlines()[-1])
     assert len(told["tools"]) == 5
-    assert told["found"].startswith("good:echo(text?) - The tool echo")
+    assert told["found"].startswith("Match: sure.\ngood:echo(text?) - The tool echo")
     assert json.loads(told["executed"]) == {"text": "hello"}
