@@ -75,6 +75,12 @@ KINDS = {
     "input: Chinese of 900 kB": called("search_tools", query="\u641c\u7d22" * 150_000),
     "input: the name of a tool of 1 MB": called("get_tool_details", tool="x" * 1_000_000),
     "input: 100,000 unknown arguments": executed("closed", **{f"k{n}": n for n in range(100_000)}),
+    "input: 40,000 arguments, one level deeper": executed(
+        "plain", x={f"k{n}": n for n in range(40_000)}
+    ),
+    "input: 2,000,000 nested arrays": executed(
+        "plain", x=[json.loads("[" * 150 + "]" * 150)] * 13_700
+    ),
     "input: 4 MB for a query": called("search_tools", query="word " * 830_000),
 }
 

@@ -47,6 +47,12 @@ HALF = b"POST /mcp HTTP/1.1\r\nhost: localhost\r\nx: "
 END = b"0\r\n\r\n"  # of a chunked answer
 
 
+def is_whole(answer: bytes) -> bool:
+    head, _, body = answer.partition(b"\r\n\r\n")
+    _, has_length, length = head.partition(b"\r\ncontent-length: ")
+    return len(body) >= int(length.split()[0]) if has_length else answer.endswith(END)
+
+
 class KeptConnection:
     """A client that keeps its connection, as small as one can be."""
 
@@ -73,7 +79,7 @@ class KeptConnection:
         head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         self._socket.sendall(f"POST /mcp HTTP/1.1\r\n{head}\r\n".encode() + body)
         answer = b""
-        while not answer.endswith(END):
+        while not is_whole(answer):
             received = self._socket.recv(65_536)
             if not received:
                 raise ConnectionError(answer)

@@ -25,6 +25,7 @@ from discovery_server.connections import (
 from discovery_server.farewell import Farewell
 from discovery_server.guard import Endpoint, Guard
 from discovery_server.http_sessions import IDLE_LIFE, Sessions
+from discovery_server.message_size import MessageSize
 from discovery_server.plain_errors import PlainErrors
 
 if TYPE_CHECKING:
@@ -69,7 +70,9 @@ def make_app(
         max_sessions=2 * max_sessions,  # `Sessions` ends some before that
         session_idle_timeout=IDLE_LIFE,
     )
-    app = Sessions(PlainErrors(app), path=PATH, most=max_sessions, on_end=on_session_end)
+    app = Sessions(
+        MessageSize(PlainErrors(app)), path=PATH, most=max_sessions, on_end=on_session_end
+    )
     return Guard(Authorization(app, tokens) if tokens else app, endpoint)
 
 

@@ -10,17 +10,19 @@ from __future__ import annotations
 import os
 import select
 from collections import deque
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio
 import anyio.to_thread
 import mcp_types as types
+import pydantic_core
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
 
 from discovery_engine.tasks import open_task_group
+from discovery_server.message_size import refusal
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
@@ -63,8 +65,8 @@ async def serve(
     """
     send, incoming = anyio.create_memory_object_stream[Item](_AHEAD)
     async with incoming, open_task_group() as tasks:
-        tasks.start_soon(_read, stdin, send)
         front = _Front(server, incoming, stdout, answered or anyio.Event())
+        tasks.start_soon(_read, stdin, send, front.write)
         with suppress(BrokenPipeError):  # the client is gone, which is how this ends
             await front.serve()
         tasks.cancel_scope.cancel()
@@ -88,6 +90,8 @@ class _Front:
         self._probe: types.RequestId | None = None
         """The id of the `server/discover` that nothing but `initialize` has followed."""
         self._probe_answered = anyio.Event()
+        self._turn = anyio.Lock()
+        """Of whoever writes: the server, or the reader, which refuses what is not handed on."""
 
     async def serve(self) -> None:
         while opening := await self._next():
@@ -129,20 +133,20 @@ class _Front:
             self._probe, self._probe_answered = probe, anyio.Event()
             return False
         error = types.ErrorData(code=types.METHOD_NOT_FOUND, message="Method not found")
-        refusal = types.JSONRPCError(jsonrpc="2.0", id=probe, error=error)
-        await self._write(SessionMessage(refusal))
+        await self.write(types.JSONRPCError(jsonrpc="2.0", id=probe, error=error))
         return True
 
     async def _drain(self, from_server: MemoryObjectReceiveStream[SessionMessage]) -> None:
         async with from_server:
             async for message in from_server:
-                await self._write(message)
+                await self.write(message.message)
                 if self._probe is not None and getattr(message.message, "id", None) == self._probe:
                     self._probe_answered.set()
 
-    async def _write(self, message: SessionMessage) -> None:
-        text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
-        await _write(self._stdout, text.encode() + b"\n")
+    async def write(self, message: types.JSONRPCMessage) -> None:
+        text = message.model_dump_json(by_alias=True, exclude_unset=True)
+        async with self._turn:
+            await _write(self._stdout, text.encode() + b"\n")
         self._answered.set()
 
     async def _next(self) -> Item | None:
@@ -161,11 +165,21 @@ def _request(item: Item) -> types.JSONRPCRequest | None:
     return None
 
 
-async def _read(descriptor: int, send: MemoryObjectSendStream[Item]) -> None:
+async def _read(
+    descriptor: int,
+    send: MemoryObjectSendStream[Item],
+    refuse: Callable[[types.JSONRPCError], Awaitable[None]],
+) -> None:
     async with send:
         async for line in _lines(descriptor):
+            if error := refusal(line):
+                if error.id is not None:
+                    await refuse(error)
+                continue
             try:
-                message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+                # In one step it would be parsed once for each kind of message that it may be.
+                value = pydantic_core.from_json(line)
+                message = types.jsonrpc_message_adapter.validate_python(value, by_name=False)
             except ValueError as exc:
                 await send.send(exc)
             else:

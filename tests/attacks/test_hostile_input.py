@@ -23,7 +23,7 @@ from tests.engines import Folder
 from tests.factories import make_definition
 from tests.told import Told
 from tests.unit.server import web
-from tests.unit.server.wire import INITIALIZE, INITIALIZED, Wire, call, served
+from tests.unit.server.wire import INITIALIZE, INITIALIZED, call, served
 from tests.unit.validation.test_evaluation import chain, tree
 
 pytestmark = pytest.mark.anyio
@@ -33,9 +33,16 @@ LONGEST_ANSWER = 16_384  # bytes
 AS_MUCH = (
     40  # times the CPU time of a text that nobody has to understand; it was 5 to 500 times more
 )
-NEIGHBOUR = {"query": "do plain things"}
 
-Post: TypeAlias = Callable[[str, JSONObject], Awaitable[JSONObject]]
+
+def message(tool: str, arguments: JSONObject) -> bytes:
+    return json.dumps(call(8, tool, **arguments), ensure_ascii=False).encode()
+
+
+PLAIN = message("execute_tool", {"tool": "none", "arguments": {"text": "x" * SIZE}})
+NEIGHBOUR = message("search_tools", {"query": "do plain things"})
+
+Post: TypeAlias = Callable[[bytes], Awaitable[JSONObject]]
 
 TEXTS = {
     "one word": "a" * SIZE,
@@ -47,13 +54,14 @@ TEXTS = {
     "clauses": "a b, " * (SIZE // 5),
 }
 VALUES: dict[str, Any] = {
-    "many keys": {f"key_{n}": n for n in range(100_000)},
-    "many elements": ["x"] * 100_000,
-    "nested": json.loads("[" * 150 + "]" * 150),
+    "many keys": {f"key_{n:025}": None for n in range(100_000)},
+    "many elements": ["x"] * (SIZE // 5),
+    "nested": [json.loads("[" * 150 + "]" * 150)] * (SIZE // 304),
+    "nested objects": [json.loads('{"a":' * 60 + "1" + "}" * 60)] * (SIZE // 540),
 }
+BRACKETS = {"arrays": b"[" * SIZE, "objects": b'{"a":' * (SIZE // 5)}
+"""What is nested deeper than any reader of JSON goes, and never ends."""
 
-
-OVER_HTTP = ("one word", "Chinese", "many keys")  # the engine is the same behind either
 TOOLS = {
     "list_mcp_servers": (),
     "search_tools": ("query", "queries", "server", "tags"),
@@ -110,15 +118,7 @@ async def over_stdio(engine: Engine) -> AsyncIterator[tuple[Post, Post]]:
         for wire in (bad, good):
             await wire.ask(INITIALIZE)
             await wire.send(INITIALIZED)
-        yield _posting(bad), _posting(good)
-
-
-def _posting(wire: Wire) -> Post:
-    async def post(tool: str, arguments: JSONObject) -> JSONObject:
-        message = call(8, tool, **arguments)
-        return await wire.ask(json.dumps(message, ensure_ascii=False).encode())
-
-    return post
+        yield bad.ask, good.ask
 
 
 @asynccontextmanager
@@ -130,57 +130,127 @@ async def over_http(engine: Engine) -> AsyncIterator[tuple[Post, Post]]:
 async def _in_session(client: web.SessionClient) -> Post:
     session = await client.open()
 
-    async def post(tool: str, arguments: JSONObject) -> JSONObject:
-        response = await client.call(tool, arguments, session=session)
+    async def post(message: bytes) -> JSONObject:
+        response = await client.post(message, session=session)
+        assert response.status_code == 200
         *_, data = response.text.strip().removeprefix("data: ").split("\ndata: ")
-        message: JSONObject = json.loads(data)
-        return message
+        answer: JSONObject = json.loads(data)
+        return answer
 
     return post
 
 
-async def hold_up(post: Post, tool: str, hostile: list[JSONObject]) -> None:
-    """Send what is hostile; it costs no more than a text of that length, and neither do answers."""
+async def cost(post: Post, hostile: bytes, neighbour: Post) -> float:
+    """CPU seconds of one message, beside which the neighbour is answered, as is its sender."""
+    answers: list[JSONObject] = []
+
+    async def send() -> None:
+        answers.append(await post(hostile))
+
     before = time.process_time()
-    await post("execute_tool", {"tool": "none", "arguments": {"text": "x" * SIZE}})
-    plain = time.process_time() - before
-    for arguments in hostile:
-        before = time.process_time()
-        answer = await post(tool, arguments)
-        assert time.process_time() - before < AS_MUCH * plain
-        assert len(json.dumps(answer)) < LONGEST_ANSWER
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(send)
+            require_found(await neighbour(NEIGHBOUR))
+    assert len(json.dumps(answers)) < LONGEST_ANSWER
+    return time.process_time() - before
+
+
+async def cost_alone(post: Post, hostile: Awaitable[object]) -> float:
+    """The same where nobody else can be: the client's next call is answered."""
+    before = time.process_time()
+    with anyio.fail_after(60):
+        await hostile
+        require_found(await post(NEIGHBOUR))
+    return time.process_time() - before
+
+
+def require_found(answer: JSONObject) -> None:
+    assert "told:plain" in answer["result"]["content"][0]["text"]
 
 
 @pytest.mark.requirement("THR-12")
-@pytest.mark.parametrize(
-    ("transport", "kind"),
-    [
-        *(pytest.param(over_stdio, kind, id=f"stdio, {kind}") for kind in (*TEXTS, *VALUES)),
-        *(pytest.param(over_http, kind, id=f"http, {kind}") for kind in OVER_HTTP),
-    ],
-)
+@pytest.mark.parametrize("tool", TOOLS)
+@pytest.mark.parametrize("transport", [over_stdio, over_http])
 async def test_nothing_that_one_client_sends_holds_up_another(
-    transport: Callable[[Engine], Any], kind: str, tmp_path: Path
+    transport: Callable[[Engine], Any], tool: str, tmp_path: Path
 ) -> None:
-    answered = 0
+    async with gateway(tmp_path) as engine, transport(engine) as (bad, neighbour):
+        plain = max([await cost(bad, PLAIN, neighbour) for _ in range(3)])
+        texts = {kind: of_text(tool, text) for kind, text in TEXTS.items()}
+        values = {kind: of_value(tool, value) for kind, value in VALUES.items()}
+        for kind, hostile in (texts | values).items():
+            for arguments in hostile:
+                took = await cost(bad, message(tool, arguments), neighbour)
+                assert took < AS_MUCH * plain, kind
 
-    async def go_on() -> None:
-        nonlocal answered
-        while True:
-            answer = await neighbour("search_tools", NEIGHBOUR)
-            assert "told:plain" in answer["result"]["content"][0]["text"]
-            answered += 1
 
+@pytest.mark.requirement("THR-13")
+@pytest.mark.parametrize("kind", BRACKETS)
+async def test_what_is_nested_without_end_holds_up_no_next_call_on_stdio(
+    kind: str, tmp_path: Path
+) -> None:
+    async with gateway(tmp_path) as engine, served(make_server(engine)) as wire:
+        await wire.ask(INITIALIZE)
+        await wire.send(INITIALIZED)
+        plain = max([await cost_alone(wire.ask, wire.ask(PLAIN)) for _ in range(3)])
+        for tool in TOOLS:
+            hostile = wire.send(cut_off(tool, BRACKETS[kind]))  # whose it is cannot be read
+            assert await cost_alone(wire.ask, hostile) < AS_MUCH * plain
+
+
+@pytest.mark.requirement("THR-13")
+@pytest.mark.parametrize("kind", BRACKETS)
+async def test_what_is_nested_without_end_holds_up_no_neighbour_over_http(
+    kind: str, tmp_path: Path
+) -> None:
     async with (
         gateway(tmp_path) as engine,
-        transport(engine) as (bad, neighbour),
-        anyio.create_task_group() as tasks,
+        web.served(engine) as address,
+        web.SessionClient(address) as client,
     ):
-        tasks.start_soon(go_on)
-        for tool in TOOLS if kind in TEXTS else ("search_tools", "execute_tool"):
-            is_text = kind in TEXTS
-            hostile = of_text(tool, TEXTS[kind]) if is_text else of_value(tool, VALUES[kind])
-            await hold_up(bad, tool, hostile)
-        tasks.cancel_scope.cancel()
+        session, neighbour = await client.open(), await _in_session(client)
+        plain = max([await cost_alone(neighbour, neighbour(PLAIN)) for _ in range(3)])
 
-    assert answered > 0
+        async def send(body: bytes) -> None:
+            answer = await client.post(body, session=session)
+            assert (answer.status_code, answer.json()["error"]["code"]) == (400, -32700)
+            assert len(answer.content) < LONGEST_ANSWER
+
+        for tool in TOOLS:
+            hostile = send(cut_off(tool, BRACKETS[kind]))
+            assert await cost_alone(neighbour, hostile) < AS_MUCH * plain
+
+
+@pytest.mark.requirement("THR-13")
+@pytest.mark.parametrize("transport", [over_stdio, over_http])
+@pytest.mark.parametrize("kind", ["many keys", "nested", "nested objects"])
+async def test_a_message_of_too_many_parts_is_refused_in_words(
+    transport: Callable[[Engine], Any], kind: str, tmp_path: Path
+) -> None:
+    arguments = {"tool": "told:plain", "arguments": {"x": VALUES[kind]}}
+
+    async with gateway(tmp_path) as engine, transport(engine) as (bad, _):
+        answer = await bad(message("execute_tool", arguments))
+
+    assert answer["id"] == 8
+    assert answer["error"]["message"].startswith("INPUT_TOO_LONG: the message has more than 50,000")
+
+
+@pytest.mark.requirement("THR-13")
+@pytest.mark.parametrize("transport", [over_stdio, over_http])
+async def test_brackets_and_colons_of_a_text_are_no_parts_of_a_message(
+    transport: Callable[[Engine], Any], tmp_path: Path
+) -> None:
+    code = json.dumps(["}{:[]" * 10, '\\"{[:'] * 2_000) * 4
+    arguments = {"tool": "told:plain", "arguments": {"text": code, "rows": [[0]] * 20_000}}
+
+    async with gateway(tmp_path) as engine, transport(engine) as (good, _):
+        answer = await good(message("execute_tool", arguments))
+
+    assert "isError" not in answer["result"] or not answer["result"]["isError"]
+
+
+def cut_off(tool: str, brackets: bytes) -> bytes:
+    whole = message(tool, {})
+    return whole.replace(b'"arguments": {}', b'"arguments": ' + brackets[: SIZE - 200])

@@ -74,6 +74,11 @@ class SessionClient:
         headers = {"mcp-session-id": session}
         return await self.http.request(method, self._address, json=body, headers=headers)
 
+    async def post(self, body: bytes, *, session: str) -> httpx2.Response:
+        """A POST in a session, of whatever bytes."""
+        headers = {"mcp-session-id": session}
+        return await self.http.post(self._address, content=body, headers=headers)
+
     async def call(self, name: str, arguments: JSONObject, *, session: str) -> httpx2.Response:
         message = request(8, "tools/call", name=name, arguments=arguments)
         return await self.request("POST", session, message)
