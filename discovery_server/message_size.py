@@ -74,7 +74,7 @@ class MessageSize:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["method"] != "POST":
+        if scope["type"] != "http" or scope["method"] != "POST" or _is_announced_too_long(scope):
             await self._app(scope, receive, send)
             return
         read = await _read(receive)
@@ -89,6 +89,12 @@ class MessageSize:
             return read.pop() if read else await receive()
 
         await self._app(scope, receive_again, send)
+
+
+def _is_announced_too_long(scope: Scope) -> bool:
+    """Whether the SDK refuses the body by its header, and so before it comes."""
+    lengths = [value for name, value in scope["headers"] if name == b"content-length"]
+    return any(value.isdigit() and int(value) > _LONGEST_BODY for value in lengths)
 
 
 async def _read(receive: Receive) -> list[Message]:
