@@ -195,6 +195,7 @@ def test_ctrl_c_answers_with_what_is_known(tmp_path: Path, download: Download) -
     slow = download.before(good("slow")).transport
     assert isinstance(slow, StdioTransport)
     discovery.configure(slow={"command": slow.command, "args": list(slow.args)})
+    discovery("refresh", "demo")
     terminal, stderr = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-m", "discovery_cli", "search", "echo"],
