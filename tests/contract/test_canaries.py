@@ -49,6 +49,7 @@ async def test_no_output_of_a_command_holds_a_part_of_a_secret(place: Place) -> 
 def test_a_reference_is_shown_as_it_is_written(place: Place, words: str) -> None:
     runner = CliRunner(env={**place.environ, "HOME": str(place.folder)})
 
+    runner.invoke(cli, [*place.where, "refresh", "cwd"])
     done = runner.invoke(cli, [*place.where, *words.split()])
 
     assert b"${WORKDIR}" in done.stdout_bytes + done.stderr_bytes
