@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 LEAST_COVERED := 97
 READY := $(VENV)/.ready
 
-.PHONY: help demo test check format servers clean
+.PHONY: help demo test check format servers mutants clean
 
 help: ## list the recipes
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 20
@@ -36,8 +36,12 @@ servers: $(READY) ## bring the real servers and clients that tests and the demo 
 	@$(BIN)/python scripts/node_tools.py
 	@$(BIN)/python scripts/foreign_clients.py
 
+mutants: $(READY) ## change code in small ways: is it noticed? ARGS="rules trust" for some parts
+	@$(BIN)/python -m pip install --quiet --group mutants
+	@$(BIN)/python scripts/mutants.py $(ARGS)
+
 clean: ## remove what the recipes made
-	rm -rf $(VENV) .tools .demo
+	rm -rf $(VENV) .tools .demo .mutants
 
 $(READY): pyproject.toml
 	@echo "== preparing $(VENV) (once, about a minute)"
