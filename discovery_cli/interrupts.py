@@ -15,6 +15,7 @@ what is loaded here.
 from __future__ import annotations
 
 import atexit
+import gc
 import os
 import signal
 import sys
@@ -80,6 +81,7 @@ class Interrupts:
         """
         import anyio
 
+        gc.enable()  # what runs in a loop may run for long
         results: list[T] = []
 
         async def until_pressed() -> None:

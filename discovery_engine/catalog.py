@@ -6,7 +6,6 @@ server has its own part, so that what did not change is carried over as it is.
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping
 from functools import cached_property
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
+from discovery_engine import digests
 from discovery_engine.rules.rule import WITHHELD, Verdict
 from discovery_engine.tools import Overridden, ServerName, Tool, ToolKey, ToolName
 
@@ -137,13 +137,13 @@ class ServerPart(Struct, frozen=True, dict=True):
 
     @cached_property
     def digest(self) -> bytes:
-        """SHA-256 over what its tools are, as their owner would have it; no verdict is in it."""
+        """A digest of what its tools are, as their owner would have it; no verdict is in it."""
         said: list[str] = []
         for tool in (entry.tool for entry in self.entries):
             said += tool.name, tool.upstream_name, tool.source
             if tool.overridden.by:
                 said += tool.overridden.description or "", *sorted(tool.overridden.pinned)
-        return hashlib.sha256("\0".join(said).encode("utf-8", "backslashreplace")).digest()
+        return digests.digest("\0".join(said).encode("utf-8", "backslashreplace"))
 
     def with_digest(self, digest: bytes) -> ServerPart:
         """The same part, of which the digest is known; so it need not be made."""

@@ -15,7 +15,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from zlib import crc32
 
 from msgspec import Struct, convert, to_builtins
 from msgspec.structs import replace
@@ -78,7 +77,7 @@ class StatusFile:
         form = {"pid": os.getpid(), "scope": self._scope, "servers": servers}
         text = json.dumps(form).encode("ascii")
         os.lseek(self._descriptor, 0, os.SEEK_SET)
-        os.write(self._descriptor, b"%08x %s\n" % (crc32(text), text))
+        os.write(self._descriptor, b"%s %s\n" % (_checksum(text), text))
 
 
 @contextmanager
@@ -181,9 +180,15 @@ def _read(descriptor: int, scope: str) -> list[Observation]:
         os.lseek(descriptor, 0, os.SEEK_SET)
         line, _, _ = os.read(descriptor, _LIMIT).partition(b"\n")
         checksum, _, text = line.partition(b" ")
-        if checksum == b"%08x" % crc32(text):
+        if checksum == _checksum(text):
             return _observations(json.loads(text), scope)
     return []
+
+
+def _checksum(text: bytes) -> bytes:
+    from zlib import crc32  # noqa: PLC0415 - not loaded where no gateway is running
+
+    return b"%08x" % crc32(text)
 
 
 def _observations(form: Any, scope: str) -> list[Observation]:

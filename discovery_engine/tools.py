@@ -6,7 +6,6 @@ way to a client; everything else here is read from it, through what the owner ov
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from functools import lru_cache
@@ -181,6 +180,8 @@ def canonical_json(value: JSONValue) -> str:
 
 def fingerprint(canonical: str) -> str:
     """SHA-256 in hexadecimal of canonical JSON."""
+    import hashlib  # noqa: PLC0415 - loads OpenSSL, which nobody needs who only reads
+
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 

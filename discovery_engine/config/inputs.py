@@ -7,12 +7,15 @@ remembered configuration and never pays for a parser.
 from __future__ import annotations
 
 import errno
-import hashlib
 import stat
 from collections.abc import Iterable
 from pathlib import Path
+from typing import BinaryIO
 
+from discovery_engine import digests
 from discovery_engine.config.settings import InputFile
+
+_PART = 1 << 18  # bytes
 
 
 def read_input(path: str, *, limit: int) -> tuple[bytes, InputFile]:
@@ -27,7 +30,7 @@ def read_input(path: str, *, limit: int) -> tuple[bytes, InputFile]:
         content = file.read(limit + 1)
     if len(content) > limit:
         raise OSError(errno.EFBIG, f"larger than {limit:,} bytes", path)
-    return content, InputFile(path, hashlib.sha256(content).hexdigest())
+    return content, InputFile(path, digests.digest(content).hex())
 
 
 def observe(path: str) -> InputFile:
@@ -35,7 +38,7 @@ def observe(path: str) -> InputFile:
     try:
         _require_regular(path)
         with Path(path).open("rb") as file:
-            return InputFile(path, hashlib.file_digest(file, "sha256").hexdigest())
+            return InputFile(path, _digest(file))
     except OSError:
         return InputFile(path, None)
 
@@ -52,3 +55,10 @@ def _require_regular(path: str) -> None:
         raise IsADirectoryError(errno.EISDIR, "a folder, not a file", path)
     if not stat.S_ISREG(mode):
         raise OSError(errno.EINVAL, "not a regular file", path)
+
+
+def _digest(file: BinaryIO) -> str:
+    blake = digests.blake2b(digest_size=digests.SIZE)
+    while part := file.read(_PART):
+        blake.update(part)
+    return blake.hexdigest()

@@ -10,11 +10,11 @@ from __future__ import annotations
 import sqlite3
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from hashlib import blake2b
 from typing import Any
 
 from msgspec import Struct
 
+from discovery_engine.digests import blake2b
 from discovery_engine.registry.encoding import as_text, from_column
 from discovery_engine.registry.journal import Tip
 from discovery_engine.registry.records import (

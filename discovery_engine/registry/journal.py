@@ -15,12 +15,12 @@ import contextlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
+from discovery_engine.digests import blake2b
 from discovery_engine.registry.records import Accepted, Approved, Loss, Record, Revoked
 from discovery_engine.trust.decisions import Acceptance, Approval
 

@@ -11,7 +11,6 @@ of its concept, and that above one that is about the same subject.
 
 from __future__ import annotations
 
-import hashlib
 from collections import defaultdict
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import Stemmer
 
+from discovery_engine import digests
 from discovery_engine.search import languages
 from discovery_engine.search.languages import English, Heard, Language, Languages
 from discovery_engine.search.phrases import Phrase, Phrases
@@ -83,7 +83,7 @@ class Lexicon:
         """Of all that it was made from: equal for lexicons that read every text alike."""
         tables = (_STOP_WORDS, _SYNONYMS, _TOPICS, *languages.files())
         made_from = [file.read_bytes() for file in tables], self._own, Stemmer.version()
-        return hashlib.sha256(repr(made_from).encode()).hexdigest()
+        return digests.digest(repr(made_from).encode()).hex()
 
     def text(self, text: str, language: Language | None = None) -> Text:
         """The terms of a tool's text in `language`, without the words that say nothing."""

@@ -7,13 +7,12 @@ keeps the bytes must keep them from others: anybody can make such a digest.
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import marshal
 import sys
 from typing import TYPE_CHECKING
 
-from discovery_engine import collector
+from discovery_engine import collector, digests
 from discovery_engine.search.blocks import Block, Layer, Segment
 from discovery_engine.search.index import Index, Source, joined
 from discovery_engine.search.pieces import Pieces, Sealed, packed, sealed
@@ -30,8 +29,6 @@ logger = logging.getLogger(__name__)
 FORMAT = 2
 """Raise it when the bytes are laid out anew, or say other things of the same tools."""
 
-_SHA = hashlib.sha256().digest_size
-
 
 def dumped(index: Index, lexicon: Lexicon) -> bytes:
     """The index as bytes for `loaded`."""
@@ -44,7 +41,7 @@ def dumped(index: Index, lexicon: Lexicon) -> bytes:
 
 def loaded(data: bytes, sources: Mapping[ServerName, Source], lexicon: Lexicon) -> Index | None:
     """The index that was dumped; None if it is not one of these `sources`."""
-    digest, payload = data[:_SHA], memoryview(data)[_SHA:]
+    digest, payload = data[: digests.SIZE], memoryview(data)[digests.SIZE :]
     if digest != _digest(payload, sources, lexicon):
         return None
     try:
@@ -69,6 +66,6 @@ def _digest(
 ) -> bytes:
     recipe = FORMAT, __version__, sys.version, sys.byteorder, lexicon.digest
     made_of = [(server, one.description, one.part.digest) for server, one in sources.items()]
-    sha = hashlib.sha256(repr((recipe, made_of)).encode())
-    sha.update(payload)
-    return sha.digest()
+    blake = digests.blake2b(repr((recipe, made_of)).encode(), digest_size=digests.SIZE)
+    blake.update(payload)
+    return blake.digest()

@@ -28,7 +28,7 @@ toolRules:
 """
 MISSING = {"command": "no-such-program-anywhere"}
 SECRET = {"command": sys.executable, "env": {"TOKEN": "${NOT_SET_ANYWHERE}"}}
-HEAVY = ("mcp", "pydantic", "yaml", "asyncio", "anyio", "rich")
+HEAVY = ("mcp", "pydantic", "yaml", "asyncio", "anyio", "rich", "hashlib")
 
 
 @pytest.fixture(scope="module")
@@ -347,6 +347,31 @@ def test_what_is_known_is_answered_without_the_heavy_libraries(
 
     assert done.stderr.splitlines()[-1] == ""
     assert listed.starts == before
+
+
+@pytest.mark.requirement("CLI-11")
+@pytest.mark.parametrize(("words", "is_on"), [(["list"], False), (["cache", "clear"], True)])
+def test_garbage_is_collected_only_where_an_event_loop_runs(
+    discovery: Discovery, words: list[str], *, is_on: bool
+) -> None:
+    discovery("refresh")
+    program = (
+        "import gc, sys; from discovery_cli.main import main\n"
+        "try: main()\n"
+        "finally: print(gc.isenabled(), file=sys.stderr)"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", program, *words],
+        cwd=discovery.home,
+        env=discovery.environ,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+
+    assert done.stderr.splitlines()[-1] == str(is_on)
 
 
 @pytest.mark.requirement("CLI-12")
