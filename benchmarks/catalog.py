@@ -26,16 +26,17 @@ import anyio
 from rules import NOUNS, VERBS, make_rules
 from search_speed import Words
 
+from discovery_engine._util.json import JSONObject
 from discovery_engine.catalog import Catalog, Entry, ServerPart
 from discovery_engine.config.settings import ServerSettings, Settings, StdioTransport
-from discovery_engine.current import CurrentView
 from discovery_engine.events import EventBus
-from discovery_engine.refresh import Judge, Rulebook, Told
 from discovery_engine.registry.memory import MemoryStore
 from discovery_engine.registry.sqlite import open_store
 from discovery_engine.registry.store import World
+from discovery_engine.runtime.ingest import Judge, Rulebook, Told
+from discovery_engine.runtime.state import CurrentView
 from discovery_engine.search.searcher import build_searcher
-from discovery_engine.tools import JSONObject, ServerName, Tool
+from discovery_engine.tools.model import ServerName, Tool
 from discovery_engine.trust.suspicion import suspicions
 from discovery_engine.upstream.connection import connection_fingerprint
 from discovery_engine.upstream.listing import Listing, sort_out

@@ -35,7 +35,7 @@ from discovery_engine.search import documents, question, scoring
 from discovery_engine.search.documents import Field
 from discovery_engine.search.lexicon import Lexicon
 from discovery_engine.search.searcher import build_searcher
-from discovery_engine.tools import Tool
+from discovery_engine.tools.model import Tool
 
 if TYPE_CHECKING:
     from embedding import Embedding

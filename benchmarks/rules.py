@@ -15,7 +15,7 @@ import regex
 from wcmatch import fnmatch
 
 from discovery_engine.rules import Rule, ToolRules, Verdict
-from discovery_engine.tools import ServerName, Tool, ToolName
+from discovery_engine.tools.model import ServerName, Tool, ToolName
 
 VERBS = ["get", "list", "create", "update", "delete", "search", "read", "write", "run", "close"]
 NOUNS = ["issue", "repo", "file", "branch", "page", "user", "comment", "image", "directory", "job"]

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from discovery_engine.scanner import Finding, Severity, scan_catalog
-from discovery_engine.tools import ServerName, Tool, ToolKey
+from discovery_engine.tools.model import ServerName, Tool, ToolKey
 
 
 def read_catalog(path: Path) -> Iterator[Tool]:

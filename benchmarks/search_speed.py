@@ -30,7 +30,7 @@ from discovery_engine.catalog import Catalog, Entry, ServerPart
 from discovery_engine.config.settings import SearchSettings
 from discovery_engine.rules.rule import Verdict
 from discovery_engine.search.searcher import Searcher, build_searcher
-from discovery_engine.tools import ServerName, Tool
+from discovery_engine.tools.model import ServerName, Tool
 
 VOCABULARY = 20_000
 QUERIES = 200

@@ -23,14 +23,15 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from discovery_engine import open_engine  # noqa: E402
-from discovery_engine.budget import Budget  # noqa: E402
+from discovery_engine.agent import instructions as guide  # noqa: E402
+from discovery_engine.agent import rendering  # noqa: E402
+from discovery_engine.agent.budget import Budget  # noqa: E402
+from discovery_engine.agent.meta_tools import META_TOOLS  # noqa: E402
+from discovery_engine.agent.tokens import TokenCount, estimated_tokens  # noqa: E402
+from discovery_engine.agent.tool_text import Detail  # noqa: E402
 from discovery_engine.engine import Engine  # noqa: E402
-from discovery_engine.outline import Detail  # noqa: E402
-from discovery_engine.signature import signature  # noqa: E402
-from discovery_engine.token_count import TokenCount, estimated_tokens  # noqa: E402
-from discovery_engine.view import View  # noqa: E402
-from discovery_server import guide, rendering  # noqa: E402
-from discovery_server.meta_tools import META_TOOLS  # noqa: E402
+from discovery_engine.tools.signature import signature  # noqa: E402
+from discovery_engine.view.view import View  # noqa: E402
 from scripts.node_tools import NodeToolsMissingError, bring  # noqa: E402
 
 TOKENIZERS = ("o200k_base", "cl100k_base")

@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from unittest.mock import patch
 
 from discovery_cli.main import main
-from discovery_engine import text
-from discovery_engine.known_secrets import KnownSecrets
-from discovery_engine.redaction import Redactor
+from discovery_engine._util import text
+from discovery_engine.redaction.known_secrets import KnownSecrets
+from discovery_engine.redaction.redactor import Redactor
 
 
 @contextmanager

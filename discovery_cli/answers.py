@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from discovery_cli.output import Output
-from discovery_engine.tools import JSONObject
+from discovery_engine._util.json import JSONObject
 
 LEAST_TOKENS = 50
 

@@ -17,14 +17,14 @@ from msgspec import Struct
 
 from discovery_cli.suspicions import suspicion_lines
 from discovery_engine import scanner
+from discovery_engine._util.text import visible
 from discovery_engine.config.found import tightened
 from discovery_engine.config.loader import load_settings
 from discovery_engine.config.location import scope_of
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
 from discovery_engine.errors import UntrustedServerError
-from discovery_engine.remembered import open_registry
-from discovery_engine.secrets import mask, references_in
-from discovery_engine.text import visible
+from discovery_engine.runtime.restore import open_registry
+from discovery_engine.secrets.references import mask, references_in
 from discovery_engine.trust.admission import known_as
 from discovery_engine.trust.binding import Subject
 from discovery_engine.trust.decisions import Approval
@@ -34,10 +34,10 @@ from discovery_engine.upstream.identity import identity_as_configured, selects_c
 
 if TYPE_CHECKING:
     from discovery_cli.invocation import Invocation
+    from discovery_engine._util.json import JSONObject
     from discovery_engine.config.settings import Settings
     from discovery_engine.scanner import Finding
-    from discovery_engine.tools import JSONObject
-    from discovery_engine.view import View
+    from discovery_engine.view.view import View
 
 
 class Candidate(Struct, frozen=True):

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from discovery_engine.config.masks import mask_args, mask_url
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
-from discovery_engine.secrets import MalformedReferenceError, is_variable, references
+from discovery_engine.secrets.references import MalformedReferenceError, is_variable, references
 
 _SECRET = re.compile(r"token|secret|pass|pwd|key|credential|auth|cookie|session", re.IGNORECASE)
 _SCHEME = re.compile(r"(Bearer|Basic|Token)\s+", re.IGNORECASE)

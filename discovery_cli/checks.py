@@ -15,17 +15,17 @@ from msgspec import Struct
 from discovery_cli.output import ago, counted
 from discovery_cli.remedies import advice, remedy
 from discovery_cli.rendering import in_detail
+from discovery_engine._util.text import named
 from discovery_engine.errors import Problem, RegistryError, UnavailableError
-from discovery_engine.text import named
 
 if TYPE_CHECKING:
     from discovery_cli.commands.lint import Finding
+    from discovery_engine._util.json import JSONObject
     from discovery_engine.catalog import Catalog
     from discovery_engine.config.settings import ServerSettings, Settings
     from discovery_engine.config.sources import ClientFile
-    from discovery_engine.health import ServerHealth
-    from discovery_engine.notices import Notice
-    from discovery_engine.tools import JSONObject
+    from discovery_engine.runtime.health import ServerHealth
+    from discovery_engine.view.notices import Notice
 
 _OLDEST_PYTHON = (3, 11)
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from discovery_engine._util.json import JSONObject
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
-from discovery_engine.secrets import is_variable, references_in
-from discovery_engine.tools import JSONObject
+from discovery_engine.secrets.references import is_variable, references_in
 
 if TYPE_CHECKING:
     from discovery_engine.config.settings import Settings

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from discovery_cli.suspicions import suspicion_lines
-from discovery_engine.text import visible
+from discovery_engine._util.text import visible
 
 if TYPE_CHECKING:
-    from discovery_engine.tools import JSONObject, JSONValue
+    from discovery_engine._util.json import JSONObject, JSONValue
     from discovery_engine.trust.difference import Change
     from discovery_engine.trust.lockfile import Deviation
     from discovery_engine.trust.review import Review

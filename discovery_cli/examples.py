@@ -6,8 +6,9 @@ import json
 import shlex
 from collections.abc import Mapping
 
+from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.catalog import Entry
-from discovery_engine.tools import JSONObject, JSONValue, Parameter
+from discovery_engine.tools.model import Parameter
 
 _SAMPLES: Mapping[str, JSONValue] = {
     "string": "...",

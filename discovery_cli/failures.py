@@ -14,6 +14,8 @@ import click
 
 from discovery_cli.output import json_text, with_warnings
 from discovery_cli.rendering import short_detail
+from discovery_engine._util.json import JSONObject
+from discovery_engine._util.text import block, clean, one_line
 from discovery_engine.errors import (
     ConfigurationError,
     DisabledError,
@@ -36,8 +38,6 @@ from discovery_engine.errors import (
     UpstreamProtocolError,
     plain_reason,
 )
-from discovery_engine.text import block, clean, one_line
-from discovery_engine.tools import JSONObject
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import Failure
@@ -108,7 +108,7 @@ def tell(
     form = with_warnings({"error": _form(error)}, warnings)
     text = json_text(form) if as_json else "\n".join(_lines(error))
     if _is_unexpected(error):  # nobody knows what it holds
-        from discovery_engine.known_secrets import KNOWN_SECRETS
+        from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
 
         text = KNOWN_SECRETS.redact_log((_traceback(error) if verbose else "") + text)
     if isinstance(error, click.Abort | KeyboardInterrupt) and sys.stderr.isatty():

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 from msgspec.structs import asdict
 
 from discovery_cli.examples import arguments, command_line
+from discovery_engine._util.json import JSONObject
 from discovery_engine.catalog import Entry
-from discovery_engine.signature import signature
-from discovery_engine.tools import JSONObject
+from discovery_engine.tools.signature import signature
 
 if TYPE_CHECKING:
-    from discovery_engine.answers import SearchAnswer
-    from discovery_engine.health import ServerHealth
-    from discovery_engine.notices import Notice
+    from discovery_engine.runtime.health import ServerHealth
     from discovery_engine.search.hit import Hit
-    from discovery_engine.status import ServerSummary
-    from discovery_engine.view import View
+    from discovery_engine.view.notices import Notice
+    from discovery_engine.view.search_answers import SearchAnswer
+    from discovery_engine.view.status import ServerSummary
+    from discovery_engine.view.view import View
 
 
 def server_form(summary: ServerSummary) -> JSONObject:

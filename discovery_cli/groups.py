@@ -30,7 +30,7 @@ class Group(click.Group):
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """The end of a sentence about a word that is not known; empty if none is near."""
-    from discovery_engine.nearest import nearest
+    from discovery_engine._util.suggestions import nearest
 
     meant = nearest(word, known)
     return f", did you mean {' or '.join(map(repr, meant))}?" if meant else ""

@@ -18,11 +18,12 @@ from discovery_engine.config.merging import free_name
 from discovery_engine.config.shown import show_server
 
 if TYPE_CHECKING:
+    from discovery_engine._util.json import JSONObject
     from discovery_engine.config.settings import ServerSettings
     from discovery_engine.config.sources import Imported
     from discovery_engine.errors import Problem
     from discovery_engine.rules.rule import Rule
-    from discovery_engine.tools import JSONObject, ServerName
+    from discovery_engine.tools.model import ServerName
 
 _ADVICE = "`sources: [{type: …}]` in discovery.yaml uses the file as it is"
 

@@ -21,9 +21,9 @@ from discovery_cli.output import Output, ago
 
 if TYPE_CHECKING:
     from discovery_engine.engine import Engine
-    from discovery_engine.gateways import Observation
-    from discovery_engine.tools import ServerName
-    from discovery_engine.view import View
+    from discovery_engine.runtime.gateways import Observation
+    from discovery_engine.tools.model import ServerName
+    from discovery_engine.view.view import View
 
 T = TypeVar("T")
 Concerned = Callable[["View"], Iterable["ServerName"]]
@@ -46,7 +46,7 @@ class EngineBackend:
     """The engine itself, each half of it loaded when it is first needed."""
 
     def recall(self, config: str | None, data_dir: str | None, *, frozen: bool) -> View | None:
-        from discovery_engine.remembered import remembered_view
+        from discovery_engine.runtime.restore import remembered_view
 
         return remembered_view(config, data_dir=data_dir, frozen=frozen)
 
@@ -121,8 +121,8 @@ class Invocation(Struct):
     def observed(self, view: View) -> Mapping[ServerName, Sequence[Observation]]:
         """What the gateways that are running under the configuration of `view` say of servers."""
         from discovery_engine.config.location import scope_of
-        from discovery_engine.gateways import observations
-        from discovery_engine.remembered import registry_path
+        from discovery_engine.runtime.gateways import observations
+        from discovery_engine.runtime.restore import registry_path
 
         data = registry_path(self.data_dir, os.environ).parent
         return observations(data, scope_of(view.settings.path))

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 _LEVELS = {1: logging.INFO, 2: logging.DEBUG}
 _CONCERNING = (
-    "discovery_engine.remembered",
-    "discovery_engine.current",
-    "discovery_engine.trustee",
+    "discovery_engine.runtime.restore",
+    "discovery_engine.runtime.state",
+    "discovery_engine.runtime.trust_store",
     "discovery_engine.registry",
 )
 """Who warns that something is not remembered, or was lost, and of rules that take too long."""
@@ -60,7 +60,7 @@ class _Notes(logging.Handler):
         self._told = told
 
     def emit(self, record: logging.LogRecord) -> None:
-        from discovery_engine.known_secrets import KNOWN_SECRETS
+        from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
 
         message = KNOWN_SECRETS.redact_log(record.getMessage())
         if message in self._told:

@@ -17,7 +17,7 @@ from discovery_cli.invocation import Invocation
 from discovery_engine.errors import DiscoveryError
 
 if TYPE_CHECKING:
-    from discovery_engine.view import View
+    from discovery_engine.view.view import View
 
 Completer = Callable[[click.Context, click.Parameter, str], list[str]]
 

@@ -11,15 +11,16 @@ from discovery_cli.examples import command_line
 from discovery_cli.output import Cell, Output, ago
 from discovery_cli.rendering import server_row, tool_row
 from discovery_cli.suspicions import suspicion_lines
-from discovery_engine.signature import type_text
-from discovery_engine.text import block, named, quoted
-from discovery_engine.validation.cost import too_costly
+from discovery_engine._util.text import block, named, quoted
+from discovery_engine.tools.signature import type_text
+from discovery_engine.tools.validation.cost import too_costly
 
 if TYPE_CHECKING:
+    from discovery_engine._util.json import JSONValue
     from discovery_engine.catalog import Entry
-    from discovery_engine.status import ServerSummary
-    from discovery_engine.tools import JSONValue, ServerName
-    from discovery_engine.view import View
+    from discovery_engine.tools.model import ServerName
+    from discovery_engine.view.status import ServerSummary
+    from discovery_engine.view.view import View
 
 _INDENT = 2
 

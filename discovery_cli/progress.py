@@ -16,6 +16,8 @@ import anyio
 
 from discovery_cli.output import Output, allows_escapes, counted
 from discovery_cli.rendering import starting_text
+from discovery_engine._util.tasks import open_task_group
+from discovery_engine._util.text import one_line
 from discovery_engine.errors import plain_reason
 from discovery_engine.events import (
     Event,
@@ -24,8 +26,6 @@ from discovery_engine.events import (
     ServerDiscovering,
     ServerFailed,
 )
-from discovery_engine.tasks import open_task_group
-from discovery_engine.text import one_line
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
     from discovery_cli.invocation import Invocation
     from discovery_engine.engine import Engine
-    from discovery_engine.status import ServerSummary
-    from discovery_engine.tools import ServerName
+    from discovery_engine.tools.model import ServerName
+    from discovery_engine.view.status import ServerSummary
 
 _SECOND = 1.0  # seconds
 _SLOW = 5.0  # seconds; an ordinary server is up in two

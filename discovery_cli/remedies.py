@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from discovery_engine.health import ServerHealth
+    from discovery_engine.runtime.health import ServerHealth
 
 _COMMAND = re.compile(r"`((?:discovery|export|pip install) [^`]+)`")
 # What to type where the hint names no command: first what explains it, and never what would only

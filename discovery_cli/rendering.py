@@ -6,16 +6,16 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from discovery_cli.output import Cell, Output, counted
+from discovery_engine._util.text import block, clean, named, quoted
 from discovery_engine.errors import plain_reason
-from discovery_engine.text import block, clean, named, quoted
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import Entry
-    from discovery_engine.notices import Notice
     from discovery_engine.search.explanation import Explanation
     from discovery_engine.search.hit import Hit
-    from discovery_engine.status import ServerSummary
-    from discovery_engine.view import View
+    from discovery_engine.view.notices import Notice
+    from discovery_engine.view.status import ServerSummary
+    from discovery_engine.view.view import View
 
 Row = list["Cell | str"]
 

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 from discovery_cli.failures import ExitCode
 from discovery_cli.output import Output
+from discovery_engine._util.json import JSONObject, JSONValue
+from discovery_engine._util.text import block, clean
 from discovery_engine.catalog import Entry
-from discovery_engine.text import block, clean
-from discovery_engine.tools import JSONObject, JSONValue
 
 _KB = 1000
 _BASE64 = 3 / 4  # bytes per character

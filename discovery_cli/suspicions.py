@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from discovery_engine.text import named, quoted
+from discovery_engine._util.text import named, quoted
 
 if TYPE_CHECKING:
     from discovery_engine.scanner.findings import Finding

@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING
 import click
 
 from discovery_cli.failures import UnlistedServerError
+from discovery_engine._util.suggestions import nearest
 from discovery_engine.catalog import Entry
 from discovery_engine.errors import (
     NotFoundError,
     ServerNotFoundError,
     ToolNotFoundError,
 )
-from discovery_engine.nearest import nearest
-from discovery_engine.tools import ServerName
+from discovery_engine.tools.model import ServerName
 
 if TYPE_CHECKING:
     from discovery_cli.invocation import Concerned
     from discovery_engine.config.settings import ServerSettings
-    from discovery_engine.view import View
+    from discovery_engine.view.view import View
 
 
 _OFFERED = 3  # servers that may have been meant

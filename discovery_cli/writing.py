@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import click
 import yaml
 
+from discovery_engine._util.json import JSONObject
 from discovery_engine.config.settings import Settings
 from discovery_engine.config.shown import dump, dump_server
-from discovery_engine.tools import JSONObject
 
 if TYPE_CHECKING:
     from discovery_engine.config.settings import ServerSettings

@@ -14,37 +14,37 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from discovery_engine.answers import Decision, SearchAnswer
     from discovery_engine.catalog import Catalog, Entry
     from discovery_engine.config.loader import load_settings
     from discovery_engine.config.settings import Settings
     from discovery_engine.engine import Engine, open_engine
     from discovery_engine.errors import ConfigurationError, DiscoveryError
-    from discovery_engine.remembered import remembered_view
+    from discovery_engine.runtime.restore import remembered_view
     from discovery_engine.search.hit import Hit
-    from discovery_engine.status import ServerSummary
-    from discovery_engine.tools import Tool, ToolKey
+    from discovery_engine.tools.model import Tool, ToolKey
     from discovery_engine.version import __version__
-    from discovery_engine.view import View
+    from discovery_engine.view.search_answers import Decision, SearchAnswer
+    from discovery_engine.view.status import ServerSummary
+    from discovery_engine.view.view import View
 
 _HOMES = {
     "Catalog": "catalog",
     "ConfigurationError": "errors",
-    "Decision": "answers",
+    "Decision": "view.search_answers",
     "DiscoveryError": "errors",
     "Engine": "engine",
     "Entry": "catalog",
     "Hit": "search.hit",
-    "SearchAnswer": "answers",
-    "ServerSummary": "status",
+    "SearchAnswer": "view.search_answers",
+    "ServerSummary": "view.status",
     "Settings": "config.settings",
-    "Tool": "tools",
-    "ToolKey": "tools",
-    "View": "view",
+    "Tool": "tools.model",
+    "ToolKey": "tools.model",
+    "View": "view.view",
     "__version__": "version",
     "load_settings": "config.loader",
     "open_engine": "engine",
-    "remembered_view": "remembered",
+    "remembered_view": "runtime.restore",
 }
 
 __all__ = [

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from discovery_engine import digests
+from discovery_engine._util import digests
 from discovery_engine.rules.rule import WITHHELD, Verdict
-from discovery_engine.tools import Overridden, ServerName, Tool, ToolKey, ToolName
+from discovery_engine.tools.model import Overridden, ServerName, Tool, ToolKey, ToolName
 
 if TYPE_CHECKING:
     from discovery_engine.scanner.findings import Finding, Findings

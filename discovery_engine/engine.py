@@ -26,16 +26,11 @@ import anyio.to_thread
 from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
-from discovery_engine.answers import SearchAnswer
-from discovery_engine.arguments import Checker
-from discovery_engine.asking import Asking
-from discovery_engine.cache import Caches, CacheStats
-from discovery_engine.call_record import recorded
-from discovery_engine.calling import Calling, OnUnchecked
+from discovery_engine._util.json import JSONObject
+from discovery_engine._util.tasks import open_task_group
 from discovery_engine.catalog import Entry
 from discovery_engine.config.loader import require_same_file, settings_of
 from discovery_engine.config.settings import Settings
-from discovery_engine.current import CurrentView
 from discovery_engine.errors import ConfigurationError, ToolNotFoundError, concerning
 from discovery_engine.events import (
     ConfigurationRejected,
@@ -43,20 +38,26 @@ from discovery_engine.events import (
     EventBus,
     Subscription,
 )
-from discovery_engine.gateways import Observation
-from discovery_engine.health import ServerHealth, health
-from discovery_engine.keeping import keep_fresh
-from discovery_engine.late_upstreams import LateUpstreams
 from discovery_engine.limits import require_query
-from discovery_engine.meaning import Meaning
-from discovery_engine.notices import Rejection
-from discovery_engine.refresh import RefreshReport, Told
-from discovery_engine.remembered import open_registry, registry_path
-from discovery_engine.status import ServerSummary
-from discovery_engine.tasks import open_task_group
-from discovery_engine.tools import JSONObject, ServerName, Tool
-from discovery_engine.usage import Finds
-from discovery_engine.view import ToolList, View
+from discovery_engine.runtime.cache import Caches, CacheStats
+from discovery_engine.runtime.call_record import recorded
+from discovery_engine.runtime.executor import Calling, OnUnchecked
+from discovery_engine.runtime.gateways import Observation
+from discovery_engine.runtime.health import ServerHealth, health
+from discovery_engine.runtime.ingest import RefreshReport, Told
+from discovery_engine.runtime.lazy_upstreams import LateUpstreams
+from discovery_engine.runtime.lister import Asking
+from discovery_engine.runtime.maintenance import keep_fresh
+from discovery_engine.runtime.restore import open_registry, registry_path
+from discovery_engine.runtime.semantic import Meaning
+from discovery_engine.runtime.state import CurrentView
+from discovery_engine.search.usage import Finds
+from discovery_engine.tools.arguments import Checker
+from discovery_engine.tools.model import ServerName, Tool
+from discovery_engine.view.notices import Rejection
+from discovery_engine.view.search_answers import SearchAnswer
+from discovery_engine.view.status import ServerSummary
+from discovery_engine.view.view import ToolList, View
 
 if TYPE_CHECKING:
     from discovery_engine.registry.store import Store

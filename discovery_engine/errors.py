@@ -37,7 +37,7 @@ from typing import ClassVar, Self
 
 from msgspec import Struct
 
-from discovery_engine.text import one_line, quoted
+from discovery_engine._util.text import one_line, quoted
 
 
 class Origin(Struct, frozen=True):

@@ -15,7 +15,7 @@ import anyio
 from msgspec import Struct
 
 from discovery_engine.errors import Problem
-from discovery_engine.tools import ServerName, ToolName
+from discovery_engine.tools.model import ServerName, ToolName
 
 _BACKLOG = 1000  # events a listener may lag behind: a refresh of some 300 servers
 

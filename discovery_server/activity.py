@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from discovery_engine._util.tasks import open_task_group
+from discovery_engine._util.text import one_line
 from discovery_engine.events import (
     Event,
     ServerConnected,
@@ -24,9 +26,7 @@ from discovery_engine.events import (
     Subscription,
     ToolCalled,
 )
-from discovery_engine.tasks import open_task_group
-from discovery_engine.text import one_line
-from discovery_engine.tools import ServerName, ToolKey
+from discovery_engine.tools.model import ServerName, ToolKey
 
 if TYPE_CHECKING:
     from discovery_engine.engine import Engine

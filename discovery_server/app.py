@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import anyio
 from msgspec.structs import replace
 
+from discovery_engine._util.tasks import open_task_group
 from discovery_engine.config.settings import Settings
 from discovery_engine.engine import Engine, open_engine
 from discovery_engine.errors import ConfigurationError
-from discovery_engine.notices import lost
-from discovery_engine.tasks import open_task_group
+from discovery_engine.view.notices import lost
 from discovery_server import activity, signals, stdio
 from discovery_server.gateway import make_server
 from discovery_server.logs import log_to

@@ -16,15 +16,15 @@ from mcp.server.caching import CacheHint
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel import Server
 
+from discovery_engine.agent import instructions as guide
+from discovery_engine.agent.meta_tools import META_TOOLS, Caller, call
 from discovery_engine.errors import DiscoveryError, NotFoundError
 from discovery_engine.limits import NAME_LENGTH, shortened
 from discovery_engine.version import __version__
-from discovery_server import guide
-from discovery_server.meta_tools import META_TOOLS, Caller, call
 
 if TYPE_CHECKING:
+    from discovery_engine._util.json import JSONObject
     from discovery_engine.engine import Engine
-    from discovery_engine.tools import JSONObject
 
 Context: TypeAlias = ServerRequestContext[Any, Any]
 

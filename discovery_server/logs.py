@@ -11,8 +11,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from discovery_engine.known_secrets import KNOWN_SECRETS
-from discovery_engine.text import clean
+from discovery_engine._util.text import clean
+from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
 from discovery_server import log_file, standard_error
 from discovery_server.repeats import RepeatFilter
 
@@ -29,7 +29,7 @@ _MORE = "\n    "  # before what follows the first line, so that no message can f
 # They report every request, or every stray line of a child, at levels meant for developers.
 _CHATTY = ("mcp", "httpx2", "httpcore2", "uvicorn")
 # What programs write for their developers is kept in a file; a host's own log is no place for it.
-_OVERHEARD = "discovery_engine.overheard"
+_OVERHEARD = "discovery_engine.upstream.stderr_log"
 
 
 class HarmlessFormatter(logging.Formatter):

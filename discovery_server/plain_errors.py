@@ -14,7 +14,7 @@ from starlette.datastructures import MutableHeaders
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from discovery_engine.tools import JSONObject
+    from discovery_engine._util.json import JSONObject
 
 _BAD_REQUEST = 400
 _INVALID_REQUEST = -32600

@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager, contextmanager
 
 import anyio
 
-from discovery_engine.tasks import open_task_group
+from discovery_engine._util.tasks import open_task_group
 
 
 class Signals:

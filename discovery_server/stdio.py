@@ -21,7 +21,7 @@ import pydantic_core
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
 
-from discovery_engine.tasks import open_task_group
+from discovery_engine._util.tasks import open_task_group
 from discovery_server.message_size import refusal
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from discovery_engine.errors import ConfigurationError, Origin, Problem
-from discovery_engine.remembered import registry_path
+from discovery_engine.runtime.restore import registry_path
 
 VARIABLE = "DISCOVERY_TOKEN"
 _OWN_FILE = "http-token"

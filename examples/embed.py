@@ -10,7 +10,7 @@ import sys
 import anyio
 
 from discovery_engine import DiscoveryError, open_engine
-from discovery_engine.signature import signature
+from discovery_engine.tools.signature import signature
 
 CONFIG = "examples/quickstart/discovery.yaml"
 

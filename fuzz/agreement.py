@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from discovery_engine.tools import JSONValue
+from discovery_engine._util.json import JSONValue
 from discovery_engine.upstream.stdio.framing import Framer, Overlong
 from discovery_engine.upstream.wire.codec import decode, decode_in_slices, edges, sniffed_id
 from discovery_engine.upstream.wire.messages import answered_id, as_message

@@ -22,12 +22,12 @@ import anyio.to_thread
 from click.testing import CliRunner
 
 from discovery_cli.program import cli
+from discovery_engine.agent import instructions as guide
+from discovery_engine.agent.meta_tools import META_TOOLS, Caller, call
 from discovery_engine.config.settings import LogSettings
 from discovery_engine.engine import Engine, open_engine
 from discovery_engine.errors import DiscoveryError
-from discovery_server import guide
 from discovery_server.logs import log_to
-from discovery_server.meta_tools import META_TOOLS, Caller, call
 from tests.servers.programs import HERE, http_server
 
 _CHANCE = random.Random(7)

@@ -14,12 +14,13 @@ from typing import Any, TypeVar
 import anyio
 from msgspec.structs import replace
 
+from discovery_engine._util.json import JSONObject
 from discovery_engine.config.settings import ServerSettings, StdioTransport
 from discovery_engine.engine import Engine, open_engine
 from discovery_engine.events import Event, Subscription
-from discovery_engine.status import ServerSummary
-from discovery_engine.tools import JSONObject, ServerName
-from discovery_engine.view import View
+from discovery_engine.tools.model import ServerName
+from discovery_engine.view.status import ServerSummary
+from discovery_engine.view.view import View
 from tests.servers.programs import HERE, fault_server, text_of
 
 E = TypeVar("E", bound=Event)

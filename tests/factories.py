@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from discovery_engine._util.json import JSONObject
 from discovery_engine.catalog import Catalog, Entry, ServerPart
 from discovery_engine.config.settings import ServerSettings, Settings, StdioTransport
 from discovery_engine.rules.rule import Verdict
-from discovery_engine.tools import JSONObject, ServerName, Tool, ToolName
+from discovery_engine.tools.model import ServerName, Tool, ToolName
 
 
 def make_definition(name: str = "create_issue", description: str = "", **fields: Any) -> JSONObject:

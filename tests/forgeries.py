@@ -10,6 +10,9 @@ import anyio
 from msgspec.structs import replace
 
 from discovery_cli.failures import ExitCode
+from discovery_engine._util.text import unseen
+from discovery_engine.agent import instructions as guide
+from discovery_engine.agent.meta_tools import META_TOOLS, Caller, call
 from discovery_engine.catalog import DroppedTool, Failure, ServerPart
 from discovery_engine.errors import (
     ConfigurationError,
@@ -34,10 +37,7 @@ from discovery_engine.errors import (
     UpstreamTimeoutError,
 )
 from discovery_engine.rules.rule import Rule, Verdict
-from discovery_engine.text import unseen
-from discovery_engine.view import View
-from discovery_server import guide
-from discovery_server.meta_tools import META_TOOLS, Caller, call
+from discovery_engine.view.view import View
 from tests.factories import make_entry, make_part, make_server, make_settings
 from tests.unit.cli.backends import NOW, run, view_of
 from tests.unit.cli.backends import FakeEngine as CommandEngine

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from discovery_engine._util.json import JSONObject
 from discovery_engine.config.settings import ServerSettings
-from discovery_engine.tools import JSONObject
 from tests.engines import program
 from tests.servers.programs import HERE
 

@@ -15,9 +15,9 @@ from discovery_cli.output import Cell, Output, ago, counted
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from discovery_engine._util.json import JSONObject
     from discovery_engine.catalog import ServerPart
-    from discovery_engine.tools import JSONObject
-    from discovery_engine.view import View
+    from discovery_engine.view.view import View
 
 
 @click.group("cache", cls=Group)
@@ -29,7 +29,7 @@ def command() -> None:
 @pass_invocation
 def info(invocation: Invocation) -> None:
     """Show what is remembered of each server, and for how long."""
-    from discovery_engine.remembered import registry_path
+    from discovery_engine.runtime.restore import registry_path
 
     output = invocation.output
     view = invocation.known()

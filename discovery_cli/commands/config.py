@@ -16,11 +16,11 @@ from discovery_cli.options import pass_invocation
 from discovery_cli.output import Cell, Output, counted
 
 if TYPE_CHECKING:
+    from discovery_engine._util.json import JSONObject
     from discovery_engine.config.settings import Settings
     from discovery_engine.engine import Engine
     from discovery_engine.errors import Problem
-    from discovery_engine.tools import JSONObject
-    from discovery_engine.view import View
+    from discovery_engine.view.view import View
 
 
 @click.group("config", cls=Group)
@@ -124,7 +124,7 @@ def path(invocation: Invocation) -> ExitCode:
     The exit code is 2 if a file that was named is not there.
     """
     from discovery_engine.config.location import locate
-    from discovery_engine.remembered import registry_path
+    from discovery_engine.runtime.restore import registry_path
 
     output = invocation.output
     location = locate(invocation.config)

@@ -21,15 +21,15 @@ from discovery_cli.options import pass_invocation
 from discovery_cli.output import Cell, Output, counted
 from discovery_cli.rendering import last_lines
 from discovery_engine.errors import ConfigurationError, RegistryError
-from discovery_engine.notices import lost
+from discovery_engine.view.notices import lost
 
 if TYPE_CHECKING:
     from discovery_engine.config.settings import ServerSettings
     from discovery_engine.config.sources import ClientFile
     from discovery_engine.engine import Engine
-    from discovery_engine.health import ServerHealth
-    from discovery_engine.notices import Notice
-    from discovery_engine.view import View
+    from discovery_engine.runtime.health import ServerHealth
+    from discovery_engine.view.notices import Notice
+    from discovery_engine.view.view import View
 
 
 @click.command("doctor")
@@ -89,9 +89,9 @@ def _try_out(server: ServerSettings) -> None:
     Raises:
         UnavailableError: If one of them is not there.
     """
-    from discovery_engine.confidential import Confidential
     from discovery_engine.config.settings import StdioTransport
     from discovery_engine.errors import UnavailableError
+    from discovery_engine.redaction.server_output import Confidential
     from discovery_engine.upstream.connection import resolved_transport
     from discovery_engine.upstream.stdio.program import child_environment, find_program
 
@@ -112,7 +112,7 @@ def _client_files() -> tuple[ClientFile, ...]:
 
 def _of_registry(invocation: Invocation, loss: Notice | None, *, is_needed: bool) -> Check:
     from discovery_engine.registry.sqlite import open_store
-    from discovery_engine.remembered import registry_path
+    from discovery_engine.runtime.restore import registry_path
 
     path = registry_path(invocation.data_dir, os.environ)
     error = None

@@ -16,11 +16,11 @@ from discovery_cli.output import Cell, Output, counted, json_text
 from discovery_cli.rendering import Row as Cells
 
 if TYPE_CHECKING:
-    from discovery_engine.answers import SearchAnswer
     from discovery_engine.evaluation.baseline import Baseline, Move
     from discovery_engine.evaluation.gates import Gate, Judgement
     from discovery_engine.evaluation.report import Report, Row
     from discovery_engine.evaluation.suggest import Suggestion
+    from discovery_engine.view.search_answers import SearchAnswer
 
 _DRAFTS = """\
 # Drafts, made from what the tools say of themselves; they prove nothing as they stand.
@@ -131,9 +131,9 @@ def _run(invocation: Invocation, queries: BinaryIO, *, allow_missing: bool) -> R
 
 def _cost(max_tokens: int) -> Callable[[SearchAnswer], int]:
     """Counts what an agent is told if it does not ask for more."""
-    from discovery_engine.budget import Budget
-    from discovery_engine.outline import Detail
-    from discovery_server.rendering import search_result
+    from discovery_engine.agent.budget import Budget
+    from discovery_engine.agent.rendering import search_result
+    from discovery_engine.agent.tool_text import Detail
 
     budget = Budget(max_tokens)
 

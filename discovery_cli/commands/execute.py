@@ -16,16 +16,16 @@ from discovery_cli.options import complete_server, complete_target, pass_invocat
 from discovery_cli.output import json_text
 from discovery_cli.results import show_failure, show_result
 from discovery_cli.targets import servers_of, tool_named
-from discovery_engine import strict_json
+from discovery_engine._util.json import JSONObject, parse_json
+from discovery_engine._util.text import one_line
 from discovery_engine.errors import ToolNotFoundError
-from discovery_engine.text import one_line
-from discovery_engine.tools import JSONObject, ServerName
+from discovery_engine.tools.model import ServerName
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import Entry
     from discovery_engine.engine import Engine
     from discovery_engine.upstream.sessions import OnProgress
-    from discovery_engine.view import View
+    from discovery_engine.view.view import View
 
 
 @click.command("execute")
@@ -126,7 +126,7 @@ def _document(text: str) -> JSONObject:
         UsageError: If it cannot be read, or is no JSON object.
     """
     try:
-        value = strict_json.read(_written(text).removeprefix("\ufeff"))
+        value = parse_json(_written(text).removeprefix("\ufeff"))
     except OSError as error:
         why = f"{error.filename}: {error.strerror}"
         raise click.UsageError(f"--args cannot be read: {why}") from error
@@ -148,7 +148,7 @@ def _written(text: str) -> str:
 
 
 def _arguments(entry: Entry, words: tuple[str, ...], given: JSONObject) -> JSONObject:
-    from discovery_engine.arguments import Checker, from_words
+    from discovery_engine.tools.arguments import Checker, from_words
 
     arguments = given | from_words(entry.tool, words)
     if not entry.tool.overridden.pinned:  # else the engine does it, which has the values

@@ -14,13 +14,13 @@ from discovery_cli.options import complete_server, pass_invocation
 from discovery_cli.output import Cell, Output, ago, counted
 from discovery_cli.remedies import advice_in_full, remedy
 from discovery_cli.rendering import Row, is_open, say_notices, tool_count, with_last_line
-from discovery_engine.health import ServerHealth, health, sick
-from discovery_engine.text import block, named, quoted
+from discovery_engine._util.text import block, named, quoted
+from discovery_engine.runtime.health import ServerHealth, health, sick
 
 if TYPE_CHECKING:
     from discovery_engine.engine import Engine
     from discovery_engine.upstream.state import Condition
-    from discovery_engine.view import View
+    from discovery_engine.view.view import View
 
 _HEADS = ("SERVER", "STATE", "SINCE", "NEXT STEP", "REASON")
 

@@ -14,11 +14,12 @@ from discovery_cli.rendering import say_last_lines, say_notices
 from discovery_cli.targets import server_named, servers_of, tool_shown
 
 if TYPE_CHECKING:
+    from discovery_engine._util.json import JSONObject
     from discovery_engine.catalog import Entry
     from discovery_engine.engine import Engine
-    from discovery_engine.status import ServerSummary
-    from discovery_engine.tools import JSONObject, ServerName
-    from discovery_engine.view import View
+    from discovery_engine.tools.model import ServerName
+    from discovery_engine.view.status import ServerSummary
+    from discovery_engine.view.view import View
 
 Which = Literal["enabled", "disabled", "all"]
 

@@ -14,15 +14,15 @@ from discovery_cli.invocation import Invocation
 from discovery_cli.options import pass_invocation
 from discovery_cli.output import Output, counted
 from discovery_cli.suspicions import excerpt
-from discovery_engine.text import named
+from discovery_engine._util.text import named
 
 if TYPE_CHECKING:
+    from discovery_engine._util.json import JSONObject
     from discovery_engine.evaluation.catalog_lint import CatalogFinding, CatalogLint
     from discovery_engine.evaluation.text_lint import Suspicion
     from discovery_engine.overrides.lint import Finding as OverrideFinding
     from discovery_engine.rules.lint import Finding as RuleFinding
-    from discovery_engine.tools import JSONObject
-    from discovery_engine.view import View
+    from discovery_engine.view.view import View
 
     Finding: TypeAlias = RuleFinding | OverrideFinding
 

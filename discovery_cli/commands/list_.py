@@ -19,11 +19,11 @@ from discovery_cli.rendering import (
     short_detail,
     tool_row,
 )
-from discovery_engine.gateways import with_observations
+from discovery_engine.runtime.gateways import with_observations
 
 if TYPE_CHECKING:
-    from discovery_engine.status import ServerSummary
-    from discovery_engine.view import View
+    from discovery_engine.view.status import ServerSummary
+    from discovery_engine.view.view import View
 
 
 @click.command("list")

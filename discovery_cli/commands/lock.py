@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from discovery_engine.catalog import Failure
     from discovery_engine.config.settings import ServerSettings
     from discovery_engine.engine import Engine
-    from discovery_engine.refresh import RefreshReport
-    from discovery_engine.tools import ServerName
+    from discovery_engine.runtime.ingest import RefreshReport
+    from discovery_engine.tools.model import ServerName
     from discovery_engine.trust.lockfile import Deviation
-    from discovery_engine.view import View
+    from discovery_engine.view.view import View
 
 
 @click.command("lock")
@@ -78,8 +78,8 @@ def _write(output: Output, view: View) -> ExitCode:
 
 def _check(output: Output, view: View) -> ExitCode:
     from discovery_cli.differences import deviation_form, deviation_lines
+    from discovery_engine.runtime.trust_store import read_lock
     from discovery_engine.trust.lockfile import deviations, lock_of_parts
-    from discovery_engine.trustee import read_lock
 
     found = deviations(read_lock(view.settings), lock_of_parts(_locked(view), view.catalog))
     if output.as_json:

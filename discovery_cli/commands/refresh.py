@@ -19,11 +19,12 @@ from discovery_cli.rendering import (
 from discovery_engine.errors import UnavailableError, plain_reason
 
 if TYPE_CHECKING:
+    from discovery_engine._util.json import JSONObject
     from discovery_engine.catalog import Failure
     from discovery_engine.engine import Engine
-    from discovery_engine.refresh import RefreshReport
-    from discovery_engine.tools import JSONObject, ServerName
-    from discovery_engine.view import View
+    from discovery_engine.runtime.ingest import RefreshReport
+    from discovery_engine.tools.model import ServerName
+    from discovery_engine.view.view import View
 
 
 _PATIENCE = 3600.0  # seconds for the vectors of new tools; what is made by then is kept

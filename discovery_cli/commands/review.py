@@ -13,16 +13,16 @@ from discovery_cli.failures import ExitCode
 from discovery_cli.invocation import Invocation, every_server, named, unasked
 from discovery_cli.options import complete_server, pass_invocation
 from discovery_cli.output import Output, counted
+from discovery_engine._util.suggestions import nearest
 from discovery_engine.errors import ToolNotFoundError
-from discovery_engine.nearest import nearest
 from discovery_engine.rules.rule import REFUSALS
 
 if TYPE_CHECKING:
     from discovery_engine.engine import Engine
-    from discovery_engine.tools import ServerName
+    from discovery_engine.tools.model import ServerName
     from discovery_engine.trust.decisions import Acceptance
     from discovery_engine.trust.review import Review
-    from discovery_engine.view import View
+    from discovery_engine.view.view import View
 
     Waiting: TypeAlias = dict[ServerName, tuple[Review, ...]]
 

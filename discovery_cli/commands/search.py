@@ -21,16 +21,16 @@ from discovery_cli.rendering import (
     say_outages,
 )
 from discovery_cli.targets import one_server
-from discovery_engine.text import one_line
+from discovery_engine._util.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from discovery_engine.answers import SearchAnswer
+    from discovery_engine._util.json import JSONObject
     from discovery_engine.engine import Engine
     from discovery_engine.search.hit import Hit
-    from discovery_engine.tools import JSONObject
-    from discovery_engine.view import View
+    from discovery_engine.view.search_answers import SearchAnswer
+    from discovery_engine.view.view import View
 
 _INDENT = 4  # of what explains a hit
 _PATIENCE = 10.0  # seconds for a model to be loaded and new tools to get their vectors
@@ -93,9 +93,9 @@ def command(
     answer = _answer(invocation, view, query, asked)
     form_of = partial(explained_form, query=answer.query) if explain else hit_form
     if max_tokens:
-        from discovery_engine.budget import Budget
-        from discovery_engine.outline import Detail
-        from discovery_server.rendering import search_result
+        from discovery_engine.agent.budget import Budget
+        from discovery_engine.agent.rendering import search_result
+        from discovery_engine.agent.tool_text import Detail
 
         found = search_result(answer, Budget(max_tokens), Detail.SCHEMA)
         tell(output, found, _form(answer, view, form_of))

@@ -12,7 +12,7 @@ from discovery_cli.options import complete_server, pass_invocation
 from discovery_cli.output import counted
 from discovery_cli.rendering import say_notices, tool_row
 from discovery_cli.targets import one_server
-from discovery_engine.view import ToolList, View
+from discovery_engine.view.view import ToolList, View
 
 
 @click.command("tools")
@@ -44,9 +44,9 @@ def command(
         "notices": notice_forms(listed.notices),
     }
     if max_tokens:
-        from discovery_engine.budget import Budget
-        from discovery_engine.outline import Detail
-        from discovery_server.rendering import tools_result
+        from discovery_engine.agent.budget import Budget
+        from discovery_engine.agent.rendering import tools_result
+        from discovery_engine.agent.tool_text import Detail
 
         tell(output, tools_result(listed, Budget(max_tokens), Detail.SCHEMA), form)
     elif output.as_json:

@@ -12,13 +12,13 @@ from discovery_cli.invocation import Invocation
 from discovery_cli.options import complete_target, pass_invocation
 from discovery_cli.output import Cell, Output
 from discovery_cli.targets import servers_of, tool_shown
-from discovery_engine.text import named
+from discovery_engine._util.text import named
 
 if TYPE_CHECKING:
+    from discovery_engine._util.json import JSONObject
     from discovery_engine.catalog import Entry
     from discovery_engine.rules.explanation import Explanation, Step
-    from discovery_engine.tools import JSONObject
-    from discovery_engine.view import View
+    from discovery_engine.view.view import View
 
 
 @click.command("why")

@@ -11,9 +11,9 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from discovery_engine._util.suggestions import nearest
 from discovery_engine.config.documents import FAULT_LIMIT, Fault, Node, Path, Position
 from discovery_engine.config.scalars import Plain
-from discovery_engine.nearest import nearest
 
 _WANTED = {
     "bool_type": "true or false",

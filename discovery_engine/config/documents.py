@@ -18,8 +18,8 @@ from typing import Protocol, TypeAlias
 import yaml
 from msgspec import Struct, field
 
+from discovery_engine._util.json import JSONValue
 from discovery_engine.config.scalars import Plain
-from discovery_engine.tools import JSONValue
 
 SIZE_LIMIT = 1024 * 1024  # bytes; a thousand servers with all their rules take a third
 _DEPTH_LIMIT = 64

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator
 from operator import itemgetter
 from typing import TypeAlias
 
-from discovery_engine.columns import columns_of
+from discovery_engine._util.columns import columns_of
 from discovery_engine.config.documents import Document, Fault, Node, Position
-from discovery_engine.secrets import HIDDEN
+from discovery_engine.secrets.references import HIDDEN
 
 _Span: TypeAlias = tuple[int, int]
 

@@ -24,7 +24,7 @@ from discovery_engine.config.settings import (
 )
 from discovery_engine.config.writers import open_to_others
 from discovery_engine.errors import Origin, Problem
-from discovery_engine.tools import canonical_json, fingerprint
+from discovery_engine.tools.model import canonical_json, fingerprint
 
 _HINT = f"it counts in a file that is named, with --config or ${VARIABLE}"
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO
 
-from discovery_engine import digests
+from discovery_engine._util import digests
 from discovery_engine.config.settings import InputFile
 
 _PART = 1 << 18  # bytes

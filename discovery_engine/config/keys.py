@@ -11,7 +11,7 @@ import re
 from enum import Enum, auto
 
 from discovery_engine.config.documents import Node, Path
-from discovery_engine.secrets import HIDDEN
+from discovery_engine.secrets.references import HIDDEN
 
 NAME_LIKE = re.compile(rf"[^\s\"=,{{}}\[\]{HIDDEN}]{{1,200}}")
 """What every key of a good file matches, but for the names of servers; no hidden key does."""

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec.structs import replace
 
 from discovery_engine.config.settings import RemoteTransport, StdioTransport
-from discovery_engine.secret_words import is_key, is_secret_flag
-from discovery_engine.secrets import (
+from discovery_engine.secrets.names import is_key, is_secret_flag
+from discovery_engine.secrets.references import (
     HIDDEN,
     MalformedReferenceError,
     Reference,

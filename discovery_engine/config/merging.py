@@ -21,8 +21,8 @@ from discovery_engine.config.settings import (
 )
 from discovery_engine.config.sources import Imported
 from discovery_engine.errors import Problem
-from discovery_engine.secrets import MalformedReferenceError, split
-from discovery_engine.tools import ServerName
+from discovery_engine.secrets.references import MalformedReferenceError, split
+from discovery_engine.tools.model import ServerName
 
 _Endpoint: TypeAlias = tuple[str, ...]
 _Values: TypeAlias = frozenset[tuple[str, str]]

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
+from discovery_engine._util.suggestions import nearest
 from discovery_engine.config.embeddings_entries import EmbeddingsSection
 from discovery_engine.config.override_entries import OverrideEntry
 from discovery_engine.config.rule_entries import ServerRuleEntry, ToolRuleEntry
@@ -37,7 +38,6 @@ from discovery_engine.config.settings import (
     TrustPolicy,
     Weights,
 )
-from discovery_engine.nearest import nearest
 
 
 def _source_types() -> tuple[str, ...]:

@@ -7,13 +7,14 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from discovery_engine._util.json import JSONValue
 from discovery_engine.config.keys import NAME_LIKE
 from discovery_engine.config.scalars import Patterns, Plain, Word, Words, complaint
 from discovery_engine.config.sections import Section
 from discovery_engine.errors import Origin
 from discovery_engine.overrides.override import Override
-from discovery_engine.secrets import split
-from discovery_engine.tools import JSONValue, ToolName
+from discovery_engine.secrets.references import split
+from discovery_engine.tools.model import ToolName
 
 _NAME = re.compile(r"[\w./-]{1,128}")
 

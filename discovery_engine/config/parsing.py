@@ -26,7 +26,7 @@ from discovery_engine.config.settings import ServerSettings, Settings
 from discovery_engine.config.spelling import known_words, spell
 from discovery_engine.errors import ConfigurationError, Origin, Problem
 from discovery_engine.rules.rule import Rule
-from discovery_engine.tools import ServerName
+from discovery_engine.tools.model import ServerName
 
 _SECTION = "discovery"
 _SERVERS = "servers"

@@ -8,6 +8,7 @@ from typing import Annotated, Self
 from pydantic import BeforeValidator, Field, model_validator
 from pydantic.alias_generators import to_camel
 
+from discovery_engine._util.json import JSONValue
 from discovery_engine.config.keys import NAME_LIKE
 from discovery_engine.config.scalars import (
     Patterns,
@@ -18,7 +19,6 @@ from discovery_engine.config.scalars import (
 from discovery_engine.config.sections import Section
 from discovery_engine.errors import Origin
 from discovery_engine.rules.rule import Rule
-from discovery_engine.tools import JSONValue
 
 _HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 _ALIKE = 0.8  # of 1

@@ -12,9 +12,9 @@ from typing import Annotated
 from pydantic import AfterValidator, BeforeValidator
 from pydantic_core import PydanticCustomError
 
+from discovery_engine._util.json import JSONValue
 from discovery_engine.rules.patterns import Pattern
-from discovery_engine.secrets import split
-from discovery_engine.tools import JSONValue
+from discovery_engine.secrets.references import split
 
 _WORDS = {"": None, "~": None, "null": None, "true": True, "false": False}
 # No leading zeros (is 0123 octal?), and no more digits than anybody means.

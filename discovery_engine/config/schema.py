@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.config.models import Configuration
-from discovery_engine.tools import JSONObject, JSONValue
 
 SCHEMA_FILE = "discovery.schema.json"
 """What the schema is called where it lies beside the configuration."""

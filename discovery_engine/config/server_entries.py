@@ -7,6 +7,7 @@ from typing import Annotated, Literal, TypeAlias, get_args
 
 from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, model_validator
 
+from discovery_engine._util.json import JSONValue
 from discovery_engine.config.keys import NAME_LIKE
 from discovery_engine.config.scalars import (
     Count,
@@ -31,7 +32,7 @@ from discovery_engine.config.settings import (
     TrustPolicy,
 )
 from discovery_engine.errors import Origin
-from discovery_engine.tools import JSONValue, ServerName
+from discovery_engine.tools.model import ServerName
 
 Transport: TypeAlias = Literal["auto", "http", "sse", "stdio"]
 

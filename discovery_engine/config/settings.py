@@ -15,7 +15,7 @@ from msgspec import Struct, field
 from discovery_engine.errors import Origin, Problem
 from discovery_engine.overrides.override import Override
 from discovery_engine.rules.rule import Rule
-from discovery_engine.tools import ServerName
+from discovery_engine.tools.model import ServerName
 
 TrustPolicy: TypeAlias = Literal["open", "on_first_use", "quarantine"]
 """What becomes of a tool that nobody has accepted: used unwatched, used from now on, held back."""

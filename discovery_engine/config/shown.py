@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.config.masks import mask_transport, mask_url
 from discovery_engine.config.settings import (
     EmbeddingsSettings,
@@ -18,8 +19,7 @@ from discovery_engine.config.settings import (
 )
 from discovery_engine.overrides.override import Override
 from discovery_engine.rules.rule import Rule
-from discovery_engine.secrets import HIDDEN, mask
-from discovery_engine.tools import JSONObject, JSONValue
+from discovery_engine.secrets.references import HIDDEN, mask
 
 OWN_SOURCE = "discovery.yaml"
 

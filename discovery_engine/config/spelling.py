@@ -12,9 +12,9 @@ from typing import get_args
 from pydantic import AliasChoices
 from pydantic.fields import FieldInfo
 
+from discovery_engine._util.suggestions import nearest
 from discovery_engine.config.documents import FAULT_LIMIT, Fault, Node, Path
 from discovery_engine.config.sections import Section
-from discovery_engine.nearest import nearest
 
 _HINTS = {
     "disabled": "write 'enabled: false'",

@@ -12,9 +12,9 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from discovery_engine._util.json import JSONObject
 from discovery_engine.errors import ConfigurationError, Origin, Problem
 from discovery_engine.evaluation.report import METRICS, Metric, Report, Row, Totals
-from discovery_engine.tools import JSONObject
 
 Direction: TypeAlias = Literal["better", "worse", "changed", "new", "gone"]
 

@@ -13,15 +13,16 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
+from discovery_engine._util.json import JSONObject, JSONValue
+from discovery_engine._util.text import clean, named
 from discovery_engine.catalog import Entry
 from discovery_engine.evaluation.confusable import Group, confusable, tell
 from discovery_engine.evaluation.metrics import DEPTH
 from discovery_engine.evaluation.vocabulary import name_stems, stems
 from discovery_engine.search.tokens import fold, words
-from discovery_engine.text import clean, named
-from discovery_engine.tools import JSONObject, JSONValue, Parameter, Tool, ToolKey, canonical_json
-from discovery_engine.validation.cost import too_costly
-from discovery_engine.view import View
+from discovery_engine.tools.model import Parameter, Tool, ToolKey, canonical_json
+from discovery_engine.tools.validation.cost import too_costly
+from discovery_engine.view.view import View
 
 Kind: TypeAlias = Literal[
     "confusable",

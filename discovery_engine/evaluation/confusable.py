@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from discovery_engine.catalog import Entry
 from discovery_engine.evaluation.vocabulary import name_stems, stems
-from discovery_engine.tools import ServerName
+from discovery_engine.tools.model import ServerName
 
 _ALIKE = 0.8  # of the words of name and summary
 _ALIKE_WITH_NAME = 0.5  # of the words of the summary, where the names are the same

@@ -6,9 +6,9 @@ import math
 
 from msgspec import Struct
 
+from discovery_engine._util.json import JSONObject
+from discovery_engine._util.suggestions import nearest
 from discovery_engine.evaluation.report import METRICS, Metric, Totals, shown
-from discovery_engine.nearest import nearest
-from discovery_engine.tools import JSONObject
 
 _BASELINE = "baseline"
 

@@ -9,10 +9,10 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
+from discovery_engine._util.text import clean
 from discovery_engine.evaluation.baseline import Baseline, Move, moves
 from discovery_engine.evaluation.gates import Judgement
 from discovery_engine.evaluation.report import METRICS, Report, Row, shown
-from discovery_engine.text import clean
 
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>()#+!|~&@:$-])")
 _SHOWN = 50  # rows of a table; a comment has room for no more

@@ -32,8 +32,8 @@ from discovery_engine.errors import (
     Problem,
     ToolNotFoundError,
 )
-from discovery_engine.tools import ServerName, ToolKey
-from discovery_engine.view import View
+from discovery_engine.tools.model import ServerName, ToolKey
+from discovery_engine.view.view import View
 
 _EMPTY_HINT = "write 'queries:' with a list below it; `discovery eval --suggest` drafts one"
 

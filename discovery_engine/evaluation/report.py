@@ -7,6 +7,7 @@ from functools import cached_property
 
 from msgspec import Struct
 
+from discovery_engine._util.json import JSONObject
 from discovery_engine.evaluation.metrics import (
     DEPTH,
     mean,
@@ -16,7 +17,6 @@ from discovery_engine.evaluation.metrics import (
     recall,
     reciprocal_rank,
 )
-from discovery_engine.tools import JSONObject
 
 Totals = Mapping[str, float | None]
 """By the name of the measure; None for what the queries do not measure."""

@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from discovery_engine.answers import Decision, SearchAnswer
 from discovery_engine.evaluation.metrics import DEPTH
 from discovery_engine.evaluation.queries import Query, QuerySet
 from discovery_engine.evaluation.report import Report, Row
-from discovery_engine.view import View
+from discovery_engine.view.search_answers import Decision, SearchAnswer
+from discovery_engine.view.view import View
 
 Cost = Callable[[SearchAnswer], int]
 """The tokens that an answer takes as an agent gets it."""

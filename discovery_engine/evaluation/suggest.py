@@ -13,12 +13,13 @@ from itertools import islice
 
 from msgspec import Struct
 
+from discovery_engine._util.json import JSONObject
+from discovery_engine._util.text import clean
 from discovery_engine.catalog import Entry
 from discovery_engine.evaluation.vocabulary import name_stems, says_nothing
 from discovery_engine.search.tokens import words
-from discovery_engine.text import clean
-from discovery_engine.tools import JSONObject, ToolKey
-from discovery_engine.view import View
+from discovery_engine.tools.model import ToolKey
+from discovery_engine.view.view import View
 
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+|(?<=[\u3002\uff01\uff1f\uff1b])")
 _CHUNK = re.compile(r"\S+")

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from discovery_engine._util.json import JSONObject
 from discovery_engine.scanner import Finding, Severity, scan_catalog
-from discovery_engine.tools import JSONObject, ServerName, ToolKey
-from discovery_engine.view import View
+from discovery_engine.tools.model import ServerName, ToolKey
+from discovery_engine.view.view import View
 
 _GRAVEST_FIRST = tuple(Severity)
 

@@ -21,8 +21,8 @@ from discovery_engine.rules.conditions import Searches, ToolBatch, ToolCondition
 from discovery_engine.rules.names import Positions
 from discovery_engine.rules.regexes import DEFAULT_LIMIT, TimeLimit
 from discovery_engine.rules.rule import Rule
-from discovery_engine.schemas import may_take
-from discovery_engine.tools import Overridden, Tool
+from discovery_engine.tools.model import Overridden, Tool
+from discovery_engine.tools.schemas import may_take
 
 T = TypeVar("T")
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from discovery_engine.errors import Origin
 from discovery_engine.overrides.override import Override
-from discovery_engine.tools import Tool
+from discovery_engine.tools.model import Tool
 
 
 class Finding(Struct, frozen=True):

@@ -11,8 +11,9 @@ from collections.abc import Iterator, Mapping
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from discovery_engine._util.json import JSONValue
 from discovery_engine.errors import Origin
-from discovery_engine.tools import JSONValue, ToolName
+from discovery_engine.tools.model import ToolName
 
 
 class Override(Struct, frozen=True):

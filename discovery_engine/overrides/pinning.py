@@ -9,10 +9,11 @@ import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.errors import ConfigurationError, Problem
 from discovery_engine.overrides.override import Override
-from discovery_engine.secrets import MalformedReferenceError, UnsetReference, resolve
-from discovery_engine.tools import JSONObject, JSONValue, Tool
+from discovery_engine.secrets.references import MalformedReferenceError, UnsetReference, resolve
+from discovery_engine.tools.model import Tool
 
 
 def pinned_values(

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from msgspec import NODEFAULT, Struct, convert
 from msgspec.structs import replace
 
+from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.catalog import DroppedTool, Failure, ServerPart
 from discovery_engine.config.settings import (
     CacheSettings,
@@ -33,7 +34,7 @@ from discovery_engine.config.settings import (
 from discovery_engine.errors import Origin, Problem
 from discovery_engine.overrides.override import Override
 from discovery_engine.rules.rule import Rule, Verdict
-from discovery_engine.tools import JSONObject, JSONValue, Overridden
+from discovery_engine.tools.model import Overridden
 
 if TYPE_CHECKING:
     from discovery_engine.scanner.findings import Findings

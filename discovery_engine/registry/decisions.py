@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from discovery_engine.digests import blake2b
+from discovery_engine._util.digests import blake2b
 from discovery_engine.registry.encoding import as_text, from_column
 from discovery_engine.registry.journal import Tip
 from discovery_engine.registry.records import (

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from discovery_engine.errors import RegistryError
 from discovery_engine.registry.memory import MemoryStore
 from discovery_engine.registry.records import Standing
-from discovery_engine.tools import ServerName
+from discovery_engine.tools.model import ServerName
 from discovery_engine.trust.decisions import Acceptance, Approval
 
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from discovery_engine.digests import blake2b
+from discovery_engine._util.digests import blake2b
 from discovery_engine.registry.records import Accepted, Approved, Loss, Record, Revoked
 from discovery_engine.trust.decisions import Acceptance, Approval
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
 
+from discovery_engine._util.json import JSONObject
 from discovery_engine.catalog import Catalog, ServerPart
 from discovery_engine.config.settings import Settings
 from discovery_engine.registry.codec import without_secrets
 from discovery_engine.registry.records import Accepted, Approved, Loss, Revoked, Standing
 from discovery_engine.registry.store import World
-from discovery_engine.tools import JSONObject, ServerName, ToolKey
+from discovery_engine.search.usage import Use
+from discovery_engine.tools.model import ServerName, ToolKey
 from discovery_engine.trust.decisions import Acceptance, Approval, Decisions, with_accepted
-from discovery_engine.usage import Use
 
 
 class MemoryStore:

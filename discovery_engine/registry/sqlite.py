@@ -12,6 +12,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from discovery_engine._util.json import JSONObject
 from discovery_engine.catalog import Catalog, ServerPart
 from discovery_engine.config.settings import Settings
 from discovery_engine.registry import decisions, embeddings, listings, usage
@@ -21,9 +22,9 @@ from discovery_engine.registry.decision_log import DecisionLog
 from discovery_engine.registry.encoding import as_text, from_column
 from discovery_engine.registry.locking import Turns, turns_at
 from discovery_engine.registry.store import World
-from discovery_engine.tools import JSONObject, ServerName, ToolKey
+from discovery_engine.search.usage import Use
+from discovery_engine.tools.model import ServerName, ToolKey
 from discovery_engine.trust.decisions import Acceptance, Approval, Decisions
-from discovery_engine.usage import Use
 
 logger = logging.getLogger(__name__)
 

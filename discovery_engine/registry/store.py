@@ -12,11 +12,12 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from discovery_engine._util.json import JSONObject
 from discovery_engine.catalog import Catalog, ServerPart
 from discovery_engine.config.settings import Settings
-from discovery_engine.tools import JSONObject, ServerName, ToolKey
+from discovery_engine.search.usage import Use
+from discovery_engine.tools.model import ServerName, ToolKey
 from discovery_engine.trust.decisions import Acceptance, Approval, Decisions
-from discovery_engine.usage import Use
 
 
 class World(Struct, frozen=True):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sqlite3
 
 from discovery_engine.registry.encoding import as_text, from_column
-from discovery_engine.tools import ServerName, ToolKey, ToolName
-from discovery_engine.usage import Use
+from discovery_engine.search.usage import Use
+from discovery_engine.tools.model import ServerName, ToolKey, ToolName
 
 _SERVER = """
     SELECT servers.id FROM servers JOIN scopes ON scopes.id = servers.scope

@@ -15,7 +15,7 @@ from discovery_engine.rules.names import Names, Positions
 from discovery_engine.rules.patterns import Pattern, PatternList
 from discovery_engine.rules.regexes import Selection, TimeLimit
 from discovery_engine.rules.rule import Rule
-from discovery_engine.tools import ServerName, Tool
+from discovery_engine.tools.model import ServerName, Tool
 
 _ITSELF = frozenset({0})  # the position of a lone server
 _NOTHING = Selection(frozenset())

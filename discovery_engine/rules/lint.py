@@ -16,7 +16,7 @@ from discovery_engine.errors import Origin
 from discovery_engine.rules.explanation import rule_name
 from discovery_engine.rules.rule import Rule
 from discovery_engine.rules.ruleset import ToolRules
-from discovery_engine.tools import Tool, ToolKey
+from discovery_engine.tools.model import Tool, ToolKey
 
 _Matches: TypeAlias = list[frozenset[ToolKey]]
 

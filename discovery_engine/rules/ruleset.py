@@ -25,7 +25,7 @@ from discovery_engine.rules.names import Positions
 from discovery_engine.rules.patterns import Pattern, any_of
 from discovery_engine.rules.regexes import DEFAULT_LIMIT, Selection, TimeLimit
 from discovery_engine.rules.rule import Rule, Verdict
-from discovery_engine.tools import ServerName, Tool
+from discovery_engine.tools.model import ServerName, Tool
 
 
 class ToolRules:

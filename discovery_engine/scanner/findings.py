@@ -8,8 +8,8 @@ from typing import TypeAlias
 
 from msgspec import Struct, to_builtins
 
-from discovery_engine.text import visible
-from discovery_engine.tools import JSONObject
+from discovery_engine._util.json import JSONObject
+from discovery_engine._util.text import visible
 
 EXCERPT_LENGTH = 160  # characters
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from discovery_engine._util.text import unseen
 from discovery_engine.scanner.findings import Severity
-from discovery_engine.text import unseen
 
 _RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
 _JOINING = re.compile("[\u0600-\u08ff\u0900-\u0dff\u0e80-\u0fff\u1000-\u109f\u1780-\u18af]")

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct, field
 
 from discovery_engine.scanner.plain import letters_only
-from discovery_engine.tools import ServerName, Tool, ToolKey
+from discovery_engine.tools.model import ServerName, Tool, ToolKey
 
 _IDENTIFIER = re.compile(
     r"\b[A-Za-z][A-Za-z0-9]*(?:[_-][A-Za-z0-9]+)+\b|\b[a-z]+(?:[A-Z][a-z0-9]+)+\b"

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from discovery_engine.tools import JSONObject, JSONValue
+from discovery_engine._util.json import JSONObject, JSONValue
 
 PASSAGE_LENGTH = 8192  # characters read of one string: its beginning and its end
 _PASSAGES = 512

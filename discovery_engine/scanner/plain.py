@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from discovery_engine.text import clean, unseen
+from discovery_engine._util.text import clean, unseen
 
 # ruff: noqa: RUF001 - the letters that pass for Latin ones are the point
 _PAIRS = (

@@ -20,7 +20,7 @@ from discovery_engine.scanner.passages import Passage, capped, passages_of
 from discovery_engine.scanner.payloads import decoded
 from discovery_engine.scanner.phrases import matches
 from discovery_engine.scanner.plain import loose, mixes_alphabets, plain
-from discovery_engine.tools import ServerName, Tool, ToolKey
+from discovery_engine.tools.model import ServerName, Tool, ToolKey
 
 _NOBODY = Neighbours()
 _SHORT = 200  # characters of a text that is remembered to be innocent

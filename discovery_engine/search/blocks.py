@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from discovery_engine.search.documents import Document
-    from discovery_engine.tools import ServerName, Tool
+    from discovery_engine.tools.model import ServerName, Tool
 
 IDS: Final = "I"  # the type code of an array of numbers of tools
 

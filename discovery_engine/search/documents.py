@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from discovery_engine.search.languages import Language
     from discovery_engine.search.lexicon import Lexicon, Text
-    from discovery_engine.tools import Tool
+    from discovery_engine.tools.model import Tool
 
 Document: TypeAlias = dict[str, int]
 """The impact of each term, from 1 to `FULL`."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from discovery_engine.search.tokens import words
 
 if TYPE_CHECKING:
-    from discovery_engine.tools import Tool
+    from discovery_engine.tools.model import Tool
 
 _LONGEST = 2_000  # characters; models read less, and addresses bill by length
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from discovery_engine.search.index import Index
     from discovery_engine.search.lexicon import Lexicon
     from discovery_engine.search.question import Question
-    from discovery_engine.tools import Tool
+    from discovery_engine.tools.model import Tool
 
 
 class Reason(StrEnum):

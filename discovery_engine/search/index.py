@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from discovery_engine.catalog import Catalog, Entry, ServerPart
     from discovery_engine.search.documents import Document
     from discovery_engine.search.lexicon import Lexicon
-    from discovery_engine.tools import ServerName, Tool
+    from discovery_engine.tools.model import ServerName, Tool
 
 _STRUCK = 8  # a block is written anew when more than one in so many of its tools is struck out
 

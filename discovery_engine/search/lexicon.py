@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import Stemmer
 
-from discovery_engine import digests
+from discovery_engine._util import digests
 from discovery_engine.search import languages
 from discovery_engine.search.languages import English, Heard, Language, Languages
 from discovery_engine.search.phrases import Phrase, Phrases

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from discovery_engine.search.question import Question
-    from discovery_engine.tools import Tool
+    from discovery_engine.tools.model import Tool
 
 _LONGEST_NAME = 80  # characters
 _MOST_WORDS = 6  # in what may be a mistyped name

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 
-from discovery_engine import collector
+from discovery_engine._util import gc_pause
 from discovery_engine.search.commonness import default_weights
 from discovery_engine.search.confidence import (
     FIRST,
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from discovery_engine.config.settings import SearchSettings, Weights
     from discovery_engine.search.explanation import Explanation
     from discovery_engine.search.vectors import Likeness
-    from discovery_engine.tools import ServerName, Tool, ToolKey
+    from discovery_engine.tools.model import ServerName, Tool, ToolKey
 
 _NOTHING: Mapping[ServerName, str] = MappingProxyType({})
 _POOL = 60  # tools that are scored in full
@@ -331,7 +331,7 @@ def load_searcher(
     None if the bytes are damaged, or were made by another version or of another catalog.
     """
     lexicon = lexicon_of(settings.synonyms)
-    with collector.paused():
+    with gc_pause.paused():
         index = loaded(data, sources_of(catalog, descriptions), lexicon)
     if index is None:
         return None
@@ -369,6 +369,6 @@ def build_searcher(
     """
     lexicon = lexicon_of(settings.synonyms)
     earlier = previous.index if previous and previous.reads_as(lexicon) else Index()
-    with collector.paused():
+    with gc_pause.paused():
         index = earlier.updated(catalog, descriptions, lexicon)
     return Searcher(index, settings.weights, TagTable(index.sources, lexicon), lexicon)

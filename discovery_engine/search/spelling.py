@@ -16,7 +16,7 @@ from discovery_engine.search.tokens import fold
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from discovery_engine.tools import Tool
+    from discovery_engine.tools.model import Tool
 
 _HOST = "mcp"  # some hosts write mcp__server__tool
 _LONG = 10  # characters from which a name may have two slips

@@ -12,7 +12,7 @@ import marshal
 import sys
 from typing import TYPE_CHECKING
 
-from discovery_engine import collector, digests
+from discovery_engine._util import digests, gc_pause
 from discovery_engine.search.blocks import Block, Layer, Segment
 from discovery_engine.search.index import Index, Source, joined
 from discovery_engine.search.pieces import Pieces, Sealed, packed, sealed
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from discovery_engine.search.lexicon import Lexicon
-    from discovery_engine.tools import ServerName
+    from discovery_engine.tools.model import ServerName
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ FORMAT = 2
 
 def dumped(index: Index, lexicon: Lexicon) -> bytes:
     """The index as bytes for `loaded`."""
-    with collector.paused():
+    with gc_pause.paused():
         block = joined(index.layers).block
         segments = [tuple(segment) for segment in block.segments]
         payload = marshal.dumps((segments, packed(block.postings), sealed(block.names)))

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from discovery_engine.search.index import Source
     from discovery_engine.search.lexicon import Lexicon
-    from discovery_engine.tools import ServerName
+    from discovery_engine.tools.model import ServerName
 
 Tags = tuple[str, ...]
 

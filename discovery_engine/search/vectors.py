@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from discovery_engine.search.embedders import Vector
-    from discovery_engine.tools import Tool
+    from discovery_engine.tools.model import Tool
 
 _STORED = "<f2"  # half as long as a float, and ranks the same
 _LEAST_RANGE = 0.1  # from the tool that is least like a query to 1; below it all are much the same

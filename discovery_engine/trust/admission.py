@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
 from discovery_engine.errors import UntrustedServerError
-from discovery_engine.secrets import references_in
-from discovery_engine.tools import canonical_json, fingerprint
+from discovery_engine.secrets.references import references_in
+from discovery_engine.tools.model import canonical_json, fingerprint
 from discovery_engine.trust.binding import Subject, change_since
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from msgspec import Struct, field
 
-from discovery_engine.tools import canonical_json, fingerprint
+from discovery_engine.tools.model import canonical_json, fingerprint
 
 UNSET = ""
 """In place of a value's digest: it has no value."""

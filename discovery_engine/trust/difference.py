@@ -13,7 +13,8 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from discovery_engine.tools import JSONObject, JSONValue, canonical_json
+from discovery_engine._util.json import JSONObject, JSONValue
+from discovery_engine.tools.model import canonical_json
 from discovery_engine.trust.integrity import ordered
 
 Weight: TypeAlias = Literal["breaking", "compatible", "text"]

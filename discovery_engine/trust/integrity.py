@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from discovery_engine.tools import JSONObject, JSONValue, Tool, canonical_json, fingerprint
+from discovery_engine._util.json import JSONObject, JSONValue
+from discovery_engine.tools.model import Tool, canonical_json, fingerprint
 from discovery_engine.trust.decisions import INSTRUCTIONS, Acceptance, AcceptedTools
 
 if TYPE_CHECKING:

@@ -25,17 +25,11 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
+from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.catalog import Catalog, ServerPart
 from discovery_engine.config.masks import mask_transport
 from discovery_engine.config.settings import ServerSettings, StdioTransport
-from discovery_engine.tools import (
-    JSONObject,
-    JSONValue,
-    ServerName,
-    Tool,
-    canonical_json,
-    fingerprint,
-)
+from discovery_engine.tools.model import ServerName, Tool, canonical_json, fingerprint
 from discovery_engine.trust.admission import written_identity
 from discovery_engine.trust.difference import Change, Weight, difference, heaviest
 from discovery_engine.trust.integrity import meaning

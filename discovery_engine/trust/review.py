@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from discovery_engine._util.json import JSONValue
 from discovery_engine.rules.rule import WITHHELD
 from discovery_engine.scanner import Finding, Neighbours, alarms, scan, scan_text
-from discovery_engine.tools import JSONValue, Tool
+from discovery_engine.tools.model import Tool
 from discovery_engine.trust.admission import known_as
 from discovery_engine.trust.decisions import INSTRUCTIONS, Acceptance
 from discovery_engine.trust.difference import Change, Weight, difference, heaviest

@@ -20,7 +20,7 @@ from discovery_engine.trust.integrity import are_held_back, first_seen, withheld
 if TYPE_CHECKING:
     from discovery_engine.config.settings import ServerSettings, Settings, TrustPolicy
     from discovery_engine.rules.rule import Withheld
-    from discovery_engine.tools import ServerName, Tool
+    from discovery_engine.tools.model import ServerName, Tool
     from discovery_engine.trust.lockfile import Lock
 
 _NOTHING: AcceptedTools = MappingProxyType({})

@@ -15,7 +15,7 @@ from discovery_engine.trust.decisions import INSTRUCTIONS
 if TYPE_CHECKING:
     from discovery_engine.catalog import ServerPart
     from discovery_engine.scanner import Finding, Findings
-    from discovery_engine.tools import Tool
+    from discovery_engine.tools.model import Tool
 
 SUSPICIOUS = "suspicious"
 """The tag of a tool about which there is an alarm."""

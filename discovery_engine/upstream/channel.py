@@ -19,7 +19,7 @@ from mcp.shared.inbound import (
 )
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 
-from discovery_engine.tools import JSONObject
+from discovery_engine._util.json import JSONObject
 from discovery_engine.upstream.handshake import Greeting, discover, read_discovered, request_meta
 from discovery_engine.upstream.link import Link
 from discovery_engine.upstream.wire.codec import decode, encode

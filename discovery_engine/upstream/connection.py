@@ -14,10 +14,11 @@ from typing import Literal, Protocol, TypeAlias
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
+from discovery_engine._util.json import JSONObject
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
 from discovery_engine.errors import FailureKind, MissingValue, NeedsConfigError, UnavailableError
-from discovery_engine.secrets import MalformedReferenceError, UnsetReference, resolve
-from discovery_engine.tools import JSONObject, canonical_json, fingerprint
+from discovery_engine.secrets.references import MalformedReferenceError, UnsetReference, resolve
+from discovery_engine.tools.model import canonical_json, fingerprint
 
 Carrier: TypeAlias = Literal["stdio", "http", "sse"]
 

@@ -16,7 +16,7 @@ from discovery_engine.errors import (
     UpstreamError,
     UpstreamProtocolError,
 )
-from discovery_engine.tools import ServerName
+from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.link import Link
 
 _MESSAGE_LENGTH = 500  # characters of a stranger's words

@@ -24,8 +24,8 @@ from mcp_types.version import LATEST_MODERN_VERSION, MODERN_PROTOCOL_VERSIONS
 from msgspec import Struct, field
 from pydantic import ValidationError
 
-from discovery_engine.tasks import open_task_group
-from discovery_engine.tools import JSONObject
+from discovery_engine._util.json import JSONObject
+from discovery_engine._util.tasks import open_task_group
 from discovery_engine.version import __version__
 
 CLIENT_INFO = Implementation(name="discovery", version=__version__)

@@ -15,9 +15,9 @@ from urllib.parse import urlsplit
 from discovery_engine.config.masks import selecting_references, without_credentials
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
 from discovery_engine.errors import UnavailableError
-from discovery_engine.secret_words import NameKind
-from discovery_engine.secrets import Reference, references_in, resolve
-from discovery_engine.tools import canonical_json, fingerprint
+from discovery_engine.secrets.names import NameKind
+from discovery_engine.secrets.references import Reference, references_in, resolve
+from discovery_engine.tools.model import canonical_json, fingerprint
 from discovery_engine.trust.admission import Identity, earlier_identity
 from discovery_engine.trust.binding import UNSET, Subject
 from discovery_engine.upstream.connection import resolved_fields, with_fields, written_fields

@@ -12,9 +12,10 @@ from mcp import MCPError
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.message import SessionMessage
 
+from discovery_engine._util.json import JSONObject
+from discovery_engine._util.text import quoted
 from discovery_engine.errors import FailureKind, UnavailableError
-from discovery_engine.text import quoted
-from discovery_engine.tools import JSONObject, ServerName
+from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.connection import Carrier
 
 _OUT_OF_ROOM = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM, errno.ETOOMANYREFS)

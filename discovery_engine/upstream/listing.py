@@ -14,8 +14,8 @@ import anyio
 from anyio.lowlevel import checkpoint
 from msgspec import Struct
 
+from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.catalog import DroppedTool
-from discovery_engine.tools import JSONObject, JSONValue
 
 T = TypeVar("T")
 AskPage: TypeAlias = Callable[[JSONObject], Awaitable[JSONObject]]

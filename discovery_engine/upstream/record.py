@@ -16,7 +16,7 @@ from msgspec import Struct
 from discovery_engine.config.settings import ServerSettings
 from discovery_engine.errors import FailureKind, NeedsAuthError, UnavailableError
 from discovery_engine.events import EventBus, ServerStateChanged
-from discovery_engine.known_secrets import KNOWN_SECRETS
+from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
 from discovery_engine.upstream.breaker import Breaker, NotNow
 from discovery_engine.upstream.slots import Slots
 from discovery_engine.upstream.start import Start

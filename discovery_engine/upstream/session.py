@@ -21,12 +21,12 @@ from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp_types import ToolListChangedNotification
 from msgspec import Struct
 
+from discovery_engine._util.tasks import Promise
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
 from discovery_engine.errors import FailureKind, RegistryError, UnavailableError, UpstreamError
 from discovery_engine.events import EventBus, ServerConnecting, ToolsChanged
-from discovery_engine.known_secrets import KNOWN_SECRETS
-from discovery_engine.tasks import Promise
-from discovery_engine.tools import ServerName
+from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
+from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.attempt import Attempt, first_attempt, next_attempt
 from discovery_engine.upstream.channel import Channel
 from discovery_engine.upstream.connection import (

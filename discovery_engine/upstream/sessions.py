@@ -22,6 +22,8 @@ from mcp_types import (
     UNSUPPORTED_PROTOCOL_VERSION,
 )
 
+from discovery_engine._util.json import JSONObject
+from discovery_engine._util.tasks import open_task_group
 from discovery_engine.config.settings import ServerSettings
 from discovery_engine.errors import (
     FailureKind,
@@ -32,8 +34,7 @@ from discovery_engine.errors import (
     UpstreamTimeoutError,
 )
 from discovery_engine.events import EventBus, ServerDiscovering
-from discovery_engine.tasks import open_task_group
-from discovery_engine.tools import JSONObject, ServerName
+from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.channel import Channel, OnProgress
 from discovery_engine.upstream.connection import EraMemory
 from discovery_engine.upstream.failures import NotTakenUp, failed_call, failed_listing

@@ -12,9 +12,9 @@ from typing import Protocol
 
 import anyio
 
+from discovery_engine._util.tasks import open_task_group
 from discovery_engine.config.settings import Limits, ServerSettings
 from discovery_engine.errors import FailureKind, UnavailableError
-from discovery_engine.tasks import open_task_group
 
 _SLOW = 5.0  # seconds; an ordinary server is up in two
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from discovery_engine.tools import JSONObject
+from discovery_engine._util.json import JSONObject
 from tests.contract.discovery import Finished
 from tests.e2e.serving import Home
 from tests.engines import Folder

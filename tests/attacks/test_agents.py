@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from discovery_engine._util.json import JSONObject
 from discovery_engine.config.settings import Settings
 from discovery_engine.errors import OutcomeUnknownError
 from discovery_engine.search.searcher import build_searcher
-from discovery_engine.tools import JSONObject
-from discovery_engine.view import View
+from discovery_engine.view.view import View
 from tests.attacks.conftest import Repository
 from tests.engines import Folder, program
 from tests.factories import make_catalog, make_definition, make_part

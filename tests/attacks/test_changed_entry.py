@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from discovery_engine.tools import JSONObject
+from discovery_engine._util.json import JSONObject
 from tests.attacks.conftest import Repository
 
 FOUR = 4

@@ -17,9 +17,9 @@ from typing import Any
 import anyio
 import pytest
 
+from discovery_engine._util.json import JSONObject
 from discovery_engine.config.settings import SearchSettings
 from discovery_engine.search.searcher import build_searcher
-from discovery_engine.tools import JSONObject
 from tests.attacks.conftest import ROOT, Repository
 from tests.engines import Folder
 from tests.factories import make_catalog, make_definition, make_entry, make_part
@@ -74,7 +74,7 @@ async def test_no_reference_of_a_schema_is_followed(folder: Folder) -> None:
 PATTERNS = ["^(a+)+$", "^(a|a)*$", "(?=(a+)+$)", r"^(?:(a+)+)\1$"]
 JUDGE = """
 import json, sys
-from discovery_engine.arguments import Checker
+from discovery_engine.tools.arguments import Checker
 from discovery_engine.errors import InvalidArgumentsError
 from tests.factories import make_tool
 for pattern in json.loads(sys.argv[1]):
@@ -105,7 +105,7 @@ def test_no_pattern_of_a_schema_holds_anybody_up() -> None:
 
 WORKING = """
 import json, sys
-from discovery_engine.arguments import Checker
+from discovery_engine.tools.arguments import Checker
 from discovery_engine.errors import InvalidArgumentsError
 from tests.factories import make_tool
 schema, arguments = json.loads(sys.stdin.read())

@@ -11,7 +11,7 @@ from contextlib import closing
 
 import pytest
 
-from discovery_engine.tools import JSONObject
+from discovery_engine._util.json import JSONObject
 from tests.attacks.conftest import Repository
 
 ASKED: list[tuple[str, JSONObject]] = [

@@ -16,15 +16,15 @@ from typing import Any, TypeAlias
 import anyio
 import pytest
 
+from discovery_engine._util.json import JSONObject
 from discovery_engine.engine import Engine
-from discovery_engine.tools import JSONObject
 from discovery_server.gateway import make_server
 from tests.engines import Folder
 from tests.factories import make_definition
 from tests.told import Told
 from tests.unit.server import web
 from tests.unit.server.wire import INITIALIZE, INITIALIZED, call, served
-from tests.unit.validation.test_evaluation import chain, tree
+from tests.unit.tools.validation.test_evaluation import chain, tree
 
 pytestmark = pytest.mark.anyio
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
-from discovery_engine.tools import JSONObject
+from discovery_engine._util.json import JSONObject
 from discovery_server.connections import ConnectionLimits
 from discovery_server.guard import Endpoint
 from discovery_server.http import HttpServer, listen

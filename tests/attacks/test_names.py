@@ -8,10 +8,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from discovery_engine.addresses import AddressBook
 from discovery_engine.errors import ToolAmbiguousError
 from discovery_engine.scanner import Finding, FindingKind, Neighbours, scan
-from discovery_engine.tools import ServerName
+from discovery_engine.tools.model import ServerName
+from discovery_engine.view.addresses import AddressBook
 from tests.attacks.conftest import Repository
 from tests.factories import make_catalog, make_definition, make_part, make_tool
 from tests.told import Told

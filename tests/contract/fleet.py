@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from discovery_engine.tools import Tool
+from discovery_engine.tools.model import Tool
 from tests.factories import make_tool
 
 READS = {"readOnlyHint": True}

@@ -10,16 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from discovery_engine.answers import Decision, SearchAnswer
-from discovery_engine.budget import Budget
+from discovery_engine.agent.budget import Budget
+from discovery_engine.agent.rendering import search_result
+from discovery_engine.agent.tool_text import Detail
 from discovery_engine.catalog import Failure, ServerPart
 from discovery_engine.config.settings import SearchSettings
-from discovery_engine.notices import NoticeKind
-from discovery_engine.outline import Detail
 from discovery_engine.rules.rule import Rule
 from discovery_engine.search.searcher import build_searcher
-from discovery_engine.view import View
-from discovery_server.rendering import search_result
+from discovery_engine.view.notices import NoticeKind
+from discovery_engine.view.search_answers import Decision, SearchAnswer
+from discovery_engine.view.view import View
 from tests.factories import make_catalog, make_entry, make_part, make_settings
 
 if TYPE_CHECKING:

@@ -15,17 +15,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from discovery_engine.budget import Budget
+from discovery_engine._util.json import JSONObject
+from discovery_engine.agent import rendering
+from discovery_engine.agent.budget import Budget
+from discovery_engine.agent.meta_tools import META_TOOLS, Caller, call
+from discovery_engine.agent.tokens import estimated_tokens
+from discovery_engine.agent.tool_text import Detail
 from discovery_engine.catalog import Catalog, ServerPart
 from discovery_engine.config.settings import SearchSettings, ServeSettings
-from discovery_engine.notices import Notice, NoticeKind
-from discovery_engine.outline import Detail
 from discovery_engine.search.searcher import build_searcher
-from discovery_engine.token_count import estimated_tokens
-from discovery_engine.tools import JSONObject
-from discovery_engine.view import View
-from discovery_server import rendering
-from discovery_server.meta_tools import META_TOOLS, Caller, call
+from discovery_engine.view.notices import Notice, NoticeKind
+from discovery_engine.view.view import View
 from tests.factories import make_entry, make_part, make_settings
 from tests.unit.server.fakes import FakeEngine, make_engine, make_view, object_schema
 

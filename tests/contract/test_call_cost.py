@@ -11,14 +11,14 @@ from typing import Any
 import anyio
 import pytest
 
+from discovery_engine._util.text import clean
+from discovery_engine.agent.meta_tools import META_TOOLS, Caller, call
 from discovery_engine.catalog import Catalog
-from discovery_engine.confidential import Confidential
 from discovery_engine.config.settings import ServerSettings
 from discovery_engine.engine import Engine
-from discovery_engine.refresh import carried_over, read, told_part
+from discovery_engine.redaction.server_output import Confidential
+from discovery_engine.runtime.ingest import carried_over, read, told_part
 from discovery_engine.search.searcher import build_searcher
-from discovery_engine.text import clean
-from discovery_server.meta_tools import META_TOOLS, Caller, call
 from tests.engines import Folder, good, program
 from tests.servers.programs import HERE
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from discovery_engine.catalog import Catalog
 from discovery_engine.rules.rule import Verdict
-from discovery_engine.tools import ServerName, Tool
+from discovery_engine.tools.model import ServerName, Tool
 from tests.factories import make_catalog, make_definition, make_entry, make_part
 
 GITHUB = ServerName("github")

@@ -24,7 +24,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from discovery_engine.columns import columns_of
+from discovery_engine._util.columns import columns_of
 from discovery_engine.config.inputs import is_current
 from discovery_engine.config.loader import load_settings
 from discovery_engine.config.location import locate

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from discovery_engine._util.json import JSONObject
 from discovery_engine.config.loader import load_settings
 from discovery_engine.config.location import scope_of
 from discovery_engine.config.settings import StdioTransport
-from discovery_engine.remembered import registry_path
-from discovery_engine.tools import JSONObject
+from discovery_engine.runtime.restore import registry_path
 from discovery_engine.trust.admission import earlier_identity
 from tests.attacks.conftest import TRAP, Repository
 from tests.forked import Preloaded, preloaded

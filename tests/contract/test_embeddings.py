@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from discovery_engine.config.settings import EmbeddingsSettings, SearchSettings, Settings
 from discovery_engine.engine import open_engine
-from discovery_engine.notices import NoticeKind
+from discovery_engine.view.notices import NoticeKind
 from tests.engines import good
 
 pytestmark = pytest.mark.anyio

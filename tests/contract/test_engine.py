@@ -11,6 +11,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from discovery_engine.agent.meta_tools import META_TOOLS, Caller, call
 from discovery_engine.engine import open_engine
 from discovery_engine.errors import (
     ConfigurationError,
@@ -25,9 +26,8 @@ from discovery_engine.errors import (
 from discovery_engine.events import (
     ToolCalled,
 )
-from discovery_engine.notices import NoticeKind
-from discovery_engine.status import ServerStatus
-from discovery_server.meta_tools import META_TOOLS, Caller, call
+from discovery_engine.view.notices import NoticeKind
+from discovery_engine.view.status import ServerStatus
 from tests.engines import (
     Changing,
     Folder,

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from discovery_engine.config.settings import LogSettings, ServerSettings, StdioTransport
-from discovery_engine.tools import ServerName
+from discovery_engine.tools.model import ServerName
 from discovery_server.logs import log_to
 from tests.engines import Folder
 from tests.servers.programs import fault_server
@@ -28,7 +28,7 @@ async def log_of(folder: Folder, *servers: ServerSettings) -> list[str]:
 
 
 def said(lines: list[str]) -> list[str]:
-    marker = "discovery_engine.overheard: "
+    marker = "discovery_engine.upstream.stderr_log: "
     return [line.partition(marker)[2] for line in lines if marker in line]
 
 

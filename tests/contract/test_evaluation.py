@@ -10,7 +10,7 @@ import pytest
 
 from discovery_engine.config.documents import read_document
 from discovery_engine.evaluation.queries import QueryFile
-from discovery_engine.tools import ServerName
+from discovery_engine.tools.model import ServerName
 from tests.factories import make_entry, make_part, make_settings
 from tests.unit.cli.backends import NOW, run, usual_view, view_of
 

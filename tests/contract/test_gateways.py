@@ -14,8 +14,8 @@ from typing import Any
 import anyio
 import pytest
 
-from discovery_engine.gateways import Observation, observations, open_status_file
-from discovery_engine.tools import JSONObject
+from discovery_engine._util.json import JSONObject
+from discovery_engine.runtime.gateways import Observation, observations, open_status_file
 from tests.contract.discovery import Discovery
 from tests.servers.programs import HERE
 

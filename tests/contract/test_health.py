@@ -12,12 +12,12 @@ import pytest
 from click.testing import CliRunner
 
 from discovery_cli.program import cli
+from discovery_engine.agent.meta_tools import META_TOOLS, Caller, call
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
 from discovery_engine.errors import DiscoveryError
-from discovery_engine.health import ServerHealth
-from discovery_engine.remembered import remembered_view
-from discovery_engine.tools import ServerName
-from discovery_server.meta_tools import META_TOOLS, Caller, call
+from discovery_engine.runtime.health import ServerHealth
+from discovery_engine.runtime.restore import remembered_view
+from discovery_engine.tools.model import ServerName
 from tests.engines import Folder, good, program
 from tests.servers.programs import eventually, fault_server, http_server, remote_server
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from discovery_engine.tools import JSONObject
+from discovery_engine._util.json import JSONObject
 from tests.unit.server.fakes import make_engine
 from tests.unit.server.web import SessionClient, served
 

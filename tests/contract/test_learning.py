@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from discovery_engine.config.settings import SearchSettings
 from discovery_engine.engine import Engine
 from discovery_engine.errors import InvalidArgumentsError
-from discovery_engine.remembered import remembered_view
+from discovery_engine.runtime.restore import remembered_view
 from discovery_engine.search.explanation import Reason
 from discovery_engine.search.searcher import build_searcher
-from discovery_engine.tools import ServerName, ToolKey, ToolName
+from discovery_engine.tools.model import ServerName, ToolKey, ToolName
 from tests.contract.test_relevance import catalogs, queries, weights
 from tests.engines import Folder, good
 from tests.factories import make_catalog, make_entry, make_part

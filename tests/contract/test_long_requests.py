@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from discovery_engine.answers import Decision
 from discovery_engine.search.searcher import build_searcher
-from discovery_engine.view import View
+from discovery_engine.view.search_answers import Decision
+from discovery_engine.view.view import View
 from tests.contract.requests import described_catalog
 from tests.factories import make_settings
 

@@ -16,7 +16,7 @@ import pytest
 
 from discovery_engine.registry.journal import Journal
 from discovery_engine.registry.sqlite import open_store
-from discovery_engine.tools import canonical_json
+from discovery_engine.tools.model import canonical_json
 from discovery_engine.trust.decisions import Acceptance, Approval, Decisions
 from tests.contract import damages
 from tests.contract.damages import (

@@ -9,14 +9,14 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from discovery_engine.budget import Budget
+from discovery_engine._util.json import JSONObject
+from discovery_engine.agent.budget import Budget
+from discovery_engine.agent.meta_tools import META_TOOLS
+from discovery_engine.agent.rendering import details_result, search_result
+from discovery_engine.agent.tokens import estimated_tokens
+from discovery_engine.agent.tool_text import Detail
 from discovery_engine.config.settings import SearchSettings, ServeSettings
-from discovery_engine.outline import Detail
-from discovery_engine.token_count import estimated_tokens
-from discovery_engine.tools import JSONObject
 from discovery_server.gateway import make_server
-from discovery_server.meta_tools import META_TOOLS
-from discovery_server.rendering import details_result, search_result
 from tests.factories import make_entry, make_part
 from tests.unit.server.fakes import Call, FakeEngine, make_engine, make_view, object_schema
 from tests.unit.server.wire import INITIALIZE, INITIALIZED, Wire, call, served

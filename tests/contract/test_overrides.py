@@ -14,6 +14,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from discovery_engine.agent.meta_tools import META_TOOLS, Caller, call
 from discovery_engine.config.loader import load_settings
 from discovery_engine.config.parsing import parse_settings
 from discovery_engine.config.shown import show
@@ -26,8 +27,7 @@ from discovery_engine.errors import (
 )
 from discovery_engine.evaluation.catalog_lint import lint_catalog
 from discovery_engine.overrides.applying import Overrides
-from discovery_engine.remembered import remembered_view
-from discovery_server.meta_tools import META_TOOLS, Caller, call
+from discovery_engine.runtime.restore import remembered_view
 from tests.contract.discovery import Discovery
 from tests.engines import Changing, Folder, good, python, tool_names
 from tests.factories import make_part, make_tool
@@ -230,7 +230,7 @@ class TestRemembered:
 
         told = await python(f"""
 import sys
-from discovery_engine.remembered import remembered_view
+from discovery_engine.runtime.restore import remembered_view
 view = remembered_view({str(folder.config)!r}, data_dir={str(folder.data)!r})
 tool = view.details("good", "say").tool
 print(tool.description, tool.parameters, view.search("parrot").hits[0].entry.key)

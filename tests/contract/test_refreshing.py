@@ -21,8 +21,8 @@ from discovery_engine.events import (
     ServerDiscovering,
     ServerFailed,
 )
-from discovery_engine.status import ServerStatus
-from discovery_engine.tools import ServerName
+from discovery_engine.tools.model import ServerName
+from discovery_engine.view.status import ServerStatus
 from tests.engines import (
     Changing,
     Folder,

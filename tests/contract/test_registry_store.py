@@ -19,9 +19,9 @@ from discovery_engine.registry.memory import MemoryStore
 from discovery_engine.registry.sqlite import open_store
 from discovery_engine.registry.store import Store, World
 from discovery_engine.rules.rule import Rule, Verdict
-from discovery_engine.tools import ServerName, ToolKey, ToolName, canonical_json
+from discovery_engine.search.usage import Use
+from discovery_engine.tools.model import ServerName, ToolKey, ToolName, canonical_json
 from discovery_engine.trust.decisions import Acceptance, Approval, Decisions
-from discovery_engine.usage import Use
 from tests.contract.worlds import worlds
 from tests.factories import make_catalog, make_entry, make_part, make_server, make_settings
 

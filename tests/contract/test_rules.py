@@ -18,7 +18,7 @@ from discovery_engine.rules import (
     findings,
 )
 from discovery_engine.rules.regexes import TimeLimit
-from discovery_engine.tools import ServerName, Tool
+from discovery_engine.tools.model import ServerName, Tool
 from tests.contract.fleet import FLEET, TOOLS
 from tests.factories import make_tool
 

@@ -15,14 +15,14 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
+from discovery_engine._util.json import JSONObject
+from discovery_engine.agent.meta_tools import META_TOOLS, Caller, call
 from discovery_engine.config.settings import ServerSettings, StdioTransport
 from discovery_engine.engine import Engine
 from discovery_engine.errors import ServerStartingError
 from discovery_engine.events import ServerFailed
-from discovery_engine.notices import NoticeKind
-from discovery_engine.status import ServerStatus, ServerSummary
-from discovery_engine.tools import JSONObject
-from discovery_server.meta_tools import META_TOOLS, Caller, call
+from discovery_engine.view.notices import NoticeKind
+from discovery_engine.view.status import ServerStatus, ServerSummary
 from tests.contract.discovery import Discovery
 from tests.engines import Folder, good, summary, tool_names
 from tests.servers.programs import eventually, text_of

@@ -20,7 +20,7 @@ from discovery_engine.config.settings import (
 from discovery_engine.config.sources import SOURCE_TYPES, client_files, read_source
 from discovery_engine.config.sources.imported import Imported
 from discovery_engine.errors import Origin
-from discovery_engine.tools import ServerName
+from discovery_engine.tools.model import ServerName
 
 FIXTURES = Path(__file__).parent / "clients"
 CONFIG = {

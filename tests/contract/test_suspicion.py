@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from discovery_engine.errors import ToolWithheldError
-from discovery_engine.remembered import remembered_view
-from discovery_engine.tools import ServerName
-from discovery_engine.view import View
+from discovery_engine.runtime.restore import remembered_view
+from discovery_engine.tools.model import ServerName
+from discovery_engine.view.view import View
 from tests.contract.discovery import Discovery, Finished
 from tests.engines import Folder, summary
 from tests.factories import make_definition

@@ -7,15 +7,16 @@ import pytest
 from discovery_cli.output import Output
 from discovery_cli.portraits import Portrait
 from discovery_cli.results import show_failure
-from discovery_engine.budget import Budget
+from discovery_engine.agent import instructions as guide
+from discovery_engine.agent import rendering
+from discovery_engine.agent.budget import Budget
+from discovery_engine.agent.tool_text import Detail
 from discovery_engine.catalog import Failure, ServerPart
 from discovery_engine.errors import ServerNotFoundError
-from discovery_engine.outline import Detail
-from discovery_engine.tools import ServerName
-from discovery_server import guide, rendering
+from discovery_engine.tools.model import ServerName
 from tests.factories import make_entry, make_part
 from tests.unit.server.fakes import make_view
-from tests.unit.test_text import HIDDEN
+from tests.unit.util.test_text import HIDDEN
 
 AMPLE = Budget(10_000)
 

@@ -21,15 +21,15 @@ from discovery_engine.errors import (
     UntrustedServerError,
 )
 from discovery_engine.events import CatalogChanged, ConfigurationReloaded
-from discovery_engine.remembered import remembered_view
-from discovery_engine.status import ServerStatus
-from discovery_engine.tools import ServerName
+from discovery_engine.runtime.restore import remembered_view
+from discovery_engine.tools.model import ServerName
 from discovery_engine.trust.admission import known_as
 from discovery_engine.trust.decisions import Approval
 from discovery_engine.trust.lockfile import lock_of_parts, to_text
 from discovery_engine.trust.review import reviews
 from discovery_engine.upstream.identity import identity_as_configured
-from discovery_engine.view import View
+from discovery_engine.view.status import ServerStatus
+from discovery_engine.view.view import View
 from tests.engines import Folder, entry, heard, summary
 from tests.factories import make_definition
 from tests.told import Told

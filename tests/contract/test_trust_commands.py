@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from discovery_engine.tools import JSONObject
+from discovery_engine._util.json import JSONObject
 from tests.contract.discovery import Discovery, Finished
 from tests.factories import make_definition
 from tests.told import Told

@@ -8,12 +8,12 @@ from typing import Any
 import anyio
 import pytest
 
+from discovery_engine.agent import instructions as guide
+from discovery_engine.agent.meta_tools import META_TOOLS, Caller, call
 from discovery_engine.catalog import Failure, ServerPart
 from discovery_engine.errors import Origin, Problem
 from discovery_engine.rules.rule import Rule, Verdict
-from discovery_engine.view import Rejection, View
-from discovery_server import guide
-from discovery_server.meta_tools import META_TOOLS, Caller, call
+from discovery_engine.view.view import Rejection, View
 from tests.factories import make_entry, make_part, make_server, make_settings
 from tests.unit.cli.backends import NOW, run, view_of
 from tests.unit.server.fakes import FakeEngine

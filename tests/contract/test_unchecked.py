@@ -9,13 +9,13 @@ import pytest
 from anyio.lowlevel import checkpoint
 from mcp import Client
 
+from discovery_engine._util.json import JSONObject
 from discovery_engine.errors import InvalidArgumentsError
-from discovery_engine.tools import JSONObject
 from discovery_server.gateway import make_server
 from tests.engines import Folder
 from tests.factories import make_definition
 from tests.told import Told
-from tests.unit.validation.test_evaluation import chain, expression, tree
+from tests.unit.tools.validation.test_evaluation import chain, expression, tree
 
 pytestmark = pytest.mark.anyio
 

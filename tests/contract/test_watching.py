@@ -11,6 +11,8 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
+from discovery_engine.agent import instructions as guide
+from discovery_engine.agent.meta_tools import META_TOOLS, Caller, call
 from discovery_engine.config.settings import ServerSettings
 from discovery_engine.engine import Engine
 from discovery_engine.events import (
@@ -19,9 +21,7 @@ from discovery_engine.events import (
     ConfigurationReloaded,
     ServerConnected,
 )
-from discovery_engine.tools import ServerName
-from discovery_server import guide
-from discovery_server.meta_tools import META_TOOLS, Caller, call
+from discovery_engine.tools.model import ServerName
 from tests.engines import Changing, Folder, entry, good, heard, pid_of, tool_names
 from tests.servers.programs import fault_server, text_of
 

@@ -26,7 +26,7 @@ from discovery_engine.overrides.override import Override
 from discovery_engine.registry.store import World
 from discovery_engine.rules.rule import Rule, Verdict
 from discovery_engine.scanner import Finding, FindingKind, Severity
-from discovery_engine.tools import Overridden, ServerName, Tool, ToolName
+from discovery_engine.tools.model import Overridden, ServerName, Tool, ToolName
 
 TEXT = st.text(max_size=8)
 NAME = st.text(st.characters(), min_size=1, max_size=6)  # whatever a stranger calls it

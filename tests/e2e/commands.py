@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from discovery_engine.tools import JSONObject
+from discovery_engine._util.json import JSONObject
 from tests.e2e.serving import REAL_SERVERS, ROOT
 
 QUICKSTART = ROOT / "examples" / "quickstart" / "discovery.yaml"

@@ -17,7 +17,7 @@ import anyio
 import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 
-from discovery_engine.tools import JSONObject
+from discovery_engine._util.json import JSONObject
 
 ROOT = Path(__file__).resolve().parents[2]
 FAULT_SERVER = ROOT / "tests" / "servers" / "fault_server.py"

@@ -7,11 +7,11 @@ from pathlib import Path
 import anyio
 import pytest
 
+from discovery_engine._util.json import JSONObject
+from discovery_engine._util.tasks import open_task_group
 from discovery_engine.engine import open_engine
 from discovery_engine.events import ServerConnected
-from discovery_engine.status import ServerStatus
-from discovery_engine.tasks import open_task_group
-from discovery_engine.tools import JSONObject
+from discovery_engine.view.status import ServerStatus
 from tests.e2e.commands import Shell
 from tests.e2e.serving import Home, fault_entry
 from tests.engines import heard, summary

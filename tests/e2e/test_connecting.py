@@ -14,7 +14,7 @@ import anyio
 import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 
-from discovery_engine.tools import JSONObject
+from discovery_engine._util.json import JSONObject
 from tests.e2e.serving import FAULT_SERVER, text_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.e2e]

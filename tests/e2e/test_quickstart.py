@@ -11,7 +11,7 @@ import click
 import pytest
 
 from discovery_cli.program import cli
-from discovery_engine.tools import JSONObject
+from discovery_engine._util.json import JSONObject
 from tests.e2e.commands import QUICKSTART, Done, Shell, need
 
 pytestmark = pytest.mark.e2e

@@ -11,7 +11,7 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from discovery_engine.tools import JSONObject
+from discovery_engine._util.json import JSONObject
 from tests.e2e.serving import Home, fault_entry, text_of, time_entry
 from tests.servers.programs import eventually, is_running
 from tests.unit.server.wire import INITIALIZE, INITIALIZED, PROBE, call

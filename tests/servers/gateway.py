@@ -20,7 +20,7 @@ import sys
 import anyio
 
 from discovery_engine.config.settings import ServerSettings, StdioTransport
-from discovery_engine.tools import ServerName
+from discovery_engine.tools.model import ServerName
 from tests.servers.programs import upstreams
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import anyio
 
+from discovery_engine._util.json import JSONObject
 from discovery_engine.config.settings import (
     RemoteTransport,
     ServerSettings,
@@ -21,7 +22,7 @@ from discovery_engine.config.settings import (
     Timeouts,
 )
 from discovery_engine.events import EventBus
-from discovery_engine.tools import JSONObject, ServerName
+from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.record import Policy
 from discovery_engine.upstream.sessions import Upstreams, open_upstreams
 

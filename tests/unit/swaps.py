@@ -8,15 +8,15 @@ import anyio
 import anyio.to_thread
 
 from discovery_engine.config.settings import ServerSettings, Settings
-from discovery_engine.current import CurrentView
 from discovery_engine.errors import FailureKind, UnavailableError
 from discovery_engine.events import EventBus
-from discovery_engine.refresh import Told
 from discovery_engine.registry.memory import MemoryStore
 from discovery_engine.registry.store import Store
+from discovery_engine.runtime.ingest import Told
+from discovery_engine.runtime.state import CurrentView
 from discovery_engine.upstream.connection import connection_fingerprint
 from discovery_engine.upstream.listing import Listing
-from discovery_engine.view import View
+from discovery_engine.view.view import View
 from tests.factories import make_definition
 from tests.servers.programs import eventually
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from discovery_engine.catalog import Catalog, CatalogDiff, Entry, Failure, ServerPart
 from discovery_engine.rules.rule import WITHHELD, Verdict
-from discovery_engine.tools import Overridden, ServerName, ToolKey, ToolName
+from discovery_engine.tools.model import Overridden, ServerName, ToolKey, ToolName
 from tests.factories import make_catalog, make_entry, make_part, make_tool
 
 A, B = ServerName("a"), ServerName("b")

@@ -12,7 +12,7 @@ from discovery_engine.config.settings import Settings
 from discovery_engine.engine import open_engine
 from discovery_engine.errors import ServerDisabledError, ServerNotFoundError
 from discovery_engine.events import ServerConnected, ServerConnecting, ServerFailed, ToolCalled
-from discovery_engine.status import ServerStatus
+from discovery_engine.view.status import ServerStatus
 from tests.engines import (
     Changing,
     Folder,

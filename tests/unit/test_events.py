@@ -3,9 +3,9 @@ from __future__ import annotations
 import anyio
 import pytest
 
+from discovery_engine._util.tasks import open_task_group
 from discovery_engine.events import Event, EventBus, ServerConnecting, Subscription, ToolsChanged
-from discovery_engine.tasks import open_task_group
-from discovery_engine.tools import ServerName
+from discovery_engine.tools.model import ServerName
 
 pytestmark = pytest.mark.anyio
 

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discovery_engine import limits
-from discovery_engine.arguments import Checker
+from discovery_engine.agent.meta_arguments import MetaArguments
+from discovery_engine.agent.meta_tools import META_TOOLS
+from discovery_engine.agent.rendering import error_result
 from discovery_engine.errors import DiscoveryError, InputTooLongError, NotFoundError
 from discovery_engine.limits import NAME_LENGTH, QUERY_BYTES, TAGS
-from discovery_engine.view import View
-from discovery_server.meta_arguments import MetaArguments
-from discovery_server.meta_tools import META_TOOLS
-from discovery_server.rendering import error_result
+from discovery_engine.tools.arguments import Checker
+from discovery_engine.view.view import View
 from tests.factories import make_entry, make_part, make_tool
 from tests.unit.server.fakes import make_view
 

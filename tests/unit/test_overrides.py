@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from discovery_engine.arguments import Checker
 from discovery_engine.errors import ConfigurationError, InvalidArgumentsError, Origin
 from discovery_engine.overrides.applying import Overrides
 from discovery_engine.overrides.override import Override
@@ -20,8 +19,9 @@ from discovery_engine.overrides.pinning import pinned_values
 from discovery_engine.rules.regexes import TimeLimit
 from discovery_engine.rules.rule import Rule, Verdict
 from discovery_engine.rules.ruleset import ToolRules
-from discovery_engine.schemas import without_parameters
-from discovery_engine.tools import Tool, ToolName, canonical_json
+from discovery_engine.tools.arguments import Checker
+from discovery_engine.tools.model import Tool, ToolName, canonical_json
+from discovery_engine.tools.schemas import without_parameters
 from tests.factories import make_tool
 
 NAMES = st.text("abc_", min_size=1, max_size=3)

@@ -19,12 +19,12 @@ from msgspec.structs import replace
 from discovery_engine.catalog import ServerPart
 from discovery_engine.config.location import scope_of
 from discovery_engine.config.settings import ServerSettings, Settings, StdioTransport
-from discovery_engine.current import CurrentView
 from discovery_engine.registry.memory import MemoryStore
 from discovery_engine.registry.sqlite import open_store
 from discovery_engine.registry.store import Store
 from discovery_engine.rules.rule import Rule
-from discovery_engine.tools import ServerName
+from discovery_engine.runtime.state import CurrentView
+from discovery_engine.tools.model import ServerName
 from tests.factories import make_server, tool_names
 from tests.unit.swaps import current_view, fails, found, lists
 

@@ -13,13 +13,13 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.config.sources.dialects import escape
 from discovery_engine.config.sources.places import Place, is_file
 from discovery_engine.config.sources.reader import Reading, read_entries
 from discovery_engine.config.sources.table import load_table
 from discovery_engine.errors import Origin
-from discovery_engine.secrets import is_variable
-from discovery_engine.tools import JSONObject, JSONValue
+from discovery_engine.secrets.references import is_variable
 
 _GATEWAY = {"command": "docker", "args": ["mcp", "gateway", "run"]}
 _GATEWAY_NAME = "MCP_DOCKER"  # what Docker calls it in the files of clients

@@ -14,6 +14,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.config.settings import (
     RemoteTransport,
     ServerSettings,
@@ -25,8 +26,8 @@ from discovery_engine.config.sources.lists import allowed, approved, denied
 from discovery_engine.config.sources.table import Client, EntryShape, load_table
 from discovery_engine.errors import Origin, Problem
 from discovery_engine.rules.rule import Rule
-from discovery_engine.secrets import is_variable
-from discovery_engine.tools import JSONObject, JSONValue, ServerName
+from discovery_engine.secrets.references import is_variable
+from discovery_engine.tools.model import ServerName
 
 _LONGEST_TOOL = 200  # characters
 _LONGEST_TIMEOUT = 86_400.0  # seconds; a day

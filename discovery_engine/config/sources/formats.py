@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias, cast
 import json5
 import yaml
 
-from discovery_engine.tools import JSONValue
+from discovery_engine._util.json import JSONValue
 
 Format: TypeAlias = Literal["json", "toml", "yaml", "any"]
 

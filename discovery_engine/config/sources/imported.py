@@ -12,7 +12,7 @@ from discovery_engine.config.sources.lists import literal
 from discovery_engine.config.sources.table import Scope
 from discovery_engine.errors import Problem
 from discovery_engine.rules.rule import Rule
-from discovery_engine.tools import ServerName
+from discovery_engine.tools.model import ServerName
 
 
 class Imported(Struct, frozen=True):

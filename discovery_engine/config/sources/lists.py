@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from discovery_engine._util.json import JSONValue
 from discovery_engine.errors import Origin
 from discovery_engine.rules.rule import Rule
-from discovery_engine.tools import JSONValue
 
 _SPECIAL = re.compile(r"[*?\[\]{}\\:!|]")
 _SPECIAL_IN_GLOB = re.compile(r"[\[\]{}\\!]")

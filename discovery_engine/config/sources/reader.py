@@ -16,6 +16,7 @@ from pathlib import Path
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from discovery_engine._util.json import JSONValue
 from discovery_engine.config.inputs import observe, read_input
 from discovery_engine.config.settings import InputFile, ServerSettings
 from discovery_engine.config.sources.dialects import Dialect
@@ -27,7 +28,7 @@ from discovery_engine.config.sources.places import Place, Places
 from discovery_engine.config.sources.table import Client, Pointer, Scope, Switch
 from discovery_engine.errors import Origin, Problem
 from discovery_engine.rules.rule import Rule
-from discovery_engine.tools import JSONValue, ServerName
+from discovery_engine.tools.model import ServerName
 
 _LONGEST_NAME = 128  # characters
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9._@-]+")

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 import httpx2
 
+from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.search.embedders.embedder import EmbeddingError, Vector
-from discovery_engine.tools import JSONObject, JSONValue
 
 _MOST_BYTES = 64 * 1024 * 1024  # a batch of 2,048 vectors of 1,536 numbers takes 60 MB as text
 _TOO_OFTEN = 429

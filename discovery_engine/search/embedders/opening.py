@@ -13,7 +13,7 @@ from discovery_engine.config.settings import EmbeddingsSettings
 from discovery_engine.search.embedders.checked import CheckedEmbedder
 from discovery_engine.search.embedders.embedder import Embedder, EmbeddingError
 from discovery_engine.search.embedders.extras import missing_extra
-from discovery_engine.secrets import MalformedReferenceError, UnsetReference, resolve
+from discovery_engine.secrets.references import MalformedReferenceError, UnsetReference, resolve
 
 _OPENAI = "https://api.openai.com/v1"
 _OPENAI_MODEL = "text-embedding-3-small"

@@ -13,7 +13,7 @@ from itertools import count
 from mcp import MCPError
 from mcp_types import INTERNAL_ERROR
 
-from discovery_engine.tools import JSONObject, JSONValue
+from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.upstream.wire.codec import decode, decode_in_slices, encode
 from discovery_engine.upstream.wire.pace import LARGE, Pace
 

@@ -18,7 +18,7 @@ import httpx2
 from mcp_types import CONNECTION_CLOSED, PARSE_ERROR
 from msgspec import Struct
 
-from discovery_engine.tools import JSONObject, JSONValue
+from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.upstream.http.bypass import Bypass
 from discovery_engine.upstream.http.event_stream import EventStream, PackedStream, cost
 from discovery_engine.upstream.http.outage import Outage, causes, outage

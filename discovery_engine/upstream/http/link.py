@@ -13,9 +13,10 @@ from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.message import SessionMessage
 from mcp_types import CONNECTION_CLOSED, PARSE_ERROR
 
+from discovery_engine._util.json import JSONObject
 from discovery_engine.config.settings import RemoteTransport, Timeouts
 from discovery_engine.errors import FailureKind, NeedsAuthError, UnavailableError
-from discovery_engine.tools import JSONObject, ServerName
+from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.connection import Carrier
 from discovery_engine.upstream.http.guard import GuardedClient, HttpFailure
 from discovery_engine.upstream.http.sse import open_sse_streams

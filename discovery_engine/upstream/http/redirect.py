@@ -12,7 +12,7 @@ from urllib.parse import SplitResult, urljoin, urlsplit
 import httpx2
 from mcp.shared._httpx_utils import next_request_within_origin
 
-from discovery_engine.text import quoted
+from discovery_engine._util.text import quoted
 
 _MOST = 5  # redirects for one request
 _COUNT = "discovery.redirects"

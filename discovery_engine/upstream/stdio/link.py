@@ -19,11 +19,11 @@ from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.message import SessionMessage
 from mcp_types import CONNECTION_CLOSED, JSONRPCMessage, JSONRPCNotification, JSONRPCRequest
 
+from discovery_engine._util.tasks import open_task_group
+from discovery_engine._util.text import one_line, quoted
 from discovery_engine.config.settings import StdioTransport
 from discovery_engine.errors import FailureKind, UnavailableError
-from discovery_engine.tasks import open_task_group
-from discovery_engine.text import one_line, quoted
-from discovery_engine.tools import ServerName
+from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.link import (
     Link,
     Stream,

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from discovery_engine.config.settings import StdioTransport
 from discovery_engine.errors import FailureKind, UnavailableError
-from discovery_engine.tools import ServerName
+from discovery_engine.tools.model import ServerName
 
 _POSIX = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ")
 _WINDOWS = (

@@ -22,7 +22,7 @@ from mcp_types import (
     RequestId,
 )
 
-from discovery_engine.tools import JSONValue
+from discovery_engine._util.json import JSONValue
 from discovery_engine.upstream.link import ReadingStream
 from discovery_engine.upstream.stdio.framing import LINE_LIMIT, Framer, Garbage, Overlong
 from discovery_engine.upstream.stdio.ids import IdTable

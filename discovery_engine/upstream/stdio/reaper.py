@@ -22,7 +22,7 @@ from subprocess import DEVNULL
 import anyio
 from anyio.abc import Process
 
-from discovery_engine.tasks import Promise
+from discovery_engine._util.tasks import Promise
 from discovery_engine.upstream.stdio.pipes import PipeReader, PipeWriter
 from discovery_engine.upstream.stdio.process import check_for_room, start_program
 

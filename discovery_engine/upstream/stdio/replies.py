@@ -12,7 +12,7 @@ from contextlib import suppress
 import anyio
 from mcp_types import METHOD_NOT_FOUND, JSONRPCRequest, RequestId
 
-from discovery_engine.tools import JSONObject
+from discovery_engine._util.json import JSONObject
 from discovery_engine.upstream.wire.codec import encode
 
 _UNREAD = 1000  # answers

@@ -11,8 +11,7 @@ from codecs import BOM_UTF8
 from contextlib import suppress
 from typing import Any
 
-from discovery_engine.strict_json import finite, refuse
-from discovery_engine.tools import JSONValue
+from discovery_engine._util.json import JSONValue, parse_finite, refuse_constant
 from discovery_engine.upstream.wire.slices import WINDOW, Slices, in_slices
 
 EDGE = 512  # bytes at either end of a line, enough to read the id of its request from
@@ -109,4 +108,4 @@ def _mended(text: str) -> str:
 
 
 _UNCLEAN = re.compile("[\0\ud800-\udfff]")
-_DECODER = json.JSONDecoder(parse_constant=refuse, parse_float=finite)
+_DECODER = json.JSONDecoder(parse_constant=refuse_constant, parse_float=parse_finite)

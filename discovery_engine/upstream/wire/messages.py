@@ -15,7 +15,7 @@ from mcp_types import (
     RequestId,
 )
 
-from discovery_engine.tools import JSONObject, JSONValue
+from discovery_engine._util.json import JSONObject, JSONValue
 
 STRANGE = "its answer is not one of JSON-RPC"
 

@@ -15,7 +15,7 @@ from typing import TypeVar
 import anyio
 from anyio.lowlevel import checkpoint
 
-from discovery_engine import collector
+from discovery_engine._util import gc_pause
 from discovery_engine.upstream.wire.slices import Slices
 
 LARGE = 64 * 1024  # bytes; to parse as much takes up to half a millisecond
@@ -60,7 +60,7 @@ class Pace:
         if size <= _HUGE:
             return await self._driven(slices)
         async with self._huge:
-            with collector.paused():
+            with gc_pause.paused():
                 return await self._driven(slices)
 
     async def _driven(self, slices: Slices[T]) -> T:

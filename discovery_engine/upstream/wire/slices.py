@@ -14,8 +14,7 @@ import re
 from collections.abc import Callable, Generator
 from typing import Any, TypeAlias, TypeVar
 
-from discovery_engine.strict_json import finite, refuse
-from discovery_engine.tools import JSONObject, JSONValue
+from discovery_engine._util.json import JSONObject, JSONValue, parse_finite, refuse_constant
 
 Clean: TypeAlias = Callable[[Any, str], Any]
 """Makes a value what it is to be; told the text that it was read from."""
@@ -34,7 +33,7 @@ _EXPONENT = 2  # characters that are no number yet, but may be a part of one: 1e
 _OPENING = ('"', "[", "{")
 _CLOSING = '"]}'
 _SCAN: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder(
-    parse_constant=refuse, parse_float=finite
+    parse_constant=refuse_constant, parse_float=parse_finite
 ).scan_once  # type: ignore[attr-defined] # public, and not known to the stubs
 
 

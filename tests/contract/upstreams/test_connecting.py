@@ -10,13 +10,14 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
+from discovery_engine._util.json import JSONObject
 from discovery_engine.config.settings import ServerSettings, StdioTransport, Timeouts
 from discovery_engine.errors import (
     FailureKind,
     RegistryError,
     UnavailableError,
 )
-from discovery_engine.tools import JSONObject, ServerName
+from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream import connection_fingerprint
 from tests.servers.programs import (
     Eras,

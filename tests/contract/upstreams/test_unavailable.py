@@ -14,7 +14,7 @@ from discovery_engine.errors import (
     NeedsConfigError,
     UnavailableError,
 )
-from discovery_engine.tools import ServerName
+from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream import Phase
 from tests.servers.programs import (
     call,

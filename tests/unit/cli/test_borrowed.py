@@ -8,8 +8,8 @@ from discovery_engine.config.settings import RemoteTransport, ServerSettings, St
 from discovery_engine.config.sources import Imported
 from discovery_engine.errors import Origin, Problem
 from discovery_engine.rules.rule import Rule
-from discovery_engine.secrets import references
-from discovery_engine.tools import ServerName
+from discovery_engine.secrets.references import references
+from discovery_engine.tools.model import ServerName
 from tests.factories import make_server
 
 

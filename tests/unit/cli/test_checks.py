@@ -11,9 +11,9 @@ from discovery_engine.catalog import DroppedTool, Failure
 from discovery_engine.config.settings import ServerSettings
 from discovery_engine.config.sources import ClientFile
 from discovery_engine.errors import FailureKind, Origin, Problem, RegistryError, UnavailableError
-from discovery_engine.health import health
 from discovery_engine.rules.lint import Finding
 from discovery_engine.rules.rule import Rule, Verdict
+from discovery_engine.runtime.health import health
 from tests.factories import make_catalog, make_entry, make_part, make_server, make_settings
 from tests.unit.cli.backends import view_of
 

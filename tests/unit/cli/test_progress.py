@@ -19,8 +19,8 @@ from discovery_engine.events import (
     ServerDiscovering,
     ServerFailed,
 )
-from discovery_engine.status import Live, ServerStatus, ServerSummary
-from discovery_engine.tools import ServerName
+from discovery_engine.tools.model import ServerName
+from discovery_engine.view.status import Live, ServerStatus, ServerSummary
 from tests.factories import make_settings
 from tests.unit.cli.backends import FakeEngine, usual_view, view_of
 

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 from discovery_engine.catalog import DroppedTool, Failure, ServerPart
 from discovery_engine.errors import ConfigurationError, Origin, Problem
 from discovery_engine.rules.rule import Rule, Verdict
-from discovery_engine.status import Live, ServerStatus
-from discovery_engine.tools import ServerName
-from discovery_engine.view import View
+from discovery_engine.tools.model import ServerName
+from discovery_engine.view.status import Live, ServerStatus
+from discovery_engine.view.view import View
 from tests.factories import make_entry, make_part, make_server, make_settings
 from tests.unit.cli.backends import NOW, FakeEngine, nothing_known, run, usual_view, view_of
 

@@ -14,7 +14,7 @@ from discovery_engine.config.settings import (
 from discovery_engine.config.sources import Imported
 from discovery_engine.errors import Origin, Problem
 from discovery_engine.rules.rule import Rule
-from discovery_engine.tools import ServerName
+from discovery_engine.tools.model import ServerName
 
 
 def started(name: str, *command: str, source: str = "cursor") -> ServerSettings:

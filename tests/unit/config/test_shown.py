@@ -28,7 +28,7 @@ from discovery_engine.config.shown import dump, show
 from discovery_engine.errors import ConfigurationError, Origin, Problem
 from discovery_engine.overrides.override import Override
 from discovery_engine.rules.rule import Rule
-from discovery_engine.tools import ServerName, ToolName
+from discovery_engine.tools.model import ServerName, ToolName
 
 LETTERS = "abcxyzNO0189.:-_é日🔧'\"#&*!|>{}[],%@` "
 TEXTS = st.text(LETTERS, max_size=12) | st.sampled_from(["no", "12:30", "0123", "null", "~", "1e3"])

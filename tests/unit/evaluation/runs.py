@@ -13,7 +13,7 @@ from discovery_engine.evaluation.baseline import Baseline
 from discovery_engine.evaluation.report import Report, Row
 from discovery_engine.rules.rule import Rule
 from discovery_engine.search.searcher import build_searcher
-from discovery_engine.view import View
+from discovery_engine.view.view import View
 from tests.factories import make_catalog, make_entry, make_part, make_settings
 
 TOOLS = [f"s:{name}" for name in "abcdefghijkl"]

@@ -11,7 +11,7 @@ from discovery_engine.rules.rule import Verdict
 from discovery_engine.rules.ruleset import ToolRules
 from tests.factories import make_entry, make_part, make_server, make_settings, make_tool
 from tests.unit.evaluation.runs import view_of
-from tests.unit.validation.test_evaluation import chain
+from tests.unit.tools.validation.test_evaluation import chain
 
 TEXT = {"type": "string"}
 

@@ -4,7 +4,7 @@ import pytest
 
 from discovery_engine.errors import ConfigurationError
 from discovery_engine.evaluation.queries import Query, QuerySet, read_queries
-from discovery_engine.tools import ServerName, ToolKey, ToolName
+from discovery_engine.tools.model import ServerName, ToolKey, ToolName
 from tests.unit.evaluation.runs import usual_view
 
 CREATE = ToolKey(ServerName("github"), ToolName("create_issue"))

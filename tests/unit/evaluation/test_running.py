@@ -4,13 +4,13 @@ from itertools import count
 
 import pytest
 
-from discovery_engine.answers import SearchAnswer
 from discovery_engine.config.settings import SearchSettings
 from discovery_engine.evaluation.queries import Query, QuerySet
 from discovery_engine.evaluation.report import Report
 from discovery_engine.evaluation.running import run
-from discovery_engine.tools import ServerName, ToolKey, ToolName
-from discovery_engine.view import View
+from discovery_engine.tools.model import ServerName, ToolKey, ToolName
+from discovery_engine.view.search_answers import SearchAnswer
+from discovery_engine.view.view import View
 from tests.factories import make_entry, make_part, make_settings
 from tests.unit.evaluation.runs import usual_view, view_of
 

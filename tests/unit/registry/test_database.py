@@ -17,7 +17,7 @@ import pytest
 from discovery_engine.config.settings import RemoteTransport, StdioTransport
 from discovery_engine.errors import RegistryError
 from discovery_engine.registry.sqlite import SqliteStore, open_store
-from discovery_engine.tools import ServerName, ToolKey, ToolName
+from discovery_engine.tools.model import ServerName, ToolKey, ToolName
 from tests.factories import make_catalog, make_part, make_server, make_settings
 
 ROLLBACK, WAL = (3, 40, 1), (3, 51, 3)

@@ -14,7 +14,7 @@ from discovery_engine.errors import RegistryError
 from discovery_engine.registry import migrations
 from discovery_engine.registry.migrations import migrate
 from discovery_engine.registry.sqlite import open_store
-from discovery_engine.tools import ServerName
+from discovery_engine.tools.model import ServerName
 
 SHIPPED = Path(migrations.__file__).parent
 GOLDEN = sorted(Path(__file__).with_name("golden").glob("*.sql"))

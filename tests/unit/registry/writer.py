@@ -12,7 +12,7 @@ from discovery_engine.catalog import Entry, ServerPart
 from discovery_engine.config.settings import ServerSettings, Settings
 from discovery_engine.registry.sqlite import open_store
 from discovery_engine.rules.rule import Verdict
-from discovery_engine.tools import ServerName, Tool
+from discovery_engine.tools.model import ServerName, Tool
 
 A = ServerName("a")
 

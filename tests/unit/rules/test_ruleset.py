@@ -13,7 +13,7 @@ from wcmatch import fnmatch
 from discovery_engine.errors import Origin
 from discovery_engine.rules import Rule, ServerRules, ToolRules, Verdict
 from discovery_engine.rules.regexes import TimeLimit
-from discovery_engine.tools import ServerName, Tool
+from discovery_engine.tools.model import ServerName, Tool
 from tests.factories import make_tool
 
 SLOW = "/(a|aa)+$/"

@@ -4,7 +4,7 @@ import pytest
 
 from discovery_engine.scanner import FindingKind, Neighbours, scan
 from discovery_engine.scanner.neighbours import Neighbours as Names
-from discovery_engine.tools import Tool
+from discovery_engine.tools.model import Tool
 from tests.factories import make_tool
 
 

@@ -11,7 +11,7 @@ from discovery_engine.search import storage
 from discovery_engine.search.index import Index
 from discovery_engine.search.lexicon import Lexicon, default_lexicon
 from discovery_engine.search.storage import FORMAT, dumped, loaded
-from discovery_engine.tools import Overridden, ServerName
+from discovery_engine.tools.model import Overridden, ServerName
 from tests.factories import make_catalog, make_part, make_tool
 
 LEXICON = default_lexicon()

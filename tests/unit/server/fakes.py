@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from discovery_engine.answers import SearchAnswer
-from discovery_engine.arguments import Checker
+from discovery_engine._util.json import JSONObject
 from discovery_engine.catalog import Catalog, Entry, ServerPart
 from discovery_engine.config.settings import Settings
 from discovery_engine.errors import Origin
 from discovery_engine.rules.rule import Rule
 from discovery_engine.search.searcher import Judgement
-from discovery_engine.status import Live
-from discovery_engine.tools import JSONObject
-from discovery_engine.view import ToolList, View
+from discovery_engine.tools.arguments import Checker
+from discovery_engine.view.search_answers import SearchAnswer
+from discovery_engine.view.status import Live
+from discovery_engine.view.view import ToolList, View
 from tests.factories import make_catalog, make_entry, make_part, make_server, make_settings
 
 OnProgress = Callable[[float, float | None, str | None], Awaitable[None]]

@@ -15,7 +15,7 @@ from discovery_engine.events import (
     ServerStateChanged,
     ToolCalled,
 )
-from discovery_engine.tools import ServerName, ToolName
+from discovery_engine.tools.model import ServerName, ToolName
 from discovery_server.activity import Activity, logged
 from tests.contract.conftest import folder
 from tests.engines import Folder, broken, good

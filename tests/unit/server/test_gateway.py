@@ -8,13 +8,13 @@ import anyio
 import pytest
 from mcp import Client, MCPError
 
+from discovery_engine._util.json import JSONObject
 from discovery_engine.errors import (
     FailureKind,
     UnavailableError,
     UpstreamTimeoutError,
 )
-from discovery_engine.status import Live, ServerStatus
-from discovery_engine.tools import JSONObject
+from discovery_engine.view.status import Live, ServerStatus
 from discovery_server.gateway import make_server
 from tests.factories import make_entry, make_part
 from tests.factories import make_server as make_server_settings

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from discovery_engine import overheard
 from discovery_engine.config.settings import LogSettings
-from discovery_engine.known_secrets import KNOWN_SECRETS
+from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
+from discovery_engine.upstream import stderr_log as overheard
 from discovery_server.logs import log_to
 
 pytestmark = pytest.mark.requirement("SRV-5")

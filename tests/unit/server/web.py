@@ -10,7 +10,7 @@ from typing import Any, Self
 import anyio
 import httpx2
 
-from discovery_engine.tools import JSONObject
+from discovery_engine._util.json import JSONObject
 from discovery_server import http
 from discovery_server.connections import ConnectionLimits
 from discovery_server.gateway import make_server

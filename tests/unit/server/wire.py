@@ -13,7 +13,7 @@ import anyio
 import anyio.to_thread
 from mcp.server.lowlevel import Server
 
-from discovery_engine.tools import JSONObject
+from discovery_engine._util.json import JSONObject
 from discovery_server import stdio
 
 MODERN = {

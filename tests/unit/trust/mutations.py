@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from discovery_engine.tools import JSONObject
+from discovery_engine._util.json import JSONObject
 
 TOOL: JSONObject = {
     "name": "send_mail",

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
 from discovery_engine.errors import Origin, UntrustedServerError
-from discovery_engine.tools import ServerName
+from discovery_engine.tools.model import ServerName
 from discovery_engine.trust.admission import Identity, admit, known_as, written_identity
 from discovery_engine.trust.decisions import Decisions
 from discovery_engine.trust.lockfile import Lock, PinnedServer

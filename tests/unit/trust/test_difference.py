@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_engine.tools import JSONObject
+from discovery_engine._util.json import JSONObject
 from discovery_engine.trust.difference import Change, difference, heaviest
 from tests.unit.trust.mutations import MUTATIONS, TOOL, changed, moved
 

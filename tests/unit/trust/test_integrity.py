@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from discovery_engine._util.json import JSONObject
 from discovery_engine.config.settings import TrustPolicy
-from discovery_engine.tools import JSONObject, ServerName, Tool
+from discovery_engine.tools.model import ServerName, Tool
 from discovery_engine.trust.decisions import AcceptedTools
 from discovery_engine.trust.integrity import (
     accept,

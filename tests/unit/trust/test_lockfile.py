@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from discovery_engine.config.settings import StdioTransport
-from discovery_engine.tools import ServerName, Tool
+from discovery_engine.tools.model import ServerName, Tool
 from discovery_engine.trust.lockfile import Lock, deviations, from_text, lock_of_parts, to_text
 from tests.factories import make_catalog, make_part, make_server
 from tests.unit.trust.mutations import MUTATIONS, TOOL, moved

@@ -4,7 +4,7 @@ import pytest
 
 from discovery_engine.catalog import ServerPart
 from discovery_engine.scanner import Finding, FindingKind, Severity
-from discovery_engine.tools import ServerName
+from discovery_engine.tools.model import ServerName
 from discovery_engine.trust.suspicion import suspects, suspicions
 from tests.factories import make_part, make_tool
 

@@ -11,7 +11,7 @@ from discovery_engine.config.settings import (
     StdioTransport,
     Timeouts,
 )
-from discovery_engine.tools import ServerName
+from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.start import FIRST, FIRST_OF_A_RUNNER, start_limit
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_engine.tools import JSONObject
+from discovery_engine._util.json import JSONObject
 from discovery_engine.upstream.listing import (
     Pages,
     depth_of,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discovery_engine.config.sources.dialects import Dialect, escape
-from discovery_engine.secrets import resolve, split
+from discovery_engine.secrets.references import resolve, split
 
 ALL = (
     "escape",

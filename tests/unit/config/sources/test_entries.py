@@ -9,7 +9,7 @@ from discovery_engine.config.sources.dialects import Dialect
 from discovery_engine.config.sources.entries import EntryReader, entries_of
 from discovery_engine.config.sources.table import load_table
 from discovery_engine.errors import Origin
-from discovery_engine.tools import ServerName
+from discovery_engine.tools.model import ServerName
 
 URL = "https://a.example/mcp"
 

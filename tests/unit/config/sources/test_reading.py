@@ -15,7 +15,7 @@ from discovery_engine.config.sources.imported import Imported
 from discovery_engine.config.sources.reader import usable_name
 from discovery_engine.rules.rule import Verdict
 from discovery_engine.rules.ruleset import ToolRules
-from discovery_engine.secrets import references
+from discovery_engine.secrets.references import references
 from tests.factories import make_tool
 from tests.unit.config.sources.conftest import Machine
 

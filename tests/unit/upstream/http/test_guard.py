@@ -8,7 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from discovery_engine.tools import JSONObject
+from discovery_engine._util.json import JSONObject
 from discovery_engine.upstream.http.guard import GuardedClient, HttpFailure, failure_of
 from discovery_engine.upstream.wire.pace import Pace
 

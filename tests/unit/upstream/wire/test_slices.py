@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discovery_engine import strict_json
+from discovery_engine._util.json import parse_json
 from discovery_engine.upstream.wire.slices import Slices, in_slices
 
 TEXT = st.text(st.sampled_from('ab"\\\n,:[]{} 0é\U0001f600\ud83d'), max_size=12)
@@ -35,7 +35,7 @@ def read(text: str, window: int) -> Any:
 
 def outcome(text: str, window: int | None) -> str:
     try:
-        return repr(strict_json.read(text) if window is None else read(text, window))
+        return repr(parse_json(text) if window is None else read(text, window))
     except ValueError:
         return "unreadable"
 

@@ -1,0 +1,1 @@
+"""Small modules without knowledge of this project."""

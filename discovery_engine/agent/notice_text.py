@@ -1,0 +1,48 @@
+"""Notices as lines of text for a model, as many and as long as the budget allows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from discovery_engine._util.text import one_line
+from discovery_engine.agent.budget import Budget, first_fitting
+from discovery_engine.agent.tool_text import cut
+from discovery_engine.view.notices import Notice, NoticeKind
+
+# Of one kind, notices that are told apart, and characters of each; the rest are named together.
+_DETAIL = ((2, 200), (2, 100), (1, 60))
+
+
+def noted(notices: Sequence[Notice], budget: Budget) -> list[str]:
+    """A line for each notice; many of one kind share a line, as ten outages have one next step.
+
+    Without room for lines, one line counts them; without room for that there is none.
+    """
+    if not notices:
+        return []
+    texts = ("\n".join(_lines(notices, *detail)) for detail in _DETAIL)
+    text = first_fitting((*texts, _counts(notices)), budget)
+    return text.split("\n") if budget.fits(text) else []
+
+
+def _lines(notices: Iterable[Notice], apart: int, length: int) -> Iterator[str]:
+    by_kind: dict[NoticeKind, list[Notice]] = {}
+    for notice in notices:
+        by_kind.setdefault(notice.kind, []).append(notice)
+    for kind, alike in by_kind.items():
+        for notice in alike[:apart]:
+            yield _note(cut(notice.message, length))
+        if left := alike[apart:]:
+            names = cut(", ".join(n.server or "" for n in left), length)
+            yield _note(f"{len(left)} more {kind.value}: {names}; list_mcp_servers tells why")
+
+
+def _counts(notices: Iterable[Notice]) -> str:
+    counts = Counter(notice.kind.value for notice in notices)
+    told = ", ".join(f"{count} {kind}" for kind, count in counts.items())
+    return _note(f"{told}; list_mcp_servers tells why")
+
+
+def _note(text: str) -> str:
+    return one_line(f"Note: {text}")

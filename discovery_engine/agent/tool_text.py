@@ -1,0 +1,132 @@
+"""The text of a tool in five degrees of detail, from which a budget chooses.
+
+    github:create_issue                                                          NAME
+    github:create_issue(title, …)                                                ARGUMENTS
+    github:create_issue(title, labels?, …) - Create an issue [write]             LINE
+    github:create_issue(title: string, labels?, state?) - Create an issue …      SIGNATURE
+      state?: "open"|"closed" = "open" - Whether it is done                      SCHEMA
+
+A name is never cut, because a tool is called by it; required arguments are all named, or none.
+Text of strangers comes out as one line each, so that none can fake another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from discovery_engine._util.text import named, one_line
+from discovery_engine.agent.budget import Form, Item
+from discovery_engine.catalog import Entry
+from discovery_engine.tools.model import Parameter, Tool
+from discovery_engine.tools.signature import parameter_line, typed
+
+if TYPE_CHECKING:
+    from discovery_engine.search.hit import Hit
+
+
+class Detail(IntEnum):
+    """How much is told of a tool, the least first; each tells what those before it tell."""
+
+    NAME = 0
+    ARGUMENTS = 1
+    """The names of the required arguments."""
+    LINE = 2
+    """Some optional arguments, a short summary, and the tags."""
+    SIGNATURE = 3
+    """The types of the required arguments and more optional ones: enough for most calls."""
+    SCHEMA = 4
+    """A further line for each argument, with its type, default and description."""
+
+
+_VALUES = {
+    Detail.NAME: 0.5,
+    Detail.ARGUMENTS: 0.65,
+    Detail.LINE: 0.8,
+    Detail.SIGNATURE: 0.95,
+    Detail.SCHEMA: 1.0,
+}
+# Of each detail: optional arguments named, characters of the summary.
+_EXTENT = {
+    Detail.ARGUMENTS: (0, 0),
+    Detail.LINE: (2, 60),
+    Detail.SIGNATURE: (6, 100),
+    Detail.SCHEMA: (0, 120),
+}
+_ABOUT = 100  # characters of an argument's description
+
+
+def hit_items(hits: Sequence[Hit], richest: Detail) -> list[Item]:
+    """Hits to be planned for: each weighs its relevance, divided by its rank.
+
+    Rankings that agree on little agree on this: about half of what is right comes first, and each
+    further place is right less often than the one before.
+    """
+    return [
+        Item(hit.relevance / rank, _forms(hit.entry, hit.entry.tool.key.label, richest))
+        for rank, hit in enumerate(hits, start=1)
+    ]
+
+
+def tool_items(entries: Sequence[Entry], notes: Sequence[str], richest: Detail) -> list[Item]:
+    """Tools of one server to be planned for, each with a note if it has one; all weigh the same."""
+    return [
+        Item(1.0, _forms(entry, named(entry.tool.name), richest, note))
+        for entry, note in zip(entries, notes, strict=True)
+    ]
+
+
+def outline(entry: Entry, detail: Detail, *, name: str, note: str = "") -> str:
+    """A tool in as many words as `detail` says; `name` is what it is to be called by."""
+    if detail is Detail.NAME:
+        return _line(name, note)
+    tool = entry.tool
+    optional, length = _EXTENT[detail]
+    about = cut(tool.summary, length)
+    tags = tag_text(entry.verdict.tags) if length else ""
+    line = f"{name}({_arguments(tool, detail, optional)})"
+    line = _line(line + (f" - {about}" if about else ""), tags, note)
+    if detail is not Detail.SCHEMA:
+        return line
+    return "\n".join([line, *(f"  {argument_line(p, tool, _ABOUT)}" for p in tool.parameters)])
+
+
+def argument_line(parameter: Parameter, tool: Tool, length: int) -> str:
+    """An argument with its type, and at most `length` characters of its description."""
+    return one_line(parameter_line(parameter, tool, cut(parameter.description, length)))
+
+
+def tag_text(tags: Sequence[str]) -> str:
+    """For instance `[read, slow]`; empty without tags."""
+    return f"[{', '.join(map(named, tags))}]" if tags else ""
+
+
+def cut(text: str, length: int) -> str:
+    """At most `length` characters, cut at a word, with a mark where something is missing."""
+    text = one_line(text)
+    if len(text) <= length:
+        return text
+    return f"{text[:length].rsplit(' ', 1)[0].rstrip('.,;:')}…" if length else ""
+
+
+def _forms(entry: Entry, name: str, richest: Detail, note: str = "") -> tuple[Form, ...]:
+    details = [detail for detail in Detail if detail <= richest]
+    return tuple(Form(outline(entry, d, name=name, note=note), _VALUES[d]) for d in details)
+
+
+def _arguments(tool: Tool, detail: Detail, optional: int) -> str:
+    """All that are required, then some that are not; none where each has a line of its own."""
+    if detail is Detail.SCHEMA:
+        return "…" if tool.parameters else ""
+    is_typed = detail is Detail.SIGNATURE
+    required = [
+        typed(p, tool) if is_typed else named(p.name) for p in tool.parameters if p.required
+    ]
+    others = [f"{named(p.name)}?" for p in tool.parameters if not p.required]
+    left = ["…"] if len(others) > optional else []
+    return ", ".join([*required, *others[:optional], *left])
+
+
+def _line(*parts: str) -> str:
+    return one_line(" ".join(filter(None, parts)))

@@ -1,0 +1,1 @@
+"""Known secrets removed from text: log lines, events and the output of servers."""

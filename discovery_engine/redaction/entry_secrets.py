@@ -1,0 +1,105 @@
+"""The secrets that a server's entry gives it: in variables, headers, arguments and its address."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+from discovery_engine.config.masks import mask_transport
+from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
+from discovery_engine.secrets.references import (
+    HIDDEN,
+    MalformedReferenceError,
+    Reference,
+    references,
+    resolve,
+)
+from discovery_engine.secrets.values import Secret, secrets_in
+
+_SHORTEST_PLACE = 6  # characters
+
+
+def secrets_of(server: ServerSettings, environ: Mapping[str, str]) -> Iterator[Secret]:
+    """The secrets of an entry; reads the files that its references name.
+
+    What cannot be resolved is left out.
+    """
+    base_dir = os.path.dirname(server.origin.file) or None  # noqa: PTH120 - "" must stay ""
+    for name, text in _kept_apart(server):
+        for value in _resolved(text, environ, base_dir):
+            yield from secrets_in(value, name)
+    for text in _shown(server):
+        for one in _references(text):
+            for value in _resolved(str(one), environ, base_dir):
+                yield from secrets_in(value, one.name, is_secret=one.kind == "file")
+    if isinstance(server.transport, RemoteTransport):
+        for value in _resolved(server.transport.url, environ, base_dir):
+            yield from secrets_in(value)
+    for text in _masked(server):
+        yield from secrets_in(text, is_secret=not text.startswith(("{", "[")))
+
+
+def written_references(server: ServerSettings, environ: Mapping[str, str]) -> dict[str, str]:
+    """What the references of an entry stand for, and how each is written.
+
+    Only values that are long enough to be told from other words: folders, hosts, names.
+    """
+    found = [one for text in _shown(server) for one in _references(text)]
+    values = {environ.get(one.name, "").rstrip("/\\"): str(one.masked()) for one in found}
+    return {value: written for value, written in values.items() if len(value) >= _SHORTEST_PLACE}
+
+
+def reads_files(server: ServerSettings) -> bool:
+    """Whether a reference of an entry names a file."""
+    found = (reference for text in _shown(server) for reference in _references(text))
+    return any(reference.kind == "file" for reference in found)
+
+
+def _kept_apart(server: ServerSettings) -> Iterable[tuple[str, str]]:
+    """Variables and headers, with their values as they are written."""
+    match server.transport:
+        case StdioTransport(env=env):
+            return env.items()
+        case RemoteTransport(headers=headers):
+            return headers.items()
+    return ()
+
+
+def _shown(server: ServerSettings) -> tuple[str, ...]:
+    """The texts that are told as they are, but for what they refer to."""
+    match server.transport:
+        case StdioTransport(command, args, env, cwd):
+            return (command, *args, *env.values(), cwd or "")
+        case RemoteTransport(url, headers):
+            return (url, *headers.values())
+    return ()
+
+
+def _resolved(text: str, environ: Mapping[str, str], base_dir: str | None) -> Iterator[str]:
+    try:
+        yield resolve(text, environ, base_dir=base_dir)
+    except ValueError:  # then the server has not got it either
+        return
+
+
+def _references(text: str) -> tuple[Reference, ...]:
+    try:
+        return references(text)
+    except MalformedReferenceError:
+        return ()
+
+
+def _masked(server: ServerSettings) -> Iterator[str]:
+    """What is hidden wherever arguments and addresses are shown as they are written."""
+    match server.transport, server.transport and mask_transport(server.transport):
+        case StdioTransport(args=written), StdioTransport(args=masked):
+            pairs = zip(written, masked, strict=True)
+        case RemoteTransport(url=one), RemoteTransport(url=other):
+            pairs = zip([one], [other], strict=True)
+        case _:
+            return
+    for text, shown in pairs:
+        pieces = "(.+?)".join(map(re.escape, shown.split(HIDDEN)))
+        if shown != text and (found := re.fullmatch(pieces, text, re.DOTALL)):
+            yield from found.groups()

@@ -1,0 +1,68 @@
+"""The secrets that this process knows, for what is shared by all servers: logs, events, memory.
+
+A log is one for the whole process, and libraries write into it whatever they send. So the secrets
+of every server that was ever reached are known here, and whatever formats a log asks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from discovery_engine.config.masks import mask_url
+from discovery_engine.redaction.redactor import Redactor
+from discovery_engine.secrets.references import HIDDEN
+
+_MOST = 10_000  # secrets; a process that outlives so many tokens forgets the old ones
+_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]{0,30}://[^\s'\"<>`]+", re.IGNORECASE)
+_CREDENTIAL = re.compile(
+    r"(?P<before>\b(?:(?:proxy-)?authorization|(?:set-)?cookie|x-api-key|api-key|x-auth-token"
+    r"|(?:mcp-)?session[- ]id)\b['\"]?\s{0,3}[:=,]\s{0,3}b?['\"]?)"
+    r"(?!\s*\$\{\w+\} is not set)[^'\"\r\n]+",  # which reference has no value must be seen
+    re.IGNORECASE,
+)
+_TOKEN = re.compile(r"(?P<before>\b(?:bearer|basic)\s{1,3})[\w.~+/=-]{8,}", re.IGNORECASE)
+
+
+class KnownSecrets:
+    def __init__(self) -> None:
+        self._all = Redactor(())
+        self._certain = Redactor(())
+
+    def add(self, secrets: Iterable[str], certain: Iterable[str]) -> None:
+        """Know more of them; `certain` are those of `secrets` that no text holds by chance."""
+        if len(self._all) > _MOST:
+            self._all, self._certain = Redactor(()), Redactor(())
+        self._all.add(secrets)
+        self._certain.add(certain)
+
+    def redact(self, text: str) -> str:
+        return self._all.redact(text)
+
+    def redact_log(self, text: str) -> str:
+        """`text` without known secrets, and without what addresses and headers carry."""
+        text = self._all.redact(text)
+        if "://" in text:
+            text = _ADDRESS.sub(lambda found: mask_url(found[0]), text)
+        text = _CREDENTIAL.sub(rf"\g<before>{HIDDEN}", text)
+        return _TOKEN.sub(rf"\g<before>{HIDDEN}", text)
+
+    def redact_json(self, value: Any) -> Any:
+        """`value` without certain secrets in its texts; the names of members stay."""
+        return redact_json(value, self._certain)
+
+
+def redact_json(value: Any, redactor: Redactor) -> Any:
+    """`value` without the secrets in its texts; the names of members stay."""
+    match value:
+        case str():
+            return redactor.redact(value)
+        case dict():
+            return {name: redact_json(one, redactor) for name, one in value.items()}
+        case list() | tuple():
+            return [redact_json(one, redactor) for one in value]
+    return value
+
+
+KNOWN_SECRETS = KnownSecrets()

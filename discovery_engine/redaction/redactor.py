@@ -1,0 +1,187 @@
+"""Known secrets taken out of text: whole, in part, and in the forms that programs print them in.
+
+    Redactor(["ntn_4f9Qz-secret"]).redact("token=ntn_4f9Qz… refused")      "token=••••… refused"
+
+The one rule: the time is linear in the text, however many secrets there are. A secret is found by
+eight of its characters, looked up in a table, and followed to both sides from there.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from urllib.parse import quote, quote_plus
+
+from discovery_engine.secrets.references import HIDDEN
+
+_SHORTEST = 4  # characters of a secret
+SHORTEST_BEGINNING = 8  # characters by which a secret is found
+_SHORTEST_MIDDLE = 12  # characters of a part that is no beginning
+_LONGEST_ENCODED = 4096  # bytes; nobody prints a longer one in base64
+_KEPT_IN_ADDRESSES = ("", "/", "!~*'()", "!~*'()/:;,?@&=+$#")
+"""By Python's `quote` with and without paths, JavaScript's encodeURIComponent, its encodeURI."""
+_ESCAPED_IN_JSON = ("\0", "<>&", "<>&'+`\"")
+"""By most writers, by Go's, by .NET's."""
+_MOST_PLACES = 16  # secrets and places of one secret that share eight characters
+_WORDS = re.compile(
+    r"\W*([A-Z]?[a-z]{1,20}|[A-Z]{1,20})\W*|\W*[a-z]{1,8}[-_ ][a-z]{1,8}[-_ ]?", re.ASCII
+)
+"""One word, or two short ones: many secrets begin with `postgres`, `Bearer`, `github_pat_`."""
+
+
+class Redactor:
+    def __init__(self, secrets: Iterable[str]) -> None:
+        self._secrets: set[str] = set()
+        self._places: dict[str, list[tuple[str, int]]] = {}
+        """By eight characters: the forms that hold them, and where."""
+        self._short: dict[str, list[str]] = {}
+        """By their first four characters: the forms that have fewer than eight."""
+        self._has_blanks = False
+        self.add(secrets)
+
+    def __len__(self) -> int:
+        return len(self._secrets)
+
+    def add(self, secrets: Iterable[str]) -> None:
+        """Redact these, too. Another thread may redact meanwhile."""
+        new = set(secrets) - self._secrets
+        self._secrets |= new
+        for form in {form for one in new for form in forms(one)}:
+            self._has_blanks |= any(map(str.isspace, form))
+            if len(form) < SHORTEST_BEGINNING:
+                self._short.setdefault(form[:_SHORTEST], []).append(form)
+            else:
+                self._add(form)
+
+    def redact(self, text: str) -> str:
+        """`text` with each secret replaced; what touches is replaced as one."""
+        spans = sorted([*self._long_spans(text), *self._short_spans(text)])
+        if not spans:
+            return text
+        kept: list[str] = []
+        done = 0
+        for start, end in spans:
+            if start > done or not kept:
+                kept += [text[done:start], HIDDEN]
+            done = max(done, end)
+        return "".join((*kept, text[done:]))
+
+    def _add(self, form: str) -> None:
+        last = len(form) - SHORTEST_BEGINNING
+        for start in (*range(0, last, SHORTEST_BEGINNING), last):
+            places = self._places.setdefault(form[start : start + SHORTEST_BEGINNING], [])
+            if len(places) < _MOST_PLACES and (form, start) not in places:
+                places.append((form, start))
+
+    def _long_spans(self, text: str) -> Iterator[tuple[int, int]]:
+        done = 0
+        for hit in self._hits(text, self._places, SHORTEST_BEGINNING):
+            if hit + SHORTEST_BEGINNING <= done:
+                continue
+            found = [
+                span
+                for form, at in self._places[text[hit : hit + SHORTEST_BEGINNING]]
+                if (span := _span(text, hit, form, at, done))
+            ]
+            if found:
+                start, done = min(s for s, _ in found), max(e for _, e in found)
+                yield start, done
+
+    def _short_spans(self, text: str) -> Iterator[tuple[int, int]]:
+        for hit in self._hits(text, self._short, _SHORTEST):
+            for form in self._short[text[hit : hit + _SHORTEST]]:
+                if text.startswith(form, hit):
+                    yield hit, hit + len(form)
+
+    def _hits(self, text: str, table: Mapping[str, object], length: int) -> list[int]:
+        """Where in `text` so many characters stand that a table knows."""
+        if not table:
+            return []
+        runs = [(0, len(text))]
+        if not self._has_blanks:  # then most words are too short to be looked at
+            runs = [run.span() for run in re.finditer(rf"\S{{{length},}}", text)]
+        return [
+            i
+            for start, end in runs
+            for i in range(start, end - length + 1)
+            if text[i : i + length] in table
+        ]
+
+
+def forms(secret: str) -> set[str]:
+    """A secret as it is, and as addresses, JSON, pages, programs and base64 would have it."""
+    found = {secret, repr(secret)[1:-1], html.escape(secret), html.escape(secret, quote=False)}
+    found |= {secret.replace("'", "'\"'\"'"), secret.replace("'", "'\\''")}  # in a shell's quotes
+    found.update(_in_json(secret))
+    text = secret.encode(errors="replace").decode()  # lone surrogates are in no address
+    for form in (quote_plus(text), *(quote(text, safe=kept) for kept in _KEPT_IN_ADDRESSES)):
+        found |= {form, re.sub(r"%..", lambda code: code[0].lower(), form)}
+    data = text.encode()
+    found.add(repr(data)[2:-1])
+    if SHORTEST_BEGINNING <= len(data) <= _LONGEST_ENCODED:
+        found |= {data.hex(), data.hex().upper()}
+        for before in range(3):
+            found |= _in_base64(data, before)
+    return found
+
+
+def _in_json(secret: str) -> Iterator[str]:
+    """As the writers of JSON have it, who do not agree on what to escape; also JSON in JSON."""
+    plain = json.dumps(secret)[1:-1]
+    yield json.dumps(plain)[1:-1]
+    for written in (plain, json.dumps(secret, ensure_ascii=False)[1:-1]):
+        for also in _ESCAPED_IN_JSON:
+            form = written.replace('\\"', '"') if '"' in also else written
+            form = re.sub(f"[{also}]", lambda found: f"\\u{ord(found[0]):04x}", form)
+            upper = re.sub(r"\\u(....)", lambda code: f"\\u{code[1].upper()}", form)
+            yield from (form, upper, form.replace("/", "\\/"))
+
+
+def _in_base64(data: bytes, before: int) -> set[str]:
+    """What base64 makes of `data` wherever it stands; `before` bytes precede it, modulo 3."""
+    whole = base64.b64encode(bytes(before) + data).decode().rstrip("=")
+    end = len(whole) - ((before + len(data)) % 3 > 0)  # the last one depends on what follows
+    form = whole[(0, 2, 3)[before] : end]
+    return (
+        {form, form.replace("+", "-").replace("/", "_")}
+        if len(form) >= SHORTEST_BEGINNING
+        else set()
+    )
+
+
+def _span(text: str, hit: int, form: str, at: int, done: int) -> tuple[int, int] | None:
+    """What of `form` stands in `text` around a hit, behind `done`; None if it gives nothing away.
+
+    From `hit` on, `text` has the same eight characters as `form` from `at` on.
+    """
+    left, start = hit, at
+    while left > done and start > 0 and text[left - 1] == form[start - 1]:
+        left, start = left - 1, start - 1
+    right, end = hit + SHORTEST_BEGINNING, at + SHORTEST_BEGINNING
+    while right < len(text) and end < len(form) and text[right] == form[end]:
+        right, end = right + 1, end + 1
+    if start == 0 and end == len(form):
+        return left, right
+    is_at_an_end = start == 0 or end == len(form)
+    if right - left < (SHORTEST_BEGINNING if is_at_an_end else _SHORTEST_MIDDLE):
+        return None
+    in_text = text[max(left - 1, 0) : left], text[right : right + 1]
+    in_form = form[max(start - 1, 0) : start], form[end : end + 1]
+    piece = text[left:right]
+    is_words = _WORDS.fullmatch(piece) and all(
+        _ends_word(piece, *sides) for sides in (in_text, in_form)
+    )
+    return None if is_words or not any(map(str.isalnum, piece)) else (left, right)
+
+
+def _ends_word(piece: str, before: str, after: str) -> bool:
+    """Whether a piece begins and ends where words do, with these characters around it."""
+    return not (
+        (before.isalnum() and piece[0].isalnum())
+        or (after.isdigit() and piece[-1].isalnum())
+        or (after.islower() and piece[-1].isalpha())
+        or (after.isupper() and piece[-1].isupper())
+    )

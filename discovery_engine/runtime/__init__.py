@@ -1,0 +1,1 @@
+"""What keeps an engine running: listing, calls, state, maintenance and restored catalogs."""

@@ -1,0 +1,91 @@
+"""A tool called once: what is sent is checked before.
+
+What the owner gives goes along with what the caller sends, and is checked together with it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
+
+import anyio
+import anyio.to_thread
+
+from discovery_engine.overrides.pinning import pinned_values
+from discovery_engine.tools.arguments import TOO_LONG
+
+if TYPE_CHECKING:
+    from discovery_engine._util.json import JSONObject
+    from discovery_engine.runtime.lazy_upstreams import LateUpstreams
+    from discovery_engine.runtime.state import CurrentView
+    from discovery_engine.tools.arguments import Checker
+    from discovery_engine.tools.model import Tool
+    from discovery_engine.upstream.sessions import OnProgress
+
+OnUnchecked: TypeAlias = Callable[[str], None]
+"""Called with the reason why arguments were passed on as they came."""
+
+_STEPS_AT_ONCE = 300  # of a check on the event loop: about a millisecond
+_COSTLY_AT_ONCE = 2  # checks in threads
+_PATIENCE = 0.5  # seconds that a costly check waits for others
+_PAUSE = 0.0003  # seconds that a thread leaves to the event loop after as much work of its own
+
+
+class Calling:
+    """Calls under the settings of the moment; `checker` gives what checks a tool's arguments."""
+
+    def __init__(
+        self,
+        current: CurrentView,
+        upstreams: LateUpstreams,
+        *,
+        checker: Callable[[Tool], Checker],
+        environ: Mapping[str, str],
+    ) -> None:
+        self._current = current
+        self._upstreams = upstreams
+        self._checker = checker
+        self._environ = environ
+        self._costly = anyio.CapacityLimiter(_COSTLY_AT_ONCE)
+
+    async def call(
+        self,
+        tool: Tool,
+        arguments: JSONObject,
+        *,
+        client: str | None,
+        on_progress: OnProgress | None,
+        on_unchecked: OnUnchecked | None,
+    ) -> JSONObject:
+        """As `Engine.execute`, of a tool that may be called."""
+        view = self._current.view
+        pinned = pinned_values(tool, view.settings.overrides, self._environ)
+        await self._check(self._checker(tool), arguments, pinned, on_unchecked)
+        return await self._upstreams.call(
+            view.server(tool.server),
+            tool.upstream_name,
+            {**arguments, **pinned},
+            client=client,
+            on_progress=on_progress,
+        )
+
+    async def _check(
+        self,
+        checker: Checker,
+        arguments: JSONObject,
+        pinned: JSONObject,
+        on_unchecked: OnUnchecked | None,
+    ) -> None:
+        """Check arguments here if that is quick, or else in a thread, so that others go on.
+
+        What cannot be checked in bounded time is passed on, and `on_unchecked` is told.
+        """
+        unchecked = checker.check(arguments, pinned, steps=_STEPS_AT_ONCE)
+        if unchecked == TOO_LONG:
+            check = partial(checker.check, arguments, pinned, pause=partial(time.sleep, _PAUSE))
+            with anyio.move_on_after(_PATIENCE):  # what has begun is waited for
+                unchecked = await anyio.to_thread.run_sync(check, limiter=self._costly)
+        if unchecked is not None and on_unchecked is not None:
+            on_unchecked(unchecked)

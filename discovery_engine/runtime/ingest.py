@@ -1,0 +1,311 @@
+"""From what servers list to what the catalog holds: verdicts, failures, and what is due.
+
+Everything here is a plain function over frozen values; the engine does the waiting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from discovery_engine.catalog import Catalog, CatalogDiff, Entry, Failure, ServerPart
+from discovery_engine.errors import (
+    NeedsConfigError,
+    UnavailableError,
+    UntrustedServerError,
+    UpstreamError,
+)
+from discovery_engine.events import ServerConnected, ServerFailed
+from discovery_engine.overrides.applying import Overrides
+from discovery_engine.rules import ServerRules, ToolRules
+from discovery_engine.rules.rule import WITHHELD, Verdict
+from discovery_engine.tools.model import Overridden, ServerName, Tool, ToolName
+from discovery_engine.trust.standing import Heard, Trust
+from discovery_engine.trust.suspicion import SUSPICIOUS, suspects, suspicions
+from discovery_engine.upstream.connection import connection_fingerprint
+
+if TYPE_CHECKING:
+    from discovery_engine.config.settings import CacheSettings, ServerSettings, Settings
+    from discovery_engine.errors import Problem
+    from discovery_engine.rules.rule import Withheld
+    from discovery_engine.scanner import Findings
+    from discovery_engine.upstream.listing import Listing
+
+_RETRY_AFTER = 60.0  # seconds until a server that failed is asked again unbidden
+
+
+class RefreshReport(Struct, frozen=True):
+    """What a refresh came to."""
+
+    servers: tuple[tuple[ServerName, Failure | None], ...]
+    """Every server that was asked, in the order of names, and why it failed if it did."""
+    diff: CatalogDiff
+    starting: tuple[ServerName, ...] = ()
+    """Those of them that had not answered when the report was made; they go on starting."""
+
+
+class Told(Struct, frozen=True):
+    """What came of asking a server for its tools."""
+
+    server: ServerSettings
+    """As it was reached."""
+    outcome: Listing | UpstreamError
+    at: float
+    """Unix time in seconds."""
+    tools: tuple[Tool, ...] = ()
+    """What it listed, once that was `read`."""
+    findings: Findings | None = None
+
+    @property
+    def heard(self) -> Heard | None:
+        """What its trustee is to hear of; None if it could not be asked."""
+        if isinstance(self.outcome, UpstreamError):
+            return None
+        said = self.outcome.instructions
+        return Heard(self.server, self.tools, said, suspects(self.findings))
+
+    @property
+    def event(self) -> ServerConnected | ServerFailed:
+        if isinstance(self.outcome, UpstreamError):
+            return ServerFailed(self.server.name, self.outcome.code, self.outcome.message)
+        tools, dropped = self.outcome.tools, self.outcome.dropped
+        return ServerConnected(self.server.name, len(tools), len(dropped))
+
+
+class Rulebook(Struct, frozen=True, dict=True):
+    """What one configuration says of servers and tools, compiled when it is first needed."""
+
+    settings: Settings
+
+    @cached_property
+    def tool_rules(self) -> ToolRules:
+        return ToolRules(self.settings.tool_rules)
+
+    @cached_property
+    def server_rules(self) -> ServerRules:
+        return ServerRules(self.settings.server_rules)
+
+    @cached_property
+    def overrides(self) -> Overrides:
+        return Overrides(self.settings.overrides)
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """The patterns that were too slow, and overrides that cannot be, so far, each once."""
+        rules = self.server_rules.problems + self.tool_rules.problems
+        return rules + self.overrides.problems
+
+
+class Judge(Struct, frozen=True):
+    """Says what may be used, by rules and by trust."""
+
+    rulebook: Rulebook
+    trust: Trust = field(default_factory=Trust)
+
+    def server(self, server: ServerSettings) -> Verdict:
+        verdict = self.rulebook.server_rules.verdict(server.name, server.tags, server.enabled)
+        if not self.rulebook.settings.enabled:
+            return Verdict(enabled=False, tags=verdict.tags, reason="off")
+        if verdict.enabled and (refused := self.trust.refusal(server)):
+            reason, detail = refused
+            return Verdict(enabled=False, tags=verdict.tags, reason=reason, detail=detail)
+        return verdict
+
+    def part(self, server: ServerSettings, part: ServerPart, tools: Sequence[Tool]) -> ServerPart:
+        """`part` with these tools and the verdicts of this moment."""
+        verdict, said = self.server(server), part.said
+        entries = tuple(_marked(one, part) for one in self.entries(tools, verdict))
+        held, is_held = self._held(server, part, entries)
+        return replace(
+            part,
+            entries=tuple(map(_held_back, entries, held)),
+            verdict=verdict,
+            instructions="" if is_held else said,
+            new_instructions=said if is_held else None,
+        )
+
+    def holds_back_the_same(self, server: ServerSettings, part: ServerPart) -> bool:
+        """Whether what a part holds back is what is to be held back now."""
+        held, is_held = self._held(server, part, part.entries)
+        same = (
+            _held_back(entry, reason) is entry
+            for entry, reason in zip(part.entries, held, strict=True)
+        )
+        return is_held == (part.new_instructions is not None) and all(same)
+
+    def _held(
+        self, server: ServerSettings, part: ServerPart, entries: Sequence[Entry]
+    ) -> tuple[list[Withheld | None], bool]:
+        """Why each of these tools is held back, and whether the instructions are."""
+        said, suspected = part.said, suspects(part.findings)
+        tools = [entry.tool for entry in entries]
+        held = self.trust.withheld(server, tools, said, suspected)
+        return held, self.trust.holds_back(server, said, suspected) is not None
+
+    def entries(self, tools: Sequence[Tool], server: Verdict) -> tuple[Entry, ...]:
+        known = self.rulebook.overrides.applied(tools)
+        ordered = sorted(known, key=lambda tool: tool.name)
+        verdicts = self.rulebook.tool_rules.verdicts(ordered, server)
+        return tuple(map(_entry, ordered, verdicts))
+
+
+def _entry(tool: Tool, verdict: Verdict) -> Entry:
+    """With the tags of the owner's override behind those of the rules."""
+    return Entry(tool, _tagged(verdict, *tool.overridden.tags))
+
+
+def _marked(entry: Entry, part: ServerPart) -> Entry:
+    """With a tag that says so if there is something suspicious in it."""
+    if not part.found_in(entry.tool.upstream_name):
+        return entry
+    return replace(entry, verdict=_tagged(entry.verdict, SUSPICIOUS))
+
+
+def _tagged(verdict: Verdict, *more: str) -> Verdict:
+    tags = tuple(dict.fromkeys(verdict.tags + more))
+    return verdict if tags == verdict.tags else replace(verdict, tags=tags)
+
+
+def _held_back(entry: Entry, reason: Withheld | None) -> Entry:
+    """An entry that may be used, unless there is a reason against it."""
+    verdict = entry.verdict
+    if reason == (verdict.reason if verdict.reason in WITHHELD else None):
+        return entry
+    if not (verdict.enabled or verdict.reason in WITHHELD):
+        return entry
+    return replace(entry, verdict=Verdict(reason is None, verdict.tags, reason or "default"))
+
+
+def read(told: Told, known: ServerPart) -> Told:
+    """`told` with its tools, and with what is suspicious in it; a long list takes seconds.
+
+    What was `known` of the server, and is the same now, is not judged again.
+    """
+    if isinstance(told.outcome, UpstreamError):
+        return told
+    tools = tuple(Tool.from_mcp(told.server.name, one) for one in told.outcome.tools)
+    return replace(told, tools=tools, findings=suspicions(tools, told.outcome.instructions, known))
+
+
+def told_part(server: ServerSettings, known: ServerPart, told: Told, judge: Judge) -> ServerPart:
+    """The part of a server that was asked, of which `known` was known before."""
+    if isinstance(told.outcome, UpstreamError):
+        return failed(known, told.outcome, told.at)
+    return listed(server, told.outcome, told, judge)
+
+
+def listed(server: ServerSettings, listing: Listing, told: Told, judge: Judge) -> ServerPart:
+    """The part of a server that has just listed its tools."""
+    part = ServerPart(
+        server.name,
+        listed_at=told.at,
+        ttl=listing.ttl,
+        dropped=listing.dropped,
+        instructions=listing.instructions,
+        connection=listing.connection,
+        findings=told.findings,
+    )
+    return judge.part(server, part, [_named(tool, server.prefix) for tool in told.tools])
+
+
+def failed(part: ServerPart, error: UpstreamError, now: float) -> ServerPart:
+    """The part of a server that could not be asked: its last known tools stay."""
+    began = part.failure.since if part.failure else None
+    return replace(part, failure=_failure(error, now, began=began))
+
+
+def _failure(error: UpstreamError, now: float, *, began: float | None = None) -> Failure:
+    # A server that was not even tried is told with the error of the last try as the cause.
+    real = error.__cause__ if isinstance(error.__cause__, UpstreamError) else error
+    if not isinstance(real, UnavailableError):
+        return Failure(real.code, real.message, real.hint, now, began)
+    missing = real.missing if isinstance(real, NeedsConfigError) else ()
+    references = tuple(one.reference for one in missing)
+    return Failure(
+        real.code, real.message, real.hint, now, began, real.stderr, real.detail, references
+    )
+
+
+def carried_over(catalog: Catalog, remembered: Settings, judge: Judge) -> tuple[ServerPart, ...]:
+    """The parts of a catalog that still hold under the judge's settings, judged by its rules.
+
+    A server that is reached in another way starts anew. Verdicts made under the same rules are
+    kept as they are.
+    """
+    settings = judge.rulebook.settings
+    same_rules = remembered.tool_rules == settings.tool_rules and _same_overrides(
+        remembered, settings
+    )
+    return tuple(
+        _carried_over(catalog.parts.get(server.name), server, judge, same_rules=same_rules)
+        for server in settings.servers
+    )
+
+
+def _carried_over(
+    part: ServerPart | None, server: ServerSettings, judge: Judge, *, same_rules: bool
+) -> ServerPart:
+    verdict = judge.server(server)
+    if part is None or part.connection != connection_fingerprint(server):
+        return ServerPart(server.name, verdict=verdict, connection=connection_fingerprint(server))
+    tools = [_named(entry.tool, server.prefix) for entry in part.entries]
+    is_same = same_rules and verdict == part.verdict and _are_named(part, server.prefix)
+    if is_same and judge.holds_back_the_same(server, part):
+        return part
+    return judge.part(server, part, tools)
+
+
+def _same_overrides(one: Settings, other: Settings) -> bool:
+    """What was remembered holds no value, and a tool's part in the catalog needs none."""
+    ours, theirs = (
+        [override.without_values() for override in settings.overrides] for settings in (one, other)
+    )
+    return ours == theirs
+
+
+def _are_named(part: ServerPart, prefix: str) -> bool:
+    return all(e.tool.given_name == prefix + e.tool.upstream_name for e in part.entries)
+
+
+def _named(tool: Tool, prefix: str) -> Tool:
+    return replace(tool, given_name=ToolName(prefix + tool.upstream_name), overridden=Overridden())
+
+
+def due_in(part: ServerPart, cache: CacheSettings, *, now: float) -> float:
+    """Seconds until a server's tools should be listed again, at most as many as they may be kept.
+
+    A list of the future is due at once: the clock was set back, and its age is anybody's guess.
+    """
+    at = part.failure.at if part.failure else part.listed_at
+    if at is None or at > now:
+        return 0.0
+    return at + _keeping(part, cache) - now
+
+
+def _keeping(part: ServerPart, cache: CacheSettings) -> float:
+    if part.failure:
+        return _RETRY_AFTER
+    # An upstream may ask for less keeping than the owner allows, down to the retry interval:
+    # a hint of 0 means "do not keep" to a client, not "ask without pause".
+    return cache.ttl if part.ttl is None else min(cache.ttl, max(part.ttl, _RETRY_AFTER))
+
+
+def report(
+    parts: Iterable[ServerPart],
+    diff: CatalogDiff,
+    *,
+    refused: Iterable[UntrustedServerError] = (),
+    starting: Iterable[ServerName] = (),
+    now: float = 0.0,
+) -> RefreshReport:
+    """What came of the servers that were asked, and of those that must not be.
+
+    `starting` are those that have not answered yet; `now` is Unix time in seconds.
+    """
+    asked = [(part.server, part.failure) for part in parts]
+    asked += [(ServerName(error.server), _failure(error, now)) for error in refused]
+    return RefreshReport(tuple(sorted(asked, key=lambda one: one[0])), diff, tuple(starting))

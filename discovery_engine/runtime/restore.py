@@ -1,0 +1,161 @@
+"""What the last run knew, read without touching anything else.
+
+This path loads no YAML, no pydantic, no event loop and no MCP SDK: a command that only reads
+answers in the time that starting Python takes.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from discovery_engine.config.found import is_nobodys_word
+from discovery_engine.config.inputs import is_current
+from discovery_engine.config.location import locate, scope_of, world_of
+from discovery_engine.errors import RegistryError
+from discovery_engine.registry.locking import READING_PATIENCE
+from discovery_engine.registry.sqlite import open_store
+from discovery_engine.search.usage import shares
+from discovery_engine.view.notices import lost
+from discovery_engine.view.view import View
+
+if TYPE_CHECKING:
+    from discovery_engine.catalog import Catalog
+    from discovery_engine.config.settings import Settings
+    from discovery_engine.registry.store import Store, World
+    from discovery_engine.search.searcher import Searcher
+    from discovery_engine.tools.model import ServerName
+
+logger = logging.getLogger(__name__)
+
+_REGISTRY = "registry.db"
+_OPENING_PATIENCE = 5.0  # seconds to wait for other processes; several may bring it up to date
+
+
+def remembered_view(
+    config: str | Path | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    data_dir: str | Path | None = None,
+    frozen: bool = False,
+) -> View | None:
+    """The view of the last run; None if there was none, or its configuration has changed.
+
+    That a value is there by now which a server wanted is such a change. `environ` is the process's
+    environment with None.
+    """
+    environ = os.environ if environ is None else environ
+    path = registry_path(data_dir, environ)
+    if not path.exists():
+        return None
+    place = locate(os.fspath(config) if config is not None else None, environ=environ)
+    name = world_of(place.path, is_found=is_nobodys_word(place), frozen=frozen)
+    try:
+        with open_store(path, is_thorough=False, patience=READING_PATIENCE) as store:
+            world, index = store.load(name), store.load_index(name)
+            uses = store.uses(name) if world and world.settings.search.learn else {}
+            lost_at = store.lost_at(scope_of(place.path))
+    except RegistryError as error:
+        logger.warning("Nothing could be recalled: %s", error)
+        return None
+    if world is None or not is_current(world.settings.inputs):
+        return None
+    if given_since(world.settings, world.catalog, environ):
+        return None
+    _warn_of_loss(lost_at)
+    open_searcher = partial(_searcher, world, index, partial(_keep_index, path, name))
+    usage = shares(uses, time.time())
+    return View(world.settings, world.catalog, open_searcher, usage=usage, lost_at=lost_at)
+
+
+def given_since(
+    settings: Settings, catalog: Catalog, environ: Mapping[str, str]
+) -> frozenset[ServerName]:
+    """The servers that failed for want of values which are there by now."""
+    failed = {name: part.failure for name, part in catalog.parts.items() if part.failure}
+    wanting = {name: failure.missing for name, failure in failed.items() if failure.missing}
+    if not wanting:
+        return frozenset()
+    from discovery_engine.secrets.references import has_value  # noqa: PLC0415 - seldom needed
+
+    folders = {server.name: os.path.dirname(server.origin.file) for server in settings.servers}  # noqa: PTH120 - "" must stay ""
+    return frozenset(
+        name
+        for name, missing in wanting.items()
+        if all(has_value(one, environ, base_dir=folders.get(name) or None) for one in missing)
+    )
+
+
+def _searcher(world: World, index: bytes | None, keep: Callable[[bytes], None]) -> Searcher:
+    """The searcher from its remembered index; if that is of another world, built anew and kept."""
+    # Most reads search for nothing, and the room of search takes a tenth of their time to load.
+    from discovery_engine.search.searcher import build_searcher, load_searcher  # noqa: PLC0415
+
+    settings = world.settings
+    described = {server.name: server.description for server in settings.servers}
+    known = (
+        load_searcher(index, world.catalog, settings.search, descriptions=described)
+        if index
+        else None
+    )
+    if known:
+        return known
+    built = build_searcher(world.catalog, settings.search, descriptions=described)
+    keep(built.dump())
+    return built
+
+
+def _keep_index(path: Path, name: str, index: bytes) -> None:
+    try:
+        with open_store(path, is_thorough=False, patience=READING_PATIENCE) as store:
+            store.save_index(name, index)
+    except RegistryError as error:
+        logger.info("The next search will make its index again: %s", error)
+
+
+@contextmanager
+def open_registry(
+    settings: Settings, *, data_dir: str | Path | None, environ: Mapping[str, str]
+) -> Iterator[Store]:
+    """The registry on disk; a forgetful one if caching is off or the disk cannot be used."""
+    # Loaded here, since a command that only reads remembers nothing.
+    from discovery_engine.registry.decision_log import last_known  # noqa: PLC0415
+    from discovery_engine.registry.forgetful import ForgetfulStore  # noqa: PLC0415
+
+    if not settings.cache.enabled:
+        yield ForgetfulStore("`cache.enabled` is false", hint="set it to true")
+        return
+    path, scope = registry_path(data_dir, environ), scope_of(settings.path)
+    try:
+        store = open_store(path, patience=_OPENING_PATIENCE)
+    except RegistryError as error:
+        logger.warning("Nothing will be remembered: %s", error)
+        known = last_known(path)
+        _warn_of_loss(known.lost_at(scope))
+        yield ForgetfulStore(error.message, hint=error.hint, known=known)
+        return
+    with store:
+        with suppress(RegistryError):  # whoever reads the decisions next says so
+            _warn_of_loss(store.lost_at(scope))
+        yield store
+
+
+def _warn_of_loss(lost_at: float | None) -> None:
+    if lost_at is not None:
+        logger.warning("%s", lost(lost_at).message)
+
+
+def registry_path(data_dir: str | Path | None, environ: Mapping[str, str]) -> Path:
+    """Where the registry is: `data_dir`, `$DISCOVERY_DATA_DIR`, or the user's data folder."""
+    if folder := data_dir or environ.get("DISCOVERY_DATA_DIR"):
+        return Path(folder) / _REGISTRY
+    # Only needed without a folder of one's own, and loading it takes a sixth of a start.
+    from platformdirs import user_data_path  # noqa: PLC0415
+
+    return user_data_path("discovery", appauthor=False) / _REGISTRY

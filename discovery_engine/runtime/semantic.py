@@ -1,0 +1,262 @@
+"""Search by meaning, kept going beside the engine.
+
+The vectors of tools are made in the background. A query waits for its own no longer than the
+settings allow. Whatever goes wrong here, search goes on by words, and the answer says so.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn, Protocol, TypeAlias
+
+import anyio
+from cachetools import LRUCache
+from msgspec import Struct
+
+from discovery_engine.config.location import world_of
+from discovery_engine.events import CatalogChanged, ConfigurationReloaded, EventBus, Subscription
+from discovery_engine.runtime.tool_vectors import ToolVectors
+from discovery_engine.search.embedders import Embedder, EmbeddingError, Vector, open_embedder
+from discovery_engine.search.question import clauses_of
+from discovery_engine.view.notices import Notice, by_words
+
+if TYPE_CHECKING:
+    from discovery_engine.catalog import Catalog
+    from discovery_engine.config.settings import EmbeddingsSettings, Settings
+    from discovery_engine.registry.store import Store
+    from discovery_engine.search.vectors import Vectors
+    from discovery_engine.view.view import View
+
+logger = logging.getLogger(__name__)
+
+_Query: TypeAlias = tuple[Vector, ...]
+
+WARM_UP = "a text to begin with"
+"""The first that an embedder is given: a model is loaded by then, and its dimensions are known."""
+
+_QUERIES_KEPT = 256
+_LONGEST_QUERY = 2_000  # characters that are embedded
+_FIRST_PAUSE = 1.0  # seconds until an embedder that failed is asked again; doubled every time
+_LONGEST_PAUSE = 300.0
+
+
+class Opener(Protocol):
+    """As `open_embedder`."""
+
+    def __call__(
+        self, settings: EmbeddingsSettings, *, environ: Mapping[str, str], base_dir: Path
+    ) -> AbstractAsyncContextManager[Embedder]: ...
+
+
+class Asked(Struct, frozen=True):
+    """What there is to compare tools with; empty, search is by words."""
+
+    vectors: _Query = ()
+    """That of the whole query, and those of its clauses."""
+    notices: tuple[Notice, ...] = ()
+    """Why search is by words, where it should have been by meaning."""
+
+
+class _Wanted(Struct, frozen=True):
+    """All that an embedder and its vectors depend on."""
+
+    embeddings: EmbeddingsSettings
+    base_dir: Path
+    is_found: bool
+    world: str
+
+    @classmethod
+    def by(cls, settings: Settings) -> _Wanted:
+        world = world_of(settings.path, is_found=settings.is_found, frozen=settings.frozen)
+        base_dir = Path(settings.path).parent if settings.path else Path()
+        return cls(settings.search.embeddings, base_dir, settings.is_found, world)
+
+
+class Meaning:
+    def __init__(
+        self,
+        view: Callable[[], View],
+        equip: Callable[[Vectors | None], Awaitable[None]],
+        store: Store,
+        events: EventBus,
+        *,
+        environ: Mapping[str, str],
+        clock: Callable[[], float] = time.monotonic,
+        opener: Opener = open_embedder,
+    ) -> None:
+        """`equip` puts vectors into the view of the moment; `clock` tells seconds."""
+        self._view = view
+        self._equip = equip
+        self._store = store
+        self._events = events
+        self._environ = environ
+        self._clock = clock
+        self._open = opener
+        self._embedder: Embedder | None = None
+        self._problem: EmbeddingError | None = None
+        self._done: Catalog | None = None
+        """The catalog of which every tool has a vector, or can have none for now."""
+        self._turn = anyio.Event()
+        self._asked: LRUCache[str, _Query] = LRUCache(_QUERIES_KEPT)
+        self._pause = 0.0
+        self._quiet_until = 0.0
+
+    async def keep(self) -> NoReturn:
+        """What the engine runs in a task: follows the settings and the catalog."""
+        with self._events.subscribe() as events:
+            while True:
+                wanted = _Wanted.by(self._view().settings)
+                try:
+                    await self._keep(wanted, events)
+                except EmbeddingError as error:
+                    self._fail(error)
+                    await self._rest(events)
+                except Exception as error:  # a fault in here must not end the engine
+                    logger.exception("Search by meaning failed")
+                    self._fail(EmbeddingError(f"search by meaning failed: {error}"))
+                    await self._rest(events)
+
+    async def settled(self) -> None:
+        """Wait until every tool has a vector, or none can be had for now."""
+        while self._view().settings.search.embeddings.is_on:
+            # A listing that brought nothing new makes another catalog, and is no event.
+            if self._done is not None and not self._done.diff(self._view().catalog):
+                return
+            await self._turn.wait()
+
+    async def asks(self, query: str) -> Asked:
+        """The vectors of a query, in time; for one that names a tool there are none."""
+        view = self._view()
+        settings = view.settings.search.embeddings
+        is_needless = not settings.is_on or not query.strip() or not len(view.catalog)
+        if is_needless or view.searcher.names(query):
+            return Asked()
+        try:
+            return Asked(await self._vectors_of(query, view, settings.timeout), _unfinished(view))
+        except EmbeddingError as error:
+            return Asked(notices=(by_words(error.message, error.hint),))
+
+    async def _vectors_of(self, query: str, view: View, timeout: float) -> _Query:  # noqa: ASYNC109 - told as an error of ours
+        if not view.vectors or self._embedder is None:
+            raise self._problem or EmbeddingError("the vectors of the tools are not there yet")
+        if (known := self._asked.get(query)) is None:
+            known = await self._embedded(query, self._embedder, timeout)
+        if len(known[0]) != view.vectors.dimensions:
+            raise EmbeddingError(
+                f"the embedder gave {len(known[0])} numbers where {view.vectors.dimensions} were "
+                "remembered",
+                hint="another model needs another name in `search.embeddings.model`",
+            )
+        return known
+
+    async def _embedded(self, query: str, embedder: Embedder, timeout: float) -> _Query:  # noqa: ASYNC109 - as above
+        if self._problem and self._clock() < self._quiet_until:
+            raise self._problem
+        try:
+            vectors, is_whole = await query_vectors(query, embedder, timeout=timeout)
+        except EmbeddingError as error:
+            self._hush(error)
+            raise
+        if is_whole:
+            self._asked[query] = vectors
+        self._problem, self._pause = None, 0.0
+        return vectors
+
+    def _hush(self, problem: EmbeddingError) -> None:
+        """Let queries do without an embedder that failed, for longer every time."""
+        self._problem = problem
+        self._pause = min(max(2 * self._pause, _FIRST_PAUSE), _LONGEST_PAUSE)
+        self._quiet_until = self._clock() + self._pause
+
+    async def _keep(self, wanted: _Wanted, events: Subscription) -> None:
+        """Hold the embedder and make vectors, until another embedder is wanted."""
+        if not wanted.embeddings.is_on:
+            await self._without(wanted, events)
+            return
+        if wanted.is_found:
+            raise EmbeddingError(
+                "the configuration was found, not named",
+                hint="name it with --config to let it choose a model or an address",
+            )
+        async with self._open(
+            wanted.embeddings, environ=self._environ, base_dir=wanted.base_dir
+        ) as embedder:
+            tools = ToolVectors(
+                self._store, embedder, world=wanted.world, batch=wanted.embeddings.batch
+            )
+            self._asked.clear()
+            await embedder.embed([WARM_UP])
+            while _Wanted.by(self._view().settings) == wanted:
+                catalog = self._view().catalog
+                async for vectors in tools.of(catalog):
+                    await self._equip(vectors)
+                    self._embedder, self._problem = embedder, None
+                self._pause = 0.0
+                self._settle(catalog)
+                await _next_change(events)
+        self._embedder = None
+
+    async def _without(self, wanted: _Wanted, events: Subscription) -> None:
+        await self._equip(None)
+        self._settle(self._view().catalog)
+        while _Wanted.by(self._view().settings) == wanted:
+            await _next_change(events)
+
+    def _fail(self, error: EmbeddingError) -> None:
+        if self._problem is None or self._problem.message != error.message:
+            logger.warning("Tools are found by words alone: %s", error)
+        self._hush(error)
+        self._embedder = None
+        self._settle(self._view().catalog)
+
+    def _settle(self, catalog: Catalog) -> None:
+        self._done = catalog
+        self._turn.set()
+        self._turn = anyio.Event()
+
+    async def _rest(self, events: Subscription) -> None:
+        with anyio.move_on_after(self._pause):
+            await _next_change(events)
+
+
+async def query_vectors(
+    query: str,
+    embedder: Embedder,
+    *,
+    timeout: float,  # noqa: ASYNC109 - told as an error of ours
+) -> tuple[_Query, bool]:
+    """The vector of a query and those of its clauses, and whether all were made in time.
+
+    The whole is embedded first: it says the most. Clauses that are not done after `timeout`
+    seconds are left out.
+
+    Raises:
+        EmbeddingError: If the embedder fails, or the whole is not done in time either.
+    """
+    text = query[:_LONGEST_QUERY]
+    whole: list[Vector] = []
+    clauses: list[Vector] = []
+    with anyio.move_on_after(timeout) as limit:
+        whole = await embedder.embed([text])
+        if parts := clauses_of(text):
+            clauses = await embedder.embed(parts)
+    if not whole:
+        raise EmbeddingError(f"the embedder did not answer within {timeout:g} s")
+    return (*whole, *clauses), not limit.cancelled_caught
+
+
+async def _next_change(events: Subscription) -> None:
+    async for event in events:
+        if isinstance(event, CatalogChanged | ConfigurationReloaded):
+            return
+
+
+def _unfinished(view: View) -> tuple[Notice, ...]:
+    known, tools = len(view.vectors or ()), len(view.catalog)
+    if known >= tools:
+        return ()
+    return (by_words(f"vectors of {tools - known:,} of {tools:,} tools are still being made"),)

@@ -1,0 +1,186 @@
+"""Keeps what the owner decided: reads it, holds servers and tools to it, and extends it.
+
+Nothing is decided here but what the policy says of tools that are seen for the first time. What
+blocks is done by whoever calls: all of it belongs in a thread.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from discovery_engine.config.inputs import read_input
+from discovery_engine.config.location import lock_of, scope_of
+from discovery_engine.errors import ConfigurationError, Origin, Problem, RegistryError
+from discovery_engine.trust.admission import admit, known_as
+from discovery_engine.trust.binding import completed
+from discovery_engine.trust.decisions import Acceptance, Approval, Decisions, with_accepted
+from discovery_engine.trust.lockfile import Lock, from_text
+from discovery_engine.trust.standing import Trust
+from discovery_engine.upstream.identity import identity_as_configured, identity_of
+
+if TYPE_CHECKING:
+    from discovery_engine.config.settings import (
+        RemoteTransport,
+        ServerSettings,
+        Settings,
+        StdioTransport,
+    )
+    from discovery_engine.registry.store import Store
+    from discovery_engine.tools.model import ServerName
+    from discovery_engine.trust.admission import Identity
+    from discovery_engine.trust.standing import Heard
+
+logger = logging.getLogger(__name__)
+
+_LOCK_LIMIT = 256 * 1024 * 1024  # bytes; ten thousand tools take some 10 MB
+
+
+class Trustee:
+    """Speaks for the owner of the settings in force; `clock` tells Unix time in seconds."""
+
+    def __init__(
+        self, store: Store, *, environ: Mapping[str, str], clock: Callable[[], float]
+    ) -> None:
+        self._store = store
+        self._environ = environ
+        self._clock = clock
+        self.trust = Trust()
+
+    def read(self, settings: Settings) -> Trust:
+        """What holds under `settings`; the registry and the lock file are read anew.
+
+        Raises:
+            ConfigurationError: If only what is pinned may be used, and the lock file is no good.
+        """
+        lock = read_lock(settings) if settings.frozen else None
+        found: dict[ServerName, Identity] = {}
+
+        def identify(server: ServerSettings) -> Identity:
+            found[server.name] = identity_as_configured(server, self._environ)
+            return found[server.name]
+
+        trust = Trust.under(settings, self.decisions(settings), lock=lock, identify=identify)
+        if self._complete(settings, trust, found):
+            return replace(trust, decisions=self.decisions(settings))
+        return trust
+
+    def _complete(
+        self, settings: Settings, trust: Trust, found: Mapping[ServerName, Identity]
+    ) -> bool:
+        """Remember what approvals left open, as it is by now; returns whether there was any."""
+        now, approvals = self._clock(), []
+        for server in settings.servers:
+            if server.name in found and server.name not in trust.refused:
+                known = known_as(server, settings.path)
+                subject, earlier = found[server.name]
+                given = trust.decisions.approvals[known]
+                if text := completed(given, subject, earlier=earlier, at=now):
+                    approvals.append(Approval(known, text))
+        try:
+            if approvals:
+                self.approve(settings, approvals)
+        except RegistryError as error:
+            logger.info("What was approved stays as open as it was: %s", error)
+            return False
+        return bool(approvals)
+
+    def decisions(self, settings: Settings) -> Decisions:
+        """What was approved and accepted by now; as it was before if the registry fails."""
+        try:
+            return self._store.decisions(scope_of(settings.path))
+        except RegistryError as error:
+            logger.warning("What was approved and accepted cannot be recalled: %s", error)
+            return self.trust.decisions
+
+    def meet(self, settings: Settings, heard: Iterable[Heard]) -> Trust:
+        """What holds once these servers have been heard.
+
+        What is new to this process may have been decided by another one meanwhile; its word
+        then counts.
+        """
+        found = [acceptance for one in heard for acceptance in self.trust.first_seen(*one)]
+        if not found:
+            return self.trust
+        try:
+            self.accept(settings, found, if_new=True)
+            heard_of = self._store.decisions(scope_of(settings.path))
+            # What was approved meanwhile is for `reconsider`, which has it take effect.
+            decisions = replace(heard_of, approvals=self.trust.decisions.approvals)
+        except RegistryError as error:
+            logger.warning("What was seen for the first time cannot be remembered: %s", error)
+            decisions = with_accepted(self.trust.decisions, found)
+        return replace(self.trust, decisions=decisions)
+
+    def admit(self, server: ServerSettings, transport: StdioTransport | RemoteTransport) -> None:
+        """The gate of everything that is started or reached; it may read the project's files.
+
+        Raises:
+            UntrustedServerError: If this must not be.
+        """
+        identify = partial(identity_of, server, transport, self._environ)
+        trust = self.trust
+        admit(server, identify, trust.decisions, path=trust.path, lock=trust.lock)
+
+    def approve(self, settings: Settings, approvals: Iterable[Approval]) -> None:
+        """Remember the owner's word.
+
+        Raises:
+            RegistryError: If it cannot be.
+        """
+        self._store.approve(scope_of(settings.path), approvals, at=self._clock())
+
+    def revoke(self, settings: Settings, servers: Iterable[str]) -> int:
+        """Take the owner's word back; returns how many approvals there were."""
+        return self._store.revoke(scope_of(settings.path), servers)
+
+    def accept(
+        self, settings: Settings, found: Iterable[Acceptance], *, if_new: bool = False
+    ) -> None:
+        """Remember that tools were accepted.
+
+        Raises:
+            RegistryError: If it cannot be.
+        """
+        self._store.accept(scope_of(settings.path), found, at=self._clock(), if_new=if_new)
+
+    def acknowledge_loss(self, settings: Settings) -> None:
+        """Take it as the owner's word that tools may be accepted by being seen again.
+
+        Raises:
+            RegistryError: If that cannot be remembered.
+        """
+        self._store.acknowledge_loss(scope_of(settings.path), at=self._clock())
+
+    def history(self, settings: Settings, server: str) -> tuple[Acceptance, ...]:
+        """What was accepted of a server; `server` is what it is known as."""
+        return self._store.history(scope_of(settings.path), server)
+
+
+def read_lock(settings: Settings) -> Lock:
+    """The lock file beside the configuration.
+
+    Raises:
+        ConfigurationError: If there is none, or it is damaged.
+    """
+    if settings.path is None:
+        raise _no_lock("", "there is no discovery.yaml beside which a lock file could be")
+    path = lock_of(settings.path)
+    try:
+        content, _ = read_input(path, limit=_LOCK_LIMIT)
+        return from_text(content)
+    except FileNotFoundError as error:
+        raise _no_lock(path, "there is no lock file, and only what it pins may be used") from error
+    except OSError as error:
+        raise _no_lock(path, f"the lock file cannot be read: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise _no_lock(path, f"the lock file is damaged: {error}") from error
+
+
+def _no_lock(path: str, message: str) -> ConfigurationError:
+    hint = "`discovery lock` writes one"
+    return ConfigurationError([Problem(Origin(path), "", message, hint)])

@@ -1,0 +1,1 @@
+"""References to secrets, and how names and values of secrets are recognised."""

@@ -1,0 +1,1 @@
+"""What is known about a tool: its definition, its schema and the arguments of a call."""

@@ -1,0 +1,296 @@
+"""The arguments of a call: read from words, checked against the tool's schema.
+
+A mistake is answered with the tool's signature before anything is sent. A schema that cannot be
+used checks nothing: its server then judges for itself.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
+from functools import cached_property, partial
+from itertools import islice
+from types import MappingProxyType
+
+import jsonschema_rs
+
+from discovery_engine._util.json import JSONObject, JSONValue, parse_json
+from discovery_engine._util.suggestions import nearest
+from discovery_engine._util.text import named, one_line
+from discovery_engine.errors import InvalidArgumentsError
+from discovery_engine.limits import ARGUMENTS, require_names, shortened
+from discovery_engine.tools.model import Parameter, Tool
+from discovery_engine.tools.signature import signature
+from discovery_engine.tools.validation.cost import OF_PATTERN, UNBOUNDED, size_of, weight_of
+from discovery_engine.tools.validation.evaluation import (
+    Compile,
+    Evaluation,
+    Keywords,
+    Mistake,
+    OutOfStepsError,
+    mistake_of,
+)
+from discovery_engine.tools.validation.graph import SchemaGraph, UnreadableSchemaError
+
+logger = logging.getLogger(__name__)
+
+MOST_STEPS = 30_000
+"""What a check may take: some tenth of a second, and as many verdicts held meanwhile."""
+TOO_LONG = "checking them takes too long"
+
+_AT_ONCE = 4_000_000  # values times keywords that the validator is given, at some 10 ns each
+_FEW = 1_000  # of these that it lists mistakes of, at some 10 us each, in all branches
+_OF_PATTERNS = 8 << 20  # bytes of all compiled patterns of a schema: up to 15 ms for each million
+_MISTAKES = 8  # told at once; more would bury the signature
+_LISTED = _MISTAKES + 1  # to know that there are more
+_SENTENCE = 300  # characters of a mistake
+_COMPARED = 100  # names that an unknown one is compared with
+_MASK = "it"  # for values, where one of them may be the owner's
+_COUNTED_TWICE = ('"$ref"', '"$dynamicRef"', '"$recursiveRef"', '"unevaluated')
+
+_NAME = re.compile(r"[A-Za-z_][\w.-]*")
+_FORMS = {"array": """it as JSON: '["…"]'""", "object": """it as JSON: '{"…": …}'"""}
+
+
+class Checker:
+    """Checks arguments for one tool; making it costs more than asking it.
+
+    The validator holds whatever loop it runs in until it is done. So it is asked only where the
+    sizes of schema and value say that this is soon; all else is evaluated in counted steps.
+    """
+
+    def __init__(self, tool: Tool) -> None:
+        self._tool = tool
+        self._schema = tool.upstream_schema
+        self._mask = _MASK if tool.overridden.pinned else None
+        self._compile = _compiler(self._schema, self._mask)
+        self._validator: jsonschema_rs.Validator | None = None
+        try:
+            self._validator = self._compile(self._schema)
+        except ValueError as exc:
+            reason = one_line(str(exc))  # it quotes the schema
+            logger.warning("The schema of %s cannot check arguments: %s", tool.key.label, reason)
+
+    def check(
+        self,
+        arguments: JSONObject,
+        pinned: Mapping[str, JSONValue] = MappingProxyType({}),
+        *,
+        steps: int = MOST_STEPS,
+        pause: Callable[[], object] | None = None,
+    ) -> str | None:
+        """Check `arguments` against the tool's schema; nothing is fetched for a `$ref`.
+
+        Args:
+            arguments: What a caller gives.
+            pinned: The values of those that the owner gives. None of them is told.
+            steps: How much may be done, in steps of some microseconds.
+            pause: Called about once a millisecond, to let others run.
+
+        Returns:
+            Why they could not be checked, in a few words; None if they were.
+
+        Raises:
+            InputTooLongError: If there are too many, or the name of one is too long.
+            InvalidArgumentsError: With every mistake and the tool's signature.
+        """
+        if pinned and (wrong := [name for name in pinned if name in arguments]):
+            said = [f"{named(name)} is given by the configuration" for name in wrong]
+            raise _invalid(self._tool, said)
+        require_names("argument", arguments, most=ARGUMENTS)
+        if self._validator is None:
+            return None
+        value = {**arguments, **pinned} if pinned else arguments
+        size = size_of(value)
+        if size is UNBOUNDED:
+            raise _invalid(self._tool, ["they nest too deeply"])
+        try:
+            if size * self._quick_weight <= _AT_ONCE or size * self._weight <= _AT_ONCE:
+                if self._validator.is_valid(value):
+                    return None
+                if size * self._weight <= _FEW:
+                    errors = islice(self._validator.iter_errors(value), _LISTED)
+                    raise self._wrong(arguments, pinned, list(map(mistake_of, errors)))
+        except ValueError as error:
+            return shortened(f"they cannot be read: {error}", _SENTENCE)
+        return self._evaluate(
+            arguments, pinned, Evaluation(self._keywords, steps=steps, pause=pause)
+        )
+
+    def _evaluate(
+        self, arguments: JSONObject, pinned: Mapping[str, JSONValue], evaluation: Evaluation
+    ) -> str | None:
+        found: list[Mistake] = []
+        try:
+            mistakes = evaluation.mistakes(self._schema, {**arguments, **pinned})
+            for mistake in islice(mistakes, _LISTED):
+                found.append(mistake)  # noqa: PERF402 - what is found stays found, come what may
+        except (OutOfStepsError, UnreadableSchemaError, RecursionError) as error:
+            if not found:
+                return f"{error}" if isinstance(error, UnreadableSchemaError) else TOO_LONG
+        if found:
+            raise self._wrong(arguments, pinned, found)
+        return None
+
+    def _wrong(
+        self, arguments: JSONObject, pinned: Container[str], found: Sequence[Mistake]
+    ) -> InvalidArgumentsError:
+        sentences = (*_sentences(found, pinned), *_slips(self._tool, arguments))
+        return _invalid(self._tool, sentences)
+
+    @cached_property
+    def _quick_weight(self) -> float:
+        """At least the schema's weight, from its text: without references, nothing counts twice."""
+        text = self._tool.source
+        if any(keyword in text for keyword in _COUNTED_TWICE):
+            return self._weight
+        return 1 + text.count("{") + text.count(",") + OF_PATTERN * text.count('"pattern')
+
+    @cached_property
+    def _weight(self) -> float:
+        return weight_of(self._keywords.graph)
+
+    @cached_property
+    def _keywords(self) -> Keywords:
+        return Keywords(SchemaGraph(self._schema), self._compile, self._mask)
+
+
+def from_words(tool: Tool, words: Sequence[str]) -> JSONObject:
+    """Arguments from a command line: `key=value` by name, others by position.
+
+    Positional words fill the parameters in the order of the signature (required first, then by
+    name), leaving out those given by name. Each value is read as the parameter's type wants it.
+    A word that begins like `key=` names a parameter, so that a slip in a name is never taken for
+    the value of another. A single word that is a JSON object of parameters is all the arguments.
+
+    Raises:
+        InvalidArgumentsError: If there are more words than parameters, or a word names no
+            parameter, one that has a value already, or does not read as its type.
+    """
+    by_name = {parameter.name: parameter for parameter in tool.parameters}
+    if (document := _document(words, by_name)) is not None:
+        return document
+    by_key, positional, mistakes = _sorted_out(words, by_name)
+    free = [name for name in by_name if name not in by_key]
+    mistakes += [f"nowhere to put {extra!r}" for extra in positional[len(free) :][:1]]
+    arguments: JSONObject = {}
+    for name, text in (by_key | dict(zip(free, positional, strict=False))).items():
+        try:
+            arguments[name] = _read(by_name[name], text)
+        except ValueError as exc:
+            mistakes.append(str(exc))
+    if mistakes:
+        raise _invalid(tool, mistakes)
+    return arguments
+
+
+def _document(words: Sequence[str], known: Collection[str]) -> JSONObject | None:
+    """The object that the only word is, if it names nothing but parameters."""
+    if len(words) != 1 or not words[0].lstrip().startswith("{"):
+        return None
+    try:
+        value = parse_json(words[0])
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) and value and value.keys() <= set(known) else None
+
+
+def _invalid(tool: Tool, mistakes: Sequence[str]) -> InvalidArgumentsError:
+    return InvalidArgumentsError(tool.server, tool.name, mistakes, signature(tool))
+
+
+def _sorted_out(
+    words: Sequence[str], known: Collection[str]
+) -> tuple[dict[str, str], list[str], list[str]]:
+    """What is given by name, what by position, and what is wrong with the names."""
+    by_key: dict[str, str] = {}
+    positional: list[str] = []
+    mistakes: list[str] = []
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals or (key not in known and not _NAME.fullmatch(key)):
+            positional.append(word)
+        elif key not in known:
+            mistakes.append(_stranger(key, known))
+        elif key in by_key:
+            mistakes.append(f"{named(key)} is given twice")
+        else:
+            by_key[key] = value
+    return by_key, positional, mistakes
+
+
+def _stranger(key: str, known: Collection[str]) -> str:
+    meant = nearest(key, known)
+    return f"there is no argument {key!r}" + (f", did you mean {meant[0]!r}?" if meant else "")
+
+
+def _read(parameter: Parameter, text: str) -> JSONValue:
+    """The value that `text` means; a string is taken as it is wherever one is allowed."""
+    kinds = set(parameter.type.split("|"))
+    if "string" in kinds:
+        return text
+    try:
+        value = parse_json(text)
+    except ValueError:
+        value = {"true": True, "yes": True, "false": False, "no": False}.get(text.casefold(), text)
+    if isinstance(value, str) and kinds.isdisjoint({"any"}):
+        form = next((f", write {_FORMS[kind]}" for kind in _FORMS if kind in kinds), "")
+        kind = " or ".join(map(named, parameter.type.split("|")))
+        raise ValueError(f"{named(parameter.name)}: {text!r} is not of type {kind}{form}")
+    return value
+
+
+def _slips(tool: Tool, arguments: JSONObject) -> Iterator[str]:
+    """Arguments that the tool may not know, and must have meant one that is missing."""
+    known = {parameter.name for parameter in tool.parameters}
+    missing = [p.name for p in tool.parameters if p.required and p.name not in arguments]
+    strange = (name for name in arguments if name not in known)
+    for name in islice(strange, _MISTAKES):
+        if nearest(name, missing[:_COMPARED]):
+            yield _stranger(name, known=missing[:_COMPARED])
+
+
+def _compiler(schema: JSONObject, mask: str | None) -> Compile:
+    """Makes validators of `schema` and of its parts.
+
+    With the linear-time engine, so that no `pattern` of a stranger holds us up; one that is small
+    as text may be large once compiled, so all together share what memory there is for them.
+    """
+    share = _OF_PATTERNS // max(1, _patterns_in(schema))
+    options = jsonschema_rs.RegexOptions(size_limit=share, dfa_size_limit=share)
+    return partial(jsonschema_rs.validator_for, offline=True, pattern_options=options, mask=mask)
+
+
+def _patterns_in(value: JSONValue) -> int:
+    count = 0
+    left = [value]
+    while left:
+        part = left.pop()
+        if isinstance(part, dict):
+            patterns = part.get("patternProperties")
+            count += "pattern" in part
+            count += len(patterns) if isinstance(patterns, dict) else 0
+            left += part.values()
+        elif isinstance(part, list):
+            left += part
+    return count
+
+
+def _sentences(found: Sequence[Mistake], pinned: Container[str]) -> Iterator[str]:
+    told = found[:_MISTAKES]
+    if missing := [named(one.missing) for one in told if one.missing and not one.path]:
+        yield f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing"
+    for one in told:
+        if one.path or not one.missing:
+            yield one_line(shortened(_sentence(one, pinned), _SENTENCE))
+    if found[_MISTAKES:]:
+        yield "and more"
+
+
+def _sentence(mistake: Mistake, pinned: Container[str]) -> str:
+    if not mistake.path:
+        return mistake.message
+    if mistake.path[0] in pinned:
+        return f"{named(str(mistake.path[0]))}: what the configuration gives does not fit"
+    return f"{named('.'.join(map(str, mistake.path)))}: {mistake.message}"

@@ -1,0 +1,204 @@
+"""What is known about one callable, as the upstream told it and its owner would have it.
+
+A tool keeps its whole definition as raw JSON, so that nothing an upstream says is lost on the
+way to a client; everything else here is read from it, through what the owner overrides.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import NewType
+
+from msgspec import Struct, field
+
+from discovery_engine._util.json import JSONObject, JSONValue
+from discovery_engine._util.text import named
+from discovery_engine.tools.schemas import without_parameters
+
+ServerName = NewType("ServerName", str)
+ToolName = NewType("ToolName", str)
+
+_UNION_DEPTH = 3  # unions in unions that are told apart; a stranger may nest them without end
+_PARSED = 1000  # definitions
+_SUMMARY_LENGTH = 120  # characters; about 30 tokens, so that ten hits stay under 400
+
+
+class ToolKey(Struct, frozen=True, order=True):
+    """The one address of a tool: which server, which name."""
+
+    server: ServerName
+    tool: ToolName
+
+    def __str__(self) -> str:
+        return f"{self.server}:{self.tool}"
+
+    @property
+    def label(self) -> str:
+        """The address as a line of ours has it: in quotes if the tool's name is not one word."""
+        return named(self.tool, before=f"{self.server}:")
+
+
+class Parameter(Struct, frozen=True):
+    name: str
+    type: str
+    """A JSON Schema type, several joined by `|`, or `any`."""
+    description: str
+    required: bool
+    schema: JSONObject
+
+
+class Overridden(Struct, frozen=True):
+    """What the owner says of a tool, in place of its server."""
+
+    name: ToolName | None = None
+    description: str | None = None
+    tags: tuple[str, ...] = ()
+    pinned: Mapping[str, int] = field(default_factory=dict)
+    """The parameters that the owner gives, and the index of the entry with the value of each."""
+    by: tuple[int, ...] = ()
+    """The indices of the entries of `overrides` that match."""
+    problems: tuple[str, ...] = ()
+    """What they say that cannot be, in a few words without a full stop."""
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.description, self.tags, self.by))  # a mapping has none
+
+
+# Thousands of these live long, and none is part of a cycle: the collector passes them over.
+class Tool(Struct, frozen=True, gc=False):
+    """One tool of one server. `source` is its definition as canonical JSON text."""
+
+    server: ServerName
+    given_name: ToolName
+    """The upstream's name, behind the server's `prefix` if it has one; rules read this one."""
+    upstream_name: str
+    source: str
+    overridden: Overridden = Overridden()
+
+    @classmethod
+    def from_mcp(cls, server: ServerName, definition: JSONObject, *, prefix: str = "") -> Tool:
+        """Read a definition from `tools/list`; it must have passed the listing's checks."""
+        source = canonical_json(definition)
+        name = definition["name"]
+        return cls(server, ToolName(prefix + name), name, source)
+
+    @property
+    def name(self) -> ToolName:
+        """The name it is known by here."""
+        return self.overridden.name or self.given_name
+
+    @property
+    def key(self) -> ToolKey:
+        return ToolKey(self.server, self.name)
+
+    @property
+    def fingerprint(self) -> str:
+        """Of what the upstream said, whatever the owner says instead."""
+        return fingerprint(self.source)
+
+    @property
+    def definition(self) -> JSONObject:
+        """The definition as the upstream gave it; treat it as read-only."""
+        return _parsed(self.source)
+
+    @property
+    def description(self) -> str:
+        text = self.overridden.description or self.definition.get("description") or self.title
+        return text if isinstance(text, str) else ""
+
+    @property
+    def title(self) -> str:
+        title = self.definition.get("title") or self.annotations.get("title")
+        return title if isinstance(title, str) else ""
+
+    @property
+    def annotations(self) -> JSONObject:
+        annotations = self.definition.get("annotations")
+        return annotations if isinstance(annotations, dict) else {}
+
+    @property
+    def upstream_schema(self) -> JSONObject:
+        """Of the arguments that the upstream takes; not to be shown."""
+        schema = self.definition.get("inputSchema")
+        return schema if isinstance(schema, dict) else {"type": "object"}
+
+    @property
+    def input_schema(self) -> JSONObject:
+        """Of the arguments that a caller gives: the upstream's, less those that are pinned."""
+        pinned = self.overridden.pinned
+        return without_parameters(self.upstream_schema, pinned) if pinned else self.upstream_schema
+
+    @property
+    def summary(self) -> str:
+        """The first sentence of the description on one line, cut at a word if it is long."""
+        return _summary(self.description)
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """Required ones first, then by name."""
+        properties = self.input_schema.get("properties")
+        if not isinstance(properties, dict):
+            return ()
+        required = self.input_schema.get("required")
+        named = required if isinstance(required, list) else []
+        needed = {name for name in named if isinstance(name, str)}
+        found = [
+            _parameter(name, schema, required=name in needed) for name, schema in properties.items()
+        ]
+        return tuple(sorted(found, key=lambda p: (not p.required, p.name)))
+
+
+# Parsed, a definition takes six times the room of its text: only those in use are held so.
+@lru_cache(maxsize=_PARSED)
+def _parsed(source: str) -> JSONObject:
+    definition: JSONObject = json.loads(source)
+    return definition
+
+
+@lru_cache(maxsize=_PARSED)
+def _summary(description: str) -> str:
+    text = " ".join(description.split())
+    sentence, stop, _ = text.partition(". ")
+    text = sentence + stop.strip()
+    if len(text) <= _SUMMARY_LENGTH:
+        return text
+    return text[:_SUMMARY_LENGTH].rsplit(" ", 1)[0].rstrip(",;:") + "…"
+
+
+def canonical_json(value: JSONValue) -> str:
+    """JSON text that is equal for equal values, whatever the order of their keys.
+
+    A lone surrogate is escaped, so that the text can be stored and sent as UTF-8.
+    """
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def fingerprint(canonical: str) -> str:
+    """SHA-256 in hexadecimal of canonical JSON."""
+    import hashlib  # noqa: PLC0415 - loads OpenSSL, which nobody needs who only reads
+
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def _parameter(name: str, schema: JSONValue, *, required: bool) -> Parameter:
+    facts = schema if isinstance(schema, dict) else {}
+    text = facts.get("description") or facts.get("title") or ""
+    description = text if isinstance(text, str) else ""
+    return Parameter(name, _type_name(facts), description, required, facts)
+
+
+def _type_name(schema: JSONObject, depth: int = _UNION_DEPTH) -> str:
+    kind = schema.get("type")
+    if isinstance(kind, str):
+        return kind
+    if isinstance(kind, list):
+        return "|".join(map(str, kind))
+    for union in ("anyOf", "oneOf"):
+        branches = schema.get(union)
+        if isinstance(branches, list) and depth:
+            names = [_type_name(b, depth - 1) for b in branches if isinstance(b, dict)]
+            return "|".join(dict.fromkeys(names)) or "any"
+    return "any"

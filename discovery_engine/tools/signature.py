@@ -1,0 +1,191 @@
+"""A JSON Schema as people write types: one line in place of a page.
+
+    {"type": "array", "items": {"enum": ["bug", "docs"]}}     ("bug"|"docs")[]
+    a tool with its parameters                                label(name: string, state?: 1|2)
+
+What a schema says and this cannot is left out; the whole schema stays one resource away. Schemas
+come from strangers: whatever they hold, the answer is text of bounded length.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Container, Iterable, Mapping
+from contextlib import suppress
+from itertools import islice
+
+from discovery_engine._util.json import JSONObject, JSONValue
+from discovery_engine._util.text import named, one_line
+from discovery_engine.tools.model import Parameter, Tool
+
+_CHOICES = 12  # of an enum, before the rest is counted instead of named
+_MEMBERS = 24  # of an object, before the rest is left out
+_LONG = 40  # characters of a value; a longer one is cut, and is no use as a default
+_SHORT = 256  # characters of a value that take no longer to write than to look at a subschema
+_READABLE = 800  # characters of a type; a longer one is written less deeply
+_DEPTH = 3  # levels of objects and arrays that are written out
+_LOOKED_AT = 2_000  # subschemas for all parameters of a tool, some 1.5 us each, at each depth
+_LEAST_LOOKED_AT = 8  # for one of them; through references, a few may be looked at 80,000 times
+
+
+def signature(tool: Tool) -> str:
+    """For instance `create_issue(title: string, labels?: string[])`."""
+    return f"{named(tool.name)}({', '.join(typed(p, tool) for p in tool.parameters)})"
+
+
+def typed(parameter: Parameter, tool: Tool) -> str:
+    """For instance `state?: "open"|"closed"`."""
+    mark = "" if parameter.required else "?"
+    root = tool.input_schema
+    share = _LOOKED_AT // max(1, len(root.get("properties") or ()))
+    text = type_text(parameter.schema, root, most=max(share, _LEAST_LOOKED_AT))
+    return f"{named(parameter.name)}{mark}: {text}"
+
+
+def parameter_line(parameter: Parameter, tool: Tool, about: str | None = None) -> str:
+    """For instance `state?: "open"|"closed" = "open" - Which issues to list`.
+
+    What comes after the dash is `about`, or the parameter's whole description.
+    """
+    text = one_line(parameter.description if about is None else about)
+    head = f"{typed(parameter, tool)}{_default(parameter.schema)}"
+    return f"{head} - {text}" if text else head
+
+
+def type_text(schema: JSONValue, root: JSONObject, *, most: int = _LOOKED_AT) -> str:
+    """A schema as a type, as deep as stays readable and takes no more than `most` subschemas.
+
+    `root` is where local `$ref`s point into.
+    """
+    for depth in range(_DEPTH, -1, -1):
+        with suppress(_TooManyError):
+            text = _type(schema, _Root(root, most), depth)
+            if len(text) <= _READABLE or not depth:
+                return text
+    return "any"
+
+
+class _TooManyError(Exception):
+    """There are more subschemas to look at than are allowed."""
+
+
+class _Root:
+    """The whole schema, and how many subschemas may still be looked at."""
+
+    def __init__(self, schema: JSONObject, most: int) -> None:
+        self._schema = schema
+        self._left = most
+
+    def look_at(self, count: int) -> None:
+        """Count as much work as so many subschemas; raises `_TooManyError` beyond the most."""
+        self._left -= count
+        if self._left < 0:
+            raise _TooManyError
+
+    def literal(self, value: JSONValue) -> str:
+        text = _literal(value)
+        self.look_at(len(text) // _SHORT)
+        return _cut(text)
+
+    def resolved(self, schema: JSONValue) -> JSONObject:
+        """The subschema, or what its local `$ref` points at.
+
+        It is followed once, as a chain of references may be a ring.
+        """
+        self.look_at(1)
+        if not isinstance(schema, dict):
+            return {}
+        reference = schema.get("$ref")
+        if not isinstance(reference, str) or not reference.startswith("#/"):
+            return schema
+        target: JSONValue = self._schema
+        for step in reference[2:].split("/"):
+            target = target.get(step) if isinstance(target, dict) else None
+        return target if isinstance(target, dict) else {}
+
+
+def _type(schema: JSONValue, root: _Root, depth: int) -> str:
+    facts = root.resolved(schema)
+    if not facts or depth < 0:
+        return "any"
+    if "const" in facts:
+        return root.literal(facts["const"])
+    if isinstance(facts.get("enum"), list):
+        return _choices(facts["enum"], root)
+    for union in ("anyOf", "oneOf"):
+        if isinstance(facts.get(union), list):
+            branches = facts[union][:_CHOICES]
+            return _joined(_type(branch, root, depth - 1) for branch in branches)
+    kinds = facts.get("type")
+    named = kinds[:_CHOICES] if isinstance(kinds, list) else [kinds]
+    return _joined(_named(kind, facts, root, depth) for kind in named)
+
+
+def _named(kind: JSONValue, facts: JSONObject, root: _Root, depth: int) -> str:
+    if kind == "array":
+        item = _type(facts.get("items"), root, depth - 1)
+        return f"({item})[]" if "|" in item else f"{item}[]"
+    if kind == "object" or (kind is None and "properties" in facts):
+        return _object(facts, root, depth)
+    if kind in ("integer", "number"):
+        return f"{kind}{_range(facts)}"
+    if kind == "string" and isinstance(facts.get("format"), str):
+        return f"string({named(_cut(facts['format']))})"
+    return named(_cut(kind)) if isinstance(kind, str) else "any"
+
+
+def _object(facts: JSONObject, root: _Root, depth: int) -> str:
+    properties = facts.get("properties")
+    if not isinstance(properties, dict) or not properties or depth <= 0:
+        return "object"
+    required = facts.get("required")
+    names = required if isinstance(required, list) else []
+    needed = {name for name in names if isinstance(name, str)}
+    root.look_at((len(properties) + len(names)) // _MEMBERS)
+    members = [
+        f"{named(_cut(name))}{'' if name in needed else '?'}: {_type(schema, root, depth - 1)}"
+        for name, schema in islice(_needed_first(properties, needed), _MEMBERS)
+    ]
+    left = ["…"] if len(properties) > len(members) else []
+    return f"{{{', '.join([*members, *left])}}}"
+
+
+def _needed_first(
+    properties: Mapping[str, JSONValue], needed: Container[str]
+) -> list[tuple[str, JSONValue]]:
+    """In an order that does not depend on how the schema was written down."""
+    return sorted(properties.items(), key=lambda item: (item[0] not in needed, item[0]))
+
+
+def _choices(values: list[JSONValue], root: _Root) -> str:
+    named = [root.literal(value) for value in values[:_CHOICES]]
+    left = len(values) - len(named)
+    return _joined([*named, f"({left} more)"] if left else named)
+
+
+def _range(facts: JSONObject) -> str:
+    low, high = (_bound(facts.get(key)) for key in ("minimum", "maximum"))
+    return f"({low}..{high})" if low or high else ""
+
+
+def _bound(value: JSONValue) -> str:
+    return _cut(_literal(value)) if isinstance(value, int | float) else ""
+
+
+def _default(schema: JSONObject) -> str:
+    """The default value, unless it says nothing (`null`) or is long."""
+    value = schema.get("default")
+    text = _literal(value)
+    return "" if value is None or len(text) > _LONG else f" = {text}"
+
+
+def _literal(value: JSONValue) -> str:
+    return one_line(json.dumps(value, ensure_ascii=False))
+
+
+def _joined(kinds: Iterable[str]) -> str:
+    return "|".join(dict.fromkeys(kinds)) or "any"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONG else f"{text[:_LONG]}…"

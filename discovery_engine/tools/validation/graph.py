@@ -1,0 +1,227 @@
+"""A JSON Schema as a graph: which subschemas hold for a value, and which for its members.
+
+A `$ref` is followed inside the schema only. Schemas come from strangers: what a validator refuses
+is not looked for here, and whatever is odd besides is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import TypeAlias
+from urllib.parse import unquote
+
+from msgspec import Struct
+
+from discovery_engine._util.json import JSONObject, JSONValue
+
+Schema: TypeAlias = JSONObject | bool
+
+_DRAFTS = {"draft-04": 4, "draft-06": 6, "draft-07": 7, "2019-09": 2019}
+_NEWEST = 2020
+_LONE_REFERENCES = 7  # up to this draft nothing that stands beside a `$ref` counts
+_SINCE = {
+    "contains": 6,
+    "propertyNames": 6,
+    "if": 7,
+    "dependentSchemas": 2019,
+    "minContains": 2019,
+    "maxContains": 2019,
+    "unevaluatedItems": 2019,
+    "unevaluatedProperties": 2019,
+    "$recursiveRef": 2019,
+    "$dynamicRef": 2020,
+    "prefixItems": 2020,
+}
+"""The draft since which a keyword means something."""
+_UNTIL = {"$recursiveRef": 2019}
+_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+_UNEVALUATED = ("unevaluatedProperties", "unevaluatedItems")
+_APPLYING = frozenset(
+    (
+        *_SINCE,
+        *("$ref", "allOf", "anyOf", "oneOf", "not", "then", "else", "dependencies"),
+        *("properties", "patternProperties", "additionalProperties", "items", "additionalItems"),
+    )
+)
+_SILENT = frozenset(
+    (
+        *("$schema", "$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$vocabulary"),
+        *("$comment", "$defs", "definitions", "title", "description", "default", "examples"),
+        *("deprecated", "readOnly", "writeOnly"),
+    )
+)
+_DATA = frozenset(("const", "enum", "default", "examples"))
+"""What these hold is no schema, whatever it looks like."""
+
+
+class UnreadableSchemaError(Exception):
+    """A schema that is not read here, with the reason in a few words."""
+
+
+class Node(Struct, frozen=True):
+    """One subschema, taken apart."""
+
+    references: tuple[Schema, ...] = ()
+    all_of: tuple[Schema, ...] = ()
+    any_of: tuple[Schema, ...] = ()
+    one_of: tuple[Schema, ...] = ()
+    negated: Schema = False
+    condition: Schema | None = None
+    then: Schema = True
+    otherwise: Schema = True
+    dependents: Mapping[str, Schema] = {}
+    """What must hold as soon as a property is there."""
+    properties: Mapping[str, Schema] = {}
+    patterns: Mapping[str, Schema] = {}
+    others: Schema = True
+    """Of the properties that neither a name nor a pattern covers."""
+    names: Schema = True
+    prefix: tuple[Schema, ...] = ()
+    items: Schema = True
+    """Of the elements behind `prefix`."""
+    contains: Schema | None = None
+    least: int = 1
+    most: int | None = None
+    """How many elements `contains` may hold for."""
+    assertions: JSONObject = {}
+    """What is said of the value by itself."""
+    is_unevaluated: bool = False
+    """Whether it depends on which members other subschemas were asked about."""
+
+    @property
+    def alongside(self) -> Iterator[Schema]:
+        """The subschemas that are asked about the same value."""
+        yield from (*self.references, *self.all_of, *self.any_of, *self.one_of)
+        yield from (self.negated, self.then, self.otherwise, *self.dependents.values())
+        if self.condition is not None:
+            yield self.condition
+
+
+class SchemaGraph:
+    def __init__(self, root: JSONObject) -> None:
+        self.root = root
+        self._nodes: dict[int, Node] = {}
+
+    def node(self, schema: JSONObject) -> Node:
+        """A subschema of this schema.
+
+        Raises:
+            UnreadableSchemaError: If it refers to what is not found in it.
+        """
+        known = self._nodes.get(id(schema))
+        if known is None:
+            known = self._nodes[id(schema)] = self._read(schema)
+        return known
+
+    @cached_property
+    def draft(self) -> int:
+        uri = str(self.root.get("$schema"))
+        return next((number for mark, number in _DRAFTS.items() if mark in uri), _NEWEST)
+
+    def _read(self, schema: JSONObject) -> Node:
+        said = {
+            keyword: value
+            for keyword, value in schema.items()
+            if _SINCE.get(keyword, 0) <= self.draft <= _UNTIL.get(keyword, _NEWEST)
+        }
+        references = tuple(
+            self._target(said[keyword])
+            for keyword in _REFERENCES
+            if isinstance(said.get(keyword), str)
+        )
+        if references and self.draft <= _LONE_REFERENCES:
+            return Node(references)
+        prefix, items = said.get("prefixItems"), said.get("items")
+        if isinstance(items, list):
+            prefix, items = items, said.get("additionalItems")
+        dependencies = _mapped(said.get("dependencies"))
+        return Node(
+            references,
+            all_of=_listed(said.get("allOf")),
+            any_of=_listed(said.get("anyOf")),
+            one_of=_listed(said.get("oneOf")),
+            negated=said.get("not", False),
+            condition=said.get("if"),
+            then=said.get("then", True) if "if" in said else True,
+            otherwise=said.get("else", True) if "if" in said else True,
+            dependents={**dependencies, **_mapped(said.get("dependentSchemas"))},
+            properties=_mapped(said.get("properties")),
+            patterns=_mapped(said.get("patternProperties")),
+            others=said.get("additionalProperties", True),
+            names=said.get("propertyNames", True),
+            prefix=_listed(prefix),
+            items=True if items is None else items,
+            contains=said.get("contains"),
+            least=int(said.get("minContains", 1)),
+            most=int(said["maxContains"]) if "maxContains" in said else None,
+            assertions=_assertions(said),
+            is_unevaluated=not said.keys().isdisjoint(_UNEVALUATED),
+        )
+
+    def _target(self, reference: str) -> Schema:
+        """What a reference leads to; with but one address in a schema, from wherever it stands."""
+        base, _, fragment = unquote(reference).partition("#")
+        if self._anchors is None:
+            raise UnreadableSchemaError("it has parts with addresses of their own")
+        target = None
+        if not base or base == self.root.get("$id"):
+            is_pointer = fragment[:1] in ("", "/")
+            target = self._pointed(fragment) if is_pointer else self._anchors.get(fragment)
+        if not isinstance(target, dict | bool):
+            raise UnreadableSchemaError(f"it refers to {reference!r:.60}")
+        return target
+
+    def _pointed(self, pointer: str) -> JSONValue:
+        target: JSONValue = self.root
+        for step in pointer.split("/")[1:]:
+            name = step.replace("~1", "/").replace("~0", "~")
+            if isinstance(target, list):
+                target = dict(enumerate(target)).get(int(name)) if name.isdecimal() else None
+            else:
+                target = target.get(name) if isinstance(target, dict) else None
+        return target
+
+    @cached_property
+    def _anchors(self) -> Mapping[str, JSONValue] | None:
+        """The subschemas with a name; None if some have addresses of their own."""
+        address = "$id" if self.draft > 4 else "id"  # noqa: PLR2004 - the draft that renamed it
+        anchors: dict[str, JSONValue] = {}
+        left: list[JSONValue] = list(_parts(self.root))
+        while left:
+            part = left.pop()
+            if isinstance(part, dict):
+                if isinstance(part.get(address), str):
+                    return None
+                for keyword in ("$anchor", "$dynamicAnchor"):
+                    if isinstance(name := part.get(keyword), str):
+                        anchors[name] = None if name in anchors else part
+            left += _parts(part)
+        for keyword in ("$anchor", "$dynamicAnchor"):
+            if isinstance(name := self.root.get(keyword), str):
+                anchors[name] = None if name in anchors else self.root
+        return anchors
+
+
+def _parts(value: JSONValue) -> Iterator[JSONValue]:
+    if isinstance(value, dict):
+        yield from (part for key, part in value.items() if key not in _DATA)
+    elif isinstance(value, list):
+        yield from value
+
+
+def _listed(value: JSONValue) -> tuple[Schema, ...]:
+    return tuple(value) if isinstance(value, list) else ()
+
+
+def _mapped(value: JSONValue) -> Mapping[str, Schema]:
+    """The members that are schemas: of `dependencies`, some are lists."""
+    members = value.items() if isinstance(value, dict) else ()
+    return {name: schema for name, schema in members if isinstance(schema, dict | bool)}
+
+
+def _assertions(said: JSONObject) -> JSONObject:
+    of_itself = {k: v for k, v in said.items() if k not in _APPLYING and k not in _SILENT}
+    members = said.get("dependencies")
+    lists = {k: v for k, v in members.items() if isinstance(v, list)} if members else {}
+    return {**of_itself, "dependencies": lists} if lists else of_itself

@@ -1,0 +1,170 @@
+"""Finds the server or the tool that a caller names, in one word or in two.
+
+github:create_issue          the form of this project
+github__create_issue         a common one of gateways
+github.create_issue
+mcp__github__create_issue    as some hosts show it
+create_issue                 where only one server has it
+
+What is not found is answered with the nearest names; a tool that is not visible is never one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import cached_property
+
+from msgspec import Struct
+
+from discovery_engine._util.suggestions import nearest
+from discovery_engine.catalog import Catalog, Entry
+from discovery_engine.errors import (
+    NotFoundError,
+    ServerNotFoundError,
+    ToolAmbiguousError,
+    ToolNotFoundError,
+)
+from discovery_engine.limits import require_name
+from discovery_engine.tools.model import ServerName, ToolName
+
+_SEPARATOR = re.compile(r"(?=(:|__|\.))")  # looks ahead, so that one may begin within another
+_HOST_PREFIX = re.compile(r"^mcp__", re.IGNORECASE)
+
+
+class AddressBook(Struct, frozen=True, dict=True):
+    catalog: Catalog
+    servers: Collection[ServerName]
+    """Those that are configured, whether anything is known of them or not."""
+    place: Callable[[Entry], str]
+    """What hides a tool, for the owner."""
+
+    def server(self, name: str) -> ServerName:
+        """The server of exactly that name, or the only one of it in another case.
+
+        Raises:
+            InputTooLongError: If it is longer than any name.
+            ServerNotFoundError: With the nearest names.
+        """
+        require_name("name of a server", name)
+        if name in self.servers:
+            return ServerName(name)
+        namesakes = self._folded.get(name.casefold(), ())
+        if len(namesakes) == 1:
+            return namesakes[0]
+        raise ServerNotFoundError(name, nearest(name, self.servers))
+
+    def servers_in(self, word: str) -> list[ServerName]:
+        """The servers that `word` may begin with or be; none where it names a tool alone."""
+        require_name("name", word)
+        begun = [server for server, _ in self._readings(word)]
+        whole = self._folded.get(word.casefold(), ())
+        return list(dict.fromkeys([*whole, *begun]))
+
+    def tool(self, server: str | None, name: str) -> Entry:
+        """The tool of that name, visible or not; without a server, `name` may hold it too.
+
+        Raises:
+            ServerNotFoundError: If `server` is given and not configured.
+            ToolNotFoundError: With the nearest names.
+            ToolAmbiguousError: If several servers have that tool.
+        """
+        require_name("name of a tool", name)
+        if server is None:
+            return self._anywhere(name)
+        of = self.server(server)
+        own = self._own_name(of, name)
+        if found := self.catalog.get(of, own):
+            return found
+        raise self._not_found(of, name, own)
+
+    def _anywhere(self, word: str) -> Entry:
+        if named := self._named(word):
+            return named
+        namesakes = self.catalog.named(ToolName(word))
+        meant = tuple(entry for entry in namesakes if entry.is_visible) or namesakes
+        if len(meant) == 1:
+            return meant[0]
+        if meant:
+            raise ToolAmbiguousError(word, [str(entry.key) for entry in meant])
+        raise self._nothing_named(word)
+
+    def _named(self, word: str) -> Entry | None:
+        """The tool that a word names together with its server.
+
+        Only `server:tool` has one reading; of two tools that are meant by another form none is
+        taken, for whoever names tools could have others' calls otherwise.
+        """
+        found = {
+            entry.key: entry
+            for server, tool in self._readings(word)
+            if (entry := self.catalog.get(server, tool))
+        }
+        if len(found) < 2:  # noqa: PLR2004 - one meaning
+            return next(iter(found.values()), None)
+        if exact := next((one for key, one in found.items() if str(key) == word), None):
+            return exact
+        raise ToolAmbiguousError(word, list(map(str, found)))
+
+    def _nothing_named(self, word: str) -> NotFoundError:
+        if readings := self._readings(word):
+            server, tool = readings[0]
+            return self._not_found(server, tool, tool)
+        name, colon, _ = word.partition(":")
+        if colon:
+            return ServerNotFoundError(name, nearest(name, self.servers))
+        keys: dict[str, str] = {entry.tool.name: str(entry.key) for entry in self.catalog.visible}
+        near = [keys[name] for name in nearest(word, keys)]
+        return ToolNotFoundError(None, word, near, self._hidden(word, self.catalog))
+
+    def _not_found(self, server: ServerName, written: str, tool: str) -> ToolNotFoundError:
+        part = self.catalog.part(server)
+        near = nearest(tool, [entry.tool.name for entry in part.visible])
+        return ToolNotFoundError(server, written, near, self._hidden(tool, part.entries))
+
+    def _hidden(self, word: str, entries: Iterable[Entry]) -> list[str]:
+        """The near tools that may not be seen, each with what hides it."""
+        found = {entry.tool.name: entry for entry in entries if not entry.is_visible}
+        near = (found[ToolName(name)] for name in nearest(word, found))
+        return [f"{entry.key.label} ({self.place(entry)})" for entry in near]
+
+    def _own_name(self, server: ServerName, name: str) -> ToolName:
+        """A tool's name without its server's, which callers often repeat."""
+        if self.catalog.get(server, ToolName(name)):
+            return ToolName(name)
+        own = (tool for read, tool in self._readings(name) if read == server)
+        return next(own, ToolName(name))
+
+    def _readings(self, word: str) -> list[tuple[ServerName, ToolName]]:
+        """Every way to read `word` as a server and a tool; the longest server name first.
+
+        A server's name is read in any case; the tool's is left as it is.
+        """
+        spellings = dict.fromkeys((word, _HOST_PREFIX.sub("", word)))
+        return [
+            reading
+            for spelling in spellings
+            for reading in sorted(self._splits(spelling), key=lambda split: -len(split[0]))
+        ]
+
+    def _splits(self, word: str) -> Iterator[tuple[ServerName, ToolName]]:
+        """`word` at each separator that stands behind a server's name."""
+        for found in _SEPARATOR.finditer(word):
+            begins, ends = found.span(1)
+            if begins > self._longest:
+                return
+            for server in self._folded.get(word[:begins].casefold(), ()):
+                yield server, ToolName(word[ends:])
+
+    @cached_property
+    def _folded(self) -> Mapping[str, list[ServerName]]:
+        """The servers by their names without case, so that no call looks at all of them."""
+        folded: dict[str, list[ServerName]] = {}
+        for server in self.servers:
+            folded.setdefault(server.casefold(), []).append(server)
+        return folded
+
+    @cached_property
+    def _longest(self) -> int:
+        """Characters of the longest name; none is shorter without case than it was."""
+        return max(map(len, self._folded), default=0)

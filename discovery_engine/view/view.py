@@ -1,0 +1,333 @@
+"""One world to answer from: the settings, a catalog snapshot, and its searcher.
+
+A view is immutable and never waits: every read verb of the engine, the server and the command
+line is answered by the view of the moment. What an agent may see is decided in one place
+(`Entry.is_visible`), and every answer says what it cannot speak for (`Notice`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
+from types import MappingProxyType
+from typing import TYPE_CHECKING, TypeAlias
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from discovery_engine import limits
+from discovery_engine.catalog import Catalog, Entry, ServerPart
+from discovery_engine.config.settings import ServerSettings, Settings
+from discovery_engine.errors import (
+    ToolDisabledError,
+    ToolWithheldError,
+    UntrustedServerError,
+    concerning,
+)
+from discovery_engine.rules.explanation import decider, describe, public_decider
+from discovery_engine.rules.rule import FOR_REVIEW
+from discovery_engine.search.hit import Hit
+from discovery_engine.tools.model import ServerName, ToolKey
+from discovery_engine.view import notices
+from discovery_engine.view.addresses import AddressBook
+from discovery_engine.view.notices import Notice, Rejection
+from discovery_engine.view.search_answers import Asker, Decision, SearchAnswer
+from discovery_engine.view.status import Live, ServerSummary, ServerView
+
+if TYPE_CHECKING:
+    from discovery_engine.scanner.findings import Finding
+    from discovery_engine.search.embedders import Vector
+    from discovery_engine.search.searcher import Searcher
+    from discovery_engine.search.vectors import Vectors
+
+    OpenSearcher: TypeAlias = Callable[[], Searcher]
+else:  # `help(View)` needs the names; loading the search for them would make every start slower
+    OpenSearcher, Vectors = Callable, object
+
+
+class ToolList(Struct, frozen=True):
+    """The tools of one server, and what the list cannot speak for."""
+
+    server: ServerName
+    entries: tuple[Entry, ...]
+    notices: tuple[Notice, ...] = ()
+
+
+class View(Struct, frozen=True, dict=True):
+    """One world to answer from; every read is answered by the view of the moment."""
+
+    settings: Settings
+    catalog: Catalog
+    open_searcher: OpenSearcher
+    """Gives the searcher over `catalog`; asked for it at the first search."""
+    live: Mapping[ServerName, Live] = field(default_factory=lambda: MappingProxyType({}))
+    """How the servers fare that were asked for something; the rest follows from the catalog.
+
+    Looked into for the servers in question only, so that a call costs the same however many others
+    there are."""
+
+    rejection: Rejection | None = None
+    """Why these are not the settings that stand in the files; None if they are."""
+    lost_at: float | None = None
+    """Unix time in seconds at which decisions of the owner were found to be lost; None if none."""
+    vectors: Vectors | None = None
+    """Of the tools that have one; None where tools are found by words alone."""
+    usage: Mapping[ToolKey, float] = field(default_factory=lambda: MappingProxyType({}))
+    """How much tools were used after they had been found, from 0 to 1, where that is counted."""
+
+    @cached_property
+    def searcher(self) -> Searcher:
+        return self.open_searcher()
+
+    def at(self, live: Mapping[ServerName, Live], rejection: Rejection | None) -> View:
+        """The same view at another moment."""
+        view = replace(self, live=live, rejection=rejection)
+        # An address book depends on neither, and is made from the names of all servers.
+        view.__dict__["addresses"] = self.addresses
+        return view
+
+    def fixed(self) -> View:
+        """The same view, which goes on telling of this moment when the engine is closed."""
+        return self.at(dict(self.live), self.rejection)
+
+    def servers(self) -> tuple[ServerSummary, ...]:
+        """Every configured server, in the order of names."""
+        return tuple(self._server(name).summary for name in sorted(self.settings.by_name))
+
+    def shortcomings(self) -> tuple[Notice, ...]:
+        """What is wrong with the world that is answered from as a whole."""
+        rejected = (notices.rejected(self.rejection),) if self.rejection else ()
+        lost = () if self.lost_at is None else (notices.lost(self.lost_at),)
+        off = () if self.settings.enabled else (notices.switched_off(),)
+        none = () if self.settings.servers else (notices.no_server(self.settings),)
+        return (*rejected, *lost, *off, *none)
+
+    def server(self, name: str) -> ServerSettings:
+        """The settings of a server, by its exact name or by a unique one in another case.
+
+        Raises:
+            ServerNotFoundError: With the nearest names.
+        """
+        return self._seen(name).settings
+
+    def search(
+        self,
+        query: str,
+        *,
+        server: str | None = None,
+        tags: Sequence[str] = (),
+        limit: int | None = None,
+        include_disabled: bool = False,
+        query_vectors: Sequence[Vector] = (),
+    ) -> SearchAnswer:
+        """The tools that fit a query best, the best first.
+
+        Args:
+            query: Words, a tool's name, or both.
+            server: Only this server's tools.
+            tags: Only tools that carry all of these.
+            limit: The most hits; the configured `search.limit` if None.
+            include_disabled: Also tools that a rule disables; never those that are held back.
+            query_vectors: That of the query, and those of its clauses, to find tools by meaning.
+
+        Raises:
+            InputTooLongError: If `query`, `server` or `tags` are longer than any may be.
+            ServerNotFoundError: If `server` is not configured.
+        """
+        limits.require_query(query)
+        limits.require_names("tag", tags, most=limits.TAGS)
+        only = self.server(server).name if server else None
+        wanted = set(tags)
+
+        def in_scope(entry: Entry) -> bool:
+            return (only is None or entry.tool.server == only) and wanted <= set(entry.verdict.tags)
+
+        def accepts(entry: Entry) -> bool:
+            return in_scope(entry) and _may_be_listed(entry, include_disabled=include_disabled)
+
+        def is_hidden(entry: Entry) -> bool:
+            return in_scope(entry) and not accepts(entry)
+
+        asker = self._asker(query, query_vectors, limit)
+        answer = asker.answer(accepts)
+        if not self.settings.enabled:
+            return replace(answer, notices=(notices.switched_off(),))
+        told = [*self._outages(only), *self._held_back(only)]
+        if self._has_hidden(only) and (hidden := asker.better(answer, is_hidden)):
+            told.insert(0, notices.hidden([self._hidden(hit.entry) for hit in hidden]))
+        elif answer.decision is Decision.NONE:
+            is_listed = partial(_may_be_listed, include_disabled=include_disabled)
+            fitting = asker.answer(is_listed).hits if only or wanted else ()
+            told.insert(0, self._reason_for_nothing(only, wanted, fitting))
+        return replace(answer, notices=tuple(told))
+
+    def list_tools(self, server: str, *, include_disabled: bool = False) -> ToolList:
+        """A server's tools, in the order of their names.
+
+        Raises:
+            ServerNotFoundError: If the server is not configured.
+            ServerDisabledError: If it is switched off, unless `include_disabled`.
+            UntrustedServerError: If it must not be started, unless `include_disabled`.
+        """
+        name = self.server(server).name
+        part = self.catalog.part(name)
+        if not include_disabled:
+            self._seen(name).require_enabled()
+        entries = tuple(
+            e for e in part.entries if _may_be_listed(e, include_disabled=include_disabled)
+        )
+        told = [*self._outages(name), *self._held_back(name)]
+        if not entries and part.entries:
+            told.append(notices.hidden([self._hidden(entry) for entry in part.entries]))
+        return ToolList(name, entries, tuple(told))
+
+    def find(self, server: str | None, tool: str) -> Entry:
+        """The tool of that name, visible or not.
+
+        Without a server, `tool` may name it too: `github:create_issue`, `github__create_issue`,
+        `mcp__github__create_issue`, or a tool's name that only one server has.
+
+        Raises:
+            ServerNotFoundError: If `server` is given and not configured.
+            ToolNotFoundError: With the nearest names.
+            ToolAmbiguousError: If several servers have that tool.
+        """
+        with concerning(server, tool):
+            return self.addresses.tool(server, tool)
+
+    def details(self, server: str | None, tool: str) -> Entry:
+        """The tool of that name, if it may be seen.
+
+        Raises:
+            NotFoundError: As `find`.
+            ToolDisabledError: If a rule disables it; the rule is named.
+            ServerDisabledError: If its server is switched off.
+            UntrustedServerError: If its server must not be started.
+        """
+        entry = self.find(server, tool)
+        if entry.is_visible:
+            return entry
+        with concerning(entry.tool.server, entry.tool.name):
+            self._seen(entry.tool.server).require_enabled()
+        names = entry.tool.server, entry.tool.name, public_decider(entry.verdict)
+        if not entry.is_withheld:
+            raise ToolDisabledError(*names, detail=self.reason(entry))
+        is_unpinned = entry.verdict.reason == "unpinned"
+        command = "lock --check" if is_unpinned else f"review {entry.tool.server}"
+        raise ToolWithheldError(*names, command=f"discovery {command}")
+
+    def reason(self, entry: Entry) -> str:
+        """Why a tool has its verdict, in a few words."""
+        return describe(entry.verdict, self.settings.tool_rules)
+
+    def place(self, entry: Entry) -> str:
+        """What settled its verdict and where that stands, for the owner."""
+        return decider(entry.verdict, self.settings.tool_rules)
+
+    def findings(self, entry: Entry) -> tuple[Finding, ...]:
+        """What is suspicious in what its server says of a tool."""
+        return self.catalog.part(entry.tool.server).found_in(entry.tool.upstream_name)
+
+    def refusals(self) -> list[UntrustedServerError]:
+        """The servers that must not be started, in the order of the settings."""
+        return [error for server in self._servers if (error := server.refusal)]
+
+    def owners_words(self, name: ServerName) -> str:
+        """What the owner says a server is for; empty while it waits for the owner's approval."""
+        return self._seen(name).owners_words
+
+    def is_known(self, name: ServerName) -> bool:
+        """Whether a server's tools have ever been listed, as it is reached now."""
+        return self.catalog.part(name).listed_at is not None
+
+    @cached_property
+    def connectable(self) -> Mapping[ServerName, ServerSettings]:
+        """The servers that may be started or reached, in the order of the settings."""
+        return {s.settings.name: s.settings for s in self._servers if s.is_connectable}
+
+    def require_connectable(self, name: str) -> ServerSettings:
+        """The settings of a server that may be started or reached.
+
+        Raises:
+            ServerNotFoundError: If it is not configured.
+            ConfigurationError: If its entry cannot be used.
+            ServerDisabledError: If it is switched off.
+            UntrustedServerError: If it must not be started.
+        """
+        server = self._seen(name)
+        server.require_connectable()
+        return server.settings
+
+    def _seen(self, name: str) -> ServerView:
+        return self._server(self.addresses.server(name))
+
+    def _server(self, name: ServerName) -> ServerView:
+        settings = self.settings.by_name[name]
+        return ServerView(
+            settings, self.catalog.part(name), self.settings.server_rules, self.live.get(name)
+        )
+
+    @property
+    def _servers(self) -> Iterator[ServerView]:
+        """Every configured server, in the order of the settings."""
+        return map(self._server, self.settings.by_name)
+
+    @cached_property
+    def addresses(self) -> AddressBook:
+        """Finds servers and tools by what callers call them."""
+        return AddressBook(self.catalog, self.settings.by_name.keys(), self.place)
+
+    def _hidden(self, entry: Entry) -> notices.HiddenTool:
+        return notices.HiddenTool(entry.key.label, public_decider(entry.verdict), self.place(entry))
+
+    def _asker(self, query: str, vectors: Sequence[Vector], limit: int | None) -> Asker:
+        settings = self.settings.search
+        return Asker(
+            query,
+            self.searcher,
+            self.vectors.compared(vectors) if self.vectors else None,
+            limit=limit if limit is not None else settings.limit,
+            least=settings.min_confidence,
+            usage=self.usage,
+        )
+
+    def _outages(self, only: ServerName | None) -> list[Notice]:
+        """The servers in question that cannot be spoken for."""
+        asked = [only] if only else sorted(self.settings.by_name)
+        return [notice for name in asked if (notice := self._server(name).outage)]
+
+    def _held_back(self, only: ServerName | None) -> list[Notice]:
+        """Why something is held back everywhere, and the servers in question where it is."""
+        told = [] if self.lost_at is None else [notices.lost(self.lost_at)]
+        for part in self._parts(only):
+            if waiting := part.held_back(FOR_REVIEW):
+                told.append(notices.review(part.server, waiting))
+            if unpinned := part.held_back({"unpinned"}):
+                told.append(notices.unpinned(part.server, unpinned))
+        return told
+
+    def _has_hidden(self, only: ServerName | None) -> bool:
+        """Whether the servers in question have a tool that is not visible."""
+        return any(part.visible_count < len(part.entries) for part in self._parts(only))
+
+    def _parts(self, only: ServerName | None) -> Iterable[ServerPart]:
+        """What is known of the servers in question."""
+        return [self.catalog.part(only)] if only else self.catalog.parts.values()
+
+    def _reason_for_nothing(
+        self, only: ServerName | None, tags: set[str], fitting: Sequence[Hit]
+    ) -> Notice:
+        if not self.settings.servers:
+            return notices.no_server(self.settings)
+        if fitting:
+            return notices.filtered(len(fitting), fitting[0].entry.key.label, only, tags)
+        if not any(part.visible_count for part in self._parts(only)):
+            asked = [self._server(only)] if only else self._servers
+            if any(server.is_unheard for server in asked):
+                return notices.nothing_known(only)
+            return notices.no_enabled_tool(only)
+        return notices.no_match(tags)
+
+
+def _may_be_listed(entry: Entry, *, include_disabled: bool) -> bool:
+    return entry.is_visible or (include_disabled and not entry.is_withheld)

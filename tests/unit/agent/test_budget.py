@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from discovery_engine.agent.budget import (
+    Budget,
+    Form,
+    Item,
+    first_fitting,
+    plan,
+    plan_noting,
+    shares,
+)
+
+
+def letters(tokens: int) -> Budget:
+    return Budget(tokens, count=len)
+
+
+def item(*forms: tuple[str, float], weight: float = 1.0) -> Item:
+    return Item(weight, tuple(Form(text, value) for text, value in forms))
+
+
+ITEMS = st.lists(
+    st.builds(
+        lambda weight, texts: item(
+            *((text, (at + 1) / len(texts)) for at, text in enumerate(sorted(texts, key=len))),
+            weight=weight,
+        ),
+        st.floats(min_value=0, max_value=1),
+        st.lists(st.text(min_size=1, max_size=30), min_size=1, max_size=4),
+    ),
+    max_size=8,
+)
+
+
+@pytest.mark.requirement("BUD-2")
+def test_everything_is_told_where_there_is_room() -> None:
+    made = plan([item(("a", 0.5), ("aaaa", 1.0)), item(("b", 1.0))], letters(10))
+
+    assert made.lines == ["aaaa", "b"]
+    assert made.is_whole
+
+
+@pytest.mark.requirement("BUD-2")
+def test_what_weighs_more_is_told_in_more_detail() -> None:
+    forms = (("a", 0.5), ("aaaa", 1.0))
+
+    made = plan([item(*forms, weight=0.1), item(*forms, weight=0.9)], letters(7))
+
+    assert made.lines == ["a", "aaaa"]
+
+
+@pytest.mark.requirement("BUD-2")
+def test_dear_item_gives_way_to_those_behind_it() -> None:
+    made = plan([item(("a" * 50, 1.0)), item(("b", 1.0)), item(("c", 1.0))], letters(10))
+
+    assert made.lines == ["b", "c"]
+    assert made.left_out == 1
+
+
+@pytest.mark.requirement("BUD-2")
+def test_step_may_pass_over_a_form_that_adds_little() -> None:
+    made = plan([item(("aaaa", 0.1), ("aaaaa", 1.0))], letters(6))
+
+    assert made.chosen == (1,)
+
+
+@pytest.mark.requirement("BUD-2")
+def test_of_equals_the_first_is_told() -> None:
+    made = plan([item(("a", 1.0)), item(("b", 1.0))], letters(3))
+
+    assert made.lines == ["a"]
+
+
+@pytest.mark.requirement("BUD-1")
+@given(ITEMS, st.integers(min_value=-5, max_value=80), st.sampled_from([len, None]))
+def test_plan_keeps_to_its_budget(items: list[Item], tokens: int, count: type[len] | None) -> None:
+    budget = Budget(tokens, count=count) if count else Budget(tokens)
+
+    made = plan(items, budget)
+
+    assert not made.lines or budget.fits("\n".join(made.lines))
+
+
+@pytest.mark.requirement("BUD-8")
+@given(ITEMS)
+def test_count_that_is_no_sum_is_kept_to_as_well(items: list[Item]) -> None:
+    budget = Budget(30, count=lambda text: len(text) + text.count("\n") ** 2)
+
+    made = plan(items, budget)
+
+    assert not made.lines or budget.fits("\n".join(made.lines))
+
+
+@pytest.mark.requirement("BUD-2")
+@given(ITEMS, st.integers(min_value=0, max_value=80))
+def test_what_is_left_over_is_room_for_no_further_step(items: list[Item], tokens: int) -> None:
+    budget = letters(tokens)
+    made = plan(items, budget)
+    room = budget.less(*made.lines).tokens
+
+    for one, at in zip(made.items, made.chosen, strict=True):
+        if at is None:
+            assert budget.price(one.forms[0].text) > room
+
+
+@pytest.mark.requirement("BUD-3")
+def test_note_is_within_the_budget() -> None:
+    items = [item((name * 4, 1.0)) for name in "abcdef"]
+
+    lines = plan_noting(items, letters(20), lambda made: f"+{made.left_out}" * bool(made.left_out))
+
+    assert lines == ["aaaa", "bbbb", "cccc", "+3"]
+
+
+def test_nothing_is_said_where_nothing_fits() -> None:
+    assert plan_noting([item(("aaaa", 1.0))], letters(2), lambda made: "much too long") == []
+
+
+def test_nothing_is_noted_of_what_is_whole() -> None:
+    assert plan_noting([item(("a", 1.0))], letters(9), lambda _: "") == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("total", "needs", "parts"),
+    [
+        pytest.param(30, [5, 5], [5, 5], id="enough"),
+        pytest.param(30, [50, 50, 50], [10, 10, 10], id="equal parts"),
+        pytest.param(30, [4, 90, 90], [4, 13, 13], id="the modest leave theirs to the others"),
+        pytest.param(30, [90, 4, 90], [13, 4, 13], id="in whatever order they ask"),
+        pytest.param(-3, [5], [-3], id="debts"),
+        pytest.param(30, [], [], id="nobody"),
+    ],
+)
+def test_shares_are_fair(total: int, needs: list[int], parts: list[int]) -> None:
+    assert shares(total, needs) == parts
+
+
+@pytest.mark.requirement("BUD-5")
+@given(st.integers(min_value=0, max_value=99), st.lists(st.integers(min_value=0, max_value=50)))
+def test_shares_are_never_more_than_there_is(total: int, needs: list[int]) -> None:
+    assert sum(shares(total, needs)) <= total
+
+
+def test_first_that_fits_is_taken_and_else_the_last() -> None:
+    assert first_fitting(["aaa", "bb", "c"], letters(2)) == "bb"
+    assert first_fitting(["aaa", "bb"], letters(1)) == "bb"
+    assert first_fitting([], letters(1)) == ""

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from discovery_engine.agent.tokens import estimated_tokens
+
+
+@pytest.mark.requirement("BUD-9")
+@pytest.mark.parametrize(
+    ("text", "least", "most"),
+    [
+        # As the encodings o200k_base and cl100k_base count them, in either order.
+        pytest.param("Create a new issue in a GitHub repository.", 9, 10, id="prose"),
+        pytest.param("github:create_pull_request(owner, repo, title)", 10, 10, id="line"),
+        pytest.param("listWorkflowRunsForRepository", 5, 5, id="camel case"),
+        pytest.param('{"type":"object","properties":{"a":{"type":"number"}}}', 14, 14, id="schema"),
+        pytest.param("2026-11-05T12:30:00Z", 13, 13, id="timestamp"),
+        pytest.param("查询指定城市的实时天气信息", 7, 12, id="Chinese"),
+        pytest.param("Создаёт новую задачу в репозитории", 10, 17, id="Russian"),
+    ],
+)
+def test_estimate_is_near_a_tokenizers_count(text: str, least: int, most: int) -> None:
+    assert least <= estimated_tokens(text) <= 1.25 * most
+
+
+def test_only_nothing_takes_no_token() -> None:
+    assert estimated_tokens("") == 0
+    assert estimated_tokens(".") == estimated_tokens(" ") == 1
+
+
+def test_letters_without_end_are_not_taken_for_a_word() -> None:
+    assert estimated_tokens("x" * 1000) > 300
+
+
+@given(st.text(), st.text())
+def test_lines_cost_together_what_they_cost_apart(first: str, second: str) -> None:
+    apart = estimated_tokens(first) + estimated_tokens(second)
+
+    assert abs(estimated_tokens(f"{first}\n{second}") - apart) <= 2 + first.count("\n") + len(
+        first
+    ) - len(first.rstrip())
+
+
+@given(st.text(min_size=1))
+def test_estimate_is_never_more_than_the_bytes_cost(text: str) -> None:
+    assert 1 <= estimated_tokens(text) <= 3 * len(text)

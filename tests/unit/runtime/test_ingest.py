@@ -1,0 +1,171 @@
+"""From what servers list to what the catalog holds."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from discovery_engine.catalog import Catalog, DroppedTool, Failure, ServerPart
+from discovery_engine.config.settings import CacheSettings, Settings
+from discovery_engine.errors import FailureKind, UnavailableError
+from discovery_engine.rules.rule import Rule
+from discovery_engine.runtime.ingest import (
+    Judge,
+    Rulebook,
+    Told,
+    carried_over,
+    due_in,
+    failed,
+    read,
+    told_part,
+)
+from discovery_engine.tools.model import ServerName
+from discovery_engine.upstream.connection import connection_fingerprint
+from discovery_engine.upstream.listing import Listing
+from tests.factories import make_definition, make_part, make_server, make_settings, tool_names
+
+NO_DELETING = Rule(patterns=("*delete*",), enabled=False)
+
+
+def make_listing(*names: str, **fields: object) -> Listing:
+    tools = tuple(make_definition(name) for name in names)
+    return replace(Listing(tools=tools, connection="how"), **fields)
+
+
+def known(settings: Settings, *names: str) -> Catalog:
+    """A catalog of the settings' first server, as it was listed under them."""
+    listing = make_listing(*names, connection=connection_fingerprint(settings.servers[0]))
+    return Catalog.of([part_of(settings, listing, at=1000.0)])
+
+
+def part_of(
+    settings: Settings, listing: Listing, known: ServerPart | None = None, *, at: float = 5.0
+) -> ServerPart:
+    """What the settings' first server comes to by listing this."""
+    server = settings.servers[0]
+    known = known or ServerPart(server.name)
+    return told_part(
+        server, known, read(Told(server, listing, at), known), Judge(Rulebook(settings))
+    )
+
+
+class TestListed:
+    def test_tools_stand_in_the_order_of_their_names_with_their_verdicts(self) -> None:
+        settings = make_settings("github", tool_rules=(NO_DELETING,))
+
+        part = part_of(settings, make_listing("list", "delete", "create"))
+
+        assert tool_names(part.entries) == ["create", "delete", "list"]
+        assert [entry.verdict.enabled for entry in part.entries] == [True, False, True]
+
+    def test_the_facts_of_the_listing_are_kept(self) -> None:
+        settings = make_settings("github")
+        dropped = (DroppedTool("bad", "no schema"),)
+        listing = make_listing("a", ttl=30.0, dropped=dropped, instructions="Be kind.")
+
+        part = part_of(settings, listing)
+
+        assert (part.listed_at, part.ttl, part.dropped) == (5.0, 30.0, dropped)
+        assert (part.instructions, part.connection, part.failure) == ("Be kind.", "how", None)
+
+    def test_a_prefix_stands_before_the_name_and_not_before_the_upstreams_own(self) -> None:
+        settings = make_settings(make_server("github", prefix="gh_"))
+
+        part = part_of(settings, make_listing("create"))
+
+        [entry] = part.entries
+        assert (entry.tool.name, entry.tool.upstream_name) == ("gh_create", "create")
+
+
+def test_a_failure_keeps_the_last_known_tools_and_marks_them_stale() -> None:
+    part = make_part("github", "create", listed_at=10.0)
+    error = UnavailableError("github", FailureKind.REFUSED, "refused", hint="start it")
+
+    after = failed(part, error, 20.0)
+
+    assert after.entries == part.entries
+    assert after.is_stale
+    assert after.failure == Failure("SERVER_CONNECTION_ERROR", error.message, "start it", 20.0)
+
+
+class TestCarriedOver:
+    def test_what_did_not_change_is_the_same_object(self) -> None:
+        settings = make_settings("github", tool_rules=(NO_DELETING,))
+        catalog = known(settings, "create", "delete")
+
+        [part] = carried_over(catalog, settings, Judge(Rulebook(settings)))
+
+        assert part is catalog.parts[ServerName("github")]
+
+    def test_new_rules_judge_anew(self) -> None:
+        before = make_settings("github")
+        catalog = known(before, "create", "delete")
+
+        [part] = carried_over(
+            catalog, before, Judge(Rulebook(make_settings("github", tool_rules=(NO_DELETING,))))
+        )
+
+        assert [entry.verdict.enabled for entry in part.entries] == [True, False]
+
+    def test_a_server_reached_in_another_way_starts_anew(self) -> None:
+        before = make_settings("github")
+        other = make_server("github", transport=make_server("other").transport)
+
+        [part] = carried_over(
+            known(before, "create"), before, Judge(Rulebook(make_settings(other)))
+        )
+
+        assert part.entries == ()
+        assert part.listed_at is None
+
+    def test_another_prefix_renames(self) -> None:
+        before = make_settings("github")
+        after = make_settings(make_server("github", prefix="gh_"))
+
+        [part] = carried_over(known(before, "create"), before, Judge(Rulebook(after)))
+
+        assert tool_names(part.entries) == ["gh_create"]
+
+    def test_a_server_that_is_no_longer_configured_is_left_behind(self) -> None:
+        before = make_settings("github")
+
+        [part] = carried_over(
+            known(before, "create"), before, Judge(Rulebook(make_settings("jira")))
+        )
+
+        assert part.server == "jira"
+
+    def test_a_server_that_was_disabled_takes_its_tools_along(self) -> None:
+        before = make_settings("github")
+        after = make_settings(make_server("github", enabled=False))
+
+        [part] = carried_over(known(before, "create"), before, Judge(Rulebook(after)))
+
+        assert [entry.verdict.reason for entry in part.entries] == ["server"]
+
+
+class TestDue:
+    @pytest.mark.parametrize(
+        ("part", "expected"),
+        [
+            pytest.param(ServerPart(ServerName("a")), 0.0, id="never listed"),
+            pytest.param(make_part("a", listed_at=100.0), 3500.0, id="after the owner's ttl"),
+            pytest.param(make_part("a", listed_at=100.0, ttl=600.0), 500.0, id="asked for less"),
+            pytest.param(make_part("a", listed_at=100.0, ttl=9e9), 3500.0, id="asked for more"),
+            pytest.param(make_part("a", listed_at=100.0, ttl=0.0), -40.0, id="asked for none"),
+            pytest.param(
+                make_part("a", listed_at=100.0, failure=Failure("X", "", "", 180.0)),
+                40.0,
+                id="failed",
+            ),
+            pytest.param(make_part("a", listed_at=86_000.0), 0.0, id="listed in the future"),
+            pytest.param(
+                make_part("a", listed_at=100.0, failure=Failure("X", "", "", 86_000.0)),
+                0.0,
+                id="failed in the future",
+            ),
+        ],
+    )
+    @pytest.mark.requirement("LIB-34")
+    def test_a_server_is_due_when_its_list_is_old(self, part: ServerPart, expected: float) -> None:
+        assert due_in(part, CacheSettings(ttl=3600.0), now=200.0) == expected

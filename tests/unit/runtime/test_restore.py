@@ -1,0 +1,221 @@
+"""What the last run knew: the same answers, and none where they would be out of date."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from discovery_engine.catalog import Catalog
+from discovery_engine.config.location import scope_of
+from discovery_engine.config.settings import Settings
+from discovery_engine.errors import RegistryError
+from discovery_engine.registry.memory import MemoryStore
+from discovery_engine.registry.sqlite import open_store
+from discovery_engine.runtime.restore import open_registry, registry_path, remembered_view
+from discovery_engine.search.searcher import build_searcher
+from discovery_engine.trust.decisions import Acceptance, Approval
+from tests.engines import Folder, good, program, python
+from tests.servers.programs import fault_server
+
+pytestmark = pytest.mark.anyio
+
+NO_ECHO = [{"pattern": "echo", "enabled": False}]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return Folder(tmp_path)
+
+
+@pytest.mark.requirement("LIB-70")
+async def test_it_answers_as_the_engine_did(folder: Folder) -> None:
+    folder.write(
+        good("a", tags=("x",)),
+        fault_server("bad_tools", name="odd"),
+        program("dead", "no-such-program-anywhere"),
+        toolRules=[*NO_ECHO, {"pattern": "p*", "tags": ["process"]}],
+    )
+    async with folder.open() as engine:
+        await engine.refresh()
+        asleep = replace(engine.view, live={})
+
+    view = remembered_view(folder.config, data_dir=folder.data)
+
+    assert view is not None
+    assert view.servers() == asleep.servers()
+    assert list(view.catalog) == list(asleep.catalog)
+    assert dict(view.catalog.parts) == dict(asleep.catalog.parts)
+    for query in ("echo", "the tool pid", "process", "nothing of the kind"):
+        assert view.search(query) == asleep.search(query)
+    for entry in view.catalog:
+        assert view.reason(entry) == asleep.reason(entry)
+
+
+@pytest.mark.requirement("LIB-71")
+async def test_there_is_none_before_the_first_run(folder: Folder) -> None:
+    folder.write(good())
+
+    assert remembered_view(folder.config, data_dir=folder.data) is None
+
+
+@pytest.mark.requirement("LIB-71")
+async def test_there_is_none_once_any_input_has_changed(folder: Folder) -> None:
+    source = folder.path / "more.json"
+    source.write_text('{"mcpServers": {}}', "utf-8")
+    sources = [{"type": "custom", "path": str(source)}]
+    folder.write(good(), sources=sources)
+    async with folder.open():
+        assert remembered_view(folder.config, data_dir=folder.data)
+
+    source.write_text('{"mcpServers": {"x": {"command": "y"}}}', "utf-8")
+    by_source = remembered_view(folder.config, data_dir=folder.data)
+    async with folder.open():
+        assert remembered_view(folder.config, data_dir=folder.data)
+    folder.write(good("renamed"), sources=sources)
+    by_file = remembered_view(folder.config, data_dir=folder.data)
+
+    assert by_source is None
+    assert by_file is None
+
+
+@pytest.mark.requirement("LIB-72")
+async def test_it_loads_no_event_loop_no_parser_and_no_sdk(folder: Folder) -> None:
+    folder.write(good(), toolRules=NO_ECHO)
+    async with folder.open() as engine:
+        await engine.refresh()
+    script = f"""
+import sys
+from discovery_engine import remembered_view
+
+view = remembered_view({str(folder.config)!r}, data_dir={str(folder.data)!r})
+assert view.search("pid").hits and view.servers() and view.list_tools("good").entries
+print(*{{"asyncio", "anyio", "yaml", "pydantic", "mcp", "regex", "wcmatch"}} & set(sys.modules))
+"""
+
+    printed = await python(script)
+
+    assert printed.split() == []
+
+
+async def test_a_configuration_that_is_gone_is_not_answered_from(folder: Folder) -> None:
+    folder.write(good())
+    async with folder.open():
+        pass
+    folder.config.unlink()
+
+    assert remembered_view(folder.config, data_dir=folder.data) is None
+
+
+async def test_a_registry_that_cannot_be_read_remembers_nothing(
+    folder: Folder, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder.write(good())
+    async with folder.open():
+        pass
+    (folder.data / "registry.db").unlink()
+    (folder.data / "registry.db").mkdir()
+
+    with caplog.at_level(logging.WARNING, "discovery_engine"):
+        assert remembered_view(folder.config, data_dir=folder.data) is None
+
+    assert "Nothing could be recalled" in caplog.text
+
+
+async def test_a_moved_configuration_is_another_one(folder: Folder) -> None:
+    folder.write(good())
+    async with folder.open():
+        pass
+    copy = folder.path / "copy.yaml"
+    shutil.copy(folder.config, copy)
+
+    assert remembered_view(folder.config, data_dir=folder.data) is not None
+    assert remembered_view(copy, data_dir=folder.data) is None
+
+
+def test_the_registry_is_where_it_was_said_to_be(tmp_path: Path) -> None:
+    environ = {"DISCOVERY_DATA_DIR": str(tmp_path / "by_environment")}
+
+    assert registry_path(tmp_path, environ) == tmp_path / "registry.db"
+    assert registry_path(None, environ) == tmp_path / "by_environment" / "registry.db"
+    assert registry_path(None, {}).name == "registry.db"
+
+
+def test_a_run_without_a_cache_has_a_registry_in_memory(tmp_path: Path) -> None:
+    settings = replace(Settings(), cache=replace(Settings().cache, enabled=False))
+
+    with open_registry(settings, data_dir=tmp_path, environ={}) as store:
+        assert isinstance(store, MemoryStore)
+
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.requirement("REG-12")
+@pytest.mark.parametrize("is_cached", [True, False], ids=["no folder", "no cache"])
+def test_a_decision_that_cannot_be_kept_is_an_error_and_what_is_seen_is_not(
+    tmp_path: Path, *, is_cached: bool
+) -> None:
+    settings = replace(Settings(), cache=replace(Settings().cache, enabled=is_cached))
+    blocked = tmp_path / "file"
+    blocked.touch()
+    seen = Acceptance("a", "echo", "meaning", "fingerprint", "{}")
+
+    with open_registry(settings, data_dir=blocked, environ={}) as store:
+        store.accept("scope", [seen], at=0, if_new=True)
+        assert store.history("scope", "a") == (seen,)
+        with pytest.raises(RegistryError, match="cannot be kept") as approving:
+            store.approve("scope", [Approval("a", "identity")], at=0)
+        with pytest.raises(RegistryError, match="cannot be kept"):
+            store.accept("scope", [seen], at=0)
+
+    assert approving.value.hint
+
+
+@pytest.mark.requirement("REG-12")
+def test_an_order_to_forget_is_an_error_where_something_may_be_remembered(tmp_path: Path) -> None:
+    settings = Settings()
+    uncached = replace(settings, cache=replace(settings.cache, enabled=False))
+    blocked = tmp_path / "file"
+    blocked.touch()
+
+    with (
+        open_registry(settings, data_dir=blocked, environ={}) as store,
+        pytest.raises(RegistryError, match="cannot be forgotten"),
+    ):
+        store.forget("scope")
+    with open_registry(uncached, data_dir=blocked, environ={}) as store:
+        assert store.forget("scope") == 0
+
+
+@pytest.mark.requirement("REG-15")
+@pytest.mark.parametrize("damage", ["none", "of another world", "damaged", "gone"])
+async def test_a_remembered_view_searches_with_whatever_index_there_is(
+    folder: Folder, damage: str
+) -> None:
+    folder.write(good())
+    async with folder.open() as engine:
+        await engine.refresh()
+        expected = engine.view.search("echo").hits
+        other = engine.view.searcher.dump()
+    with open_store(folder.data / "registry.db") as store:
+        scope = scope_of(folder.config)
+        kept = store.load_index(scope)
+        assert kept == other
+        index = {
+            "none": kept,
+            "of another world": build_searcher(Catalog(), Settings().search).dump(),
+            "damaged": kept[:-1] + bytes([kept[-1] ^ 1]),
+            "gone": b"",
+        }
+        store.save_index(scope, index[damage])
+
+    view = remembered_view(folder.config, data_dir=folder.data)
+
+    assert view is not None
+    assert view.search("echo").hits == expected
+    assert expected
+    with open_store(folder.data / "registry.db") as store:
+        assert store.load_index(scope) == kept

@@ -1,0 +1,422 @@
+"""Search by meaning beside the engine: what is embedded, when, and what happens if it cannot be."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from discovery_engine.catalog import Entry
+from discovery_engine.config.settings import EmbeddingsSettings, SearchSettings, Settings
+from discovery_engine.events import ConfigurationReloaded, EventBus
+from discovery_engine.registry.memory import MemoryStore
+from discovery_engine.runtime.semantic import WARM_UP, Asked, Meaning
+from discovery_engine.runtime.state import CurrentView
+from discovery_engine.search.embedders import EmbeddingError, Vector
+from discovery_engine.search.embedders.hash import HashEmbedder
+from discovery_engine.search.hit import Hit
+from discovery_engine.search.question import clauses_of
+from discovery_engine.tools.model import ServerName
+from discovery_engine.view.notices import NoticeKind
+from tests.factories import make_settings
+from tests.unit.swaps import lists
+
+pytestmark = pytest.mark.anyio
+
+
+@dataclass
+class Embedding:
+    """An embedder that counts what it is given, and fails or hangs when told to."""
+
+    given: list[str] = field(default_factory=list)
+    """The texts, without the one to begin with."""
+    calls: int = 0
+    failure: EmbeddingError | None = None
+    is_slow: bool = False
+    is_slow_with: frozenset[str] = frozenset()
+    dimensions: int | None = 16
+    opened: int = 0
+
+    @property
+    def model(self) -> str:
+        return "counting"
+
+    async def embed(self, texts: Sequence[str]) -> list[Vector]:
+        self.calls += 1
+        self.given += [text for text in texts if text != WARM_UP]
+        if self.failure:
+            raise self.failure
+        if self.is_slow or self.is_slow_with.intersection(texts):
+            await anyio.sleep_forever()
+        return await HashEmbedder(self.dimensions or 0).embed(texts)
+
+    @asynccontextmanager
+    async def open(self, settings: EmbeddingsSettings, **_: Any) -> AsyncIterator[Embedding]:
+        self.opened += 1
+        yield self
+
+
+@dataclass
+class World:
+    """An engine's view, the meaning beside it, and a clock that is turned by hand."""
+
+    current: CurrentView
+    meaning: Meaning
+    events: EventBus
+    settings: Settings
+    now: float = 0.0
+
+    async def lists(self, *tools: str) -> None:
+        await self.current.take(lists(self.settings.servers[0], *tools))
+
+    async def settled(self) -> None:
+        with anyio.fail_after(5):
+            await self.meaning.settled()
+
+    async def until(self, count: int) -> None:
+        await eventually(lambda: len(self.current.view.vectors or ()) == count)
+
+    async def hits(
+        self, query: str, accepts: Callable[[Entry], bool] = lambda _: True
+    ) -> tuple[Hit, ...]:
+        asked = await self.meaning.asks(query)
+        view = self.current.view
+        likeness = view.vectors.compared(asked.vectors) if view.vectors else None
+        return view.searcher.search(query, limit=9, accepts=accepts, likeness=likeness)
+
+    async def names(self, query: str) -> list[str]:
+        return [hit.entry.tool.name for hit in await self.hits(query)]
+
+
+def wanting(provider: str = "hash", **fields: Any) -> Settings:
+    embeddings = EmbeddingsSettings(provider, **{"timeout": 5.0, **fields})
+    return make_settings("s", search=SearchSettings(embeddings=embeddings))
+
+
+@asynccontextmanager
+async def running(
+    embedder: Embedding, settings: Settings | None = None, store: MemoryStore | None = None
+) -> AsyncIterator[World]:
+    settings, store, events = settings or wanting(), store or MemoryStore(), EventBus()
+    current = CurrentView(store, events)
+    meaning = Meaning(
+        lambda: current.view,
+        current.equip,
+        store,
+        events,
+        environ={},
+        clock=lambda: world.now,
+        opener=embedder.open,
+    )
+    world = World(current, meaning, events, settings)
+    await current.recall(settings)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(meaning.keep)
+        yield world
+        tasks.cancel_scope.cancel()
+
+
+async def eventually(is_so: Callable[[], bool]) -> None:
+    with anyio.fail_after(5):
+        while not is_so():
+            await anyio.lowlevel.checkpoint()
+
+
+def reason(asked: Asked) -> str:
+    [notice] = asked.notices
+    assert notice.kind is NoticeKind.BY_WORDS
+    assert not asked.vectors
+    return notice.message
+
+
+@pytest.mark.requirement("EMB-3")
+async def test_tools_that_are_listed_get_vectors_in_batches() -> None:
+    embedder = Embedding()
+
+    async with running(embedder, wanting(batch=2)) as world:
+        await world.lists("one", "two", "three")
+        await world.until(3)
+
+    assert sorted(embedder.given) == ["s one: ", "s three: ", "s two: "]
+
+
+@pytest.mark.requirement("EMB-2")
+async def test_a_second_run_embeds_nothing() -> None:
+    store = MemoryStore()
+    async with running(Embedding(), store=store) as world:
+        await world.lists("one", "two")
+        await world.until(2)
+
+    embedder = Embedding()
+    async with running(embedder, store=store) as world:
+        await world.until(2)
+
+    assert embedder.given == []
+
+
+@pytest.mark.requirement("EMB-2")
+async def test_vectors_of_another_length_are_made_anew() -> None:
+    store = MemoryStore()
+    async with running(Embedding(dimensions=8), store=store) as world:
+        await world.lists("one", "two")
+        await world.until(2)
+
+    async with running(Embedding(), store=store) as world:
+        await world.settled()
+        vectors = world.current.view.vectors
+
+    assert vectors
+    assert (len(vectors), vectors.dimensions) == (2, 16)
+
+
+@pytest.mark.requirement("EMB-2")
+async def test_a_tool_that_comes_is_embedded_and_one_that_goes_is_forgotten() -> None:
+    embedder, store = Embedding(), MemoryStore()
+
+    async with running(embedder, store=store) as world:
+        await world.lists("one", "two")
+        await world.until(2)
+        await world.lists("two", "three", "four")
+        await world.until(3)
+        await world.settled()
+        await world.lists("two")
+        await world.until(1)
+        await world.settled()
+
+    assert embedder.given == ["s one: ", "s two: ", "s four: ", "s three: "]
+    assert len(store.vectors("counting", [key for _, key in store._vectors])) == 1
+
+
+async def test_who_waits_waits_for_the_tools_of_the_moment() -> None:
+    embedder = Embedding()
+
+    async with running(embedder) as world:
+        await world.settled()
+        await world.lists("one", "two")
+        await world.settled()
+
+        assert len(world.current.view.vectors or ()) == 2
+
+
+async def test_a_tool_is_found_by_meaning_alone() -> None:
+    async with running(Embedding(dimensions=64)) as world:
+        await world.lists("forecast", "invoice")
+        await world.until(2)
+
+        # Only the embedder knows that words with the same beginning belong together.
+        assert await world.names("foreXXXX invXXXX forelimb") == ["forecast", "invoice"]
+        searcher = world.current.view.searcher
+        assert searcher.search("foreXXXX", limit=9, accepts=lambda _: True) == ()
+
+
+@pytest.mark.requirement("EMB-10")
+async def test_a_query_that_is_a_name_is_not_embedded() -> None:
+    embedder = Embedding()
+
+    async with running(embedder) as world:
+        await world.lists("create_issue", "other")
+        await world.until(2)
+        embedder.given.clear()
+
+        assert await world.meaning.asks("createIssue") == Asked()
+        assert await world.meaning.asks("  ") == Asked()
+    assert embedder.given == []
+
+
+async def test_a_query_is_embedded_with_its_clauses_and_once() -> None:
+    embedder = Embedding()
+
+    async with running(embedder) as world:
+        await world.lists("one")
+        await world.until(1)
+        embedder.given.clear()
+
+        first = await world.meaning.asks("find flights, and book a hotel")
+        again = await world.meaning.asks("find flights, and book a hotel")
+
+    assert embedder.given == ["find flights, and book a hotel", "find flights", "book a hotel"]
+    assert len(first.vectors) == 3
+    assert again == first
+    assert first.notices == ()
+
+
+@pytest.mark.requirement("EMB-3", "EMB-11")
+async def test_before_there_are_vectors_a_query_is_answered_by_words() -> None:
+    embedder = Embedding(is_slow=True)
+
+    async with running(embedder) as world:
+        await world.lists("one")
+
+        assert "not there yet" in reason(await world.meaning.asks("first"))
+        assert await world.names("one") == ["one"]
+
+
+@pytest.mark.requirement("EMB-3")
+async def test_an_answer_tells_how_many_vectors_are_missing() -> None:
+    embedder = Embedding()
+
+    async with running(embedder) as world:
+        await world.lists("one", "two")
+        await world.until(2)
+        embedder.is_slow = True
+        await world.lists("one", "two", "three")
+        await world.until(2)
+        embedder.is_slow = False
+
+        asked = await world.meaning.asks("something")
+
+    assert asked.vectors
+    assert "1 of 3 tools" in asked.notices[0].message
+
+
+@pytest.mark.requirement("EMB-11")
+async def test_a_slow_embedder_is_not_waited_for_and_left_alone_for_a_while() -> None:
+    embedder = Embedding()
+
+    async with running(embedder, wanting(timeout=0.01)) as world:
+        await world.lists("one")
+        await world.until(1)
+        await world.settled()
+        embedder.is_slow = True
+
+        assert "within 0.01 s" in reason(await world.meaning.asks("first"))
+        embedder.given.clear()
+        assert "within 0.01 s" in reason(await world.meaning.asks("second"))
+        assert embedder.given == []
+
+        world.now += 1.0
+        assert "within 0.01 s" in reason(await world.meaning.asks("third"))
+        embedder.is_slow = False
+        world.now += 1.5
+        assert reason(await world.meaning.asks("fourth"))
+        world.now += 0.5
+        assert (await world.meaning.asks("fifth")).vectors
+
+
+@pytest.mark.requirement("EMB-14")
+async def test_a_long_request_is_compared_as_a_whole_if_its_clauses_are_not_in_time() -> None:
+    request = "create a branch of the repository and then send a message to the channel"
+    embedder = Embedding(is_slow_with=frozenset({"create a branch of the repository"}))
+
+    async with running(embedder, wanting(timeout=0.05)) as world:
+        await world.lists("one")
+        await world.until(1)
+        await world.settled()
+
+        asked = await world.meaning.asks(request)
+        embedder.is_slow_with = frozenset()
+        again = await world.meaning.asks(request)
+
+    assert (len(asked.vectors), asked.notices) == (1, ())
+    assert len(again.vectors) == 1 + len(clauses_of(request))
+
+
+@pytest.mark.requirement("EMB-11")
+async def test_an_embedder_that_fails_is_told_with_its_advice() -> None:
+    embedder = Embedding(failure=EmbeddingError("it broke", hint="mend it"))
+
+    async with running(embedder) as world:
+        await world.lists("one")
+        await world.settled()
+        await eventually(lambda: embedder.calls > 0)
+
+        told = reason(await world.meaning.asks("first"))
+
+    assert told == "found by words, not by meaning: it broke (mend it)"
+
+
+@pytest.mark.requirement("EMB-11")
+async def test_an_embedder_that_came_back_goes_on_with_the_next_change() -> None:
+    embedder = Embedding(failure=EmbeddingError("it broke"))
+
+    async with running(embedder) as world:
+        await world.lists("one")
+        await eventually(lambda: embedder.calls > 0)
+        embedder.failure = None
+        await world.lists("one", "two")
+        await world.until(2)
+
+        assert (await world.meaning.asks("first")).vectors
+
+
+@pytest.mark.requirement("EMB-11")
+async def test_vectors_of_another_length_are_not_compared() -> None:
+    embedder = Embedding()
+
+    async with running(embedder) as world:
+        await world.lists("one")
+        await world.until(1)
+        embedder.dimensions = 8
+
+        assert "8 numbers where 16" in reason(await world.meaning.asks("first"))
+
+
+@pytest.mark.requirement("EMB-13")
+async def test_a_configuration_that_was_found_chooses_no_embedder() -> None:
+    embedder = Embedding()
+    settings = make_settings("s", search=wanting().search, is_found=True)
+
+    async with running(embedder, settings) as world:
+        await world.lists("one")
+        await world.settled()
+
+        assert "found, not named" in reason(await world.meaning.asks("first"))
+    assert embedder.opened == 0
+
+
+async def test_without_an_embedder_nothing_is_asked_or_said() -> None:
+    embedder = Embedding()
+
+    async with running(embedder, wanting("none")) as world:
+        await world.lists("one")
+        await world.settled()
+
+        assert await world.meaning.asks("first") == Asked()
+    assert embedder.opened == 0
+
+
+async def test_a_reload_switches_the_embedder_on_and_off() -> None:
+    embedder = Embedding()
+
+    async with running(embedder, wanting("none")) as world:
+        await world.lists("one")
+        await world.current.adopt(wanting())
+        world.events.publish(ConfigurationReloaded(1))
+        await world.until(1)
+
+        await world.current.adopt(wanting("none"))
+        world.events.publish(ConfigurationReloaded(1))
+        await eventually(lambda: world.current.view.vectors is None)
+
+
+@pytest.mark.requirement("EMB-21")
+async def test_a_filter_changes_nothing_about_what_it_lets_through() -> None:
+    async with running(Embedding(dimensions=64)) as world:
+        await world.lists("create_issue", "list_issues", "play_song", "find_issue")
+        await world.until(4)
+        everything = await world.hits("issues that were created")
+        filtered = await world.hits(
+            "issues that were created", lambda entry: entry.tool.name != "list_issues"
+        )
+
+    assert filtered == tuple(h for h in everything if h.entry.tool.name != "list_issues")
+    assert {hit.entry.tool.server for hit in everything} == {ServerName("s")}
+
+
+@pytest.mark.requirement("EMB-20")
+async def test_what_meaning_adds_is_part_of_partial() -> None:
+    async with running(Embedding(dimensions=64)) as world:
+        await world.lists("create_issue", "list_issues", "play_song")
+        await world.until(3)
+        hits = await world.hits("issues that were created")
+
+    assert hits
+    for hit in hits:
+        parts = hit.parts
+        assert 0 < parts.meaning <= parts.partial
+        assert hit.relevance == parts.exact + parts.partial + parts.tag

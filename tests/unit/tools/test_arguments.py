@@ -1,0 +1,183 @@
+"""Arguments: read from words, checked before anything is sent."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from discovery_engine._util.json import JSONObject
+from discovery_engine.errors import InvalidArgumentsError
+from discovery_engine.tools.arguments import Checker, from_words
+from discovery_engine.tools.model import Tool
+from tests.factories import make_tool
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "title": {"type": "string"},
+        "count": {"type": "integer"},
+        "draft": {"type": "boolean"},
+        "labels": {"type": "array", "items": {"type": "string"}},
+        "extra": {},
+        "either": {"anyOf": [{"type": "integer"}, {"type": "string"}]},
+    },
+    "required": ["title"],
+    "additionalProperties": False,
+}
+
+
+@pytest.fixture
+def tool() -> Tool:
+    return make_tool(inputSchema=SCHEMA)
+
+
+@pytest.mark.requirement("ERR-3")
+@pytest.mark.parametrize(
+    ("arguments", "mistake"),
+    [
+        pytest.param({}, "title is missing", id="missing"),
+        pytest.param({"title": 1}, 'title: 1 is not of type "string"', id="wrong type"),
+        pytest.param({"title": "a", "labels": [1]}, "labels.0: 1 is not", id="deep"),
+        pytest.param({"title": "a", "tilte": "b"}, "'tilte' was unexpected", id="unknown"),
+    ],
+)
+def test_a_mistake_is_told_with_the_signature(
+    tool: Tool, arguments: JSONObject, mistake: str
+) -> None:
+    with pytest.raises(InvalidArgumentsError) as caught:
+        Checker(tool).check(arguments)
+
+    assert mistake in caught.value.message
+    assert caught.value.signature.startswith("create_issue(title: string, count?: integer")
+
+
+def test_a_slip_in_the_name_of_what_is_missing_is_told(tool: Tool) -> None:
+    schema = {**SCHEMA, "additionalProperties": True}
+
+    with pytest.raises(InvalidArgumentsError) as caught:
+        Checker(make_tool(inputSchema=schema)).check({"titel": "a", "more": 1})
+
+    assert caught.value.mistakes == (
+        "title is missing",
+        "there is no argument 'titel', did you mean 'title'?",
+    )
+
+
+def test_fitting_arguments_pass(tool: Tool) -> None:
+    Checker(tool).check({"title": "It broke", "count": 2, "labels": ["bug"]})
+
+
+def test_all_that_is_missing_is_told_in_one_sentence() -> None:
+    tool = make_tool(inputSchema={"type": "object", "required": ["to", "text", "at"]})
+
+    with pytest.raises(InvalidArgumentsError) as caught:
+        Checker(tool).check({"at": "noon"})
+
+    assert caught.value.mistakes == ("to, text are missing",)
+
+
+def test_at_most_eight_mistakes_are_told_at_once() -> None:
+    names = [f"p{n}" for n in range(20)]
+    properties = {name: {"type": "string"} for name in names}
+    tool = make_tool(inputSchema={"type": "object", "properties": properties})
+
+    with pytest.raises(InvalidArgumentsError) as caught:
+        Checker(tool).check(dict.fromkeys(names, 1))
+
+    assert len(caught.value.mistakes) == 9
+    assert caught.value.mistakes[-1] == "and more"
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        pytest.param({"type": "banana"}, id="no schema at all"),
+        pytest.param({"$ref": "https://example.invalid/s.json"}, id="a reference elsewhere"),
+        pytest.param({"properties": {"a": {"pattern": "("}}}, id="a broken pattern"),
+    ],
+)
+def test_a_schema_that_cannot_be_used_checks_nothing(schema: JSONObject) -> None:
+    Checker(make_tool(inputSchema=schema)).check({"a": "b"})
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        pytest.param(["It broke"], {"title": "It broke"}, id="required first"),
+        pytest.param(["It broke", "3"], {"title": "It broke", "count": 3}, id="then by name"),
+        pytest.param(["count=3", "It broke"], {"count": 3, "title": "It broke"}, id="by name"),
+        pytest.param(["title=a=b"], {"title": "a=b"}, id="only the first equals sign parts"),
+        pytest.param(["a + b=c"], {"title": "a + b=c"}, id="a name has no spaces"),
+        pytest.param(["https://a.invalid/?b=c"], {"title": "https://a.invalid/?b=c"}, id="address"),
+        pytest.param(["title=7"], {"title": "7"}, id="a string stays one"),
+        pytest.param(["either=7"], {"either": "7"}, id="a string wherever one is allowed"),
+        pytest.param(["draft=true"], {"draft": True}, id="boolean"),
+        pytest.param(["draft=YES"], {"draft": True}, id="boolean in words"),
+        pytest.param(['labels=["a","b"]'], {"labels": ["a", "b"]}, id="JSON"),
+        pytest.param(["extra=7"], {"extra": 7}, id="any, as JSON"),
+        pytest.param(["extra=seven"], {"extra": "seven"}, id="any, as text"),
+        pytest.param(['{"title": "a", "count": 3}'], {"title": "a", "count": 3}, id="one object"),
+        pytest.param(['{"a": 1}'], {"title": '{"a": 1}'}, id="a text that is JSON by chance"),
+        pytest.param(["{}"], {"title": "{}"}, id="a text that is an empty object"),
+        pytest.param(['{"title": 1}', "3"], {"title": '{"title": 1}', "count": 3}, id="two words"),
+    ],
+)
+def test_words_are_read_as_the_schema_wants_them(
+    tool: Tool, words: list[str], expected: JSONObject
+) -> None:
+    assert from_words(tool, words) == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "mistake"),
+    [
+        pytest.param(["count=many"], "count: 'many' is not of type integer", id="no number"),
+        pytest.param(["draft=maybe"], "draft: 'maybe' is not of type boolean", id="no boolean"),
+        pytest.param(["count=NaN"], "count: 'NaN' is not of type integer", id="not in JSON"),
+        pytest.param(["count=1", "count=2"], "count is given twice", id="twice"),
+        pytest.param(
+            ["conut=1"], "there is no argument 'conut', did you mean 'count'?", id="slip in a name"
+        ),
+        pytest.param(["x=1"], "there is no argument 'x'", id="a name like no other"),
+        pytest.param(list("1234567"), "nowhere to put '7'", id="too many"),
+    ],
+)
+def test_words_that_do_not_read_are_refused(tool: Tool, words: list[str], mistake: str) -> None:
+    tool = make_tool(inputSchema={"type": "object", "properties": dict(_ordered(words))})
+
+    with pytest.raises(InvalidArgumentsError) as caught:
+        from_words(tool, words)
+
+    assert caught.value.mistakes == (mistake,)
+
+
+def test_every_mistake_is_told_and_a_list_with_the_way_to_write_it(tool: Tool) -> None:
+    with pytest.raises(InvalidArgumentsError) as caught:
+        from_words(tool, ["tilte=a", "labels=a,b", "count=many"])
+
+    assert caught.value.mistakes == (
+        "there is no argument 'tilte', did you mean 'title'?",
+        "labels: 'a,b' is not of type array, write it as JSON: '[\"…\"]'",
+        "count: 'many' is not of type integer",
+    )
+
+
+def _ordered(words: list[str]) -> list[tuple[str, JSONObject]]:
+    """Parameters for the case at hand: the typed ones, or six that take anything."""
+    if "=" in words[0]:
+        return [("count", {"type": "integer"}), ("draft", {"type": "boolean"})]
+    return [(name, {}) for name in "abcdef"]
+
+
+@given(st.dictionaries(st.sampled_from(sorted(SCHEMA["properties"])), st.text()))
+def test_reading_words_answers_or_says_what_is_wrong(texts: dict[str, str]) -> None:
+    tool = make_tool(inputSchema=SCHEMA)
+    words = [f"{name}={text}" for name, text in texts.items()]
+
+    try:
+        found = from_words(tool, words)
+    except InvalidArgumentsError:
+        return
+
+    assert found.keys() == texts.keys()

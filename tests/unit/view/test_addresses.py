@@ -1,0 +1,135 @@
+"""Whatever callers call it: the server or the tool that is meant, or the nearest names."""
+
+from __future__ import annotations
+
+import pytest
+
+from discovery_engine.catalog import ServerPart
+from discovery_engine.errors import ServerNotFoundError, ToolAmbiguousError, ToolNotFoundError
+from discovery_engine.view.addresses import AddressBook
+from tests.factories import make_catalog, make_entry, make_part
+
+GITHUB = make_part(
+    "github", "create_issue", "list_issues", make_entry("delete_repository", enabled=False)
+)
+CLOCK = make_part("clock", make_entry("now", "clock"))
+
+
+def book(*parts: ServerPart) -> AddressBook:
+    return AddressBook(make_catalog(*parts), [part.server for part in parts], str)
+
+
+@pytest.mark.parametrize(
+    ("name", "server"),
+    [
+        pytest.param("GitHub", "github", id="another case"),
+        pytest.param("Time", "Time", id="exactly this case"),
+    ],
+)
+def test_a_server_is_found_in_any_case_that_names_one_only(name: str, server: str) -> None:
+    addresses = book(GITHUB, make_part("time"), make_part("Time"))
+
+    assert addresses.server(name) == server
+
+
+@pytest.mark.parametrize(
+    ("word", "servers"),
+    [
+        pytest.param("github", ["github"], id="a server"),
+        pytest.param("GitHub:create_issue", ["github"], id="its tool"),
+        pytest.param("mcp__github__create_issue", ["github"], id="as hosts write it"),
+        pytest.param("create_issue", [], id="a tool alone"),
+        pytest.param("githubs", [], id="another name"),
+    ],
+)
+def test_a_word_tells_which_servers_it_may_be_about(word: str, servers: list[str]) -> None:
+    assert book(GITHUB, CLOCK).servers_in(word) == servers
+
+
+@pytest.mark.parametrize("word", ["STRASSE:fegen", "Strasse__fegen", "mcp__straße__fegen"])
+def test_a_name_that_is_longer_in_another_case_is_read_to_its_end(word: str) -> None:
+    assert book(make_part("straße", "fegen")).tool(None, word).tool.name == "fegen"
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [
+        pytest.param("githb", "github", id="a slip"),
+        pytest.param("TIME", "Time", id="a case that names two"),
+    ],
+)
+def test_an_unknown_server_is_answered_with_the_nearest(name: str, nearest: str) -> None:
+    with pytest.raises(ServerNotFoundError) as caught:
+        book(GITHUB, make_part("time"), make_part("Time")).server(name)
+
+    assert caught.value.nearest[0] == nearest
+
+
+@pytest.mark.parametrize(
+    ("server", "tool"),
+    [
+        pytest.param("github", "create_issue", id="two words"),
+        pytest.param("GitHub", "create_issue", id="server in another case"),
+        pytest.param(None, "create_issue", id="a name that only one server has"),
+        pytest.param(None, "github:create_issue", id="colon"),
+        pytest.param(None, "github__create_issue", id="underscores"),
+        pytest.param(None, "mcp__github__create_issue", id="as hosts name it"),
+        pytest.param("github", "github:create_issue", id="server said twice"),
+    ],
+)
+def test_a_tool_is_found_by_every_way_to_name_it(server: str | None, tool: str) -> None:
+    assert book(GITHUB, CLOCK).tool(server, tool).tool.name == "create_issue"
+
+
+def test_a_word_that_names_two_tools_is_ambiguous_and_its_exact_forms_are_not() -> None:
+    addresses = book(make_part("a", "_c"), make_part("a_", "c"))
+
+    with pytest.raises(ToolAmbiguousError) as caught:
+        addresses.tool(None, "a___c")
+
+    assert set(caught.value.nearest) == {"a:_c", "a_:c"}
+    assert [addresses.tool(None, key).tool.server for key in caught.value.nearest] == ["a_", "a"]
+
+
+def test_a_name_that_two_servers_have_is_ambiguous() -> None:
+    addresses = book(make_part("a", "now"), make_part("b", "now"))
+
+    with pytest.raises(ToolAmbiguousError) as caught:
+        addresses.tool(None, "now")
+
+    assert caught.value.nearest == ("a:now", "b:now")
+
+
+def test_of_two_only_the_visible_one_is_meant() -> None:
+    addresses = book(make_part("a", make_entry("now", "a", enabled=False)), make_part("b", "now"))
+
+    assert addresses.tool(None, "now").tool.server == "b"
+
+
+@pytest.mark.parametrize(
+    ("server", "tool", "nearest"),
+    [
+        pytest.param("github", "craete_issue", "create_issue", id="of that server"),
+        pytest.param(None, "github:craete_issue", "create_issue", id="in one word"),
+        pytest.param(None, "craete_issue", "github:create_issue", id="of any server"),
+    ],
+)
+def test_an_unknown_tool_is_answered_with_the_nearest(
+    server: str | None, tool: str, nearest: str
+) -> None:
+    with pytest.raises(ToolNotFoundError) as caught:
+        book(GITHUB, CLOCK).tool(server, tool)
+
+    assert caught.value.nearest[0] == nearest
+
+
+def test_a_hidden_tool_is_never_offered() -> None:
+    with pytest.raises(ToolNotFoundError) as caught:
+        book(GITHUB).tool("github", "delete_repositor")
+
+    assert "delete_repository" not in caught.value.nearest
+
+
+def test_an_unknown_server_in_one_word_is_said_to_be() -> None:
+    with pytest.raises(ServerNotFoundError):
+        book(GITHUB).tool(None, "gitlab:create_issue")
