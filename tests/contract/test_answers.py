@@ -14,6 +14,7 @@ from discovery_engine.agent.budget import Budget
 from discovery_engine.agent.rendering import search_result
 from discovery_engine.agent.tool_text import Detail
 from discovery_engine.catalog import Failure, ServerPart
+from discovery_engine.config.parsing import parse_settings
 from discovery_engine.config.settings import SearchSettings
 from discovery_engine.rules.rule import Rule
 from discovery_engine.search.searcher import build_searcher
@@ -197,6 +198,26 @@ def test_least_confidence_moves_the_decision(made, query) -> None:
     assert make_view(*made, least=0.0).search(query).hits or not named(usual)
     assert make_view(*made, least=1.0).search(query).decision is Decision.NONE
     assert bool(usual.hits) == (bool(named(usual)) and usual.confidence >= 0.2)
+
+
+@pytest.mark.requirement("ANS-12")
+@given(parts(), texts)
+def test_the_least_confidence_is_confident_enough(made, query) -> None:
+    usual = make_view(*made, least=0.0).search(query)
+
+    again = make_view(*made, least=usual.confidence).search(query)
+
+    assert (again.decision, again.hits) == (usual.decision, usual.hits)
+
+
+@pytest.mark.requirement("ANS-12")
+@given(parts(), texts)
+def test_unless_the_owner_says_otherwise_a_match_has_a_confidence_of_15_percent(
+    made, query
+) -> None:
+    usual = make_view(*made, least=parse_settings(b"", file="").search.min_confidence)
+
+    assert usual.search(query) == make_view(*made, least=0.15).search(query)
 
 
 @pytest.mark.requirement("ANS-20")

@@ -187,6 +187,65 @@ def test_usual_budgets_are_the_owners() -> None:
     assert estimated_tokens(asked(engine, "get_tool_details", tool="tool_1")) <= 50
 
 
+@pytest.mark.requirement("BUD-6")
+@pytest.mark.parametrize("queries", range(1, 7))
+def test_each_further_query_adds_half_of_the_owners_budget(queries: int) -> None:
+    words = [f"word{n}" for n in range(queries)]
+    entries = [
+        make_entry(f"{word}_{n}", "s", description=f"{word} " * 20)
+        for word in words
+        for n in range(40)
+    ]
+    view = make_view(make_part("s", *entries), search=SearchSettings(max_tokens=200, limit=40))
+
+    tokens = estimated_tokens(asked(FakeEngine(view), "search_tools", queries=words))
+
+    assert 0.8 < tokens / (200 + 100 * (queries - 1)) <= 1
+
+
+@pytest.mark.requirement("BUD-6")
+@pytest.mark.parametrize(
+    ("section", "name", "arguments", "usual"),
+    [
+        ({"search": SearchSettings(limit=40)}, "search_tools", {"query": "tool"}, 180),
+        ({}, "list_tools", {"server": "s"}, 1200),
+        ({}, "list_mcp_servers", {}, 1200),
+        ({}, "get_tool_details", {"tool": "tool_1"}, 1000),
+        (
+            {"search": SearchSettings(limit=40, max_tokens=60)},
+            "search_tools",
+            {"query": "tool"},
+            60,
+        ),
+        ({"server": ServeSettings(list_tokens=70)}, "list_tools", {"server": "s"}, 70),
+        ({"server": ServeSettings(list_tokens=70)}, "list_mcp_servers", {}, 70),
+        (
+            {"server": ServeSettings(details_tokens=300)},
+            "get_tool_details",
+            {"tool": "tool_1"},
+            300,
+        ),
+    ],
+)
+def test_an_answer_that_has_more_to_say_fills_its_usual_budget(
+    section: dict[str, Any], name: str, arguments: dict[str, Any], usual: int
+) -> None:
+    schema = object_schema(
+        **{f"argument_{n}": {"type": "string", "description": "x"} for n in range(200)}
+    )
+    entries = [
+        make_entry(f"tool_{n}", "s", description="about " * 9, inputSchema=schema)
+        for n in range(99)
+    ]
+    others = [make_part(f"server_{n:03}") for n in range(300)]
+
+    text = asked(
+        FakeEngine(make_view(make_part("s", *entries), *others, **section)), name, **arguments
+    )
+
+    assert 0.75 < estimated_tokens(text) / usual <= 1
+
+
 @pytest.mark.requirement("BUD-5")
 def test_several_queries_share_a_budget_in_the_order_asked() -> None:
     entries = [make_entry(f"{word}_{i}", "s") for word in ("sun", "moon") for i in range(20)]

@@ -30,8 +30,9 @@ from discovery_engine.overrides.applying import Overrides
 from discovery_engine.runtime.restore import remembered_view
 from tests.contract.discovery import Discovery
 from tests.engines import Changing, Folder, good, python, tool_names
-from tests.factories import make_part, make_tool
+from tests.factories import make_definition, make_part, make_tool
 from tests.servers.programs import text_of
+from tests.told import Told
 from tests.unit.evaluation.runs import view_of
 
 pytestmark = pytest.mark.anyio
@@ -146,6 +147,21 @@ class TestPinned:
             "${PARROT} is not set",
         )
         assert problem.origin.file == str(folder.config)
+
+    @pytest.mark.requirement("OVR-11")
+    async def test_nothing_is_sent_without_a_value(self, folder: Folder) -> None:
+        told = Told.beside(folder.path, make_definition("say"), make_definition("other"))
+        pinned = [{"pattern": "say", "arguments": {"text": "${PARROT}"}}]
+        folder.write(told.server(), overrides=pinned)
+
+        async with folder.open(environ={}) as engine:
+            await engine.refresh()
+            with pytest.raises(ConfigurationError):
+                await engine.execute("told", "say", {})
+            refused = told.calls
+            await engine.execute("told", "other", {})
+
+        assert (refused, told.calls) == (0, 1)
 
     @pytest.mark.requirement("OVR-12", "OVR-13")
     async def test_a_caller_who_gives_it_is_refused(self, folder: Folder) -> None:

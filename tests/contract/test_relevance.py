@@ -112,6 +112,22 @@ def test_an_exact_name_is_first_whatever_the_weights(catalog, chosen, data) -> N
     assert found(searcher, str(wanted))[0] == str(wanted)
 
 
+@pytest.mark.requirement("REL-2")
+@given(names, st.lists(names, min_size=1, max_size=3), weights)
+def test_a_name_comes_before_the_tags_and_words_of_others_whatever_the_weights(
+    name, others, chosen
+) -> None:
+    rivals = [
+        make_entry(f"a_{n}_{other}", "a", description=name, tags=[name, *name.split("_")])
+        for n, other in enumerate(others)
+    ]
+    catalog = make_catalog(make_part("a", *rivals), make_part("b", make_entry(name, "b")))
+    searcher = build_searcher(catalog, SearchSettings(weights=chosen))
+
+    for query in (name, f"b:{name}", f"b__{name}", name.replace("_", "-"), name.upper()):
+        assert found(searcher, query)[0] == f"b:{name}", query
+
+
 @pytest.mark.requirement("REL-3")
 def test_many_that_fit_alike_are_in_the_order_of_server_and_name() -> None:
     catalog = make_catalog(

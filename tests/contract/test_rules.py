@@ -236,6 +236,43 @@ def test_slow_expression_is_cut_off_reported_and_enables_nothing(*, enabled: boo
     assert [problem.origin for problem in judge.problems] == [origin]
 
 
+@pytest.mark.requirement("RUL-22")
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("enabled", [True, False])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        pytest.param({"patterns": (f"!{SLOW}",)}, id="a slow exception"),
+        pytest.param({"patterns": ("*", f"!{SLOW}")}, id="a slow exception to all"),
+        pytest.param({"servers": (SLOW,)}, id="a slow server"),
+        pytest.param({"servers": (f"!{SLOW}",)}, id="a slow exception among servers"),
+        pytest.param({"patterns": ("*",), "servers": (SLOW,)}, id="all of a slow server"),
+    ],
+)
+def test_in_doubt_a_tool_stays_disabled(
+    asked: dict[str, tuple[str, ...]], *, enabled: bool
+) -> None:
+    tool = make_tool(SLOW_NAME, SLOW_NAME)
+    judge = ToolRules([Rule(**asked, enabled=enabled)], limit=BRIEF)
+
+    [verdict] = judge.verdicts([tool], Verdict())
+
+    assert not verdict.enabled
+    assert judge.problems
+
+
+@pytest.mark.requirement("RUL-22")
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("asked", [{"patterns": (f"!{SLOW}",)}, {"has_tags": (f"!{SLOW}",)}])
+@pytest.mark.parametrize("enabled", [True, False])
+def test_in_doubt_a_server_stays_disabled(
+    asked: dict[str, tuple[str, ...]], *, enabled: bool
+) -> None:
+    judge = ServerRules([Rule(**asked, enabled=enabled)], limit=BRIEF)
+
+    assert not judge.verdict(ServerName(SLOW_NAME), (SLOW_NAME,), True).enabled
+
+
 @pytest.mark.requirement("RUL-30")
 def test_server_rules_see_the_name_and_the_own_tags() -> None:
     rules = [Rule(("git*",), tags=("vcs",)), Rule(has_tags=("prod*", "!eu"), enabled=False)]
