@@ -17,20 +17,35 @@ _ADVICE = "Try other words, or list_tools of a likely server."
 
 
 def nothing_items(answer: SearchAnswer) -> list[Item]:
-    """That no tool fits, what is missing, and what comes nearest."""
+    """That no tool fits, or that servers are missing; what is uncovered, and what comes nearest."""
     if nothing := _nothing_to_search(answer):
         return [Item(_WEIGHT, tuple(_form(*form) for form in nothing))]
+    if gaps := _gaps(answer):
+        return [Item(_WEIGHT, tuple(_form(*form) for form in gaps)), *_nearest(answer)]
     missing = ", ".join(repr(one_line(word)) for word in answer.uncovered[:_WORDS])
     why = f"No tool fits: none says {missing}." if missing else "No tool fits."
     head = Item(
         _WEIGHT, (Form("No tool fits.", 0.6), _form(why, 0.8), _form(f"{why} {_ADVICE}", 1.0))
     )
+    return [head, *_nearest(answer)]
+
+
+def _nearest(answer: SearchAnswer) -> list[Item]:
     names = [hit.entry.tool.key.label for hit in answer.nearest]
     forms = tuple(
         _form(f"Nearest, but unlikely to serve: {', '.join(names[:count])}", count / len(names))
         for count in range(1, len(names) + 1)
     )
-    return [head, Item(_NEAREST, forms)] if forms else [head]
+    return [Item(_NEAREST, forms)] if forms else []
+
+
+def _gaps(answer: SearchAnswer) -> list[tuple[str, float]]:
+    """How many servers are missing from the answer, in short and in full; empty if none is."""
+    told = [n.message for n in answer.notices if n.kind is NoticeKind.INCOMPLETE]
+    if not told:
+        return []
+    short, _, _ = told[0].partition(";")
+    return [(f"{short}.", 0.6), (f"{told[0]}.", 1.0)]
 
 
 def _nothing_to_search(answer: SearchAnswer) -> list[tuple[str, float]]:

@@ -69,7 +69,7 @@ _OPTIONAL = 0.3  # how often an optional argument is needed, beside a required o
 _RAISE = "raise maxTokens"
 _QUERY = (60, 20)  # characters of a query that is repeated above its answer
 
-_HEADS = (NoticeKind.NO_MATCH, NoticeKind.UNKNOWN, NoticeKind.EMPTY)
+_HEADS = (NoticeKind.NO_MATCH, NoticeKind.INCOMPLETE, NoticeKind.UNKNOWN, NoticeKind.EMPTY)
 """What they say is what an answer without a hit begins with."""
 
 _UNREMARKABLE = frozenset({ServerStatus.READY, ServerStatus.IDLE})

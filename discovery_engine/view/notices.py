@@ -38,6 +38,8 @@ class NoticeKind(StrEnum):
     BY_WORDS = "by_words"
     """Search by meaning is configured, and could not be used for this answer."""
     NO_MATCH = "no_match"
+    INCOMPLETE = "incomplete"
+    """No known tool matches, and the tools of some servers are not known."""
     LOST = "lost"
     """Decisions of the owner were lost; tools are held back for that."""
     CONFIGURATION = "configuration"
@@ -197,6 +199,24 @@ def filtered(count: int, first: str, server: ServerName | None, tags: Iterable[s
     fit = "1 tool fits" if count == 1 else f"{count} tools fit"
     message = f"without the limit to {' and '.join(limits)}, {fit}: {first}"
     return Notice(NoticeKind.FILTERED, f"{message}{' first' if count > 1 else ''}")
+
+
+def incomplete(servers: int, *, starting: int, unavailable: int) -> Notice:
+    """That nothing matches, though `starting` and `unavailable` of the servers were never listed.
+
+    It takes the place of `no_match`: whoever reads that no tool fits does not ask again.
+    """
+    of_all = f" of {servers} servers"
+    missing = []
+    if starting:
+        missing.append(f"{starting}{of_all} {'has' if starting == 1 else 'have'} not answered yet")
+    if unavailable:
+        whose = "" if starting else of_all
+        missing.append(f"{unavailable}{whose} {'is' if unavailable == 1 else 'are'} unavailable")
+    message = f"{' and '.join(missing)}; no match in the others"
+    advice = "; ask again in a few seconds" if starting else ""
+    waits = "; `discovery refresh` waits for them" if starting else ""
+    return Notice(NoticeKind.INCOMPLETE, f"{message}{advice}", to_owner=f"{message}{waits}")
 
 
 def no_match(tags: Iterable[str]) -> Notice:

@@ -219,7 +219,7 @@ class ServerView(Struct, frozen=True, dict=True):
             if part.listed_at is not None:
                 return None
             return notices.loading(name, found.status, self._starting_for, self._progress)
-        if found.status not in _UNREACHABLE:
+        if not self.is_unavailable:
             return None
         known_at = part.listed_at if part.is_stale else None
         return notices.unavailable(name, found.status, found.reason, found.hint, known_at=known_at)
@@ -227,7 +227,17 @@ class ServerView(Struct, frozen=True, dict=True):
     @property
     def is_unheard(self) -> bool:
         """Whether it may be used, and has never listed its tools."""
-        return self.part.listed_at is None and self.diagnosis.status is not ServerStatus.DISABLED
+        return self.part.listed_at is None and self.is_enabled
+
+    @property
+    def is_enabled(self) -> bool:
+        """Whether it may be used, whether or not it can be."""
+        return self.diagnosis.status is not ServerStatus.DISABLED
+
+    @property
+    def is_unavailable(self) -> bool:
+        """Whether it cannot be asked, and asking it again at once would not help."""
+        return self.diagnosis.status in _UNREACHABLE
 
     @property
     def is_connectable(self) -> bool:

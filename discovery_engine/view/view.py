@@ -153,13 +153,13 @@ class View(Struct, frozen=True, dict=True):
         if not self.settings.enabled:
             return replace(answer, notices=(notices.switched_off(),))
         told = [*self._outages(only), *self._held_back(only)]
-        if self._has_hidden(only) and (hidden := asker.better(answer, is_hidden)):
-            told.insert(0, notices.hidden([self._hidden(hit.entry) for hit in hidden]))
-        elif answer.decision is Decision.NONE:
+        better = asker.better(answer, is_hidden) if self._has_hidden(only) else ()
+        first = [notices.hidden([self._hidden(hit.entry) for hit in better])] if better else []
+        if answer.decision is Decision.NONE:
             is_listed = partial(_may_be_listed, include_disabled=include_disabled)
-            fitting = asker.answer(is_listed).hits if only or wanted else ()
-            told.insert(0, self._reason_for_nothing(only, wanted, fitting))
-        return replace(answer, notices=tuple(told))
+            fitting = asker.answer(is_listed).hits if not better and (only or wanted) else ()
+            first += self._reasons_for_nothing(only, wanted, fitting, is_hidden=bool(better))
+        return replace(answer, notices=(*first, *told))
 
     def list_tools(self, server: str, *, include_disabled: bool = False) -> ToolList:
         """A server's tools, in the order of their names.
@@ -314,19 +314,41 @@ class View(Struct, frozen=True, dict=True):
         """What is known of the servers in question."""
         return [self.catalog.part(only)] if only else self.catalog.parts.values()
 
-    def _reason_for_nothing(
-        self, only: ServerName | None, tags: set[str], fitting: Sequence[Hit]
-    ) -> Notice:
+    def _reasons_for_nothing(
+        self, only: ServerName | None, tags: set[str], fitting: Sequence[Hit], *, is_hidden: bool
+    ) -> list[Notice]:
+        """Why no tool is found; servers that are missing come first.
+
+        Args:
+            only: The server that was asked for.
+            tags: Those that were asked for.
+            fitting: What is found without these limits.
+            is_hidden: Whether it was said already that tools are hidden which would fit.
+        """
         if not self.settings.servers:
-            return notices.no_server(self.settings)
+            return [notices.no_server(self.settings)]
+        reasons = []
         if fitting:
-            return notices.filtered(len(fitting), fitting[0].entry.key.label, only, tags)
-        if not any(part.visible_count for part in self._parts(only)):
-            asked = [self._server(only)] if only else self._servers
-            if any(server.is_unheard for server in asked):
-                return notices.nothing_known(only)
-            return notices.no_enabled_tool(only)
-        return notices.no_match(tags)
+            first = fitting[0].entry.key.label
+            reasons = [notices.filtered(len(fitting), first, only, tags)]
+        is_known = any(part.visible_count for part in self._parts(only))
+        if missing := self._missing(only, is_none_known=not (is_known or is_hidden)):
+            return [missing, *reasons]
+        if is_hidden or fitting:
+            return reasons
+        return [notices.no_match(tags) if is_known else notices.no_enabled_tool(only)]
+
+    def _missing(self, only: ServerName | None, *, is_none_known: bool) -> Notice | None:
+        """Of how many of the servers in question no tool is known; None if they all were listed."""
+        asked = [self._server(only)] if only else self._servers
+        usable = [server for server in asked if server.is_enabled]
+        unheard = [server for server in usable if server.is_unheard]
+        if not unheard:
+            return None
+        if is_none_known:
+            return notices.nothing_known(only)
+        down = sum(server.is_unavailable for server in unheard)
+        return notices.incomplete(len(usable), starting=len(unheard) - down, unavailable=down)
 
 
 def _may_be_listed(entry: Entry, *, include_disabled: bool) -> bool:

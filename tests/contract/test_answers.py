@@ -16,7 +16,7 @@ from discovery_engine.agent.tool_text import Detail
 from discovery_engine.catalog import Failure, ServerPart
 from discovery_engine.config.parsing import parse_settings
 from discovery_engine.config.settings import SearchSettings
-from discovery_engine.rules.rule import Rule
+from discovery_engine.rules.rule import Rule, Verdict
 from discovery_engine.search.searcher import build_searcher
 from discovery_engine.view.notices import NoticeKind
 from discovery_engine.view.search_answers import Decision, SearchAnswer
@@ -264,6 +264,84 @@ def test_servers_that_cannot_be_asked_are_named_beside_hits() -> None:
         "jira: failing: refused; its last known tools are used, of 2023-11-14 22:13 UTC (do it)",
         "mail: pending; its tools are not known yet; ask again in a few seconds",
     ]
+
+
+DOWN = Failure("SERVER_CONNECTION_ERROR", "refused", "do it", 5.0)
+
+
+@pytest.mark.requirement("ANS-29")
+@pytest.mark.parametrize(
+    ("missing", "first"),
+    [
+        ([ServerPart("mail")], "1 of 3 servers has not answered yet; no match in the others"),
+        (
+            [ServerPart("mail"), ServerPart("wiki")],
+            "2 of 4 servers have not answered yet; no match in the others",
+        ),
+        (
+            [make_part("mail", listed_at=None, failure=DOWN)],
+            "1 of 3 servers is unavailable; no match in the others",
+        ),
+        (
+            [ServerPart("mail"), make_part("wiki", listed_at=None, failure=DOWN)],
+            "1 of 4 servers has not answered yet and 1 is unavailable; no match in the others",
+        ),
+    ],
+)
+@pytest.mark.parametrize("hides", [False, True])
+def test_an_answer_without_a_match_begins_with_the_servers_that_are_missing_from_it(
+    missing: list[ServerPart], first: str, *, hides: bool
+) -> None:
+    bank = make_part("bank", make_entry("transfer_money", "bank", enabled=False))
+    known = [FILES, bank] if hides else [FILES, make_part("jira", "search")]
+
+    answer = make_view(*known, *missing).search("transfer money")
+
+    assert answer.decision is Decision.NONE
+    assert answer.notices[hides].kind is NoticeKind.INCOMPLETE
+    assert answer.notices[hides].message.startswith(first)
+    assert NoticeKind.NO_MATCH not in kinds(answer)
+    for tokens in (50, 1000):
+        [content] = search_result(answer, Budget(tokens), Detail.SCHEMA)["content"]
+        lines = content["text"].splitlines()
+        # That a tool which would fit is disabled is no answer that another question changes.
+        assert lines[hides].startswith(first.partition(";")[0])
+        assert "No tool fits" not in content["text"]
+
+
+@pytest.mark.requirement("ANS-29")
+def test_a_server_whose_last_known_tools_are_used_is_not_missing() -> None:
+    stale = make_part("jira", "search", failure=DOWN, listed_at=1_700_000_000.0)
+
+    answer = make_view(FILES, stale).search("transfer money")
+
+    assert kinds(answer) == [NoticeKind.NO_MATCH, NoticeKind.UNAVAILABLE]
+
+
+@pytest.mark.requirement("ANS-29")
+def test_a_server_that_is_switched_off_is_not_missing() -> None:
+    off = ServerPart("mail", verdict=Verdict(enabled=False))
+
+    answer = make_view(FILES, off).search("transfer money")
+
+    assert kinds(answer) == [NoticeKind.NO_MATCH]
+
+
+@pytest.mark.requirement("ANS-29")
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [
+        ({"server": "mail"}, "no tool of server 'mail' is known yet"),
+        ({"tags": ["post"]}, "1 of 4 servers has not answered yet; "),
+    ],
+)
+def test_a_limit_does_not_hide_that_servers_are_missing(limits: dict[str, Any], said: str) -> None:
+    answer = make_view(FILES, *TRACKERS, ServerPart("mail")).search("read_file", **limits)
+
+    missing, filtered, starting = answer.notices
+    assert missing.message.startswith(said)
+    assert filtered.kind is NoticeKind.FILTERED
+    assert starting.kind is NoticeKind.LOADING
 
 
 @pytest.mark.requirement("ANS-20", "ANS-23")
