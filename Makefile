@@ -5,7 +5,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 LEAST_COVERED := 97
+WORKERS ?= auto
+ARGS ?=
 READY := $(VENV)/.ready
+
+PARALLEL := $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=worksteal --durations=10
 
 .PHONY: help demo test check format servers mutants clean
 
@@ -15,11 +19,15 @@ help: ## list the recipes
 demo: $(READY) ## connect to real servers, search, inspect and execute their tools
 	@$(BIN)/python scripts/demo.py
 
-test: $(READY) servers ## run every test, with branch coverage
-	@$(BIN)/python -m pytest --cov --cov-report=term:skip-covered
+test: $(READY) servers ## run every test in parallel, with branch coverage; or those of ARGS="..."
+ifeq ($(strip $(ARGS)),)
+	@$(PARALLEL) --cov --cov-report=term:skip-covered
 	@echo "== the engine by branch, in percent; at least $(LEAST_COVERED):"
 	@$(BIN)/python -m coverage report --include='discovery_engine/*' --format=total --precision=1 \
 		--fail-under=$(LEAST_COVERED)
+else
+	@$(PARALLEL) $(ARGS)
+endif
 
 check: $(READY) ## format, lint, types and import floors
 	@$(BIN)/ruff format --check .
