@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import Phase, settings
@@ -25,7 +27,19 @@ settings.register_profile(
 )
 settings.load_profile("discovery")
 
+if TYPE_CHECKING:
+    from tests.forked import Preloaded
+
 
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def command() -> Iterator[Preloaded]:
+    """`discovery` in processes of its own, which are forked from one that has loaded it."""
+    from tests.forked import preloaded
+
+    with preloaded() as command:
+        yield command

@@ -22,21 +22,38 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
 import discovery_cli.commands
 from discovery_cli.main import main
-from tests.contract.discovery import Finished
 
 ROOT = Path(__file__).parents[1]
 _PATIENCE = 60.0  # seconds for one run
 _MESSAGE = 1 << 20  # bytes of a request, at most
 
 
+@dataclass(frozen=True)
+class Finished:
+    """How a run ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+    @property
+    def error(self) -> Any:
+        return json.loads(self.err)["error"]
+
+
 class Preloaded:
-    """Made by `preloaded`."""
+    """Made by `preloaded`. One command runs at a time."""
 
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
@@ -44,18 +61,31 @@ class Preloaded:
     def __call__(
         self, words: Sequence[str], *, cwd: Path, environ: Mapping[str, str], stdin: bytes = b""
     ) -> Finished:
-        streams = [os.pipe() for _ in range(3)]
-        (inlet, feed), (out, outlet), (err, errlet) = streams
-        request = json.dumps({"words": list(words), "cwd": str(cwd), "environ": dict(environ)})
-        socket.send_fds(self._channel, [request.encode()], [inlet, outlet, errlet])
-        for given in (inlet, outlet, errlet):
-            os.close(given)
+        (inlet, feed), (out, outlet), (err, errlet) = (os.pipe() for _ in range(3))
+        self.start(words, (inlet, outlet, errlet), cwd=cwd, environ=environ)
         with ThreadPoolExecutor(3) as pool:
             pool.submit(_feed, feed, stdin)
-            said = [pool.submit(_drained, stream) for stream in (out, err)]
-            told = [stream.result(_PATIENCE).decode() for stream in said]
-        code = int(self._channel.recv(16))
-        return Finished(code, *told)
+            streams = [pool.submit(_drained, stream) for stream in (out, err)]
+            written = [stream.result(_PATIENCE).decode() for stream in streams]
+        return Finished(self.wait(), *written)
+
+    def start(
+        self,
+        words: Sequence[str],
+        streams: tuple[int, int, int],
+        *,
+        cwd: Path,
+        environ: Mapping[str, str],
+    ) -> None:
+        """Start a command; its stdin, stdout and stderr are closed here, and `wait` must follow."""
+        request = json.dumps({"words": list(words), "cwd": str(cwd), "environ": dict(environ)})
+        socket.send_fds(self._channel, [request.encode()], streams)
+        for stream in set(streams):
+            os.close(stream)
+
+    def wait(self) -> int:
+        """The exit code of the command that was started."""
+        return int(self._channel.recv(16))
 
 
 @contextmanager

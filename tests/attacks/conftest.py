@@ -16,10 +16,9 @@ from typing import Any
 import pytest
 
 from discovery_engine._util.json import JSONObject
-from tests.contract.discovery import Finished
 from tests.e2e.serving import Home
 from tests.engines import Folder
-from tests.forked import Preloaded, preloaded
+from tests.forked import Finished, Preloaded
 
 ROOT = Path(__file__).parents[2]
 GREETING = {
@@ -52,7 +51,7 @@ class Repository:
 
     path: Path
     home: Path
-    run: Preloaded
+    command: Preloaded
 
     @property
     def mark(self) -> Path:
@@ -96,7 +95,7 @@ class Repository:
         return replace(self, path=path)
 
     def __call__(self, *words: str, **environ: str) -> Finished:
-        return self.run(words, cwd=self.path, environ=self.environ | environ)
+        return self.command(words, cwd=self.path, environ=self.environ | environ)
 
     def served(self, *calls: tuple[str, JSONObject], **environ: str) -> list[JSONObject]:
         """What `discovery serve` answers to these calls of its tools, each in its turn."""
@@ -154,15 +153,9 @@ def home(tmp_path: Path) -> Home:
     return Home(tmp_path)
 
 
-@pytest.fixture(scope="session")
-def run() -> Iterator[Preloaded]:
-    with preloaded() as run:
-        yield run
-
-
 @pytest.fixture
-def repository(tmp_path: Path, run: Preloaded) -> Repository:
+def repository(tmp_path: Path, command: Preloaded) -> Repository:
     home, path = tmp_path / "home", tmp_path / "clone"
     home.mkdir()
     path.mkdir()
-    return Repository(path, home, run)
+    return Repository(path, home, command)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from tests.forked import Finished, Preloaded
 
 # One tool of each kind, spoken to in the older era; standard library only, so that it starts fast.
 UPSTREAM = r"""
@@ -57,25 +58,11 @@ for line in sys.stdin:
 
 
 @dataclass(frozen=True)
-class Finished:
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-    @property
-    def error(self) -> Any:
-        return json.loads(self.err)["error"]
-
-
-@dataclass(frozen=True)
 class Discovery:
     """A home of its own: working folder, data folder, nothing of this machine's configuration."""
 
     home: Path
+    command: Preloaded
 
     @property
     def environ(self) -> dict[str, str]:
@@ -110,13 +97,5 @@ class Discovery:
         return len(file.read_text().splitlines()) if file.exists() else 0
 
     def __call__(self, *words: str, stdin: str = "", **environ: str) -> Finished:
-        done = subprocess.run(
-            [sys.executable, "-m", "discovery_cli", *words],
-            cwd=self.home,
-            env=self.environ | environ,
-            input=stdin.encode(),
-            capture_output=True,
-            timeout=60,
-            check=False,
-        )
-        return Finished(done.returncode, done.stdout.decode(), done.stderr.decode())
+        environ = self.environ | environ
+        return self.command(words, cwd=self.home, environ=environ, stdin=stdin.encode())

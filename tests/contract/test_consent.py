@@ -7,7 +7,7 @@ import json
 import os
 import sqlite3
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,26 +20,20 @@ from discovery_engine.config.settings import StdioTransport
 from discovery_engine.runtime.restore import registry_path
 from discovery_engine.trust.admission import earlier_identity
 from tests.attacks.conftest import TRAP, Repository
-from tests.forked import Preloaded, preloaded
+from tests.forked import Preloaded
 
 NOT_APPROVED = 4
 NEEDS_VALUE = 6
 
 
-@pytest.fixture(scope="module")
-def run() -> Iterator[Preloaded]:
-    with preloaded() as run:
-        yield run
-
-
 @pytest.fixture
-def person(tmp_path: Path, run: Preloaded) -> Repository:
+def person(tmp_path: Path, command: Preloaded) -> Repository:
     """Somebody with a project to work in, and a server outside of it."""
     home, path = tmp_path / "home", tmp_path / "project"
     home.mkdir()
     path.mkdir()
     (home / "srv.py").write_text(TRAP, "utf-8")
-    return Repository(path, home, run)
+    return Repository(path, home, command)
 
 
 def entry(person: Repository, *args: str, **fields: object) -> JSONObject:

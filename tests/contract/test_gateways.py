@@ -17,6 +17,7 @@ import pytest
 from discovery_engine._util.json import JSONObject
 from discovery_engine.runtime.gateways import Observation, observations, open_status_file
 from tests.contract.discovery import Discovery
+from tests.forked import Preloaded
 from tests.servers.programs import HERE
 
 pytestmark = pytest.mark.anyio
@@ -70,14 +71,14 @@ def gateway(home: Discovery) -> Iterator[Gateway]:
             process.kill()
 
 
-def configured(folder: Path, *words: str) -> Discovery:
+def configured(folder: Path, command: Preloaded, *words: str) -> Discovery:
     """A home with a server of this folder's, whose tools are known."""
     (folder / "tools.txt").write_text("hang pid")
     script, *rest = words
     args = ["-I", "-S", str(HERE / script), *rest]
     entry = {"command": sys.executable, "args": args, "timeouts": {"call": 1}}
     (folder / "discovery.yaml").write_text(json.dumps({"servers": {"sick": entry}}), "utf-8")
-    home = Discovery(folder)
+    home = Discovery(folder, command)
     assert home("refresh").code == 0
     return home
 
@@ -101,9 +102,9 @@ async def until_said(home: Discovery, count: int, status: str) -> list[JSONObjec
     ],
 )
 async def test_what_a_running_gateway_calls_sick_is_never_told_as_well(
-    tmp_path: Path, words: list[str], calls: list[str], status: str
+    tmp_path: Path, command: Preloaded, words: list[str], calls: list[str], status: str
 ) -> None:
-    home = configured(tmp_path, *words)
+    home = configured(tmp_path, command, *words)
 
     with gateway(home) as opened:
         for tool in calls:
@@ -124,8 +125,10 @@ async def test_what_a_running_gateway_calls_sick_is_never_told_as_well(
 
 
 @pytest.mark.requirement("HEA-30", "HEA-31")
-async def test_of_several_gateways_the_worst_word_counts_and_each_is_named(tmp_path: Path) -> None:
-    home = configured(tmp_path, "changing_server.py", "tools.txt")
+async def test_of_several_gateways_the_worst_word_counts_and_each_is_named(
+    tmp_path: Path, command: Preloaded
+) -> None:
+    home = configured(tmp_path, command, "changing_server.py", "tools.txt")
 
     with gateway(home) as sick, gateway(home) as well:
         well.call("sick:pid")

@@ -33,6 +33,7 @@ from tests.contract.damages import (
     random_bytes,
 )
 from tests.contract.discovery import Discovery
+from tests.forked import Preloaded
 from tests.unit.registry import decider
 from tests.unit.trust.mutations import TOOL
 
@@ -340,8 +341,8 @@ def test_processes_that_meet_a_damaged_registry_at_once_set_aside_nothing_good(
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> AcceptedHome:
-    return AcceptedHome.of(Discovery(tmp_path))
+def home(tmp_path: Path, command: Preloaded) -> AcceptedHome:
+    return AcceptedHome.of(Discovery(tmp_path, command))
 
 
 @pytest.mark.requirement("REG-20", "TRU-16")

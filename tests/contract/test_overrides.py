@@ -31,6 +31,7 @@ from discovery_engine.runtime.restore import remembered_view
 from tests.contract.discovery import Discovery
 from tests.engines import Changing, Folder, good, python, tool_names
 from tests.factories import make_definition, make_part, make_tool
+from tests.forked import Preloaded
 from tests.servers.programs import text_of
 from tests.told import Told
 from tests.unit.evaluation.runs import view_of
@@ -291,16 +292,16 @@ print({{"yaml", "pydantic", "mcp", "wcmatch", "regex"}} & set(sys.modules))
 
 class TestPeople:
     @pytest.mark.requirement("OVR-31", "OVR-5", "OVR-15")
-    def test_why_and_inspect_name_the_entries(self, tmp_path: Path) -> None:
-        discovery = Discovery(tmp_path)
+    def test_why_and_inspect_name_the_entries(self, tmp_path: Path, command: Preloaded) -> None:
+        discovery = Discovery(tmp_path, command)
         taken = {"pattern": "echo", "name": "boom", "arguments": {"txet": SECRET}}
         deny = {"pattern": "say", "enabled": False}
         sections = {"overrides": [{**SAY, "pattern": "delete_all"}, taken], "toolRules": [deny]}
         discovery.configure(rules=yaml.safe_dump(sections))
         discovery("refresh")
 
-        for command in ("why", "inspect"):
-            said, told = discovery(command, "demo:say").out, discovery(command, "demo:echo").out
+        for word in ("why", "inspect"):
+            said, told = discovery(word, "demo:say").out, discovery(word, "demo:echo").out
             assert "name 'say', description, tags birds" in said
             assert "disabled" in said
             assert "pins txet" in told
@@ -310,8 +311,8 @@ class TestPeople:
             assert SECRET not in said + told
 
     @pytest.mark.requirement("OVR-31")
-    def test_scripts_get_the_entries_too(self, tmp_path: Path) -> None:
-        discovery = Discovery(tmp_path)
+    def test_scripts_get_the_entries_too(self, tmp_path: Path, command: Preloaded) -> None:
+        discovery = Discovery(tmp_path, command)
         entry = {"pattern": "echo", "name": "say", "arguments": {"text": SECRET}}
         discovery.configure(rules=yaml.safe_dump({"overrides": [entry]}))
         discovery("refresh")
@@ -336,8 +337,10 @@ class TestPeople:
         assert json.loads(result.out) == {"text": SECRET}
 
     @pytest.mark.requirement("OVR-34")
-    def test_an_entry_that_matches_no_known_tool_is_found(self, tmp_path: Path) -> None:
-        discovery = Discovery(tmp_path)
+    def test_an_entry_that_matches_no_known_tool_is_found(
+        self, tmp_path: Path, command: Preloaded
+    ) -> None:
+        discovery = Discovery(tmp_path, command)
         lost = {"pattern": "demo:ehco", "tags": ["birds"]}
         entries = [{"pattern": "echo", "name": "say"}, lost]
         discovery.configure(rules=yaml.safe_dump({"overrides": entries}))

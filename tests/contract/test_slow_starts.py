@@ -25,6 +25,7 @@ from discovery_engine.view.notices import NoticeKind
 from discovery_engine.view.status import ServerStatus, ServerSummary
 from tests.contract.discovery import Discovery
 from tests.engines import Folder, good, summary, tool_names
+from tests.forked import Preloaded
 from tests.servers.programs import eventually, text_of
 
 pytestmark = pytest.mark.anyio
@@ -190,8 +191,10 @@ async def test_a_known_server_that_is_asked_again_keeps_its_place_and_its_words(
 
 @pytest.mark.requirement("CLI-34")
 @pytest.mark.skipif(sys.platform == "win32", reason="terminals are a matter of POSIX")
-def test_ctrl_c_answers_with_what_is_known(tmp_path: Path, download: Download) -> None:
-    discovery = Discovery(tmp_path)
+def test_ctrl_c_answers_with_what_is_known(
+    tmp_path: Path, command: Preloaded, download: Download
+) -> None:
+    discovery = Discovery(tmp_path, command)
     slow = download.before(good("slow")).transport
     assert isinstance(slow, StdioTransport)
     discovery.configure(slow={"command": slow.command, "args": list(slow.args)})

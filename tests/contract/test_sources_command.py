@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.attacks.conftest import Repository
-from tests.forked import Preloaded, preloaded
-
-
-@pytest.fixture(scope="module")
-def run() -> Iterator[Preloaded]:
-    with preloaded() as run:
-        yield run
+from tests.forked import Preloaded
 
 
 @pytest.fixture
-def home(tmp_path: Path, run: Preloaded) -> Repository:
+def home(tmp_path: Path, command: Preloaded) -> Repository:
     place, path = tmp_path / "home", tmp_path / "project"
     place.mkdir()
     path.mkdir()
-    return Repository(path, place, run)
+    return Repository(path, place, command)
 
 
 @pytest.mark.requirement("SRC-24")

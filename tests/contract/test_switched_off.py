@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.attacks.conftest import Repository
-from tests.forked import Preloaded, preloaded
+from tests.forked import Preloaded
 
 SAID = "the configuration says `enabled: false`"
 NEVER = (
@@ -20,19 +19,13 @@ NEVER = (
 )
 
 
-@pytest.fixture(scope="module")
-def run() -> Iterator[Preloaded]:
-    with preloaded() as run:
-        yield run
-
-
 @pytest.fixture
-def home(tmp_path: Path, run: Preloaded) -> Repository:
+def home(tmp_path: Path, command: Preloaded) -> Repository:
     """A configuration of one server, which is known, and one that was never asked."""
     place, path = tmp_path / "home", tmp_path / "project"
     place.mkdir()
     path.mkdir()
-    made = Repository(path, place, run)
+    made = Repository(path, place, command)
     configure(made)
     return made
 
