@@ -23,11 +23,13 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from discovery_engine import open_engine  # noqa: E402
-from discovery_engine.agent import instructions as guide  # noqa: E402
-from discovery_engine.agent import rendering  # noqa: E402
 from discovery_engine.agent.budget import Budget  # noqa: E402
-from discovery_engine.agent.meta_tools import META_TOOLS  # noqa: E402
-from discovery_engine.agent.tokens import TokenCount, estimated_tokens  # noqa: E402
+from discovery_engine.agent.definitions import META_TOOLS  # noqa: E402
+from discovery_engine.agent.instructions import render_instructions  # noqa: E402
+from discovery_engine.agent.render.details import details_result  # noqa: E402
+from discovery_engine.agent.render.listings import servers_result, tools_result  # noqa: E402
+from discovery_engine.agent.render.search import search_result, searches_result  # noqa: E402
+from discovery_engine.agent.token_estimate import TokenCount, estimated_tokens  # noqa: E402
 from discovery_engine.agent.tool_text import Detail  # noqa: E402
 from discovery_engine.engine import Engine  # noqa: E402
 from discovery_engine.tools.signature import signature  # noqa: E402
@@ -97,28 +99,28 @@ def texts_of(view: View) -> dict[str, str]:
     usual = view.settings.search.max_tokens
     texts = {
         "five definitions": compact(definitions),
-        "instructions": guide.instructions(view),
-        "list_mcp_servers": told(rendering.servers_result(view.servers(), lists)),
+        "instructions": render_instructions(view),
+        "list_mcp_servers": told(servers_result(view.servers(), lists)),
         f"all {len(enabled)} definitions": compact([e.tool.definition for e in enabled]),
     }
     for query in QUERIES:
         answer = view.search(query)
         label = f"search {query!r}: {len(answer.hits)} hits"
-        result = rendering.search_result(answer, Budget(usual), Detail.SIGNATURE)
+        result = search_result(answer, Budget(usual), Detail.SIGNATURE)
         texts[label] = told(result)
     for tokens in (100, 200, 400, 800):
         answer = view.search(QUERIES[1])
-        result = rendering.search_result(answer, Budget(tokens), Detail.SCHEMA)
+        result = search_result(answer, Budget(tokens), Detail.SCHEMA)
         texts[f"search with maxTokens {tokens}"] = told(result)
     answers = [view.search(query) for query in INTENTS]
-    result = rendering.searches_result(answers, Budget(2 * usual), Detail.SIGNATURE)
+    result = searches_result(answers, Budget(2 * usual), Detail.SIGNATURE)
     texts[f"search with {len(answers)} queries"] = told(result)
     for server in view.servers():
         listed = view.list_tools(server.name)
         label = f"list_tools {server.name}: {len(listed.entries)} tools"
-        texts[label] = told(rendering.tools_result(listed, lists, Detail.SIGNATURE))
+        texts[label] = told(tools_result(listed, lists, Detail.SIGNATURE))
     for entry in enabled:
-        texts[f"details {entry.key}"] = told(rendering.details_result(entry, details))
+        texts[f"details {entry.key}"] = told(details_result(entry, details))
     return texts
 
 

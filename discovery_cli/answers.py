@@ -7,12 +7,12 @@ import click
 from discovery_cli.output import Output
 from discovery_engine._util.json import JSONObject
 
-LEAST_TOKENS = 50
+MIN_TOKENS = 50
 
 max_tokens_option = click.option(
     "--max-tokens",
     metavar="N",
-    type=click.IntRange(min=LEAST_TOKENS),
+    type=click.IntRange(min=MIN_TOKENS),
     help="Answer as agents are answered, in at most N tokens (estimated).",
 )
 

@@ -16,8 +16,10 @@ from mcp.server.caching import CacheHint
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel import Server
 
-from discovery_engine.agent import instructions as guide
-from discovery_engine.agent.meta_tools import META_TOOLS, Caller, call
+from discovery_engine.agent import resources
+from discovery_engine.agent.definitions import META_TOOLS
+from discovery_engine.agent.dispatch import Caller, call
+from discovery_engine.agent.instructions import render_instructions
 from discovery_engine.errors import DiscoveryError, NotFoundError
 from discovery_engine.limits import NAME_LENGTH, shortened
 from discovery_engine.version import __version__
@@ -42,7 +44,7 @@ _TOOLS = types.ListToolsResult(
 _PROMPTS = types.ListPromptsResult(
     prompts=[
         types.Prompt(
-            name=guide.PROMPT,
+            name=resources.PROMPT,
             title="How to use the tools behind this gateway",
             description="How to find, inspect and call the tools of all configured MCP servers",
         )
@@ -51,13 +53,13 @@ _PROMPTS = types.ListPromptsResult(
 _RESOURCES = types.ListResourcesResult(
     resources=[
         types.Resource(name=title, uri=uri, mime_type="text/markdown")
-        for uri, (title, _) in guide.DOCUMENTS.items()
+        for uri, (title, _) in resources.DOCUMENTS.items()
     ]
 )
 _TEMPLATES = types.ListResourceTemplatesResult(
     resource_templates=[
         types.ResourceTemplate(name=title, uri_template=uri, mime_type="application/json")
-        for uri, title in guide.TEMPLATES.items()
+        for uri, title in resources.TEMPLATES.items()
     ]
 )
 
@@ -99,7 +101,7 @@ class _Gateway:
         self._whole.set(None)
         shaped = await call_next(ctx)
         if ctx.method in _OPENINGS and isinstance(shaped, dict):
-            return {**shaped, "instructions": guide.instructions(self._engine.view)}
+            return {**shaped, "instructions": render_instructions(self._engine.view)}
         whole = self._whole.get()
         return shaped if whole is None else _in_envelope(whole, shaped)
 
@@ -126,9 +128,9 @@ class _Gateway:
     async def _get_prompt(
         self, _: Context, params: types.GetPromptRequestParams
     ) -> types.GetPromptResult:
-        if params.name != guide.PROMPT:
+        if params.name != resources.PROMPT:
             raise MCPError(types.INVALID_PARAMS, f"Unknown prompt: {_shown(params.name)}")
-        text = f"{guide.USAGE_GUIDE}\n{guide.instructions(self._engine.view)}"
+        text = f"{resources.USAGE_GUIDE}\n{render_instructions(self._engine.view)}"
         content = types.TextContent(type="text", text=text)
         return types.GetPromptResult(messages=[types.PromptMessage(role="user", content=content)])
 
@@ -145,7 +147,7 @@ class _Gateway:
         if len(uri) > _LONGEST_URI:
             raise MCPError(types.INVALID_PARAMS, f"There is no resource {_shown(uri)}")
         try:
-            mime_type, text = guide.read(self._engine.view, uri)
+            mime_type, text = resources.read_resource(self._engine.view, uri)
         except DiscoveryError as error:
             raise _resource_error(error, uri, ctx.protocol_version) from error
         content = types.TextResourceContents(uri=uri, mime_type=mime_type, text=text)

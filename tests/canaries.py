@@ -22,8 +22,10 @@ import anyio.to_thread
 from click.testing import CliRunner
 
 from discovery_cli.program import cli
-from discovery_engine.agent import instructions as guide
-from discovery_engine.agent.meta_tools import META_TOOLS, Caller, call
+from discovery_engine.agent import resources
+from discovery_engine.agent.definitions import META_TOOLS
+from discovery_engine.agent.dispatch import Caller, call
+from discovery_engine.agent.instructions import render_instructions
 from discovery_engine.config.settings import LogSettings
 from discovery_engine.engine import Engine, open_engine
 from discovery_engine.errors import DiscoveryError
@@ -214,12 +216,12 @@ async def asked(engine: Engine) -> dict[str, Any]:
         for number, (tool, arguments) in enumerate(asks)
     }
     ways = [f"{name}/{way}" for name in names for way in ("info", "tools", "tools/fails")]
-    for uri in (*guide.DOCUMENTS, *(f"discovery://servers/{way}" for way in ways)):
+    for uri in (*resources.DOCUMENTS, *(f"discovery://servers/{way}" for way in ways)):
         try:
-            answers[uri] = guide.read(engine.view, uri)
+            answers[uri] = resources.read_resource(engine.view, uri)
         except DiscoveryError as error:
             answers[uri] = [error.message, error.hint]
-    return answers | {"instructions": guide.instructions(engine.view)}
+    return answers | {"instructions": render_instructions(engine.view)}
 
 
 STARTING = [

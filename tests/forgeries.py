@@ -11,8 +11,10 @@ from msgspec.structs import replace
 
 from discovery_cli.failures import ExitCode
 from discovery_engine._util.text import unseen
-from discovery_engine.agent import instructions as guide
-from discovery_engine.agent.meta_tools import META_TOOLS, Caller, call
+from discovery_engine.agent import resources
+from discovery_engine.agent.definitions import META_TOOLS
+from discovery_engine.agent.dispatch import Caller, call
+from discovery_engine.agent.instructions import render_instructions
 from discovery_engine.catalog import DroppedTool, Failure, ServerPart
 from discovery_engine.errors import (
     ConfigurationError,
@@ -173,12 +175,12 @@ def agents_read(view: View, plant: str) -> Iterator[str]:
     yield from asked(view, "execute_tool", server=plant, tool="do")
     yield from asked(view, "list_tools", server=plant)
     yield from asked(view, "search_tools", **{plant: plant})
-    yield from guide.instructions(view).split("\0")
+    yield from render_instructions(view).split("\0")
     for uri in ("s/info", "s/tools", "s/tools/do", "bad/info"):
-        yield guide.read(view, f"discovery://servers/{uri}")[1]
-    yield json.loads(guide.read(view, "discovery://servers/s/info")[1])["hint"]
+        yield resources.read_resource(view, f"discovery://servers/{uri}")[1]
+    yield json.loads(resources.read_resource(view, "discovery://servers/s/info")[1])["hint"]
     try:
-        guide.read(view, f"discovery://servers/s/tools/no{plant}")
+        resources.read_resource(view, f"discovery://servers/s/tools/no{plant}")
     except DiscoveryError as error:
         yield from (error.message, error.hint)
 

@@ -132,7 +132,7 @@ def _run(invocation: Invocation, queries: BinaryIO, *, allow_missing: bool) -> R
 def _cost(max_tokens: int) -> Callable[[SearchAnswer], int]:
     """Counts what an agent is told if it does not ask for more."""
     from discovery_engine.agent.budget import Budget
-    from discovery_engine.agent.rendering import search_result
+    from discovery_engine.agent.render.search import search_result
     from discovery_engine.agent.tool_text import Detail
 
     budget = Budget(max_tokens)

@@ -94,7 +94,7 @@ def command(
     form_of = partial(explained_form, query=answer.query) if explain else hit_form
     if max_tokens:
         from discovery_engine.agent.budget import Budget
-        from discovery_engine.agent.rendering import search_result
+        from discovery_engine.agent.render.search import search_result
         from discovery_engine.agent.tool_text import Detail
 
         found = search_result(answer, Budget(max_tokens), Detail.SCHEMA)
@@ -154,7 +154,7 @@ def _summary(answer: SearchAnswer) -> str:
     missing = ", ".join(repr(one_line(word)) for word in answer.uncovered)
     nearest = ", ".join(hit.entry.key.label for hit in answer.nearest)
     why = f"no tool mentions {missing}" if missing else ""
-    near = f"nearest, but unlikely to serve: {nearest}" if nearest else ""
+    near = f"nearest, but unlikely to fit: {nearest}" if nearest else ""
     return "; ".join(filter(None, (why, near)))
 
 

@@ -45,7 +45,7 @@ def command(
     }
     if max_tokens:
         from discovery_engine.agent.budget import Budget
-        from discovery_engine.agent.rendering import tools_result
+        from discovery_engine.agent.render.listings import tools_result
         from discovery_engine.agent.tool_text import Detail
 
         tell(output, tools_result(listed, Budget(max_tokens), Detail.SCHEMA), form)

@@ -1,14 +1,14 @@
-"""Chooses what of an answer is told, and in how much detail, within a number of tokens.
+"""Chooses what an answer contains, and in how much detail, within a number of tokens.
 
-Each item of an answer (a hit, a tool of a list, an argument) can be told in several forms, from a
-bare name to everything. The plan looks for the greatest
+Each item of an answer (a hit, a tool of a list, an argument) has several variants, from a bare
+name to all of its text. This is a multiple-choice knapsack problem: the plan looks for the greatest
 
-    usefulness = sum over the items told of  weight x value of the form
+    usefulness = sum over the chosen items of  weight x value of the variant
 
-where the weight says how likely the item is what the reader needs, and the value how far the form
-gets a reader who needs it. It takes, again and again, the step to a richer form that adds the most
-usefulness for its tokens, until no step fits. A step may pass over forms; of equal steps the first
-item's is taken. So equal questions have equal answers, whatever they are made of.
+The weight is how likely the reader needs the item; the value is how far the variant helps a reader
+who needs it. The solution is greedy: take the step to a richer variant that adds the most
+usefulness per token, until no step fits. A step may skip variants; of equal steps the first item's
+is taken, so equal questions have equal answers.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from itertools import accumulate
 from msgspec import Struct
 from msgspec.structs import replace
 
-from discovery_engine.agent.tokens import TokenCount, estimated_tokens
+from discovery_engine.agent.token_estimate import TokenCount, estimated_tokens
 
 
 class Budget(Struct, frozen=True):
     tokens: int
-    """The most that a text may take; a budget below zero has room for nothing."""
+    """The most that a text may take; nothing fits a budget below zero."""
     count: TokenCount = estimated_tokens
 
     def fits(self, text: str) -> bool:
         return self.count(text) <= self.tokens
 
     def less(self, *lines: str) -> Budget:
-        """What is left when `lines` have been told."""
+        """The budget that is left after `lines`."""
         return replace(self, tokens=self.tokens - sum(map(self.price, lines)))
 
     def price(self, line: str) -> int:
@@ -40,28 +40,28 @@ class Budget(Struct, frozen=True):
         return self.count(f"{line}\n") if line else 0
 
 
-class Form(Struct, frozen=True):
+class Variant(Struct, frozen=True):
     text: str
     value: float
-    """How far it gets a reader who needs its item: 1 is all the way."""
+    """How far it helps a reader who needs its item, from 0 to 1."""
 
 
 class Item(Struct, frozen=True):
     weight: float
     """How likely it is what the reader needs, beside the other items."""
-    forms: tuple[Form, ...]
+    variants: tuple[Variant, ...]
     """The poorest first; at least one."""
 
 
 class Plan(Struct, frozen=True):
     items: tuple[Item, ...]
     chosen: tuple[int | None, ...]
-    """The form of each item; None for an item that is left out."""
+    """The variant of each item; None for an item that is left out."""
 
     @property
     def lines(self) -> list[str]:
         pairs = zip(self.items, self.chosen, strict=True)
-        return [item.forms[at].text for item, at in pairs if at is not None]
+        return [item.variants[at].text for item, at in pairs if at is not None]
 
     @property
     def left_out(self) -> int:
@@ -69,13 +69,13 @@ class Plan(Struct, frozen=True):
 
     @property
     def is_whole(self) -> bool:
-        """Whether every item is told in its richest form."""
+        """Whether every item is chosen in its richest variant."""
         pairs = zip(self.items, self.chosen, strict=True)
-        return all(at == len(item.forms) - 1 for item, at in pairs)
+        return all(at == len(item.variants) - 1 for item, at in pairs)
 
 
 def plan(items: Sequence[Item], budget: Budget) -> Plan:
-    """The forms to tell `items` in, one under the other, within `budget`.
+    """The variants of `items`, one below the other, within `budget`.
 
     A count that is no sum of its lines (a tokenizer's own) may take a second, smaller plan.
     """
@@ -88,14 +88,14 @@ def plan(items: Sequence[Item], budget: Budget) -> Plan:
         room = min(room, budget.tokens) - excess
 
 
-def plan_noting(items: Sequence[Item], budget: Budget, note: Callable[[Plan], str]) -> list[str]:
-    """The lines of a plan, and what `note` says of it unless that is nothing, all within budget."""
+def plan_with_note(items: Sequence[Item], budget: Budget, note: Callable[[Plan], str]) -> list[str]:
+    """The lines of a plan and, unless it is empty, the `note` on that plan, within `budget`."""
     made = plan(items, budget)
-    if not (said := note(made)):
+    if not (text := note(made)):
         return made.lines
-    # The note of a plan that tells nothing counts the most, so it is the longest.
+    # A plan without any item has the highest counts, and so the longest note.
     longest = note(replace(made, chosen=(None,) * len(items)))
-    made = plan(items, budget.less(max(said, longest, key=budget.price)))
+    made = plan(items, budget.less(max(text, longest, key=budget.price)))
     lines = [*made.lines, note(made)]
     return lines if budget.fits("\n".join(lines)) else []
 
@@ -110,14 +110,13 @@ def first_fitting(texts: Iterable[str], budget: Budget) -> str:
 
 
 def shares(total: int, needs: Sequence[int]) -> list[int]:
-    """`total` divided fairly, whoever asks first.
+    """`total` divided by max-min fairness, whatever the order of `needs`.
 
-    Nobody gets more than asked for, or more than an equal part of what the modest leave over.
+    None gets more than it needs; what small needs leave over is divided equally among the others.
     """
     level, left = 0, total
-    modest = sorted(needs)
-    for place, need in enumerate(modest):
-        level = left // (len(modest) - place)
+    for place, need in enumerate(sorted(needs)):
+        level = left // (len(needs) - place)
         if need > level:
             break
         left -= need
@@ -134,24 +133,24 @@ def _greedy(items: Sequence[Item], budget: Budget) -> list[int | None]:
 
     def offer(place: int) -> None:
         if step := _best_step(items[place], prices[place], chosen[place], room):
-            gain, form = step
-            heapq.heappush(queue, (-gain, place, form))
+            gain, variant = step
+            heapq.heappush(queue, (-gain, place, variant))
 
     for place in range(len(items)):
         offer(place)
     while queue:
-        _, place, form = heapq.heappop(queue)
-        cost = prices[place][form] - _paid(prices[place], chosen[place])
+        _, place, variant = heapq.heappop(queue)
+        cost = prices[place][variant] - _paid(prices[place], chosen[place])
         if cost <= room:
-            chosen[place] = form
+            chosen[place] = variant
             room -= cost
         offer(place)
     return chosen
 
 
 def _prices(item: Item, budget: Budget) -> list[int]:
-    """Of each form; a richer one never costs less, so that a step never gives tokens back."""
-    return list(accumulate((budget.price(form.text) for form in item.forms), max))
+    """The price of each variant; a richer one never costs less, so no step frees tokens."""
+    return list(accumulate((budget.price(variant.text) for variant in item.variants), max))
 
 
 def _paid(prices: Sequence[int], at: int | None) -> int:
@@ -161,12 +160,12 @@ def _paid(prices: Sequence[int], at: int | None) -> int:
 def _best_step(
     item: Item, prices: Sequence[int], at: int | None, room: int
 ) -> tuple[float, int] | None:
-    """The richer form that adds the most usefulness for its tokens, and fits; the gain first."""
-    told = 0.0 if at is None else item.forms[at].value
+    """The gain and the index of the variant that adds the most usefulness per token and fits."""
+    value = 0.0 if at is None else item.variants[at].value
     paid = _paid(prices, at)
     steps = [
-        (item.weight * (item.forms[form].value - told) / max(prices[form] - paid, 0.5), form)
-        for form in range(0 if at is None else at + 1, len(item.forms))
-        if prices[form] - paid <= room
+        (item.weight * (richer.value - value) / max(prices[index] - paid, 0.5), index)
+        for index, richer in enumerate(item.variants)
+        if (at is None or index > at) and prices[index] - paid <= room
     ]
     return max(steps, default=None)

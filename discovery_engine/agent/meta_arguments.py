@@ -1,8 +1,8 @@
-"""The arguments of a meta-tool, as a model gave them.
+"""The arguments of a meta-tool, as a model wrote them.
 
-Forgiving where the meaning is plain (`"5"` for 5, one tag for a list of one, an object as JSON
-text, `max_tokens` for `maxTokens`); otherwise it says what the tool takes. A word too many is a
-mistake, not a detail: it is most often an argument of the tool behind, put one level too high.
+Reading is lenient where the meaning is plain (`"5"` for 5, one tag for a list of one, an object as
+JSON text, `max_tokens` for `maxTokens`); any other mistake is answered with the signature. An
+unknown name is an error: most often it is an argument of the upstream tool, one level too high.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from discovery_engine._util.json import JSONObject, JSONValue, parse_json
 from discovery_engine._util.suggestions import nearest
 from discovery_engine.errors import DiscoveryError
 
-_NAMES = 32  # of arguments, more than any meta-tool takes in however many spellings
+_NAMES = 32  # arguments; more than the spellings of all arguments of a meta-tool
 _SHOWN = 40  # characters of a value that is refused
 _DIGITS = 18  # of a number in quotes; Python refuses thousands of them
 
@@ -121,19 +121,19 @@ class MetaArguments:
         return self._error(f"{' or '.join(names)} is required")
 
     def _known(self, name: str) -> str:
-        """The argument that is meant, in whatever spelling."""
+        """The schema's name of an argument, in any spelling."""
         if name in self._properties:
             return name
-        meant = [known for known in self._properties if _folded(known) == _folded(name)]
-        if not meant:
-            raise self._error(self._stranger(name))
-        return meant[0]
+        matching = [known for known in self._properties if _folded(known) == _folded(name)]
+        if not matching:
+            raise self._error(self._unknown_argument(name))
+        return matching[0]
 
-    def _stranger(self, name: str) -> str:
+    def _unknown_argument(self, name: str) -> str:
         if "arguments" in self._properties:
             return f"{name!r} is not an argument of {self._tool}; put it into `arguments`"
-        meant = nearest(name, self._properties)
-        did_you_mean = f"; did you mean {meant[0]!r}?" if meant else ""
+        nearest_names = nearest(name, self._properties)
+        did_you_mean = f"; did you mean {nearest_names[0]!r}?" if nearest_names else ""
         return f"{name!r} is not an argument of {self._tool}{did_you_mean}"
 
     def _error(self, mistake: str) -> MetaArgumentsError:

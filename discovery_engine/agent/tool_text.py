@@ -1,4 +1,4 @@
-"""The text of a tool in five degrees of detail, from which a budget chooses.
+"""The text of a tool in five degrees of detail, from which `budget` chooses.
 
     github:create_issue                                                          NAME
     github:create_issue(title, …)                                                ARGUMENTS
@@ -6,8 +6,8 @@
     github:create_issue(title: string, labels?, state?) - Create an issue …      SIGNATURE
       state?: "open"|"closed" = "open" - Whether it is done                      SCHEMA
 
-A name is never cut, because a tool is called by it; required arguments are all named, or none.
-Text of strangers comes out as one line each, so that none can fake another.
+A name is never cut, because a tool is called by it; either all required arguments are named or
+none. Each text of a server becomes one line, so that it cannot forge another line.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from discovery_engine._util.text import named, one_line
-from discovery_engine.agent.budget import Form, Item
+from discovery_engine.agent.budget import Item, Variant
 from discovery_engine.catalog import Entry
 from discovery_engine.tools.model import Parameter, Tool
 from discovery_engine.tools.signature import parameter_line, typed
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Detail(IntEnum):
-    """How much is told of a tool, the least first; each tells what those before it tell."""
+    """How much of a tool is shown, the least first; each includes those before it."""
 
     NAME = 0
     ARGUMENTS = 1
@@ -58,27 +58,27 @@ _ABOUT = 100  # characters of an argument's description
 
 
 def hit_items(hits: Sequence[Hit], richest: Detail) -> list[Item]:
-    """Hits to be planned for: each weighs its relevance, divided by its rank.
+    """Items for a plan; the weight of a hit is its relevance divided by its rank.
 
-    Rankings that agree on little agree on this: about half of what is right comes first, and each
-    further place is right less often than the one before.
+    In every ranking measured, about half of the right tools come first, and each further rank is
+    right less often than the one before.
     """
     return [
-        Item(hit.relevance / rank, _forms(hit.entry, hit.entry.tool.key.label, richest))
+        Item(hit.relevance / rank, _variants(hit.entry, hit.entry.tool.key.label, richest))
         for rank, hit in enumerate(hits, start=1)
     ]
 
 
 def tool_items(entries: Sequence[Entry], notes: Sequence[str], richest: Detail) -> list[Item]:
-    """Tools of one server to be planned for, each with a note if it has one; all weigh the same."""
+    """Items for a plan of a list, each with its note (which may be empty); all weigh the same."""
     return [
-        Item(1.0, _forms(entry, named(entry.tool.name), richest, note))
+        Item(1.0, _variants(entry, named(entry.tool.name), richest, note))
         for entry, note in zip(entries, notes, strict=True)
     ]
 
 
-def outline(entry: Entry, detail: Detail, *, name: str, note: str = "") -> str:
-    """A tool in as many words as `detail` says; `name` is what it is to be called by."""
+def tool_text(entry: Entry, detail: Detail, *, name: str, note: str = "") -> str:
+    """The text of a tool; `name` is the name that a caller must use."""
     if detail is Detail.NAME:
         return _line(name, note)
     tool = entry.tool
@@ -110,13 +110,13 @@ def cut(text: str, length: int) -> str:
     return f"{text[:length].rsplit(' ', 1)[0].rstrip('.,;:')}…" if length else ""
 
 
-def _forms(entry: Entry, name: str, richest: Detail, note: str = "") -> tuple[Form, ...]:
+def _variants(entry: Entry, name: str, richest: Detail, note: str = "") -> tuple[Variant, ...]:
     details = [detail for detail in Detail if detail <= richest]
-    return tuple(Form(outline(entry, d, name=name, note=note), _VALUES[d]) for d in details)
+    return tuple(Variant(tool_text(entry, d, name=name, note=note), _VALUES[d]) for d in details)
 
 
 def _arguments(tool: Tool, detail: Detail, optional: int) -> str:
-    """All that are required, then some that are not; none where each has a line of its own."""
+    """All required arguments, then some optional ones; none if each has a line of its own."""
     if detail is Detail.SCHEMA:
         return "…" if tool.parameters else ""
     is_typed = detail is Detail.SIGNATURE

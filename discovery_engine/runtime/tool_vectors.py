@@ -1,7 +1,7 @@
 """The vectors of a catalog's tools: recalled, made where they are missing, and remembered.
 
 A text is embedded once: its vector is kept under the digest of the text and the model's name, and
-goes when no tool says that text any more.
+goes when no tool mentions that text any more.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class ToolVectors:
         return await anyio.to_thread.run_sync(Vectors, tools, stored)
 
     async def _let_go(self) -> None:
-        """Forget the vectors of texts that no tool says any more."""
+        """Forget the vectors of texts that no tool mentions any more."""
         said = frozenset(digest for _, digest in self._digests.values())
         if self._kept is None or self._kept - said:
             self._known = {digest: self._known[digest] for digest in said}

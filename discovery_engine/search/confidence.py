@@ -153,7 +153,7 @@ def signals_of(
     telling = [weights.get(word, _UNLISTED) for word, _ in said]
     unknown = dict.fromkeys(map(lexicon.stem, question.unknown))
     strange = {stem: weights.get(stem, 0.0) for stem in unknown}
-    # A number that no tool says is an argument, and asks for nothing.
+    # A number that no tool mentions is an argument, and asks for nothing.
     lacking = math.fsum(w for stem, w in strange.items() if stem.isalpha())
     worth = [[(term, _share(term)) for term in terms] for _, terms in said]
     shares = [[_said(terms, one) for terms in worth] for one in impacts]

@@ -61,7 +61,7 @@ class Judgement(Struct, frozen=True):
     alike: int
     """How many of the first hits fit about as well; 1 if the first stands out."""
     unknown: tuple[str, ...]
-    """Words of the query that no tool says."""
+    """Words of the query that no tool mentions."""
 
 
 class Reading(NamedTuple):

@@ -80,7 +80,7 @@ class SearchAnswer(Struct, frozen=True):
     nearest: tuple[Hit, ...] = ()
     """If nothing fits, the tools that come nearest."""
     uncovered: tuple[str, ...] = ()
-    """Words of the query that no tool says."""
+    """Words of the query that no tool mentions."""
 
     @property
     def decision(self) -> Decision:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from discovery_engine.agent.budget import Budget
-from discovery_engine.agent.rendering import search_result
+from discovery_engine.agent.render.search import search_result
 from discovery_engine.agent.tool_text import Detail
 from discovery_engine.catalog import Failure, ServerPart
 from discovery_engine.config.parsing import parse_settings
@@ -167,8 +167,8 @@ def test_agent_reads_first_that_nothing_fits() -> None:
     answer = make_view(FILES, least=0.9).search("file a tax return")
 
     head, nearest = told(answer).splitlines()
-    assert head.startswith("No tool fits: none says 'tax', 'return'.")
-    assert nearest.startswith("Nearest, but unlikely to serve: files:")
+    assert head.startswith("No tool fits: none mentions 'tax', 'return'.")
+    assert nearest.startswith("Nearest, but unlikely to fit: files:")
 
 
 @pytest.mark.requirement("ANS-5")

@@ -16,10 +16,13 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from discovery_engine._util.json import JSONObject
-from discovery_engine.agent import rendering
 from discovery_engine.agent.budget import Budget
-from discovery_engine.agent.meta_tools import META_TOOLS, Caller, call
-from discovery_engine.agent.tokens import estimated_tokens
+from discovery_engine.agent.definitions import META_TOOLS, MIN_TOKENS
+from discovery_engine.agent.dispatch import Caller, call
+from discovery_engine.agent.render.details import details_result
+from discovery_engine.agent.render.listings import servers_result, tools_result
+from discovery_engine.agent.render.search import search_result, searches_result
+from discovery_engine.agent.token_estimate import estimated_tokens
 from discovery_engine.agent.tool_text import Detail
 from discovery_engine.catalog import Catalog, ServerPart
 from discovery_engine.config.settings import SearchSettings, ServeSettings
@@ -74,7 +77,7 @@ NOTICES = st.lists(
     ),
     max_size=6,
 )
-TOKENS = st.integers(min_value=rendering.LEAST_TOKENS, max_value=600)
+TOKENS = st.integers(min_value=MIN_TOKENS, max_value=600)
 MANY = settings(
     max_examples=60,
     deadline=None,
@@ -99,8 +102,8 @@ def test_search_keeps_to_its_budget(
         for query in (part.entries[0].tool.name, *queries)
     ]
 
-    one = rendering.search_result(answers[0], Budget(tokens), richest)
-    several = rendering.searches_result(answers, Budget(tokens), richest)
+    one = search_result(answers[0], Budget(tokens), richest)
+    several = searches_result(answers, Budget(tokens), richest)
 
     assert tokens_of(one) <= tokens
     assert 0 < tokens_of(several) <= tokens
@@ -116,10 +119,10 @@ def test_lists_and_details_keep_to_their_budget(
     budget = Budget(tokens)
     listed = replace(view.list_tools("s", include_disabled=True), notices=tuple(notices))
 
-    assert 0 < tokens_of(rendering.tools_result(listed, budget, richest)) <= tokens
-    assert 0 < tokens_of(rendering.servers_result(view.servers() * 30, budget)) <= tokens
+    assert 0 < tokens_of(tools_result(listed, budget, richest)) <= tokens
+    assert 0 < tokens_of(servers_result(view.servers() * 30, budget)) <= tokens
     for entry in part.entries:
-        assert 0 < tokens_of(rendering.details_result(entry, budget)) <= tokens
+        assert 0 < tokens_of(details_result(entry, budget)) <= tokens
 
 
 @pytest.mark.requirement("BUD-1")
@@ -127,7 +130,7 @@ def test_list_of_very_many_tools_keeps_to_its_budget() -> None:
     part = make_part("s", *(make_entry(f"tool_number_{i}", "s") for i in range(3000)))
     view = make_view(part)
 
-    result = rendering.tools_result(
+    result = tools_result(
         view.list_tools("s"), Budget(ServeSettings().list_tokens), Detail.SIGNATURE
     )
 

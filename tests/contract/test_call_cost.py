@@ -12,7 +12,8 @@ import anyio
 import pytest
 
 from discovery_engine._util.text import clean
-from discovery_engine.agent.meta_tools import META_TOOLS, Caller, call
+from discovery_engine.agent.definitions import META_TOOLS
+from discovery_engine.agent.dispatch import Caller, call
 from discovery_engine.catalog import Catalog
 from discovery_engine.config.settings import ServerSettings
 from discovery_engine.engine import Engine

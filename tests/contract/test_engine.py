@@ -11,7 +11,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from discovery_engine.agent.meta_tools import META_TOOLS, Caller, call
+from discovery_engine.agent.definitions import META_TOOLS
+from discovery_engine.agent.dispatch import Caller, call
 from discovery_engine.engine import open_engine
 from discovery_engine.errors import (
     ConfigurationError,

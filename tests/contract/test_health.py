@@ -12,7 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 from discovery_cli.program import cli
-from discovery_engine.agent.meta_tools import META_TOOLS, Caller, call
+from discovery_engine.agent.definitions import META_TOOLS
+from discovery_engine.agent.dispatch import Caller, call
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
 from discovery_engine.errors import DiscoveryError
 from discovery_engine.runtime.health import ServerHealth

@@ -11,9 +11,10 @@ import pytest
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine.agent.budget import Budget
-from discovery_engine.agent.meta_tools import META_TOOLS
-from discovery_engine.agent.rendering import details_result, search_result
-from discovery_engine.agent.tokens import estimated_tokens
+from discovery_engine.agent.definitions import META_TOOLS
+from discovery_engine.agent.render.details import details_result
+from discovery_engine.agent.render.search import search_result
+from discovery_engine.agent.token_estimate import estimated_tokens
 from discovery_engine.agent.tool_text import Detail
 from discovery_engine.config.settings import SearchSettings, ServeSettings
 from discovery_server.gateway import make_server

@@ -14,7 +14,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_engine.agent.meta_tools import META_TOOLS, Caller, call
+from discovery_engine.agent.definitions import META_TOOLS
+from discovery_engine.agent.dispatch import Caller, call
 from discovery_engine.config.loader import load_settings
 from discovery_engine.config.parsing import parse_settings
 from discovery_engine.config.shown import show

@@ -16,7 +16,8 @@ import pytest
 from msgspec.structs import replace
 
 from discovery_engine._util.json import JSONObject
-from discovery_engine.agent.meta_tools import META_TOOLS, Caller, call
+from discovery_engine.agent.definitions import META_TOOLS
+from discovery_engine.agent.dispatch import Caller, call
 from discovery_engine.config.settings import ServerSettings, StdioTransport
 from discovery_engine.engine import Engine
 from discovery_engine.errors import ServerStartingError

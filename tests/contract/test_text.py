@@ -7,9 +7,13 @@ import pytest
 from discovery_cli.output import Output
 from discovery_cli.portraits import Portrait
 from discovery_cli.results import show_failure
-from discovery_engine.agent import instructions as guide
-from discovery_engine.agent import rendering
+from discovery_engine.agent import resources
 from discovery_engine.agent.budget import Budget
+from discovery_engine.agent.instructions import render_instructions
+from discovery_engine.agent.render.calls import error_result
+from discovery_engine.agent.render.details import details_result
+from discovery_engine.agent.render.listings import servers_result, tools_result
+from discovery_engine.agent.render.search import search_result
 from discovery_engine.agent.tool_text import Detail
 from discovery_engine.catalog import Failure, ServerPart
 from discovery_engine.errors import ServerNotFoundError
@@ -49,16 +53,16 @@ def agent_texts(part: ServerPart) -> Iterator[str]:
     [entry] = part.entries
     failed = part.failure.message if part.failure else part.instructions
     for result in (
-        rendering.search_result(view.search("do"), AMPLE, Detail.SCHEMA),
-        rendering.tools_result(view.list_tools("github"), AMPLE, Detail.SCHEMA),
-        rendering.servers_result(view.servers(), AMPLE),
-        rendering.details_result(entry, AMPLE),
-        rendering.error_result(ServerNotFoundError(failed or entry.tool.name, [])),
+        search_result(view.search("do"), AMPLE, Detail.SCHEMA),
+        tools_result(view.list_tools("github"), AMPLE, Detail.SCHEMA),
+        servers_result(view.servers(), AMPLE),
+        details_result(entry, AMPLE),
+        error_result(ServerNotFoundError(failed or entry.tool.name, [])),
     ):
         yield result["content"][0]["text"]
-    yield guide.instructions(view)
-    yield guide.read(view, "discovery://servers/github/info")[1]
-    yield guide.read(view, "discovery://servers/github/tools")[1]
+    yield render_instructions(view)
+    yield resources.read_resource(view, "discovery://servers/github/info")[1]
+    yield resources.read_resource(view, "discovery://servers/github/tools")[1]
 
 
 def show(part: ServerPart) -> None:

@@ -8,8 +8,10 @@ from typing import Any
 import anyio
 import pytest
 
-from discovery_engine.agent import instructions as guide
-from discovery_engine.agent.meta_tools import META_TOOLS, Caller, call
+from discovery_engine.agent import resources
+from discovery_engine.agent.definitions import META_TOOLS
+from discovery_engine.agent.dispatch import Caller, call
+from discovery_engine.agent.instructions import render_instructions
 from discovery_engine.catalog import Failure, ServerPart
 from discovery_engine.errors import Origin, Problem
 from discovery_engine.rules.rule import Rule, Verdict
@@ -90,8 +92,14 @@ def test_agents_read_no_name_of_a_hidden_tool_and_no_path() -> None:
     ]
 
     answers = [agents_read(view, tool, **arguments) for tool, arguments in asked]
-    answers += [guide.instructions(view), guide.read(view, "discovery://servers/git/info")[1]]
-    answers += [guide.read(view, f"discovery://servers/{name}/info")[1] for name in ("off", "bad")]
+    answers += [
+        render_instructions(view),
+        resources.read_resource(view, "discovery://servers/git/info")[1],
+    ]
+    answers += [
+        resources.read_resource(view, f"discovery://servers/{name}/info")[1]
+        for name in ("off", "bad")
+    ]
 
     for text in answers:
         assert "git_commit" not in text
@@ -161,7 +169,7 @@ def test_where_there_is_no_tool_nobody_is_told_to_try_other_words() -> None:
         short = agents_read(view, "search_tools", query="send mail", maxTokens=50)
         assert why in text
         assert "No " in short or "There is no" in short
-        for part in ("none says", "Try other words", "no tool mentions"):
+        for part in ("none mentions", "Try other words", "no tool mentions"):
             assert part not in text + short
             assert part not in run("search", "send mail", recalled=view).stderr
 

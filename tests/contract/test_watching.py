@@ -11,8 +11,9 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from discovery_engine.agent import instructions as guide
-from discovery_engine.agent.meta_tools import META_TOOLS, Caller, call
+from discovery_engine.agent import resources
+from discovery_engine.agent.definitions import META_TOOLS
+from discovery_engine.agent.dispatch import Caller, call
 from discovery_engine.config.settings import ServerSettings
 from discovery_engine.engine import Engine
 from discovery_engine.events import (
@@ -106,7 +107,7 @@ async def test_a_bad_edit_keeps_the_last_good_configuration_and_says_so(
             folder.config.write_text('{"servers": {"good": {}},\n "toolRules": 7}', "utf-8")
             rejected = await heard(events, ConfigurationRejected)
             broken = await call(engine, META_TOOLS["list_mcp_servers"], {}, Caller())
-            _, resource = guide.read(engine.view, "discovery://servers/good/info")
+            _, resource = resources.read_resource(engine.view, "discovery://servers/good/info")
             same = await pid_of(engine, "good")
             folder.write(good())
             await heard(events, ConfigurationReloaded)

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discovery_engine import limits
+from discovery_engine.agent.definitions import META_TOOLS
 from discovery_engine.agent.meta_arguments import MetaArguments
-from discovery_engine.agent.meta_tools import META_TOOLS
-from discovery_engine.agent.rendering import error_result
+from discovery_engine.agent.render.calls import error_result
 from discovery_engine.errors import DiscoveryError, InputTooLongError, NotFoundError
 from discovery_engine.limits import NAME_LENGTH, QUERY_BYTES, TAGS
 from discovery_engine.tools.arguments import Checker

@@ -19,7 +19,7 @@ class Imported(Struct, frozen=True):
     servers: tuple[ServerSettings, ...] = ()
     """Strongest file first, in the order of the file; no name comes twice."""
     tool_rules: tuple[Rule, ...] = ()
-    """Each restricted to one server by name; none says `enabled: true`."""
+    """Each restricted to one server by name; none mentions `enabled: true`."""
     inputs: tuple[InputFile, ...] = ()
     """The files that were read, or looked for in vain."""
     warnings: tuple[Problem, ...] = ()

@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 
 from discovery_engine.agent.budget import (
     Budget,
-    Form,
     Item,
+    Variant,
     first_fitting,
     plan,
-    plan_noting,
+    plan_with_note,
     shares,
 )
 
@@ -19,8 +19,8 @@ def letters(tokens: int) -> Budget:
     return Budget(tokens, count=len)
 
 
-def item(*forms: tuple[str, float], weight: float = 1.0) -> Item:
-    return Item(weight, tuple(Form(text, value) for text, value in forms))
+def item(*variants: tuple[str, float], weight: float = 1.0) -> Item:
+    return Item(weight, tuple(Variant(text, value) for text, value in variants))
 
 
 ITEMS = st.lists(
@@ -46,9 +46,9 @@ def test_everything_is_told_where_there_is_room() -> None:
 
 @pytest.mark.requirement("BUD-2")
 def test_what_weighs_more_is_told_in_more_detail() -> None:
-    forms = (("a", 0.5), ("aaaa", 1.0))
+    variants = (("a", 0.5), ("aaaa", 1.0))
 
-    made = plan([item(*forms, weight=0.1), item(*forms, weight=0.9)], letters(7))
+    made = plan([item(*variants, weight=0.1), item(*variants, weight=0.9)], letters(7))
 
     assert made.lines == ["a", "aaaa"]
 
@@ -104,24 +104,24 @@ def test_what_is_left_over_is_room_for_no_further_step(items: list[Item], tokens
 
     for one, at in zip(made.items, made.chosen, strict=True):
         if at is None:
-            assert budget.price(one.forms[0].text) > room
+            assert budget.price(one.variants[0].text) > room
 
 
 @pytest.mark.requirement("BUD-3")
 def test_note_is_within_the_budget() -> None:
     items = [item((name * 4, 1.0)) for name in "abcdef"]
 
-    lines = plan_noting(items, letters(20), lambda made: f"+{made.left_out}" * bool(made.left_out))
+    lines = plan_with_note(items, letters(20), lambda p: f"+{p.left_out}" * bool(p.left_out))
 
     assert lines == ["aaaa", "bbbb", "cccc", "+3"]
 
 
 def test_nothing_is_said_where_nothing_fits() -> None:
-    assert plan_noting([item(("aaaa", 1.0))], letters(2), lambda made: "much too long") == []
+    assert plan_with_note([item(("aaaa", 1.0))], letters(2), lambda made: "much too long") == []
 
 
 def test_nothing_is_noted_of_what_is_whole() -> None:
-    assert plan_noting([item(("a", 1.0))], letters(9), lambda _: "") == ["a"]
+    assert plan_with_note([item(("a", 1.0))], letters(9), lambda _: "") == ["a"]
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from discovery_engine.agent.definitions import META_TOOLS
 from discovery_engine.agent.meta_arguments import MetaArguments, MetaArgumentsError
-from discovery_engine.agent.meta_tools import META_TOOLS
 
 pytestmark = pytest.mark.requirement("MET-13")
 

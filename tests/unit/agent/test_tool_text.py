@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from discovery_engine.agent.tool_text import Detail, cut, outline
+from discovery_engine.agent.tool_text import Detail, cut, tool_text
 from tests.factories import make_entry
 from tests.unit.server.fakes import object_schema
 
@@ -49,13 +49,15 @@ ENTRY = make_entry(
         ),
     ],
 )
-def test_tool_is_told_in_few_words_or_in_many(detail: Detail, text: str) -> None:
-    assert outline(ENTRY, detail, name="x") == text
+def test_a_tool_has_a_text_for_each_detail(detail: Detail, text: str) -> None:
+    assert tool_text(ENTRY, detail, name="x") == text
 
 
 @pytest.mark.parametrize("detail", Detail)
-def test_note_is_told_whatever_the_detail(detail: Detail) -> None:
-    assert "(disabled: by rule 1)" in outline(ENTRY, detail, name="x", note="(disabled: by rule 1)")
+def test_the_note_is_part_of_every_detail(detail: Detail) -> None:
+    assert "(disabled: by rule 1)" in tool_text(
+        ENTRY, detail, name="x", note="(disabled: by rule 1)"
+    )
 
 
 @pytest.mark.parametrize("detail", Detail)
@@ -67,7 +69,7 @@ def test_text_of_strangers_fakes_no_line(detail: Detail) -> None:
         inputSchema=object_schema(("p\nq",), **{"p\nq": {"enum": ["\n\x1b[2J"]}}),
     )
 
-    text = outline(entry, detail, name=entry.tool.name)
+    text = tool_text(entry, detail, name=entry.tool.name)
 
     assert len(text.splitlines()) == (2 if detail is Detail.SCHEMA else 1)
     assert "\x1b" not in text

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from discovery_engine.agent.tokens import estimated_tokens
+from discovery_engine.agent.token_estimate import estimated_tokens
 from tests.unit.cli.backends import run, usual_view
 
 pytestmark = pytest.mark.requirement("BUD-10")

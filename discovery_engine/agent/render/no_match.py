@@ -1,51 +1,53 @@
-"""The text for how sure a match is, and for "no tool fits", as long as the budget allows.
+"""How certain a match is, or that no tool fits, as text within a budget.
 
-A tool that is merely near is told in words that no reader takes for a match.
+The nearest tools are worded so that no reader takes them for a match.
 """
 
 from __future__ import annotations
 
 from discovery_engine._util.text import named, one_line
-from discovery_engine.agent.budget import Form, Item
+from discovery_engine.agent.budget import Item
+from discovery_engine.agent.render.result import line_variant
 from discovery_engine.view.notices import NoticeKind
 from discovery_engine.view.search_answers import Alternative, SearchAnswer
 
-_WEIGHT = 10.0  # beside hits: what to think of them goes before any of them
+_WEIGHT = 10.0  # above every hit: the certainty is read before the first of them
 _NEAREST = 0.5
+_NEAREST_ARE = "Nearest, but unlikely to fit:"
 _WORDS = 6  # words of the query that are named as uncovered
 _ADVICE = "Try other words, or list_tools of a likely server."
 
 
-def nothing_items(answer: SearchAnswer) -> list[Item]:
-    """That no tool fits, or that servers are missing; what is uncovered, and what comes nearest."""
+def no_match_items(answer: SearchAnswer) -> list[Item]:
+    """No tool fits, or servers are missing: the words without a match, and the nearest tools."""
     if nothing := _nothing_to_search(answer):
-        return [Item(_WEIGHT, tuple(_form(*form) for form in nothing))]
-    if gaps := _gaps(answer):
-        return [Item(_WEIGHT, tuple(_form(*form) for form in gaps)), *_nearest(answer)]
+        return [Item(_WEIGHT, tuple(line_variant(*variant) for variant in nothing))]
+    if missing_servers := _missing_servers(answer):
+        head = Item(_WEIGHT, tuple(line_variant(*variant) for variant in missing_servers))
+        return [head, *_nearest_items(answer)]
     missing = ", ".join(repr(one_line(word)) for word in answer.uncovered[:_WORDS])
-    why = f"No tool fits: none says {missing}." if missing else "No tool fits."
-    head = Item(
-        _WEIGHT, (Form("No tool fits.", 0.6), _form(why, 0.8), _form(f"{why} {_ADVICE}", 1.0))
-    )
-    return [head, *_nearest(answer)]
+    why = f"No tool fits: none mentions {missing}." if missing else "No tool fits."
+    heads = (("No tool fits.", 0.6), (why, 0.8), (f"{why} {_ADVICE}", 1.0))
+    head = Item(_WEIGHT, tuple(line_variant(*variant) for variant in heads))
+    return [head, *_nearest_items(answer)]
 
 
-def _nearest(answer: SearchAnswer) -> list[Item]:
+def _nearest_items(answer: SearchAnswer) -> list[Item]:
     names = [hit.entry.tool.key.label for hit in answer.nearest]
-    forms = tuple(
-        _form(f"Nearest, but unlikely to serve: {', '.join(names[:count])}", count / len(names))
+    variants = tuple(
+        line_variant(f"{_NEAREST_ARE} {', '.join(names[:count])}", count / len(names))
         for count in range(1, len(names) + 1)
     )
-    return [Item(_NEAREST, forms)] if forms else []
+    return [Item(_NEAREST, variants)] if variants else []
 
 
-def _gaps(answer: SearchAnswer) -> list[tuple[str, float]]:
+def _missing_servers(answer: SearchAnswer) -> list[tuple[str, float]]:
     """How many servers are missing from the answer, in short and in full; empty if none is."""
-    told = [n.message for n in answer.notices if n.kind is NoticeKind.INCOMPLETE]
-    if not told:
+    messages = [n.message for n in answer.notices if n.kind is NoticeKind.INCOMPLETE]
+    if not messages:
         return []
-    short, _, _ = told[0].partition(";")
-    return [(f"{short}.", 0.6), (f"{told[0]}.", 1.0)]
+    short, _, _ = messages[0].partition(";")
+    return [(f"{short}.", 0.6), (f"{messages[0]}.", 1.0)]
 
 
 def _nothing_to_search(answer: SearchAnswer) -> list[tuple[str, float]]:
@@ -63,15 +65,15 @@ def match_item(answer: SearchAnswer) -> Item:
     head = f"Match: {answer.certainty}."
     alike = answer.alternatives
     if not alike:
-        return Item(_WEIGHT, (_form(head, 1.0),))
+        return Item(_WEIGHT, (line_variant(head, 1.0),))
     said = f"{head} The first {len(alike)} fit alike"
     only = "; ".join(filter(None, map(_peculiar, alike)))
-    forms = (
-        _form(head, 0.3),
-        _form(f"{said}.", 0.6),
-        _form(f"{said}: {only}." if only else f"{said}.", 1.0),
+    variants = (
+        line_variant(head, 0.3),
+        line_variant(f"{said}.", 0.6),
+        line_variant(f"{said}: {only}." if only else f"{said}.", 1.0),
     )
-    return Item(_WEIGHT, forms)
+    return Item(_WEIGHT, variants)
 
 
 def _peculiar(alternative: Alternative) -> str:
@@ -82,7 +84,3 @@ def _peculiar(alternative: Alternative) -> str:
     )
     has = " and ".join(filter(None, (words, required)))
     return f"only {named(alternative.tool, before=f'{alternative.server}:')} {has}" if has else ""
-
-
-def _form(text: str, value: float) -> Form:
-    return Form(one_line(text), value)

@@ -4,9 +4,12 @@ import pytest
 from msgspec.structs import replace
 
 from discovery_engine._util.json import JSONObject
-from discovery_engine.agent import rendering
 from discovery_engine.agent.budget import Budget
-from discovery_engine.agent.tokens import estimated_tokens
+from discovery_engine.agent.render.calls import error_result
+from discovery_engine.agent.render.details import details_result
+from discovery_engine.agent.render.listings import servers_result, tools_result
+from discovery_engine.agent.render.search import search_result, searches_result
+from discovery_engine.agent.token_estimate import estimated_tokens
 from discovery_engine.agent.tool_text import Detail
 from discovery_engine.catalog import ServerPart
 from discovery_engine.errors import (
@@ -32,7 +35,7 @@ def text_of(result: JSONObject) -> str:
 
 
 def search_text(answer: SearchAnswer, budget: Budget, richest: Detail = Detail.SIGNATURE) -> str:
-    return text_of(rendering.search_result(answer, budget, richest))
+    return text_of(search_result(answer, budget, richest))
 
 
 def fields_of(result: JSONObject) -> JSONObject:
@@ -41,7 +44,7 @@ def fields_of(result: JSONObject) -> JSONObject:
 
 @pytest.mark.requirement("MET-5", "MET-8")
 def test_hit_is_one_line_and_its_fields_are_beside_it() -> None:
-    result = rendering.search_result(
+    result = search_result(
         make_view(ISSUES).search("create an issue", limit=1), WIDELY, Detail.SIGNATURE
     )
 
@@ -101,7 +104,7 @@ def test_several_queries_are_answered_apart_and_outages_told_once() -> None:
         for answer in map(make_view(ISSUES, CLOCK).search, ("time", "moon"))
     ]
 
-    result = rendering.searches_result(answers, Budget(200), Detail.SIGNATURE)
+    result = searches_result(answers, Budget(200), Detail.SIGNATURE)
 
     assert text_of(result).splitlines() == [
         '"time":',
@@ -129,7 +132,7 @@ WIDE = object_schema(
 
 @pytest.mark.requirement("MET-11")
 def test_no_hit_is_explained() -> None:
-    result = rendering.search_result(make_view(ISSUES).search("delete"), WIDELY, Detail.SIGNATURE)
+    result = search_result(make_view(ISSUES).search("delete"), WIDELY, Detail.SIGNATURE)
 
     assert text_of(result).startswith(
         "Note: 1 tool that matches is disabled: rule 1 of the owner\n"
@@ -156,7 +159,7 @@ def test_many_notices_of_a_kind_share_a_line() -> None:
 def test_servers_are_told_with_what_is_wrong_with_them() -> None:
     view = make_view(ISSUES, CLOCK, live={"time": Live(ServerStatus.DEGRADED, "it stammers")})
 
-    result = rendering.servers_result(view.servers(), WIDELY)
+    result = servers_result(view.servers(), WIDELY)
 
     assert text_of(result).splitlines() == [
         "github (2 tools, 1 disabled)",
@@ -178,19 +181,19 @@ def test_an_open_session_does_not_change_an_answer() -> None:
     asleep = make_view(ISSUES)
     awake = make_view(ISSUES, live={"github": Live(ServerStatus.READY)})
 
-    texts = {text_of(rendering.servers_result(view.servers(), WIDELY)) for view in (asleep, awake)}
+    texts = {text_of(servers_result(view.servers(), WIDELY)) for view in (asleep, awake)}
 
     assert len(texts) == 1
 
 
 def test_no_server_at_all_is_said() -> None:
-    assert text_of(rendering.servers_result([], WIDELY)) == "No MCP server is configured."
+    assert text_of(servers_result([], WIDELY)) == "No MCP server is configured."
 
 
 def test_disabled_tool_is_listed_with_its_reason() -> None:
     view = make_view(ISSUES)
 
-    result = rendering.tools_result(
+    result = tools_result(
         view.list_tools("github", include_disabled=True), WIDELY, Detail.SIGNATURE
     )
 
@@ -208,7 +211,7 @@ def test_disabled_tool_is_listed_with_its_reason() -> None:
 def test_list_of_no_tools_tells_why() -> None:
     notice = Notice(NoticeKind.LOADING, "time: not yet", "time")
 
-    result = rendering.tools_result(ToolList("time", (), (notice,)), WIDELY, Detail.SIGNATURE)
+    result = tools_result(ToolList("time", (), (notice,)), WIDELY, Detail.SIGNATURE)
 
     assert text_of(result) == "time: 0 tools\nNote: time: not yet"
 
@@ -217,7 +220,7 @@ def test_list_of_no_tools_tells_why() -> None:
 def test_details_give_each_argument_a_line() -> None:
     [create, *_] = ISSUES.entries
 
-    result = rendering.details_result(create, WIDELY)
+    result = details_result(create, WIDELY)
 
     assert text_of(result).splitlines() == [
         "github:create_issue [write]",
@@ -240,7 +243,7 @@ def test_details_tell_effects_and_examples() -> None:
     schema = object_schema() | {"examples": [{"a": 1}, "no object"]}
     entry = make_entry("wipe", annotations={"destructiveHint": True}, inputSchema=schema)
 
-    result = rendering.details_result(entry, WIDELY)
+    result = details_result(entry, WIDELY)
 
     assert text_of(result) == "github:wipe [destructive]\nIt takes no arguments."
     assert fields_of(result)["examples"] == [{"a": 1}]
@@ -252,18 +255,18 @@ def test_name_cannot_fake_a_line() -> None:
     view = make_view(make_part("github", entry))
 
     for result in (
-        rendering.tools_result(view.list_tools("github"), WIDELY, Detail.SIGNATURE),
-        rendering.search_result(view.search("well"), WIDELY, Detail.SCHEMA),
+        tools_result(view.list_tools("github"), WIDELY, Detail.SIGNATURE),
+        search_result(view.search("well"), WIDELY, Detail.SCHEMA),
     ):
         lines = text_of(result).splitlines()
         assert not any(line.startswith("Note: all") for line in lines)
         assert "\x1b" not in text_of(result)
-    assert text_of(rendering.details_result(entry, WIDELY)).count("\n") == 2
+    assert text_of(details_result(entry, WIDELY)).count("\n") == 2
 
 
 @pytest.mark.requirement("MET-15")
 def test_error_has_code_message_and_next_step() -> None:
-    result = rendering.error_result(ServerNotFoundError("gihub", ["github"]))
+    result = error_result(ServerNotFoundError("gihub", ["github"]))
 
     assert text_of(result) == (
         "SERVER_NOT_FOUND: server 'gihub' is not configured\n"
@@ -282,7 +285,7 @@ def test_error_has_code_message_and_next_step() -> None:
 def test_error_without_a_hint_is_one_line() -> None:
     error = UpstreamProtocolError("github", "no", -32603)
 
-    assert text_of(rendering.error_result(error)) == (
+    assert text_of(error_result(error)) == (
         "TOOL_EXECUTION_ERROR: server 'github' answered error -32603: \"no\""
     )
 
@@ -290,7 +293,7 @@ def test_error_without_a_hint_is_one_line() -> None:
 def test_error_is_short_however_much_a_stranger_says() -> None:
     error = InvalidArgumentsError("s", "x", ["no " * 9000], f"x({'argument, ' * 9000})")
 
-    text = text_of(rendering.error_result(error))
+    text = text_of(error_result(error))
 
     assert estimated_tokens(text) <= 1000
     assert text.startswith("INVALID_ARGUMENTS: ")

@@ -1,4 +1,4 @@
-"""Notices as lines of text for a model, as many and as long as the budget allows."""
+"""Notices as lines of text for a model, within a budget."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from discovery_engine.agent.budget import Budget, first_fitting
 from discovery_engine.agent.tool_text import cut
 from discovery_engine.view.notices import Notice, NoticeKind
 
-# Of one kind, notices that are told apart, and characters of each; the rest are named together.
+# Notices of one kind with a line of their own, and characters of each; the rest share a line.
 _DETAIL = ((2, 200), (2, 100), (1, 60))
 
 
-def noted(notices: Sequence[Notice], budget: Budget) -> list[str]:
-    """A line for each notice; many of one kind share a line, as ten outages have one next step.
+def notice_lines(notices: Sequence[Notice], budget: Budget) -> list[str]:
+    """A line for each notice; many of one kind share a line: ten outages have one next step.
 
-    Without room for lines, one line counts them; without room for that there is none.
+    If these do not fit, one line counts them; if that does not fit, there is none.
     """
     if not notices:
         return []

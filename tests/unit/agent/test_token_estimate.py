@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_engine.agent.tokens import estimated_tokens
+from discovery_engine.agent.token_estimate import estimated_tokens
 
 
 @pytest.mark.requirement("BUD-9")

@@ -1,7 +1,7 @@
-"""How many tokens a text takes, without the tokenizer of whichever model will read it.
+"""An estimate of the tokens of a text, without the tokenizer of the model that will read it.
 
-A text is cut into the pieces that tokenizers cut at (words of an identifier, groups of digits,
-runs of marks, single wide characters), and each kind has a price. The prices were fitted to what
+A text is split where tokenizers split it (words of an identifier, groups of digits, runs of marks,
+single wide characters), and each kind of piece has a price. The prices were fitted to what
 two public tokenizers count for definitions, signatures and sentences in a dozen languages;
 `benchmarks/tokens.py` shows the error.
 """
@@ -40,15 +40,15 @@ _PRICES = {
     "letter": 0.7,
     "rest": 2.7,
 }
-# What a long piece costs beyond its price: characters that are in it, and the price of each more.
+# A long piece costs more: the characters that its price includes, and the price of each further.
 _LONG_WORD = (6, 0.1)
-_ENDLESS_WORD = (12, 0.25)  # on top: no word of a language, so letters go in twos and threes
+_ENDLESS_WORD = (12, 0.25)  # in addition: no natural word, so its letters are tokenized in groups
 _LONG_MARK = (2, 0.35)
 _ACCENT = 0.5  # of a letter beyond ASCII in a word
 
 
 def estimated_tokens(text: str) -> int:
-    """About as many tokens as `text` takes; at least one, unless it is empty."""
+    """The estimated number of tokens; at least one, unless `text` is empty."""
     return math.ceil(sum(map(_price, _PIECES.finditer(text))))
 
 

@@ -1,0 +1,110 @@
+"""The definitions of the five meta-tools, as `tools/list` returns them.
+
+They never change, whatever servers come and go, so that a host can keep its prompt cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from msgspec import Struct
+
+from discovery_engine._util.json import JSONObject
+
+MIN_TOKENS = 50
+"""The smallest `maxTokens`: room for one name, a count of what is left out, and a notice."""
+
+
+class MetaTool(Struct, frozen=True):
+    name: str
+    description: str
+    properties: JSONObject
+    """JSON Schemas of the arguments, by name."""
+    required: tuple[str, ...]
+    annotations: JSONObject
+
+    @property
+    def input_schema(self) -> JSONObject:
+        schema: JSONObject = {"type": "object", "properties": self.properties}
+        return {**schema, "required": list(self.required)} if self.required else schema
+
+    @property
+    def definition(self) -> JSONObject:
+        """The item of `tools/list`."""
+        return {
+            "name": self.name,
+            "description": self.description,
+            "inputSchema": self.input_schema,
+            "annotations": self.annotations,
+        }
+
+
+_TEXT: JSONObject = {"type": "string"}
+_MAX_TOKENS: JSONObject = {"type": "integer", "minimum": MIN_TOKENS}
+_TOOL: JSONObject = {"type": "string", "description": "Name, or server:name"}
+_READ_ONLY: JSONObject = {"readOnlyHint": True, "openWorldHint": False}
+
+_DEFINITIONS = (
+    MetaTool(
+        name="list_mcp_servers",
+        description=("List the MCP servers behind this gateway: purpose, number of tools, status."),
+        properties={},
+        required=(),
+        annotations=_READ_ONLY,
+    ),
+    MetaTool(
+        name="search_tools",
+        description=(
+            "Find tools of all MCP servers by what they do or by name, the best first. "
+            "Use it before you conclude that something cannot be done."
+        ),
+        properties={
+            "query": {"type": "string", "description": "What to do, in a few words"},
+            "queries": {
+                "type": "array",
+                "items": _TEXT,
+                "maxItems": 10,
+                "description": "Several at once, each answered apart",
+            },
+            "server": {"type": "string", "description": "Only this server"},
+            "limit": {"type": "integer", "minimum": 1},
+            "tags": {"type": "array", "items": _TEXT, "description": "Only with all these"},
+            "maxTokens": {**_MAX_TOKENS, "description": "More tokens, more detail"},
+        },
+        required=(),
+        annotations=_READ_ONLY,
+    ),
+    MetaTool(
+        name="list_tools",
+        description="List the tools of one server.",
+        properties={
+            "server": _TEXT,
+            "includeDisabled": {"type": "boolean"},
+            "maxTokens": _MAX_TOKENS,
+        },
+        required=("server",),
+        annotations=_READ_ONLY,
+    ),
+    MetaTool(
+        name="get_tool_details",
+        description="Describe a tool and its arguments. Read this before its first execute_tool.",
+        properties={"server": _TEXT, "tool": _TOOL, "maxTokens": _MAX_TOKENS},
+        required=("tool",),
+        annotations=_READ_ONLY,
+    ),
+    MetaTool(
+        name="execute_tool",
+        description="Call a tool of a server and return its result.",
+        properties={
+            "server": _TEXT,
+            "tool": _TOOL,
+            "arguments": {"type": "object", "description": "The tool's own arguments"},
+        },
+        required=("tool",),
+        annotations={"readOnlyHint": False, "destructiveHint": True, "openWorldHint": True},
+    ),
+)
+
+META_TOOLS: Mapping[str, MetaTool] = MappingProxyType({tool.name: tool for tool in _DEFINITIONS})
+"""By name, in the order in which they are listed."""

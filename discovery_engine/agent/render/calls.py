@@ -1,0 +1,62 @@
+"""Errors, and the results of calls that need a remark, as results that a model reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from discovery_engine._util.json import JSONObject
+from discovery_engine._util.text import clean
+from discovery_engine.agent.budget import Budget, first_fitting
+from discovery_engine.agent.render.notices import notice_lines
+from discovery_engine.agent.render.result import ANSWER, notices_budget, text_content
+from discovery_engine.agent.tool_text import cut
+from discovery_engine.errors import DiscoveryError, NotFoundError
+from discovery_engine.view.notices import Notice
+
+ERROR = "discovery/error"
+"""The member of `_meta` with an error's fields."""
+
+_ERROR_TOKENS = 1000
+_ERROR_CUTS = (1500, 700, 300)  # characters of a message, and of a hint
+_REASON = 120  # characters
+
+
+def unchecked_result(result: JSONObject, reason: str) -> JSONObject:
+    """A tool's own result with a note that its arguments were sent unchecked."""
+    text = f"Note: the arguments were not checked: {cut(clean(reason), _REASON)}"
+    content = result.get("content")
+    meta = result.get("_meta")
+    return {
+        **result,
+        "content": [*(content if isinstance(content, list) else ()), text_content(text)],
+        "_meta": {**(meta if isinstance(meta, dict) else {}), ANSWER: {"unchecked": reason}},
+    }
+
+
+def error_result(error: DiscoveryError, notices: Sequence[Notice] = ()) -> JSONObject:
+    """An error as a result that the model reads: a stable code, what happened, what to do."""
+    budget = Budget(_ERROR_TOKENS)
+    notes = notice_lines(notices, notices_budget(budget))
+    texts = (
+        "\n".join(filter(None, (f"{error.code}: {message}", hint)))
+        for message, hint in _variants(error)
+    )
+    fields: JSONObject = {
+        "code": error.code,
+        "message": error.message,
+        "hint": error.hint,
+    }
+    for name in ("server", "tool"):
+        if value := getattr(error, name, None):
+            fields[name] = value
+    if isinstance(error, NotFoundError):
+        fields["nearest"] = list(error.nearest)
+    text = "\n".join([first_fitting(texts, budget.less(*notes)), *notes])
+    return {"content": [text_content(text)], "isError": True, "_meta": {ERROR: fields}}
+
+
+def _variants(error: DiscoveryError) -> Iterator[tuple[str, str]]:
+    """Message and hint, whole first, then ever shorter; parts may be text of an upstream."""
+    yield error.message, error.hint
+    for length in _ERROR_CUTS:
+        yield cut(error.message, length), cut(error.hint, length)
