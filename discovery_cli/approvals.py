@@ -18,13 +18,13 @@ from msgspec import Struct
 from discovery_cli.suspicions import suspicion_lines
 from discovery_engine import scanner
 from discovery_engine._util.text import visible
-from discovery_engine.config.found import tightened
-from discovery_engine.config.loader import load_settings
-from discovery_engine.config.location import scope_of
+from discovery_engine.config.files.location import scope_of
+from discovery_engine.config.loading.discovered import restrict
+from discovery_engine.config.loading.loader import load_settings
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
 from discovery_engine.errors import UntrustedServerError
 from discovery_engine.runtime.restore import open_registry
-from discovery_engine.secrets.references import mask, references_in
+from discovery_engine.secrets.references import redact_literals, references_in
 from discovery_engine.trust.admission import known_as
 from discovery_engine.trust.binding import Subject
 from discovery_engine.trust.decisions import Approval
@@ -89,9 +89,9 @@ def approve_written(
     for `discovery trust`. None for `only` means all.
     """
     written = load_settings(target.absolute())
-    settings = tightened(written)  # as it will be when it is found
+    settings = restrict(written)  # as it will be when it is found
     names = {server.name for server in written.servers} if only is None else set(only)
-    known = [s for s in written.servers if s.name in names and not s.is_found]
+    known = [s for s in written.servers if s.name in names and not s.is_untrusted_origin]
     at = invocation.clock()
     approvals = [
         Approval(
@@ -147,7 +147,7 @@ def candidate_form(one: Candidate) -> JSONObject:
                 "cwd": cwd,
             }
         case RemoteTransport(url, headers, kind):
-            hidden = {name: mask(text) for name, text in headers.items()}
+            hidden = {name: redact_literals(text) for name, text in headers.items()}
             return form | {"url": url, "headers": hidden, "transport": kind}
         case None:
             return form
@@ -179,7 +179,7 @@ def _facts(one: Candidate) -> Iterator[tuple[str, str]]:
         case RemoteTransport(url, headers, _):
             yield "reaches", _word(url)
             for name, text in headers.items():
-                yield "header", f"{_word(name)}: {_word(mask(text))}"
+                yield "header", f"{_word(name)}: {_word(redact_literals(text))}"
     if one.server.description:
         yield "says", _one_line(one.server.description)
 
@@ -214,7 +214,7 @@ def _notes(server: ServerSettings, subject: Subject, environ: Mapping[str, str])
 
 def _shown_value(name: str, text: str) -> str:
     """A value that decides what runs is shown; any other may be a secret."""
-    return text if selects_code(name) else mask(text)
+    return text if selects_code(name) else redact_literals(text)
 
 
 def _word(text: str) -> str:

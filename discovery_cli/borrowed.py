@@ -12,7 +12,7 @@ import re
 from msgspec import Struct
 from msgspec.structs import replace
 
-from discovery_engine.config.masks import mask_args, mask_url
+from discovery_engine.config.redaction import redact_args, redact_url
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
 from discovery_engine.secrets.references import MalformedReferenceError, is_variable, references
 
@@ -55,7 +55,7 @@ def endpoint(server: ServerSettings) -> tuple[str, ...]:
 
 
 def _borrow_stdio(server: ServerSettings, stdio: StdioTransport) -> Borrowed | LeftOut:
-    if mask_args(stdio.args) != stdio.args:
+    if redact_args(stdio.args) != stdio.args:
         return LeftOut(server.name, "its arguments carry a secret", is_secret=True)
     variables = {name: _variable(name) for name in stdio.env}
     env = {name: _without_secret(name, value, variables[name]) for name, value in stdio.env.items()}
@@ -64,7 +64,7 @@ def _borrow_stdio(server: ServerSettings, stdio: StdioTransport) -> Borrowed | L
 
 
 def _borrow_remote(server: ServerSettings, remote: RemoteTransport) -> Borrowed | LeftOut:
-    if mask_url(remote.url) != remote.url:
+    if redact_url(remote.url) != remote.url:
         return LeftOut(server.name, "its address carries a secret", is_secret=True)
     variables = {name: _variable_of_header(server.name, name) for name in remote.headers}
     headers = {
@@ -79,7 +79,7 @@ def _without_secret(name: str, value: str, variable: str) -> str:
     """The value, or a reference to `variable` if it is a literal that looks like a secret."""
     if _has_reference(value) or not value:
         return value
-    if not _SECRET.search(name) and mask_args([value]) == (value,):
+    if not _SECRET.search(name) and redact_args([value]) == (value,):
         return value
     scheme = _SCHEME.match(value)
     return f"{scheme.group() if scheme else ''}${{{variable}}}"

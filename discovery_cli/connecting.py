@@ -40,7 +40,7 @@ def needs_of(settings: Settings, environ: Mapping[str, str]) -> Needs:
     return Needs(
         tuple(names),
         tuple(name for name in names if not environ.get(name)),
-        tuple(server.name for server in enabled if server.is_found),
+        tuple(server.name for server in enabled if server.is_untrusted_origin),
     )
 
 

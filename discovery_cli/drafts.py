@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from discovery_cli.writing import block
-from discovery_engine.config.schema import MODELINE
+from discovery_engine.config.model.schema import MODELINE
+from discovery_engine.config.serialization import serialize
 from discovery_engine.config.settings import Settings
-from discovery_engine.config.shown import dump
 
 if TYPE_CHECKING:
     from discovery_engine.config.settings import Source
@@ -48,6 +48,6 @@ def draft(sources: Sequence[Source], *, with_rules: bool) -> str:
     """The text of a first configuration."""
     text = _HEAD
     if sources:
-        entries = dump(Settings(sources=tuple(sources)))["sources"]
+        entries = serialize(Settings(sources=tuple(sources)))["sources"]
         text += _SOURCES + block({"sources": entries}) + "\n"
     return text + _SERVERS + (_SAFE_RULES if with_rules else "")

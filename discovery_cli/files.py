@@ -13,14 +13,14 @@ import click
 
 from discovery_cli.groups import did_you_mean
 from discovery_cli.writing import replace_file
-from discovery_engine.config.parsing import parse_settings
-from discovery_engine.config.schema import SCHEMA_FILE, json_schema
+from discovery_engine.config.loading.parsing import parse_settings
+from discovery_engine.config.model.schema import SCHEMA_FILE, json_schema
 from discovery_engine.config.settings import Source
 from discovery_engine.config.sources import SOURCE_TYPES, client_files, read_source
 
 if TYPE_CHECKING:
     from discovery_cli.output import Output
-    from discovery_engine.config.sources import ClientFile, Imported
+    from discovery_engine.config.sources import ClientFile, SourceResult
 
 
 def found_files() -> tuple[ClientFile, ...]:
@@ -28,7 +28,7 @@ def found_files() -> tuple[ClientFile, ...]:
     return client_files(environ=os.environ, home=Path.home(), cwd=Path.cwd(), platform=sys.platform)
 
 
-def read(sources: Iterable[Source]) -> Mapping[str, Imported]:
+def read(sources: Iterable[Source]) -> Mapping[str, SourceResult]:
     """What the sources hold, by what to call each of them."""
     return {
         source.type: read_source(

@@ -14,13 +14,13 @@ from msgspec.structs import replace
 from discovery_cli.borrowed import Borrowed, LeftOut, borrow, endpoint
 from discovery_cli.failures import problem_form
 from discovery_cli.output import Cell, Output
-from discovery_engine.config.merging import free_name
-from discovery_engine.config.shown import show_server
+from discovery_engine.config.loading.merging import unique_name
+from discovery_engine.config.serialization import serialize_server_redacted
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
     from discovery_engine.config.settings import ServerSettings
-    from discovery_engine.config.sources import Imported
+    from discovery_engine.config.sources import SourceResult
     from discovery_engine.errors import Problem
     from discovery_engine.rules.rule import Rule
     from discovery_engine.tools.model import ServerName
@@ -49,7 +49,7 @@ class Plan(Struct):
                 {
                     "name": one.server.name,
                     "from": one.server.source,
-                    "entry": show_server(one.server),
+                    "entry": serialize_server_redacted(one.server),
                     "variables": list(one.variables),
                 }
                 for one in self.servers
@@ -62,7 +62,7 @@ class Plan(Struct):
 
 
 def make_plan(
-    found: Mapping[str, Imported], existing: Iterable[ServerSettings], only: Sequence[str]
+    found: Mapping[str, SourceResult], existing: Iterable[ServerSettings], only: Sequence[str]
 ) -> Plan:
     """What to take of each client's servers; `only` names those that are wanted, if not all."""
     plan = Plan()
@@ -93,7 +93,7 @@ def say_variables(output: Output, plan: Plan) -> None:
 def _take_over(
     plan: Plan,
     client: str,
-    imported: Imported,
+    imported: SourceResult,
     taken: dict[tuple[str, ...], str],
     only: Sequence[str],
 ) -> None:
@@ -108,7 +108,7 @@ def _take_over(
         elif same is not None:
             plan.left_out.append(LeftOut(server.name, f"it is there already, as {same!r}"))
         else:
-            name = free_name(server.name, client, {one.casefold() for one in taken.values()})
+            name = unique_name(server.name, client, {one.casefold() for one in taken.values()})
             taken[endpoint(server)] = names[server.name] = name
             renamed = replace(borrowed.server, name=name, source=client)
             plan.servers.append(replace(borrowed, server=renamed))
@@ -119,7 +119,7 @@ def _take_over(
 
 
 def _about(borrowed: Borrowed) -> str:
-    entry = show_server(borrowed.server)
+    entry = serialize_server_redacted(borrowed.server)
     reached = [entry["command"], *entry.get("args", ())] if "command" in entry else [entry["url"]]
     off = "" if borrowed.server.enabled else " (disabled)"
     return f"{' '.join(reached)}{off}, from {borrowed.server.source}"

@@ -120,7 +120,7 @@ class Invocation(Struct):
 
     def observed(self, view: View) -> Mapping[ServerName, Sequence[Observation]]:
         """What the gateways that are running under the configuration of `view` say of servers."""
-        from discovery_engine.config.location import scope_of
+        from discovery_engine.config.files.location import scope_of
         from discovery_engine.runtime.gateways import observations
         from discovery_engine.runtime.restore import registry_path
 

@@ -18,8 +18,8 @@ import click
 import yaml
 
 from discovery_engine._util.json import JSONObject
+from discovery_engine.config.serialization import serialize, serialize_server
 from discovery_engine.config.settings import Settings
-from discovery_engine.config.shown import dump, dump_server
 
 if TYPE_CHECKING:
     from discovery_engine.config.settings import ServerSettings
@@ -47,9 +47,9 @@ def with_servers(text: str, servers: Iterable[ServerSettings], rules: Iterable[R
     is_of_windows = 0 < text.count("\r\n") == text.count("\n")
     if is_of_windows:
         text = text.replace("\r\n", "\n")
-    if entries := {str(server.name): dump_server(server) for server in servers}:
+    if entries := {str(server.name): serialize_server(server) for server in servers}:
         text = _with_entries(text, ("servers",), entries)
-    if added := dump(Settings(tool_rules=tuple(rules)))["toolRules"]:
+    if added := serialize(Settings(tool_rules=tuple(rules)))["toolRules"]:
         text = _with_entries(text, ("toolRules", "tool_rules"), added)
     return text.replace("\n", "\r\n") if is_of_windows else text
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import Catalog, Entry
-    from discovery_engine.config.loader import load_settings
+    from discovery_engine.config.loading.loader import load_settings
     from discovery_engine.config.settings import Settings
     from discovery_engine.engine import Engine, open_engine
     from discovery_engine.errors import ConfigurationError, DiscoveryError
@@ -42,7 +42,7 @@ _HOMES = {
     "ToolKey": "tools.model",
     "View": "view.view",
     "__version__": "version",
-    "load_settings": "config.loader",
+    "load_settings": "config.loading.loader",
     "open_engine": "engine",
     "remembered_view": "runtime.restore",
 }

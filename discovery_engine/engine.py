@@ -29,7 +29,7 @@ from msgspec.structs import replace
 from discovery_engine._util.json import JSONObject
 from discovery_engine._util.tasks import open_task_group
 from discovery_engine.catalog import Entry
-from discovery_engine.config.loader import require_same_file, settings_of
+from discovery_engine.config.loading.loader import require_same_file, resolve_settings
 from discovery_engine.config.settings import Settings
 from discovery_engine.errors import ConfigurationError, ToolNotFoundError, concerning
 from discovery_engine.events import (
@@ -87,7 +87,7 @@ async def open_engine(
         ConfigurationError: If the configuration, or a lock file that is needed, cannot be used.
     """
     environ = os.environ if environ is None else environ
-    load = partial(settings_of, config, environ, frozen=frozen)
+    load = partial(resolve_settings, config, environ, frozen=frozen)
     settings = await anyio.to_thread.run_sync(load)
     with open_registry(settings, data_dir=data_dir, environ=environ) as store:
         async with open_task_group() as tasks:

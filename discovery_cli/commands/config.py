@@ -33,11 +33,11 @@ def command() -> None:
 def show(invocation: Invocation) -> None:
     """Show the configuration in force, with defaults, and without secrets."""
     from discovery_cli.writing import block
-    from discovery_engine.config.shown import show as shown
+    from discovery_engine.config.serialization import serialize_redacted
 
     output = invocation.output
     settings = _load(invocation)
-    entries = shown(settings)
+    entries = serialize_redacted(settings)
     if output.as_json:
         output.answer({"path": settings.path, "configuration": entries})
         return
@@ -110,7 +110,7 @@ def schema(invocation: Invocation) -> None:
     """Print the JSON Schema of discovery.yaml, for editors."""
     import json
 
-    from discovery_engine.config.schema import json_schema
+    from discovery_engine.config.model.schema import json_schema
 
     # The schema is the whole answer: an editor reads it as it is, with --json and without.
     invocation.output.text(json.dumps(json_schema(), indent=2))
@@ -123,7 +123,7 @@ def path(invocation: Invocation) -> ExitCode:
 
     The exit code is 2 if a file that was named is not there.
     """
-    from discovery_engine.config.location import locate
+    from discovery_engine.config.files.location import locate
     from discovery_engine.runtime.restore import registry_path
 
     output = invocation.output
@@ -167,7 +167,7 @@ async def _view(engine: Engine) -> View:
 
 
 def _load(invocation: Invocation) -> Settings:
-    from discovery_engine.config.loader import load_settings
+    from discovery_engine.config.loading.loader import load_settings
 
     return load_settings(invocation.config)
 
@@ -187,8 +187,8 @@ def _say_sum(output: Output, settings: Settings, *, good: bool) -> None:
 
 def _source_forms(settings: Settings) -> list[JSONObject]:
     """The configuration itself, and each source with the files and the servers that it gave."""
-    from discovery_engine.config.loader import read_sources
-    from discovery_engine.config.shown import OWN_SOURCE
+    from discovery_engine.config.loading.loader import read_sources
+    from discovery_engine.config.serialization import OWN_SOURCE
 
     left = [server for server in settings.servers if server.source != OWN_SOURCE]
     own = [server.name for server in settings.servers if server.source == OWN_SOURCE]

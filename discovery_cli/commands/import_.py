@@ -17,7 +17,7 @@ from discovery_cli.output import Output, counted
 if TYPE_CHECKING:
     from discovery_cli.imports import Plan
     from discovery_engine.config.settings import Source
-    from discovery_engine.config.sources import Imported
+    from discovery_engine.config.sources import SourceResult
 
 
 @click.command("import")
@@ -46,7 +46,7 @@ def command(
     started. If what was named holds no server the exit code is 2.
     """
     from discovery_cli import files, imports
-    from discovery_engine.config.loader import load_settings
+    from discovery_engine.config.loading.loader import load_settings
 
     output = invocation.output
     imported = files.read(_sources(output, origins, dry_run=dry_run, yes=yes))
@@ -67,7 +67,7 @@ def command(
     return ExitCode.USAGE if origins and plan.is_empty else ExitCode.OK
 
 
-def _require(names: Iterable[str], imported: Mapping[str, Imported]) -> None:
+def _require(names: Iterable[str], imported: Mapping[str, SourceResult]) -> None:
     """Check that there are servers of these names to import.
 
     Raises:
@@ -83,7 +83,7 @@ def _require(names: Iterable[str], imported: Mapping[str, Imported]) -> None:
 def _write(invocation: Invocation, target: Path, plan: Plan) -> None:
     from discovery_cli import files, writing
     from discovery_cli.approvals import approve_written
-    from discovery_engine.config.schema import MODELINE
+    from discovery_engine.config.model.schema import MODELINE
 
     is_new = not target.exists()
     text = MODELINE + "\n" if is_new else target.read_bytes().decode()
@@ -91,7 +91,7 @@ def _write(invocation: Invocation, target: Path, plan: Plan) -> None:
     files.write_checked(target, writing.with_servers(text, servers, plan.rules))
     if is_new:
         files.write_schema(target)
-    named = [server.name for server in servers if not server.is_found]
+    named = [server.name for server in servers if not server.is_untrusted_origin]
     approve_written(invocation, target, only=named)
 
 
@@ -119,6 +119,6 @@ def _sources(output: Output, origins: tuple[str, ...], *, dry_run: bool, yes: bo
 
 def _target(invocation: Invocation) -> Path:
     """The configuration to write into."""
-    from discovery_engine.config.location import FILE_NAME, locate
+    from discovery_engine.config.files.location import FILE_NAME, locate
 
     return Path(locate(invocation.config).path or FILE_NAME)

@@ -56,13 +56,13 @@ def command(
     from discovery_cli import drafts, files
     from discovery_cli.approvals import approve_written
     from discovery_cli.connecting import client_entry, needs_of
-    from discovery_engine.config.loader import load_settings
-    from discovery_engine.config.location import FILE_NAME, own_path
+    from discovery_engine.config.files.location import FILE_NAME, user_config_path
+    from discovery_engine.config.loading.loader import load_settings
 
     output = invocation.output
     if is_global and invocation.config:
         raise click.UsageError("either --global or --config, not both")
-    target = Path(own_path(os.environ) if is_global else invocation.config or FILE_NAME)
+    target = Path(user_config_path(os.environ) if is_global else invocation.config or FILE_NAME)
     if target.exists() and not (force or dry_run):
         raise click.UsageError(
             f"{target} is there already; --force replaces it, `discovery import` adds to it"

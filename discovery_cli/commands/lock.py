@@ -111,8 +111,8 @@ def _locked(view: View) -> list[ServerSettings]:
 
 
 def _path(view: View) -> Path:
-    from discovery_engine.config.location import lock_of
+    from discovery_engine.config.files.location import lock_path
 
     if view.settings.path is None:
         raise click.UsageError("there is no discovery.yaml to write a lock file beside")
-    return Path(lock_of(view.settings.path))
+    return Path(lock_path(view.settings.path))

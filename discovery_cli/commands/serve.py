@@ -124,7 +124,7 @@ def _unblock(invocation: Invocation) -> None:
 
 def _say_where_it_looked(invocation: Invocation) -> None:
     """Name the places that hold no configuration; agents are not told them."""
-    from discovery_engine.config.location import VARIABLE, locate
+    from discovery_engine.config.files.location import VARIABLE, locate
 
     place = locate(invocation.config)
     if place.path is None:

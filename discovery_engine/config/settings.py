@@ -1,7 +1,7 @@
 """The configuration as the rest of the engine sees it: checked, frozen, without positions.
 
-`config.models` says what an owner may write; `config.loader` turns that into these values. They
-load nothing but the standard library, so that a remembered configuration is read at once.
+`config.model` says what an owner may write; `config.loading` turns that into these values. They
+need no parser and no pydantic, so that a stored configuration loads in microseconds.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class ServerSettings(Struct, frozen=True):
     session: Literal["shared", "per_client"] = "shared"
     trust: TrustPolicy | None = None
     """None follows the settings' own."""
-    is_found: bool = False
+    is_untrusted_origin: bool = False
     """It stands in a file that nobody named: nothing is started before its owner approved it."""
     bound_to: str = ""
     """The digest of what else of that file an approval is bound to; may be empty."""
@@ -197,7 +197,7 @@ class Settings(Struct, frozen=True, dict=True):
     trust: TrustPolicy = "on_first_use"
     path: str | None = None
     """The `discovery.yaml` in use; None with built-in defaults."""
-    is_found: bool = False
+    is_untrusted_origin: bool = False
     """That file was found in the working directory: nobody named it."""
     frozen: bool = False
     """Only what the lock file pins may be used."""

@@ -18,12 +18,13 @@ from typing import Annotated, Self
 from msgspec import Struct, field
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
-from discovery_engine.config.complaints import faults_of
-from discovery_engine.config.documents import Document, Fault, Node, Path, Position, read_document
-from discovery_engine.config.excerpts import Excerpts
-from discovery_engine.config.scalars import Flag, Word, Words, complaint
-from discovery_engine.config.sections import Section
-from discovery_engine.config.spelling import known_words, spell
+from discovery_engine.config.document.excerpts import Excerpts
+from discovery_engine.config.document.reader import read_document
+from discovery_engine.config.document.tree import Document, Fault, Node, Path, Position
+from discovery_engine.config.loading.error_messages import faults_from
+from discovery_engine.config.loading.key_names import known_keys, normalize_keys
+from discovery_engine.config.model.field_types import Flag, Word, Words, custom_error
+from discovery_engine.config.model.section import Section
 from discovery_engine.errors import (
     ConfigurationError,
     DiscoveryError,
@@ -64,10 +65,10 @@ class QueryEntry(Section):
     @model_validator(mode="after")
     def _says_what_is_right(self) -> Self:
         if self.tools and self.none:
-            raise complaint("names tools, and says `none` as well", hint="keep one of the two")
+            raise custom_error("names tools, and says `none` as well", hint="keep one of the two")
         if not self.tools and not self.none:
             hint = "give it 'tools: [server:tool]', or 'none: true'"
-            raise complaint("does not say which answer is right", hint=hint)
+            raise custom_error("does not say which answer is right", hint=hint)
         return self
 
     @property
@@ -78,7 +79,7 @@ class QueryEntry(Section):
 
 def _some(entries: list[QueryEntry]) -> list[QueryEntry]:
     if not entries:
-        raise complaint("has no query", hint=_EMPTY_HINT)
+        raise custom_error("has no query", hint=_EMPTY_HINT)
     return entries
 
 
@@ -130,7 +131,7 @@ class _Reading(Struct):
         )
 
     def problems(self, faults: Sequence[Fault]) -> Iterator[Problem]:
-        excerpts = Excerpts(self.document, faults, known_words(QueryFile))
+        excerpts = Excerpts(self.document, faults, known_keys(QueryFile))
         for fault in sorted(faults, key=lambda fault: fault.at):
             origin = Origin(self.file, fault.at.line, fault.at.column)
             path = ".".join(map(str, fault.path))
@@ -143,11 +144,11 @@ class _Reading(Struct):
         if root is None or root.is_null:
             self.faults.append(Fault((), Position(), "has no query", _EMPTY_HINT))
             return []
-        self.faults += spell(root, QueryFile)
+        self.faults += normalize_keys(root, QueryFile)
         try:
             written = QueryFile.model_validate(root.plain())
         except ValidationError as error:
-            self.faults += faults_of(error, root, told=self.faults)
+            self.faults += faults_from(error, root, told=self.faults)
             return []
         nodes = _child(root, "queries").children()
         return [

@@ -6,10 +6,10 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from discovery_engine.config.masks import mask_transport
+from discovery_engine.config.redaction import redact_transport
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
 from discovery_engine.secrets.references import (
-    HIDDEN,
+    REDACTED,
     MalformedReferenceError,
     Reference,
     references,
@@ -46,7 +46,7 @@ def written_references(server: ServerSettings, environ: Mapping[str, str]) -> di
     Only values that are long enough to be told from other words: folders, hosts, names.
     """
     found = [one for text in _shown(server) for one in _references(text)]
-    values = {environ.get(one.name, "").rstrip("/\\"): str(one.masked()) for one in found}
+    values = {environ.get(one.name, "").rstrip("/\\"): str(one.redacted()) for one in found}
     return {value: written for value, written in values.items() if len(value) >= _SHORTEST_PLACE}
 
 
@@ -92,7 +92,7 @@ def _references(text: str) -> tuple[Reference, ...]:
 
 def _masked(server: ServerSettings) -> Iterator[str]:
     """What is hidden wherever arguments and addresses are shown as they are written."""
-    match server.transport, server.transport and mask_transport(server.transport):
+    match server.transport, server.transport and redact_transport(server.transport):
         case StdioTransport(args=written), StdioTransport(args=masked):
             pairs = zip(written, masked, strict=True)
         case RemoteTransport(url=one), RemoteTransport(url=other):
@@ -100,6 +100,6 @@ def _masked(server: ServerSettings) -> Iterator[str]:
         case _:
             return
     for text, shown in pairs:
-        pieces = "(.+?)".join(map(re.escape, shown.split(HIDDEN)))
+        pieces = "(.+?)".join(map(re.escape, shown.split(REDACTED)))
         if shown != text and (found := re.fullmatch(pieces, text, re.DOTALL)):
             yield from found.groups()

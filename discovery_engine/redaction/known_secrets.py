@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from discovery_engine.config.masks import mask_url
+from discovery_engine.config.redaction import redact_url
 from discovery_engine.redaction.redactor import Redactor
-from discovery_engine.secrets.references import HIDDEN
+from discovery_engine.secrets.references import REDACTED
 
 _MOST = 10_000  # secrets; a process that outlives so many tokens forgets the old ones
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]{0,30}://[^\s'\"<>`]+", re.IGNORECASE)
@@ -44,9 +44,9 @@ class KnownSecrets:
         """`text` without known secrets, and without what addresses and headers carry."""
         text = self._all.redact(text)
         if "://" in text:
-            text = _ADDRESS.sub(lambda found: mask_url(found[0]), text)
-        text = _CREDENTIAL.sub(rf"\g<before>{HIDDEN}", text)
-        return _TOKEN.sub(rf"\g<before>{HIDDEN}", text)
+            text = _ADDRESS.sub(lambda found: redact_url(found[0]), text)
+        text = _CREDENTIAL.sub(rf"\g<before>{REDACTED}", text)
+        return _TOKEN.sub(rf"\g<before>{REDACTED}", text)
 
     def redact_json(self, value: Any) -> Any:
         """`value` without certain secrets in its texts; the names of members stay."""

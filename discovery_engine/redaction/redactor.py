@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from urllib.parse import quote, quote_plus
 
-from discovery_engine.secrets.references import HIDDEN
+from discovery_engine.secrets.references import REDACTED
 
 _SHORTEST = 4  # characters of a secret
 SHORTEST_BEGINNING = 8  # characters by which a secret is found
@@ -65,7 +65,7 @@ class Redactor:
         done = 0
         for start, end in spans:
             if start > done or not kept:
-                kept += [text[done:start], HIDDEN]
+                kept += [text[done:start], REDACTED]
             done = max(done, end)
         return "".join((*kept, text[done:]))
 

@@ -20,7 +20,7 @@ from anyio.abc import TaskGroup
 
 from discovery_engine._util.debounce import Lull
 from discovery_engine._util.tasks import open_task_group
-from discovery_engine.config.location import scope_of
+from discovery_engine.config.files.location import scope_of
 from discovery_engine.errors import ConfigurationError
 from discovery_engine.events import ConfigurationReloaded, Subscription, ToolCalled, ToolsChanged
 from discovery_engine.runtime.gateways import Observation, open_status_file

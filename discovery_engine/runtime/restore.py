@@ -15,9 +15,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from discovery_engine.config.found import is_nobodys_word
-from discovery_engine.config.inputs import is_current
-from discovery_engine.config.location import locate, scope_of, world_of
+from discovery_engine.config.files.inputs import is_current
+from discovery_engine.config.files.location import catalog_key, locate, scope_of
+from discovery_engine.config.loading.discovered import is_untrusted_origin
 from discovery_engine.errors import RegistryError
 from discovery_engine.registry.locking import READING_PATIENCE
 from discovery_engine.registry.sqlite import open_store
@@ -55,7 +55,7 @@ def remembered_view(
     if not path.exists():
         return None
     place = locate(os.fspath(config) if config is not None else None, environ=environ)
-    name = world_of(place.path, is_found=is_nobodys_word(place), frozen=frozen)
+    name = catalog_key(place.path, is_untrusted=is_untrusted_origin(place), frozen=frozen)
     try:
         with open_store(path, is_thorough=False, patience=READING_PATIENCE) as store:
             world, index = store.load(name), store.load_index(name)

@@ -17,7 +17,7 @@ import anyio
 from cachetools import LRUCache
 from msgspec import Struct
 
-from discovery_engine.config.location import world_of
+from discovery_engine.config.files.location import catalog_key
 from discovery_engine.events import CatalogChanged, ConfigurationReloaded, EventBus, Subscription
 from discovery_engine.runtime.tool_vectors import ToolVectors
 from discovery_engine.search.embedders import Embedder, EmbeddingError, Vector, open_embedder
@@ -66,14 +66,16 @@ class _Wanted(Struct, frozen=True):
 
     embeddings: EmbeddingsSettings
     base_dir: Path
-    is_found: bool
+    is_untrusted_origin: bool
     world: str
 
     @classmethod
     def by(cls, settings: Settings) -> _Wanted:
-        world = world_of(settings.path, is_found=settings.is_found, frozen=settings.frozen)
+        world = catalog_key(
+            settings.path, is_untrusted=settings.is_untrusted_origin, frozen=settings.frozen
+        )
         base_dir = Path(settings.path).parent if settings.path else Path()
-        return cls(settings.search.embeddings, base_dir, settings.is_found, world)
+        return cls(settings.search.embeddings, base_dir, settings.is_untrusted_origin, world)
 
 
 class Meaning:
@@ -177,7 +179,7 @@ class Meaning:
         if not wanted.embeddings.is_on:
             await self._without(wanted, events)
             return
-        if wanted.is_found:
+        if wanted.is_untrusted_origin:
             raise EmbeddingError(
                 "the configuration was found, not named",
                 hint="name it with --config to let it choose a model or an address",

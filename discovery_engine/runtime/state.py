@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from discovery_engine._util import gc_pause
 from discovery_engine.catalog import Catalog, ServerPart
-from discovery_engine.config.location import world_of
+from discovery_engine.config.files.location import catalog_key
 from discovery_engine.config.settings import ServerSettings, Settings
 from discovery_engine.errors import Problem, RegistryError, UpstreamError
 from discovery_engine.events import CatalogChanged, EventBus
@@ -328,4 +328,6 @@ class CurrentView:
 
 
 def _world_of(settings: Settings) -> str:
-    return world_of(settings.path, is_found=settings.is_found, frozen=settings.frozen)
+    return catalog_key(
+        settings.path, is_untrusted=settings.is_untrusted_origin, frozen=settings.frozen
+    )

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from discovery_engine.config.inputs import read_input
-from discovery_engine.config.location import lock_of, scope_of
+from discovery_engine.config.files.inputs import read_input
+from discovery_engine.config.files.location import lock_path, scope_of
 from discovery_engine.errors import ConfigurationError, Origin, Problem, RegistryError
 from discovery_engine.trust.admission import admit, known_as
 from discovery_engine.trust.binding import completed
@@ -169,7 +169,7 @@ def read_lock(settings: Settings) -> Lock:
     """
     if settings.path is None:
         raise _no_lock("", "there is no discovery.yaml beside which a lock file could be")
-    path = lock_of(settings.path)
+    path = lock_path(settings.path)
     try:
         content, _ = read_input(path, limit=_LOCK_LIMIT)
         return from_text(content)

@@ -26,7 +26,7 @@ import anyio.to_thread
 # The public `awatch` has no way to say when it begins to watch, nor how to stop it at once.
 from watchfiles._rust_notify import RustNotify
 
-from discovery_engine.config.inputs import observe
+from discovery_engine.config.files.inputs import observe
 from discovery_engine.config.settings import InputFile
 
 logger = logging.getLogger(__name__)

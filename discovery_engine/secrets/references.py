@@ -20,7 +20,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-HIDDEN = "••••"
+REDACTED = "••••"
 
 _FILE_LIMIT = 64 * 1024  # bytes; no key or token comes near
 _TOKENS = re.compile(r"\$\$\{|\$\{(?P<inner>[^}]*)\}|\$\{")
@@ -51,9 +51,9 @@ class Reference(Struct, frozen=True):
         """As it was written."""
         return self._written(self.default)
 
-    def masked(self) -> str:
+    def redacted(self) -> str:
         """As it was written, with the default hidden: a default may be the secret itself."""
-        return self._written(HIDDEN if self.default else self.default)
+        return self._written(REDACTED if self.default else self.default)
 
     def _written(self, default: str | None) -> str:
         prefix = "file:" if self.kind == "file" else ""
@@ -125,13 +125,13 @@ def has_value(name: str, environ: Mapping[str, str], *, base_dir: str | None = N
     return True
 
 
-def mask(text: str) -> str:
+def redact_literals(text: str) -> str:
     """The text with its references as written and everything else hidden."""
     try:
         parts = split(text)
     except MalformedReferenceError:
-        return HIDDEN
-    shown = (HIDDEN if isinstance(part, str) else part.masked() for part in parts)
+        return REDACTED
+    shown = (REDACTED if isinstance(part, str) else part.redacted() for part in parts)
     return "".join(shown)
 
 

@@ -76,7 +76,7 @@ def refusal(
     place = f"see {server.origin}" if server.origin.file else ""
     if lock is not None and not lock.pins_server(server.name, written_identity(server)):
         return Refused("unpinned", place)
-    if not server.is_found:
+    if not server.is_untrusted_origin:
         return None
     approvals = decisions.approvals.get(known_as(server, path), frozenset())
     if not approvals:

@@ -27,7 +27,7 @@ from msgspec import Struct
 
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.catalog import Catalog, ServerPart
-from discovery_engine.config.masks import mask_transport
+from discovery_engine.config.redaction import redact_transport
 from discovery_engine.config.settings import ServerSettings, StdioTransport
 from discovery_engine.tools.model import ServerName, Tool, canonical_json, fingerprint
 from discovery_engine.trust.admission import written_identity
@@ -131,7 +131,7 @@ def _pinned(server: ServerSettings, part: ServerPart) -> PinnedServer:
 def _reached(server: ServerSettings) -> str:
     if server.transport is None:
         return ""
-    shown = mask_transport(server.transport)
+    shown = redact_transport(server.transport)
     if isinstance(shown, StdioTransport):
         return shlex.join([shown.command, *shown.args])
     return shown.url

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from urllib.parse import urlsplit
 
-from discovery_engine.config.masks import selecting_references, without_credentials
+from discovery_engine.config.redaction import selecting_references, without_credentials
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
 from discovery_engine.errors import UnavailableError
 from discovery_engine.secrets.names import NameKind

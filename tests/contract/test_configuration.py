@@ -25,13 +25,13 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from discovery_engine._util.columns import columns_of
-from discovery_engine.config.inputs import is_current
-from discovery_engine.config.loader import load_settings
-from discovery_engine.config.location import locate
-from discovery_engine.config.parsing import parse_settings
-from discovery_engine.config.schema import MODELINE, json_schema
+from discovery_engine.config.files.inputs import is_current
+from discovery_engine.config.files.location import locate
+from discovery_engine.config.loading.loader import load_settings
+from discovery_engine.config.loading.parsing import parse_settings
+from discovery_engine.config.model.schema import MODELINE, json_schema
+from discovery_engine.config.serialization import serialize
 from discovery_engine.config.settings import Settings
-from discovery_engine.config.shown import dump
 from discovery_engine.errors import ConfigurationError, Origin, Problem
 
 HERE = Path(__file__).parent / "configurations"
@@ -211,8 +211,8 @@ def test_nothing_means_the_defaults(path: Path) -> None:
 def test_the_schema_accepts_every_good_file_in_canonical_form(path: Path) -> None:
     settings = load_settings(path)
 
-    jsonschema_rs.validate(json_schema(), dump(settings))
-    jsonschema_rs.validate(json_schema(), {"discovery": dump(settings)})
+    jsonschema_rs.validate(json_schema(), serialize(settings))
+    jsonschema_rs.validate(json_schema(), {"discovery": serialize(settings)})
 
 
 @pytest.mark.requirement("CFG-5")
@@ -315,8 +315,8 @@ def test_a_file_that_appears_in_an_earlier_place_is_noticed(tmp_path: Path) -> N
 def test_noticing_that_nothing_changed_loads_no_parser() -> None:
     program = (
         "import sys\n"
-        "import discovery_engine.config.settings, discovery_engine.config.inputs\n"
-        "import discovery_engine.config.location\n"
+        "import discovery_engine.config.settings, discovery_engine.config.files.inputs\n"
+        "import discovery_engine.config.files.location\n"
         "print([name for name in ('yaml', 'pydantic', 'json5', 'regex') if name in sys.modules])"
     )
 

@@ -14,8 +14,8 @@ import pytest
 from msgspec.structs import replace
 
 from discovery_engine._util.json import JSONObject
-from discovery_engine.config.loader import load_settings
-from discovery_engine.config.location import scope_of
+from discovery_engine.config.files.location import scope_of
+from discovery_engine.config.loading.loader import load_settings
 from discovery_engine.config.settings import StdioTransport
 from discovery_engine.runtime.restore import registry_path
 from discovery_engine.trust.admission import earlier_identity

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from discovery_engine.config.loader import load_settings
+from discovery_engine.config.loading.loader import load_settings
 from discovery_engine.config.settings import Settings
 from discovery_engine.rules import ServerRules, ToolRules, Verdict, findings
 from tests.contract.fleet import FLEET, TOOLS

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from discovery_engine.agent.definitions import META_TOOLS
 from discovery_engine.agent.dispatch import Caller, call
-from discovery_engine.config.loader import load_settings
-from discovery_engine.config.parsing import parse_settings
-from discovery_engine.config.shown import show
+from discovery_engine.config.loading.loader import load_settings
+from discovery_engine.config.loading.parsing import parse_settings
+from discovery_engine.config.serialization import serialize_redacted
 from discovery_engine.engine import Engine
 from discovery_engine.errors import (
     ConfigurationError,
@@ -184,7 +184,7 @@ class TestPinned:
 
         async with folder.open() as engine:
             await engine.refresh()
-            arguments = show(engine.settings)["overrides"][0]["arguments"]
+            arguments = serialize_redacted(engine.settings)["overrides"][0]["arguments"]
 
         remembered = b"".join(file.read_bytes() for file in folder.data.iterdir())
         assert SECRET.encode() not in remembered

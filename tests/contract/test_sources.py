@@ -18,7 +18,7 @@ from discovery_engine.config.settings import (
     Timeouts,
 )
 from discovery_engine.config.sources import SOURCE_TYPES, client_files, read_source
-from discovery_engine.config.sources.imported import Imported
+from discovery_engine.config.sources.result import SourceResult
 from discovery_engine.errors import Origin
 from discovery_engine.tools.model import ServerName
 
@@ -117,7 +117,7 @@ def expected(row: Row) -> list[ServerSettings]:
     ]
 
 
-def servers(imported: Imported) -> list[ServerSettings]:
+def servers(imported: SourceResult) -> list[ServerSettings]:
     return [
         replace(server, origin=Origin(""), source="discovery.yaml") for server in imported.servers
     ]

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from discovery_engine.config.location import lock_of
+from discovery_engine.config.files.location import lock_path
 from discovery_engine.config.settings import Settings
 from discovery_engine.engine import Engine, open_engine
 from discovery_engine.errors import (
@@ -52,7 +52,7 @@ def standing(view: View, tool: str, server: str = "told") -> str:
 
 
 def lock_file(folder: Folder) -> Path:
-    return Path(lock_of(folder.config))
+    return Path(lock_path(folder.config))
 
 
 async def accept_all(engine: Engine, server: str = "told") -> int:
@@ -130,7 +130,7 @@ class TestStarting:
 
         async with open_engine(data_dir=folder.data, environ=environ) as engine:
             await engine.refresh()
-            assert not engine.settings.is_found
+            assert not engine.settings.is_untrusted_origin
             assert visible(engine.view)
 
     @pytest.mark.requirement("TRU-2")

@@ -101,9 +101,9 @@ async def test_json_has_the_entry_as_well(person: Person) -> None:
 @pytest.mark.requirement("CLI-40")
 async def test_the_users_own_configuration_is_found_from_any_folder(person: Person) -> None:
     person.init()
-    own_path = {"PATH": f"{person.bin}:/usr/bin:/bin"}
+    user_config_path = {"PATH": f"{person.bin}:/usr/bin:/bin"}
 
-    async with person.client({**PLAIN, "env": own_path}) as client:
+    async with person.client({**PLAIN, "env": user_config_path}) as client:
         assert "mine:echo" in await text_of(client, "search_tools", query="echo")
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from discovery_engine.config.loader import load_settings
+from discovery_engine.config.loading.loader import load_settings
 from tests.e2e.commands import Shell, need
 from tests.e2e.serving import ROOT
 

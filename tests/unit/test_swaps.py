@@ -17,7 +17,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from discovery_engine.catalog import ServerPart
-from discovery_engine.config.location import scope_of
+from discovery_engine.config.files.location import scope_of
 from discovery_engine.config.settings import ServerSettings, Settings, StdioTransport
 from discovery_engine.registry.memory import MemoryStore
 from discovery_engine.registry.sqlite import open_store

@@ -1,8 +1,8 @@
 """Servers from the files of other MCP clients, and from any file in one of their shapes.
 
-Where the files are and how they are written is one table, `clients.yaml`. Reading a source starts
-nothing, resolves nothing and widens nothing: a client's deny lists become rules, its approvals
-become tags.
+One table, `clients.yaml`, says where the files are and how they are written. Reading a source
+starts nothing, resolves nothing and widens nothing: a client's deny lists become rules, its
+approvals become tags.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from discovery_engine.config.settings import Source
+from discovery_engine.config.sources.client_table import Client, load_table
 from discovery_engine.config.sources.docker import (
     read_gateway,
     read_named_gateway,
     read_named_toolkit,
     read_toolkit,
 )
-from discovery_engine.config.sources.imported import ClientFile, Imported
-from discovery_engine.config.sources.places import Place, Places, layout_of
-from discovery_engine.config.sources.reader import Reading, read_entries
-from discovery_engine.config.sources.table import Client, load_table
+from discovery_engine.config.sources.locations import FileCandidate, FileLocator, layout_of
+from discovery_engine.config.sources.reader import SourceReader, read_entries
+from discovery_engine.config.sources.result import ClientFile, SourceResult
 from discovery_engine.errors import Origin, Problem
 
-__all__ = ["SOURCE_TYPES", "ClientFile", "Imported", "client_files", "read_source"]
+__all__ = ["SOURCE_TYPES", "ClientFile", "SourceResult", "client_files", "read_source"]
 
 SOURCE_TYPES: tuple[str, ...] = tuple(load_table().clients)
 """What `sources: [{type: …}]` may say: a client's id, or `custom`."""
@@ -34,7 +34,7 @@ SOURCE_TYPES: tuple[str, ...] = tuple(load_table().clients)
 
 def read_source(
     source: Source, *, environ: Mapping[str, str], home: Path, cwd: Path, platform: str
-) -> Imported:
+) -> SourceResult:
     """The servers of a source; a source without a path is read from the client's own files.
 
     A relative path starts at `cwd`; `platform` is that of `sys.platform`. Nothing is raised: what
@@ -42,12 +42,12 @@ def read_source(
     """
     client = load_table().clients.get(source.type)
     if client is None:
-        return Imported(warnings=(_unknown(source),))
-    reading = Reading(client, Places(environ, home, cwd, layout_of(platform)))
+        return SourceResult(warnings=(_unknown(source),))
+    reading = SourceReader(client, FileLocator(environ, home, cwd, layout_of(platform)))
     if source.path is None:
         _read_own_files(reading)
     else:
-        path = reading.places.written(source.path)
+        path = reading.places.resolve_path(source.path)
         _NAMED_READERS[client.reader](reading, _named_file(client, path, cwd))
     return reading.result()
 
@@ -56,19 +56,19 @@ def client_files(
     *, environ: Mapping[str, str], home: Path, cwd: Path, platform: str
 ) -> tuple[ClientFile, ...]:
     """The files of clients that are there, by their status alone: none of them is opened."""
-    places = Places(environ, home, cwd, layout_of(platform))
+    places = FileLocator(environ, home, cwd, layout_of(platform))
     found = (
         ClientFile(client.id, client.label, str(place.path), place.scope)
         for client in load_table().clients.values()
         if client.offered
-        for place in places.of(client)
+        for place in places.candidates(client)
         if place.exists and place.spec.containers
     )
     return tuple(dict.fromkeys(found))
 
 
-def _read_own_files(reading: Reading) -> None:
-    places = list(reading.places.of(reading.client))
+def _read_own_files(reading: SourceReader) -> None:
+    places = list(reading.places.candidates(reading.client))
     for place in places:
         if not place.exists:
             reading.miss(place.path)
@@ -82,10 +82,10 @@ def _read_own_files(reading: Reading) -> None:
     reading.warn(Origin(reading.client.id), "", f"no file of {label} was found; {looked}")
 
 
-def _named_file(client: Client, path: Path, cwd: Path) -> list[Place]:
+def _named_file(client: Client, path: Path, cwd: Path) -> list[FileCandidate]:
     """The file as each of the client's own might be: one file can hold several containers."""
     specs = {spec.containers: spec for spec in client.files if spec.containers}
-    return [Place(path, replace(spec, scope="user"), cwd) for spec in specs.values()]
+    return [FileCandidate(path, replace(spec, scope="user"), cwd) for spec in specs.values()]
 
 
 def _unknown(source: Source) -> Problem:
@@ -94,12 +94,12 @@ def _unknown(source: Source) -> Problem:
     return Problem(Origin(""), "sources", f"no such type of source: {source.type!r}", hint)
 
 
-_READERS: Mapping[str, Callable[[Reading, list[Place]], None]] = {
+_READERS: Mapping[str, Callable[[SourceReader, list[FileCandidate]], None]] = {
     "entries": read_entries,
     "docker_toolkit": read_toolkit,
     "docker_gateway": read_gateway,
 }
-_NAMED_READERS: Mapping[str, Callable[[Reading, list[Place]], None]] = {
+_NAMED_READERS: Mapping[str, Callable[[SourceReader, list[FileCandidate]], None]] = {
     "entries": read_entries,
     "docker_toolkit": read_named_toolkit,
     "docker_gateway": read_named_gateway,

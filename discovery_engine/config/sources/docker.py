@@ -14,10 +14,10 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from discovery_engine._util.json import JSONObject, JSONValue
-from discovery_engine.config.sources.dialects import escape
-from discovery_engine.config.sources.places import Place, is_file
-from discovery_engine.config.sources.reader import Reading, read_entries
-from discovery_engine.config.sources.table import load_table
+from discovery_engine.config.sources.client_table import load_table
+from discovery_engine.config.sources.locations import FileCandidate, is_file
+from discovery_engine.config.sources.reader import SourceReader, read_entries
+from discovery_engine.config.sources.variables import escape
 from discovery_engine.errors import Origin
 from discovery_engine.secrets.references import is_variable
 
@@ -27,13 +27,13 @@ _RUN = ("run", "-i", "--rm", "--init")
 _TEMPLATE = re.compile(r"\{\{([^{}|]+)((?:\|[^{}|]*)*)\}\}")
 
 
-def read_gateway(reading: Reading, places: list[Place]) -> None:
+def read_gateway(reading: SourceReader, places: list[FileCandidate]) -> None:
     """The gateway as one server; whatever the toolkit's files hold, it knows them best."""
     reader = reading.entry_reader(places[0], "")
     reading.take(reader, places[0], _GATEWAY_NAME, _GATEWAY)
 
 
-def read_toolkit(reading: Reading, places: list[Place]) -> None:
+def read_toolkit(reading: SourceReader, places: list[FileCandidate]) -> None:
     """Each enabled server by itself; the gateway where their descriptions are not at hand."""
     place = places[0]
     folder = place.path.parent
@@ -54,7 +54,7 @@ def read_toolkit(reading: Reading, places: list[Place]) -> None:
         reading.take(reader, place, name, {**entry, "tools": tools.get(name)})
 
 
-def read_named_toolkit(reading: Reading, places: list[Place]) -> None:
+def read_named_toolkit(reading: SourceReader, places: list[FileCandidate]) -> None:
     """The one file that is named: the toolkit's own, or servers as other clients list them."""
     place = places[0]
     if place.path.suffix == ".db":  # never opened: it says that there is a gateway to ask
@@ -73,14 +73,14 @@ def read_named_toolkit(reading: Reading, places: list[Place]) -> None:
         read_entries(reading, [replace(place, spec=spec) for spec in pointers])
 
 
-def read_named_gateway(reading: Reading, places: list[Place]) -> None:
+def read_named_gateway(reading: SourceReader, places: list[FileCandidate]) -> None:
     """The gateway; it reads no file, so one that is named has no effect."""
     origin = Origin(str(places[0].path))
     reading.warn(origin, "", f"{reading.client.id} reads no file; `docker-mcp` reads this one")
     read_gateway(reading, places)
 
 
-def _sibling(reading: Reading, path: Path) -> JSONValue:
+def _sibling(reading: SourceReader, path: Path) -> JSONValue:
     if is_file(path):
         return reading.document(path)
     reading.miss(path)

@@ -21,9 +21,9 @@ from discovery_engine.config.settings import (
     StdioTransport,
     Timeouts,
 )
-from discovery_engine.config.sources.dialects import Dialect
-from discovery_engine.config.sources.lists import allowed, approved, denied
-from discovery_engine.config.sources.table import Client, EntryShape, load_table
+from discovery_engine.config.sources.client_table import Client, EntryShape, load_table
+from discovery_engine.config.sources.tool_lists import allow_rule, approval_rule, deny_rule
+from discovery_engine.config.sources.variables import VariableSyntax
 from discovery_engine.errors import Origin, Problem
 from discovery_engine.rules.rule import Rule
 from discovery_engine.secrets.references import is_variable
@@ -45,7 +45,7 @@ class EntryError(Exception):
         self.hint = hint
 
 
-class NotForUsError(Exception):
+class SkippedEntryError(Exception):
     """An entry that is fine where it stands, and no server that anyone else could start."""
 
 
@@ -63,7 +63,7 @@ class EntryReader(Struct, frozen=True):
     origin: Origin
     path: str
     """The key path of the container."""
-    dialect: Dialect
+    dialect: VariableSyntax
 
     def read(self, name: ServerName, value: JSONValue, *, key: str) -> ReadEntry:
         """The server that an entry describes, whatever state the entry is in.
@@ -71,7 +71,7 @@ class EntryReader(Struct, frozen=True):
         `key` is the name that the file has for it.
 
         Raises:
-            NotForUsError: If the entry is none to import.
+            SkippedEntryError: If the entry is none to import.
         """
         server = ServerSettings(name, None, origin=self.origin, source=self.client.id)
         self.dialect.notes.clear()
@@ -144,14 +144,16 @@ class EntryReader(Struct, frozen=True):
 
     def _rules(self, server: ServerName, fields: _Fields) -> tuple[Rule, ...]:
         shape, origin = self.client.entry, self.origin
-        rules = [denied(server, _tools(fields, (key,), shape) or (), origin) for key in shape.deny]
+        rules = [
+            deny_rule(server, _tools(fields, (key,), shape) or (), origin) for key in shape.deny
+        ]
         permitted = _tools(fields, shape.allow, shape)
         if permitted or (permitted is not None and shape.empty_allow == "none"):
-            rules.append(allowed(server, permitted, origin))
+            rules.append(allow_rule(server, permitted, origin))
         trusted = ["*"] if any(map(fields.flag, shape.approve_all)) else []
         for key in shape.approve:
             trusted += _tools(fields, (key,), shape) or ()
-        rules.append(approved(server, trusted, self.client.id, origin))
+        rules.append(approval_rule(server, trusted, self.client.id, origin))
         return tuple(rule for rule in rules if rule is not None)
 
 
@@ -231,7 +233,7 @@ def _refuse_foreign(fields: _Fields, shape: EntryShape) -> None:
         if value is not None and isinstance(value, str):
             reason = reasons.get(value, reasons.get("*"))
             if reason:
-                raise NotForUsError(reason)
+                raise SkippedEntryError(reason)
 
 
 def _kind(fields: _Fields, shape: EntryShape) -> str | None:

@@ -17,15 +17,15 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from discovery_engine._util.json import JSONValue
-from discovery_engine.config.inputs import observe, read_input
+from discovery_engine.config.files.inputs import observe, read_input
 from discovery_engine.config.settings import InputFile, ServerSettings
-from discovery_engine.config.sources.dialects import Dialect
-from discovery_engine.config.sources.entries import EntryReader, NotForUsError, entries_of
+from discovery_engine.config.sources.client_table import Client, Pointer, Scope, Switch
+from discovery_engine.config.sources.entries import EntryReader, SkippedEntryError, entries_of
 from discovery_engine.config.sources.formats import UnreadableError, format_of, parse
-from discovery_engine.config.sources.imported import Imported
-from discovery_engine.config.sources.lists import approved, by_server, switched
-from discovery_engine.config.sources.places import Place, Places
-from discovery_engine.config.sources.table import Client, Pointer, Scope, Switch
+from discovery_engine.config.sources.locations import FileCandidate, FileLocator
+from discovery_engine.config.sources.result import SourceResult
+from discovery_engine.config.sources.tool_lists import approval_rule, switch_rules, tools_by_server
+from discovery_engine.config.sources.variables import VariableSyntax
 from discovery_engine.errors import Origin, Problem
 from discovery_engine.rules.rule import Rule
 from discovery_engine.tools.model import ServerName
@@ -36,17 +36,17 @@ _UNDERSCORES = re.compile(r"__+")  # two divide a server from a tool
 _BARE_MARKS = ("command", "cmd", "url", "serverUrl", "httpUrl")
 
 
-class _Found(Struct, frozen=True):
+class _ScopedServer(Struct, frozen=True):
     server: ServerSettings
     scope: Scope
 
 
-class Reading(Struct):
+class SourceReader(Struct):
     """What has been found so far in one source."""
 
     client: Client
-    places: Places
-    servers: dict[str, _Found] = field(default_factory=dict)
+    places: FileLocator
+    servers: dict[str, _ScopedServer] = field(default_factory=dict)
     """By the names that the client knows them by."""
     rules: list[Rule] = field(default_factory=list)
     inputs: dict[str, InputFile] = field(default_factory=dict)
@@ -54,9 +54,9 @@ class Reading(Struct):
     skipped: list[tuple[str, str]] = field(default_factory=list)
     _documents: dict[Path, JSONValue] = field(default_factory=dict)
 
-    def result(self) -> Imported:
+    def result(self) -> SourceResult:
         self._apply_lists()
-        return Imported(
+        return SourceResult(
             tuple(found.server for found in self.servers.values()),
             tuple(self.rules),
             tuple(self.inputs.values()),
@@ -92,7 +92,7 @@ class Reading(Struct):
     def warn(self, origin: Origin, path: str, message: str) -> None:
         self.warnings.append(Problem(origin, path, message))
 
-    def read_file(self, place: Place) -> bool:
+    def read_file(self, place: FileCandidate) -> bool:
         """Take the servers of a file's first container; False if the file has no container."""
         document = self.document(place.path)
         if document is None:
@@ -110,7 +110,9 @@ class Reading(Struct):
         bare = {name: entry for name, entry in _items(document) if _looks_like_entry(entry)}
         return bare or None
 
-    def _take_all(self, place: Place, path: str, container: JSONValue, document: JSONValue) -> None:
+    def _take_all(
+        self, place: FileCandidate, path: str, container: JSONValue, document: JSONValue
+    ) -> None:
         if not isinstance(container, dict | list):
             self.warn(Origin(str(place.path)), path, "it must be a map or a list of servers")
             return
@@ -118,7 +120,9 @@ class Reading(Struct):
         for name, entry in entries_of(container, self.client.entry):
             self.take(reader, place, name, entry)
 
-    def entry_reader(self, place: Place, path: str, document: JSONValue = None) -> EntryReader:
+    def entry_reader(
+        self, place: FileCandidate, path: str, document: JSONValue = None
+    ) -> EntryReader:
         client = self.client
         names = {
             "home": str(self.places.home),
@@ -127,14 +131,16 @@ class Reading(Struct):
             "separator": "\\" if self.places.layout == "windows" else "/",
         }
         known = {variable: value.format(**names) for variable, value in client.known.items()}
-        dialect = Dialect(
+        dialect = VariableSyntax(
             client.label, client.variables, known, place.path.parent, _prompts(document)
         )
         return EntryReader(client, Origin(str(place.path)), path, dialect)
 
-    def take(self, reader: EntryReader, place: Place, name: JSONValue, entry: JSONValue) -> None:
+    def take(
+        self, reader: EntryReader, place: FileCandidate, name: JSONValue, entry: JSONValue
+    ) -> None:
         """Take one entry, unless its name cannot be used or a stronger entry has it."""
-        usable = usable_name(name) if isinstance(name, str) else None
+        usable = normalized_name(name) if isinstance(name, str) else None
         if not isinstance(name, str) or usable is None:
             self.skip(name, "its name cannot be used")
             return
@@ -143,19 +149,19 @@ class Reading(Struct):
             return
         try:
             read = reader.read(usable, entry, key=name)
-        except NotForUsError as reason:
+        except SkippedEntryError as reason:
             self.skip(name, str(reason))
             return
-        server = replace(read.server, is_found=self._is_found(place))
-        self.servers[name] = _Found(server, place.scope)
+        server = replace(read.server, is_untrusted_origin=self._is_project_file(place))
+        self.servers[name] = _ScopedServer(server, place.scope)
         self.rules += read.rules
         renamed = () if usable == name else (f"it is called {usable!r} here",)
         for note in (*renamed, *read.notes):
             self.warn(reader.origin, f"{reader.path}.{name}".lstrip("."), note)
 
-    def _is_found(self, place: Place) -> bool:
+    def _is_project_file(self, place: FileCandidate) -> bool:
         """Whether a file is a project's, and not the user's own seen from the home folder."""
-        own = (one.path for one in self.places.of(self.client) if one.scope != "project")
+        own = (one.path for one in self.places.candidates(self.client) if one.scope != "project")
         return place.scope == "project" and place.path not in own
 
     def skip(self, name: JSONValue, why: str) -> None:
@@ -175,7 +181,7 @@ class Reading(Struct):
                 self._switch(switch, _at(document, switch.at, self.places.projects))
             for pointer in self.client.tool_switches:
                 switches = dict(_items(_at(document, pointer)))
-                self.rules += switched(self._names(), switches, origin)
+                self.rules += switch_rules(self._names(), switches, origin)
             for pointer in self.client.approved_tools:
                 self._note_approved(_at(document, pointer), origin)
 
@@ -189,16 +195,16 @@ class Reading(Struct):
                 self.servers[name] = replace(found, server=server)
 
     def _note_approved(self, references: JSONValue, origin: Origin) -> None:
-        tools = by_server(references if isinstance(references, list) else ())
+        tools = tools_by_server(references if isinstance(references, list) else ())
         for name, server in self._names().items():
-            rule = approved(server, tools.get(name, ()), self.client.id, origin)
+            rule = approval_rule(server, tools.get(name, ()), self.client.id, origin)
             self.rules += (rule,) if rule else ()
 
     def _names(self) -> dict[str, ServerName]:
         return {name: found.server.name for name, found in self.servers.items()}
 
 
-def read_entries(reading: Reading, places: Sequence[Place]) -> None:
+def read_entries(reading: SourceReader, places: Sequence[FileCandidate]) -> None:
     """Take the servers of every file, the strongest first."""
     found = [reading.read_file(place) for place in places]
     if not any(found):
@@ -232,7 +238,7 @@ def _looks_like_entry(value: JSONValue) -> bool:
     return isinstance(value, dict) and any(isinstance(value.get(key), str) for key in _BARE_MARKS)
 
 
-def usable_name(name: str) -> ServerName | None:
+def normalized_name(name: str) -> ServerName | None:
     """The name as the configuration would take it; None if there is nothing to a name.
 
     A name without a plain letter or digit gets one that stays the same from run to run.

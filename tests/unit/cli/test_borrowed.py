@@ -5,7 +5,7 @@ import pytest
 from discovery_cli.borrowed import Borrowed, LeftOut, borrow, endpoint
 from discovery_cli.imports import make_plan
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
-from discovery_engine.config.sources import Imported
+from discovery_engine.config.sources import SourceResult
 from discovery_engine.errors import Origin, Problem
 from discovery_engine.rules.rule import Rule
 from discovery_engine.secrets.references import references
@@ -113,8 +113,8 @@ def test_a_broken_entry_is_left_out_with_its_reason() -> None:
 def test_a_server_is_taken_once_and_a_name_is_made_free() -> None:
     other = make_server("GIT", transport=StdioTransport("other-server"))
     found = {
-        "cursor": Imported(servers=(stdio(), remote())),
-        "zed": Imported(servers=(stdio("again"), other)),
+        "cursor": SourceResult(servers=(stdio(), remote())),
+        "zed": SourceResult(servers=(stdio("again"), other)),
     }
 
     plan = make_plan(found, existing=(), only=())
@@ -129,14 +129,14 @@ def test_a_name_is_made_free_even_if_the_next_one_is_taken_as_well() -> None:
         make_server("web@zed", transport=RemoteTransport("https://2")),
     ]
 
-    plan = make_plan({"zed": Imported(servers=(remote(),))}, existing, only=())
+    plan = make_plan({"zed": SourceResult(servers=(remote(),))}, existing, only=())
 
     assert [one.server.name for one in plan.servers] == ["web@zed-2"]
 
 
 def test_rules_follow_the_servers_that_are_taken() -> None:
     rules = (Rule(("a",), servers=("git",)), Rule(("b",), servers=("web",)))
-    imported = Imported(
+    imported = SourceResult(
         servers=(stdio(), remote()), tool_rules=rules, skipped=(("odd", "no name"),)
     )
     existing = [make_server("git", transport=StdioTransport("mine"))]

@@ -94,7 +94,7 @@ def test_no_configuration_is_a_note_if_there_is_no_server_either() -> None:
             id="failed",
         ),
         pytest.param(
-            {"is_found": True},
+            {"is_untrusted_origin": True},
             make_part("git", verdict=Verdict(enabled=False, reason="untrusted")),
             missing,
             (

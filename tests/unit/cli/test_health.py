@@ -225,7 +225,7 @@ def test_a_list_and_a_check_show_the_end_of_the_last_words() -> None:
             id="nobody knows better",
         ),
         pytest.param(
-            {"is_found": True},
+            {"is_untrusted_origin": True},
             {"verdict": Verdict(enabled=False, reason="untrusted")},
             "discovery trust",
             "`discovery trust` shows its owner what would be started, to approve it",

@@ -340,7 +340,7 @@ def test_doctor_goes_on_without_a_configuration() -> None:
 
 def real_view_engine() -> FakeEngine:
     """An engine with the configuration of the working folder, and nothing known."""
-    from discovery_engine.config.loader import load_settings
+    from discovery_engine.config.loading.loader import load_settings
     from tests.unit.cli.backends import view_of
 
     return FakeEngine(view_of(load_settings()))

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discovery_cli.writing import replace_file, with_servers
-from discovery_engine.config.parsing import parse_settings
+from discovery_engine.config.loading.parsing import parse_settings
 from discovery_engine.config.settings import RemoteTransport, StdioTransport
 from discovery_engine.rules.rule import Rule
 from tests.factories import make_server

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discovery_engine.redaction.redactor import Redactor
-from discovery_engine.secrets.references import HIDDEN
+from discovery_engine.secrets.references import REDACTED
 
 pytestmark = pytest.mark.requirement("HEA-6")
 
@@ -84,7 +84,7 @@ def test_no_usual_form_of_a_secret_is_left(secret: str) -> None:
     ],
 )
 def test_a_secret_is_found_as_other_languages_write_it(written: str) -> None:
-    assert Redactor([SECRET]).redact(f"<{written}>") == f"<{HIDDEN}>"
+    assert Redactor([SECRET]).redact(f"<{written}>") == f"<{REDACTED}>"
 
 
 @given(st.binary(max_size=5), st.binary(max_size=5))
@@ -94,7 +94,7 @@ def test_a_secret_is_found_within_base64(before: bytes, after: bytes) -> None:
     redacted = Redactor(["wonder-land-99"]).redact(text)
 
     # of 14 bytes, at most the first and the last share a character with what is around them
-    assert len(redacted.replace(HIDDEN, "")) <= len(text) - 16
+    assert len(redacted.replace(REDACTED, "")) <= len(text) - 16
 
 
 @pytest.mark.requirement("HEA-9")
@@ -133,9 +133,9 @@ def test_the_last_of_many_with_the_same_beginning_is_found() -> None:
 
     redactor = Redactor(secrets)
 
-    assert all(redactor.redact(secret) == HIDDEN for secret in secrets)
+    assert all(redactor.redact(secret) == REDACTED for secret in secrets)
 
 
 @pytest.mark.parametrize("text", ["a" * 50_000, "aaaaaaaac" * 5000, "ab" * 25_000])
 def test_a_text_of_nothing_but_beginnings_is_redacted(text: str) -> None:
-    assert Redactor(["a" * 4000, "ab" * 2000]).redact(text).count(HIDDEN) >= 1
+    assert Redactor(["a" * 4000, "ab" * 2000]).redact(text).count(REDACTED) >= 1

@@ -359,7 +359,7 @@ async def test_vectors_of_another_length_are_not_compared() -> None:
 @pytest.mark.requirement("EMB-13")
 async def test_a_configuration_that_was_found_chooses_no_embedder() -> None:
     embedder = Embedding()
-    settings = make_settings("s", search=wanting().search, is_found=True)
+    settings = make_settings("s", search=wanting().search, is_untrusted_origin=True)
 
     async with running(embedder, settings) as world:
         await world.lists("one")

@@ -10,7 +10,7 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from discovery_engine.config.location import scope_of
+from discovery_engine.config.files.location import scope_of
 from discovery_engine.config.settings import Settings, StdioTransport
 from discovery_engine.errors import RegistryError
 from discovery_engine.events import CatalogChanged, EventBus

@@ -15,7 +15,7 @@ import anyio
 import pytest
 from watchfiles._rust_notify import RustNotify
 
-from discovery_engine.config.inputs import observe
+from discovery_engine.config.files.inputs import observe
 from discovery_engine.config.settings import InputFile
 from discovery_engine.runtime import watch
 from discovery_engine.runtime.watch import changed_files

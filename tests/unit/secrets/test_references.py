@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discovery_engine.secrets.references import (
-    HIDDEN,
+    REDACTED,
     MalformedReferenceError,
     Reference,
     UnsetReference,
-    mask,
+    redact_literals,
     references,
     resolve,
 )
@@ -132,16 +132,16 @@ def test_a_folder_or_a_pipe_is_no_file(tmp_path: Path) -> None:
     ("text", "shown"),
     [
         pytest.param("", "", id="nothing"),
-        pytest.param("hunter2", HIDDEN, id="literal"),
-        pytest.param("Bearer ${TOKEN}", f"{HIDDEN}${{TOKEN}}", id="reference"),
+        pytest.param("hunter2", REDACTED, id="literal"),
+        pytest.param("Bearer ${TOKEN}", f"{REDACTED}${{TOKEN}}", id="reference"),
         pytest.param("${A}${file:b}", "${A}${file:b}", id="references only"),
-        pytest.param("${A:-hunter2}", f"${{A:-{HIDDEN}}}", id="default"),
+        pytest.param("${A:-hunter2}", f"${{A:-{REDACTED}}}", id="default"),
         pytest.param("${A:-}", "${A:-}", id="empty default"),
-        pytest.param("${broken", HIDDEN, id="malformed"),
+        pytest.param("${broken", REDACTED, id="malformed"),
     ],
 )
 def test_a_masked_text_shows_its_references_alone(text: str, shown: str) -> None:
-    assert mask(text) == shown
+    assert redact_literals(text) == shown
 
 
 @given(text=st.text())
@@ -154,7 +154,7 @@ def test_what_is_found_is_what_is_resolved(text: str) -> None:
     try:
         found = references(text)
     except MalformedReferenceError:
-        assert mask(text) == HIDDEN
+        assert redact_literals(text) == REDACTED
         return
 
     values = {reference.name: "x" for reference in found}

@@ -25,7 +25,9 @@ REMOTE = RemoteTransport("https://example.org/mcp", {"Authorization": "Bearer ${
 
 
 def found(transport: StdioTransport | RemoteTransport = STDIO, **fields: Any) -> ServerSettings:
-    server = ServerSettings(ServerName("db"), transport, is_found=True, origin=Origin(PATH, 2, 3))
+    server = ServerSettings(
+        ServerName("db"), transport, is_untrusted_origin=True, origin=Origin(PATH, 2, 3)
+    )
     return replace(server, **fields)
 
 
@@ -49,7 +51,7 @@ def test_a_server_that_was_named_passes_and_nobody_asks_what_it_is() -> None:
     def unasked() -> str:
         raise AssertionError("its identity is of no use")
 
-    admit(found(is_found=False), unasked, Decisions(), path=PATH)
+    admit(found(is_untrusted_origin=False), unasked, Decisions(), path=PATH)
 
 
 @pytest.mark.requirement("TRU-2")
@@ -168,14 +170,17 @@ def test_without_a_file_a_server_is_known_by_how_it_is_reached() -> None:
 
 
 @pytest.mark.requirement("TRU-31")
-@pytest.mark.parametrize("is_found", [True, False])
-def test_with_a_lock_in_force_a_server_must_be_pinned(is_found: bool) -> None:
-    server = found(is_found=is_found)
+@pytest.mark.parametrize("is_untrusted_origin", [True, False])
+def test_with_a_lock_in_force_a_server_must_be_pinned(is_untrusted_origin: bool) -> None:
+    server = found(is_untrusted_origin=is_untrusted_origin)
     pinned = PinnedServer(written_identity(server), "", "", {}, {})
     other = replace(STDIO, args=("evil.js",))
 
     admit(server, lambda: identity_of(server), approving(server), path=PATH, lock=_lock(pinned))
-    for lock, asked in [(Lock({}), server), (_lock(pinned), found(other, is_found=is_found))]:
+    for lock, asked in [
+        (Lock({}), server),
+        (_lock(pinned), found(other, is_untrusted_origin=is_untrusted_origin)),
+    ]:
         with pytest.raises(UntrustedServerError) as raised:
             admit(asked, partial(identity_of, asked), approving(asked), path=PATH, lock=lock)
         assert raised.value.refusal == "unpinned"

@@ -10,7 +10,7 @@ import pytest
 
 from discovery_engine.config.settings import Source
 from discovery_engine.config.sources import read_source
-from discovery_engine.config.sources.imported import Imported
+from discovery_engine.config.sources.result import SourceResult
 
 
 @dataclass
@@ -30,7 +30,7 @@ class Machine:
     def path(self, name: str) -> Path:
         return self.home / name[2:] if name.startswith("~/") else self.cwd / name
 
-    def read(self, client: str, path: str | None = None) -> Imported:
+    def read(self, client: str, path: str | None = None) -> SourceResult:
         return read_source(
             Source(client, path),
             environ=self.environ,

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
-from discovery_engine.config.sources.dialects import Dialect
+from discovery_engine.config.sources.client_table import load_table
 from discovery_engine.config.sources.entries import EntryReader, entries_of
-from discovery_engine.config.sources.table import load_table
+from discovery_engine.config.sources.variables import VariableSyntax
 from discovery_engine.errors import Origin
 from discovery_engine.tools.model import ServerName
 
@@ -16,7 +16,9 @@ URL = "https://a.example/mcp"
 
 def read(entry: object, client: str = "custom") -> ServerSettings:
     row = load_table().clients[client]
-    reader = EntryReader(row, Origin("file"), "mcpServers", Dialect(row.label, row.variables))
+    reader = EntryReader(
+        row, Origin("file"), "mcpServers", VariableSyntax(row.label, row.variables)
+    )
     return reader.read(ServerName("a"), entry, key="a").server
 
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from discovery_engine.config.inputs import is_current
+from discovery_engine.config.files.inputs import is_current
 from discovery_engine.config.settings import RemoteTransport, Source, StdioTransport
 from discovery_engine.config.sources import SOURCE_TYPES, client_files, read_source
-from discovery_engine.config.sources.imported import Imported
-from discovery_engine.config.sources.reader import usable_name
+from discovery_engine.config.sources.reader import normalized_name
+from discovery_engine.config.sources.result import SourceResult
 from discovery_engine.rules.rule import Verdict
 from discovery_engine.rules.ruleset import ToolRules
 from discovery_engine.secrets.references import references
@@ -29,21 +29,21 @@ def servers_file(**entries: Any) -> str:
     return json.dumps({"mcpServers": entries})
 
 
-def transports(imported: Imported) -> dict[str, StdioTransport | RemoteTransport | None]:
+def transports(imported: SourceResult) -> dict[str, StdioTransport | RemoteTransport | None]:
     return {str(server.name): server.transport for server in imported.servers}
 
 
-def enabled(imported: Imported) -> dict[str, bool]:
+def enabled(imported: SourceResult) -> dict[str, bool]:
     return {str(server.name): server.enabled for server in imported.servers}
 
 
-def enabled_tools(imported: Imported, server: str, *names: str) -> list[str]:
+def enabled_tools(imported: SourceResult, server: str, *names: str) -> list[str]:
     tools = [make_tool(name, server) for name in names]
     verdicts = ToolRules(imported.tool_rules).verdicts(tools, Verdict())
     return [tool.name for tool, verdict in zip(tools, verdicts, strict=True) if verdict.enabled]
 
 
-def warnings(imported: Imported) -> list[tuple[str, str]]:
+def warnings(imported: SourceResult) -> list[tuple[str, str]]:
     return [(problem.path, problem.message) for problem in imported.warnings]
 
 
@@ -276,7 +276,7 @@ def test_whatever_the_bytes_reading_them_ends_with_a_result(
     )
 
     for server in imported.servers:
-        assert usable_name(server.name) == server.name
+        assert normalized_name(server.name) == server.name
     ToolRules(imported.tool_rules)
 
 
@@ -318,7 +318,7 @@ def test_a_broken_entry_is_that_server_alone_and_shows_no_value(machine: Machine
     ],
 )
 def test_a_name_is_made_one_that_the_configuration_takes(written: str, name: str) -> None:
-    assert usable_name(written) == name
+    assert normalized_name(written) == name
 
 
 @pytest.mark.requirement("SRC-17")

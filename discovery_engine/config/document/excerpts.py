@@ -1,0 +1,126 @@
+"""A line of the file with a caret below it, fit to be shown to anybody.
+
+What could be a secret is hidden: of a tree, every value but those under keys that we know to be
+harmless; of a text that is no YAML, every word but our own keys.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from operator import itemgetter
+from typing import TypeAlias
+
+from discovery_engine._util.columns import columns_of
+from discovery_engine.config.document.tree import Document, Fault, Node, Position
+from discovery_engine.secrets.references import REDACTED
+
+_Span: TypeAlias = tuple[int, int]
+
+_WIDTH = 100  # columns
+_WORD = re.compile(r"[^\s:,\[\]{}\"'#-]+")
+_COMMENT = re.compile(r"(^|\s)#.*")
+_MAY_HOLD_SECRETS = frozenset(
+    {"command", "args", "env", "cwd", "url", "headers", "annotations", "arguments", "apiKey"}
+)
+
+
+class Excerpts:
+    """Cuts excerpts out of a document with faults; `words` are our own keys."""
+
+    def __init__(self, document: Document, faults: Iterable[Fault], words: frozenset[str]) -> None:
+        self._lines = document.lines
+        self._words = words
+        self._harmless = words - _MAY_HOLD_SECRETS
+        self._is_broken = document.is_broken
+        self._hidden: dict[int, list[_Span]] = {}
+        if document.root and not document.is_broken:
+            self._hide(self._doubtful(document.root, harmless=True))
+        for fault in faults:
+            if fault.dropped:
+                self._hide(self._doubtful(fault.dropped, harmless=False))
+        self._hidden = {line: _disjoint(spans) for line, spans in self._hidden.items()}
+
+    def at(self, position: Position) -> str:
+        """Empty if the document has no such line."""
+        if not 0 < position.line <= len(self._lines):
+            return ""
+        line = self._lines[position.line - 1]
+        column = min(position.column, len(line) + 1) - 1
+        start = max(0, column - _WIDTH // 2)
+        piece = line[start : start + _WIDTH]
+        spans = self._words_of(piece) if self._is_broken else self._spans(position.line, start)
+        shown, column = _with_hidden(piece, spans, column - start)
+        shown = "".join(char if char.isprintable() else " " for char in shown)
+        return f"{_COMMENT.sub('', shown).rstrip()}\n{' ' * columns_of(shown[:column])}^"
+
+    def _doubtful(self, node: Node, *, harmless: bool) -> Iterator[Node]:
+        """The scalars that stand, at whatever depth, under a key that is not known as harmless."""
+        if node.is_key_redacted and node.key and node.key_end:
+            yield Node("", node.key, node.key_end)
+        match node.value:
+            case str() if not harmless:
+                yield node
+            case list(items):
+                for item in items:
+                    yield from self._doubtful(item, harmless=harmless)
+            case dict(members):
+                for key, member in members.items():
+                    if harmless and key == "servers":
+                        yield from self._doubtful_servers(member)
+                    else:
+                        safe = harmless and (key in self._harmless or key == "discovery")
+                        yield from self._doubtful(member, harmless=safe)
+
+    def _doubtful_servers(self, servers: Node) -> Iterator[Node]:
+        """Below `servers` a key is a name, which may be any word."""
+        if isinstance(servers.value, str):
+            yield servers
+        for _, entry in servers.children():
+            yield from self._doubtful(entry, harmless=isinstance(entry.value, dict))
+
+    def _hide(self, nodes: Iterable[Node]) -> None:
+        for node in nodes:
+            for line in range(node.start.line, min(node.end.line, len(self._lines)) + 1):
+                start = node.start.column - 1 if line == node.start.line else 0
+                end = node.end.column - 1 if line == node.end.line else len(self._lines[line - 1])
+                if start < end:
+                    self._hidden.setdefault(line, []).append((start, end))
+
+    def _spans(self, line: int, start: int) -> list[_Span]:
+        """What is hidden of the piece of a line that begins at `start`."""
+        spans = self._hidden.get(line, [])
+        # A line may hold a whole file, and a problem for each of its entries.
+        first = bisect_right(spans, start, key=itemgetter(1))
+        return [(max(0, a - start), b - start) for a, b in spans[first : first + _WIDTH]]
+
+    def _words_of(self, piece: str) -> list[_Span]:
+        return [word.span() for word in _WORD.finditer(piece) if word.group() not in self._words]
+
+
+def _disjoint(spans: Iterable[_Span]) -> list[_Span]:
+    """The same in order, with those that overlap made one."""
+    found: list[_Span] = []
+    for start, end in sorted(spans):
+        if found and start < found[-1][1]:
+            found[-1] = found[-1][0], max(end, found[-1][1])
+        else:
+            found.append((start, end))
+    return found
+
+
+def _with_hidden(piece: str, spans: Iterable[_Span], column: int) -> tuple[str, int]:
+    """The piece with spans hidden, and where a column of it has gone."""
+    shown: list[str] = []
+    done = moved = 0
+    for start, end in spans:
+        if start >= len(piece):
+            break
+        shown += (piece[done:start], REDACTED)
+        if column >= end:
+            moved += len(REDACTED) - (end - start)
+        elif column > start:
+            moved += start - column
+        done = end
+    return "".join((*shown, piece[done:])), column + moved

@@ -1,0 +1,99 @@
+"""Hides keys that are none of ours: a secret may have been written where a key belongs.
+
+Where a colon was forgotten, `Authorization "Bearer …"` is a key without a value. Such a key would
+be told in a path, a message and an excerpt; so it is hidden before anything is told. None of them
+is a key that may stand anywhere, so that nothing usable is lost.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import Enum, auto
+
+from discovery_engine.config.document.tree import Node, Path
+from discovery_engine.secrets.references import REDACTED
+
+NAME_LIKE = re.compile(rf"[^\s\"=,{{}}\[\]{REDACTED}]{{1,200}}")
+"""What every key of a good file matches, but for the names of servers; no hidden key does."""
+
+# How variables and headers are usually spelt; less is asked of a key that has a value.
+_USUAL = re.compile(r"[A-Z][A-Z0-9_]*|[A-Z][a-z]+(-[A-Z][a-z]+)*")
+
+
+class _Place(Enum):
+    """Where a mapping stands, which says what its keys may be."""
+
+    TOP = auto()
+    SERVERS = auto()
+    ENTRY = auto()
+    NAMES = auto()
+    """`env` or `headers`."""
+    OVERRIDES = auto()
+    """`overrides`, and an entry of it."""
+    ARGUMENTS = auto()
+    PINNED = auto()
+    """A value under `arguments`, in which a key is what the owner says it is."""
+    VALUE = auto()
+    """Where no mapping belongs."""
+    OTHER = auto()
+
+
+_BELOW = {
+    _Place.TOP: {
+        "discovery": _Place.TOP,
+        "servers": _Place.SERVERS,
+        "overrides": _Place.OVERRIDES,
+    },
+    _Place.OVERRIDES: {"arguments": _Place.ARGUMENTS},
+    _Place.ENTRY: {
+        "env": _Place.NAMES,
+        "headers": _Place.NAMES,
+        **dict.fromkeys(("command", "args", "cwd", "url"), _Place.VALUE),
+    },
+}
+_ALWAYS_BELOW = {
+    _Place.OVERRIDES: _Place.OVERRIDES,
+    _Place.ARGUMENTS: _Place.PINNED,
+    _Place.PINNED: _Place.PINNED,
+    _Place.SERVERS: _Place.ENTRY,
+    _Place.NAMES: _Place.VALUE,
+    _Place.VALUE: _Place.VALUE,
+}
+
+
+def redact_keys(root: Node, words: frozenset[str]) -> None:
+    """Rename every key below `root` that could be a secret; `words` are our own keys."""
+    _conceal(root, words, _Place.TOP)
+
+
+def redacted_path(path: Path) -> str:
+    """A key path, fit to be told; the name of a server may be any words."""
+    names_server = path[:1] == ("servers",)
+    return ".".join(
+        str(step) if number == 1 and names_server else _shown_step(step)
+        for number, step in enumerate(path)
+    )
+
+
+def _shown_step(step: str | int) -> str:
+    return str(step) if isinstance(step, int) or NAME_LIKE.fullmatch(step) else REDACTED
+
+
+def _conceal(node: Node, words: frozenset[str], place: _Place) -> None:
+    for key, member in node.children():
+        below = _BELOW.get(place, {}).get(str(key)) or _ALWAYS_BELOW.get(place, _Place.OTHER)
+        _conceal(member, words, below)
+        member.is_key_redacted = not (
+            isinstance(key, int) or key in words or _is_safe(key, member, place)
+        )
+    if isinstance(node.value, dict) and place is not _Place.PINNED:
+        node.value = {
+            f"{REDACTED}{number}" if member.is_key_redacted else key: member
+            for number, (key, member) in enumerate(node.value.items(), 1)
+        }
+
+
+def _is_safe(key: str, member: Node, place: _Place) -> bool:
+    if place in (_Place.SERVERS, _Place.VALUE):
+        return place is _Place.SERVERS
+    return bool((_USUAL if member.is_null else NAME_LIKE).fullmatch(key))

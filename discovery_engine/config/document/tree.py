@@ -1,0 +1,88 @@
+"""A configuration's text as a tree that knows where each piece was written, and what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+from msgspec import Struct, field
+
+from discovery_engine._util.json import JSONValue
+from discovery_engine.config.document.scalars import PlainScalar
+
+FAULT_LIMIT = 100  # nobody reads more
+
+Path: TypeAlias = tuple[str | int, ...]
+
+
+class Position(Struct, frozen=True, order=True):
+    """Where a piece starts; both count from 1."""
+
+    line: int = 1
+    column: int = 1
+
+
+class Node(Struct):
+    value: str | dict[str, Node] | list[Node]
+    start: Position
+    end: Position
+    key: Position | None = None
+    """Where its key starts, if it is a member of a mapping."""
+    key_end: Position | None = None
+    is_key_redacted: bool = False
+    """Whether its key could be a secret, and is called otherwise in the tree."""
+
+    def plain(self) -> JSONValue:
+        """The same as dictionaries, lists and strings."""
+        match self.value:
+            case dict(members):
+                return {key: node.plain() for key, node in members.items()}
+            case list(items):
+                return [node.plain() for node in items]
+            case text:
+                return text
+
+    def children(self) -> Iterator[tuple[str | int, Node]]:
+        match self.value:
+            case dict(members):
+                yield from members.items()
+            case list(items):
+                yield from enumerate(items)
+
+    def child(self, key: str | int) -> Node | None:
+        match self.value, key:
+            case dict(members), str():
+                return members.get(key)
+            case list(items), int() if 0 <= key < len(items):
+                return items[key]
+        return None
+
+    @property
+    def name_at(self) -> Position:
+        """Where its key starts, or itself if it has none."""
+        return self.key or self.start
+
+    @property
+    def is_null(self) -> bool:
+        return isinstance(self.value, PlainScalar) and self.value.meaning is None
+
+
+class Fault(Struct, frozen=True):
+    """Something wrong, before it is told to anybody."""
+
+    path: Path
+    at: Position
+    message: str
+    hint: str = ""
+    dropped: Node | None = None
+    """The piece that was left out of the tree because of it; it is not to be shown."""
+
+
+class Document(Struct):
+    lines: list[str]
+    root: Node | None = None
+    """None for an empty text, and where the text is no YAML at all."""
+    faults: list[Fault] = field(default_factory=list)
+    """What is wrong with the text as YAML; the tree holds all that could be read."""
+    is_broken: bool = False
+    """Reading stopped early, so that the tree is not to be judged."""

@@ -1,0 +1,1 @@
+"""Files of a configuration: where they are, what was read, and who else may write them."""

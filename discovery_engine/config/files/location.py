@@ -1,0 +1,104 @@
+"""Where the configuration is: the first that exists of a short list of places.
+
+    the path that was given        must exist
+    $DISCOVERY_CONFIG              must exist
+    ./.discovery/discovery.yaml
+    ./discovery.yaml
+    <user's configuration folder>/discovery/discovery.yaml
+
+None of them is needed: without a file the built-in defaults are used. The third and the fourth
+are *found*, not named: whoever wrote them may be a stranger.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+VARIABLE = "DISCOVERY_CONFIG"
+FILE_NAME = "discovery.yaml"
+LOCK_SUFFIX = ".lock"
+
+_DEFAULTS = "defaults"
+
+
+class Location(Struct, frozen=True):
+    path: str | None
+    """Absolute; None where the built-in defaults are used."""
+    named_by: str = ""
+    """Who named the file, in words; empty if it was found by searching."""
+    is_discovered: bool = False
+    """It lies in the working directory, and nobody named it."""
+    absent: tuple[str, ...] = ()
+    """The places before it that hold no file, in the order of the search."""
+
+
+def locate(
+    path: str | os.PathLike[str] | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    cwd: str | os.PathLike[str] | None = None,
+    home: str | os.PathLike[str] | None = None,
+) -> Location:
+    """Search for the configuration; a file that was named is taken without a look.
+
+    `environ`, `cwd` and `home` are the process's own with None.
+    """
+    environ = os.environ if environ is None else environ
+    here = Path(cwd) if cwd else Path.cwd()
+    if path is not None:
+        return Location(_absolute(path, here), "it was given as the configuration")
+    if named := environ.get(VARIABLE):
+        return Location(_absolute(named, here), f"${VARIABLE} names it")
+    places = [str(folder / FILE_NAME) for folder in (here / ".discovery", here)]
+    places.append(user_config_path(environ, home=home))
+    found = next((i for i, place in enumerate(places) if os.path.exists(place)), None)  # noqa: PTH110 - says no where Path.exists raises
+    if found is None:
+        return Location(None, absent=tuple(places))
+    *_, own = places
+    return Location(places[found], is_discovered=places[found] != own, absent=tuple(places[:found]))
+
+
+def user_config_path(
+    environ: Mapping[str, str], *, home: str | os.PathLike[str] | None = None
+) -> str:
+    """Where the user's own configuration is, which counts in every folder."""
+    return str(_user_folder(environ, home) / FILE_NAME)
+
+
+def scope_of(path: str | os.PathLike[str] | None) -> str:
+    """The name under which what was learnt with this configuration is remembered."""
+    return _DEFAULTS if path is None else os.path.realpath(path)
+
+
+def catalog_key(path: str | os.PathLike[str] | None, *, is_untrusted: bool, frozen: bool) -> str:
+    """The name under which the catalog is stored: one file can have several catalogs.
+
+    Which servers and tools it offers depends on whether the file is trusted, and on whether the
+    lock file is in force.
+    """
+    return scope_of(path) + "\n(found)" * is_untrusted + "\n(frozen)" * frozen
+
+
+def lock_path(path: str | os.PathLike[str]) -> str:
+    """Where the lock file of a configuration is: `discovery.lock` beside `discovery.yaml`."""
+    return str(Path(path).with_suffix(LOCK_SUFFIX))
+
+
+def _absolute(path: str | os.PathLike[str], here: Path) -> str:
+    return os.path.abspath(here / os.path.expanduser(path))  # noqa: PTH100, PTH111 - keeps links
+
+
+def _user_folder(environ: Mapping[str, str], home: str | os.PathLike[str] | None) -> Path:
+    # platformdirs looks at the process itself; what the caller says about it goes before.
+    if root := environ.get("XDG_CONFIG_HOME"):
+        return Path(root) / "discovery"
+    if home is not None:
+        return Path(home) / ".config" / "discovery"
+    # Slow to load, and not needed where the configuration was named or lies here.
+    from platformdirs import user_config_path  # noqa: PLC0415
+
+    return user_config_path("discovery", appauthor=False)

@@ -1,0 +1,96 @@
+"""Who else may write to a file: by itself, or by putting another in its place.
+
+As strict as sshd is with keys: the file and every folder above it must belong to the user or to
+root, and nobody else may write to them. A group that only the user is in is no one else, for with
+umask 002 everything is writable to that; and in a folder such as `/tmp` nobody can replace what
+belongs to another. Root is not asked whose a file is: in a container it is seldom its own.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from functools import cache
+
+_MOST_LINKS = 40  # as many as Linux follows
+
+
+def writable_by_others(path: str) -> str | None:
+    """The file, or the folder above it, that others may write to; None if there is none."""
+    if os.name != "posix":
+        return None
+    try:
+        return next(_open_places(os.path.join(os.getcwd(), path)), None)  # noqa: PTH109, PTH118
+    except OSError as error:
+        return str(error.filename or path)
+
+
+def _open_places(path: str) -> Iterator[str]:
+    """On the way that the system goes: also where a link stands that another link leads to.
+
+    Raises:
+        OSError: If a place on the way cannot be looked at.
+    """
+    folder, names, links = "/", path.split("/")[::-1], 0
+    user, info = os.geteuid(), os.stat("/")  # noqa: PTH116 - as cheap as can be, each start does it
+    while names:
+        name = names.pop()
+        if name in ("", "."):
+            continue
+        if name == "..":
+            folder = os.path.dirname(folder)  # noqa: PTH120
+            info = os.stat(folder)  # noqa: PTH116
+            continue
+        place = os.path.join(folder, name)  # noqa: PTH118
+        around, info = info, os.lstat(place)
+        if may_others_write(around, info, user=user):
+            yield folder
+        if not stat.S_ISLNK(info.st_mode):
+            folder = place
+            continue
+        links += 1
+        if links > _MOST_LINKS:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), place)
+        target = os.readlink(place)  # noqa: PTH115
+        names += target.split("/")[::-1]
+        folder = "/" if target.startswith("/") else folder
+        info = os.stat(folder)  # noqa: PTH116
+    if may_others_write(info, None, user=user):
+        yield folder
+
+
+def may_others_write(info: os.stat_result, inside: os.stat_result | None, *, user: int) -> bool:
+    """Whether anybody but a user and root may write to a file, or exchange what is in a folder.
+
+    Args:
+        info: The status of the file or the folder.
+        inside: The status of what counts in the folder; None for a file.
+        user: The user's id.
+    """
+    owners = {user, 0}
+    if user and info.st_uid not in owners:
+        return True
+    is_sticky = bool(info.st_mode & stat.S_ISVTX) and inside is not None
+    if is_sticky and inside is not None and (not user or inside.st_uid in owners):
+        return False
+    if info.st_mode & stat.S_IWOTH:
+        return True
+    return bool(info.st_mode & stat.S_IWGRP) and not _is_private(info.st_gid, user)
+
+
+@cache
+def _is_private(group: int, user: int) -> bool:
+    """Whether a group is the user's own, as many systems give each user one, or root's."""
+    if group == 0:
+        return True
+    import grp  # noqa: PLC0415 - not everywhere there, and seldom needed
+    import pwd  # noqa: PLC0415
+
+    try:
+        known, own = grp.getgrgid(group), pwd.getpwuid(user)
+    except KeyError:
+        return False
+    is_own = group == own.pw_gid and known.gr_name == own.pw_name
+    return is_own and set(known.gr_mem) <= {own.pw_name}

@@ -1,0 +1,1 @@
+"""From the file that is used to settings: found, read, checked, merged with its sources."""

@@ -1,0 +1,108 @@
+"""Keys: brings each to its one canonical spelling, and finds those that nothing knows.
+
+It works on the tree before its values are judged, so that an unknown key hides no other mistake.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import get_args
+
+from pydantic import AliasChoices
+from pydantic.fields import FieldInfo
+
+from discovery_engine._util.suggestions import nearest
+from discovery_engine.config.document.tree import FAULT_LIMIT, Fault, Node, Path
+from discovery_engine.config.model.section import Section
+
+_HINTS = {
+    "disabled": "write 'enabled: false'",
+    "mcpServers": "did you mean 'servers'?",
+    "mcp_servers": "did you mean 'servers'?",
+    "<<": "mappings are not merged; write the keys out",
+    "timeout": "write 'timeouts' with connect, list or call below it",
+}
+
+
+def normalize_keys(node: Node, model: type[Section], path: Path = ()) -> list[Fault]:
+    """Rename the keys of a mapping, and of the sections below it, as `model` spells them.
+
+    Keys that the model does not know, or has already seen, are told about and dropped. Whatever
+    is no mapping is left alone.
+    """
+    return list(islice(_normalize(node, model, path), FAULT_LIMIT))
+
+
+def known_keys(model: type[Section]) -> frozenset[str]:
+    """Every spelling of every key of a model and of the sections below it."""
+    words: set[str] = set()
+    for name, field in model.model_fields.items():
+        words.update(_spellings(name, field))
+        for section in _sections(field.annotation):
+            words.update(known_keys(section))
+    return frozenset(words)
+
+
+def _normalize(node: Node, model: type[Section], path: Path) -> Iterator[Fault]:
+    if not isinstance(node.value, dict):
+        return
+    fields = _fields_by_spelling(model)
+    spelt: dict[str, Node] = {}
+    for written, member in node.value.items():
+        if written not in fields:
+            yield _unknown(written, model, path, member)
+            continue
+        key, field = fields[written]
+        if first := spelt.get(key):
+            yield _twice(written, first, path, member)
+            continue
+        spelt[key] = member
+        yield from _normalize_below(member, field, (*path, key))
+    node.value = spelt
+
+
+def _normalize_below(node: Node, field: FieldInfo, path: Path) -> Iterator[Fault]:
+    match _sections(field.annotation), node.value:
+        case [section], dict():
+            yield from _normalize(node, section, path)
+        case [section], list(items):
+            for index, item in enumerate(items):
+                yield from _normalize(item, section, (*path, index))
+
+
+def _fields_by_spelling(model: type[Section]) -> Mapping[str, tuple[str, FieldInfo]]:
+    """What each spelling of a key means; the canonical one comes first."""
+    found: dict[str, tuple[str, FieldInfo]] = {}
+    for name, field in model.model_fields.items():
+        spellings = _spellings(name, field)
+        found |= dict.fromkeys(spellings, (spellings[0], field))
+    return found
+
+
+def _spellings(name: str, field: FieldInfo) -> list[str]:
+    alias = field.validation_alias
+    if isinstance(alias, AliasChoices):
+        return [str(choice) for choice in alias.choices]
+    return [str(alias), name] if alias else [name]
+
+
+def _sections(annotation: object) -> tuple[type[Section], ...]:
+    """The section that a field holds, alone or as the items of a list."""
+    inner = get_args(annotation) or (annotation,)
+    return tuple(one for one in inner if isinstance(one, type) and issubclass(one, Section))
+
+
+def _unknown(written: str, model: type[Section], path: Path, member: Node) -> Fault:
+    canonical = dict.fromkeys(key for key, _ in _fields_by_spelling(model).values())
+    if path[-1:] == ("server",) and isinstance(member.value, dict):
+        hint = "did you mean 'servers' in place of 'server'?"  # it looks like a server's entry
+    elif not (hint := _HINTS.get(written, "")):
+        near = nearest(written, canonical)[:1]
+        hint = f"did you mean {near[0]!r}?" if near else f"known here: {', '.join(canonical)}"
+    return Fault((*path, written), member.name_at, f"unknown key {written!r}", hint, member)
+
+
+def _twice(written: str, first: Node, path: Path, member: Node) -> Fault:
+    message = f"{written!r} was given on line {first.name_at.line} already, in another spelling"
+    return Fault((*path, written), member.name_at, message, "keep one of the two", member)

@@ -1,0 +1,139 @@
+"""Finds the configuration, reads it, and adds the servers of its sources."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from discovery_engine.config.document.reader import SIZE_LIMIT
+from discovery_engine.config.files.inputs import observe, read_input
+from discovery_engine.config.files.location import Location, locate, lock_path
+from discovery_engine.config.loading.discovered import (
+    is_untrusted_origin,
+    permission_warnings,
+    restrict,
+)
+from discovery_engine.config.loading.parsing import parse_settings
+from discovery_engine.config.settings import InputFile, Settings
+from discovery_engine.errors import ConfigurationError, Origin, Problem
+
+if TYPE_CHECKING:
+    from discovery_engine.config.sources import SourceResult
+
+
+def load_settings(
+    path: str | os.PathLike[str] | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    cwd: str | os.PathLike[str] | None = None,
+    home: str | os.PathLike[str] | None = None,
+) -> Settings:
+    """The settings of the configuration at `path`, or of the one that is found.
+
+    Nothing is started, and no reference is resolved into them. A server whose entry is broken,
+    and a source that cannot be read, are among the `warnings`. What a file that nobody named
+    says is restricted as `config.loading.discovered` describes. `environ`, `cwd` and `home` are the process's own with
+    None.
+
+    Raises:
+        ConfigurationError: If a file that was named is not there, or one cannot be used; it
+            lists everything that is wrong.
+    """
+    environ = os.environ if environ is None else environ
+    place = locate(path, environ=environ, cwd=cwd, home=home)
+    absent = tuple(map(observe, place.absent))
+    if place.path is None:
+        return Settings(inputs=absent)
+    content, file = _read(place, place.path)
+    settings = parse_settings(content, file=place.path)
+    settings = replace(settings, inputs=(*absent, file))
+    settings = _with_sources(settings, environ, cwd, home)
+    if not is_untrusted_origin(place):
+        return settings
+    return restrict(replace(settings, warnings=(*permission_warnings(place), *settings.warnings)))
+
+
+def resolve_settings(
+    config: str | os.PathLike[str] | Settings | None, environ: Mapping[str, str], *, frozen: bool
+) -> Settings:
+    """The settings that are given, or those of the configuration there; as pinned, if `frozen`.
+
+    Raises:
+        ConfigurationError: As `load_settings`.
+    """
+    settings = config if isinstance(config, Settings) else load_settings(config, environ=environ)
+    return with_lock_file(settings) if frozen else settings
+
+
+def require_same_file(before: Settings, after: Settings) -> None:
+    """Check that the file in use is still there, and no other one has slipped in before it.
+
+    Raises:
+        ConfigurationError: Otherwise; who wants another file starts anew.
+    """
+    if before.path in (None, after.path):
+        return
+    message = f"{after.path} would take its place" if after.path else "it is gone"
+    raise _unusable(before.path, message, "start again to use another file")
+
+
+def with_lock_file(settings: Settings) -> Settings:
+    """The settings with the lock file in force; it is one more file that they depend on."""
+    files = () if settings.path is None else (observe(lock_path(settings.path)),)
+    return replace(settings, frozen=True, inputs=(*settings.inputs, *files))
+
+
+def _read(place: Location, path: str) -> tuple[bytes, InputFile]:
+    try:
+        return read_input(path, limit=SIZE_LIMIT)
+    except FileNotFoundError as error:
+        raise _unusable(path, "there is no such file", place.named_by) from error
+    except OSError as error:
+        raise _unusable(path, f"cannot be read: {error.strerror}", place.named_by) from error
+
+
+def _unusable(path: str, message: str, hint: str) -> ConfigurationError:
+    return ConfigurationError([Problem(Origin(path), "", message, hint)])
+
+
+def _with_sources(
+    settings: Settings,
+    environ: Mapping[str, str],
+    cwd: str | os.PathLike[str] | None,
+    home: str | os.PathLike[str] | None,
+) -> Settings:
+    if not settings.sources:
+        return settings
+    from discovery_engine.config.loading.merging import merge  # noqa: PLC0415 - as below
+
+    return merge(settings, read_sources(settings, environ=environ, cwd=cwd, home=home), environ)
+
+
+def read_sources(
+    settings: Settings,
+    *,
+    environ: Mapping[str, str],
+    cwd: str | os.PathLike[str] | None = None,
+    home: str | os.PathLike[str] | None = None,
+) -> list[SourceResult]:
+    """What each of the `sources` holds, in their order; `cwd` and `home` as in `load_settings`."""
+    # Readers of every format that a client may have, and most configurations name none.
+    from discovery_engine.config.sources import read_source  # noqa: PLC0415
+
+    here = Path(cwd) if cwd else Path.cwd()
+    base = Path(settings.path).parent if settings.path else here
+    return [
+        read_source(
+            source,
+            environ=environ,
+            home=Path(home) if home else Path.home(),
+            cwd=base if source.path else here,
+            platform=sys.platform,
+        )
+        for source in settings.sources
+    ]

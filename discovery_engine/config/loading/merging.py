@@ -1,0 +1,161 @@
+"""The owner's own servers and those of all sources, merged: no name and no server twice.
+
+What `discovery.yaml` says always wins, and an earlier source wins over a later one. Whoever
+loses a name gets another; a second entry of a server that is known already is left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Iterable, Mapping
+from itertools import count
+from typing import TypeAlias
+
+from msgspec.structs import replace
+
+from discovery_engine.config.settings import (
+    RemoteTransport,
+    ServerSettings,
+    Settings,
+    StdioTransport,
+)
+from discovery_engine.config.sources import SourceResult
+from discovery_engine.errors import Problem
+from discovery_engine.secrets.references import MalformedReferenceError, split
+from discovery_engine.tools.model import ServerName
+
+_Endpoint: TypeAlias = tuple[str, ...]
+_Values: TypeAlias = frozenset[tuple[str, str]]
+
+_ORIGIN_OF_URL = re.compile(r"[a-z]+://[^/?#]*", re.IGNORECASE)
+
+
+def merge(
+    settings: Settings, results: Iterable[SourceResult], environ: Mapping[str, str]
+) -> Settings:
+    """The settings with the servers, rules, inputs and warnings of all sources.
+
+    Entries are compared with the values that `environ` gives to their references.
+    """
+    known = _ServerIndex(environ)
+    known.add_own(settings.servers)
+    for result in results:
+        fresh, duplicates = known.without_duplicates(result)
+        named, renamings = known.with_unique_names(fresh)
+        known.add(named.servers)
+        settings = replace(
+            settings,
+            servers=(*settings.servers, *named.servers),
+            tool_rules=(*settings.tool_rules, *named.tool_rules),
+            inputs=(*settings.inputs, *named.inputs),
+            warnings=(*settings.warnings, *named.warnings, *duplicates, *renamings),
+        )
+    return settings
+
+
+class _ServerIndex:
+    """The names that are taken, and the servers that are there."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._environ = environ
+        self._names: set[str] = set()
+        self._switched_off: dict[_Endpoint, ServerName] = {}
+        """By the owner, whatever the values of another entry are."""
+        self._servers: dict[tuple[_Endpoint, _Values, bool], ServerName] = {}
+        """By what they are, and whether they are enabled."""
+
+    def add_own(self, servers: Iterable[ServerSettings]) -> None:
+        for server in servers:
+            if not server.enabled and (endpoint := self._endpoint(server)):
+                self._switched_off.setdefault(endpoint, server.name)
+        self.add(servers)
+
+    def add(self, servers: Iterable[ServerSettings]) -> None:
+        for server in servers:
+            self._names.add(server.name.casefold())
+            if endpoint := self._endpoint(server):
+                key = (endpoint, self._values(server), server.enabled)
+                self._servers.setdefault(key, server.name)
+
+    def without_duplicates(self, result: SourceResult) -> tuple[SourceResult, list[Problem]]:
+        """Two entries of one client are two to that client, and are both kept."""
+        duplicates = {
+            server.name: known
+            for server in result.servers
+            if (known := self._known_as(server)) is not None
+        }
+        warnings = [
+            _warning(server, f"is the same server as {duplicates[server.name]!r}, and left out")
+            for server in result.servers
+            if server.name in duplicates
+        ]
+        return result.without(frozenset(duplicates)), warnings
+
+    def _known_as(self, server: ServerSettings) -> ServerName | None:
+        if not (endpoint := self._endpoint(server)):
+            return None
+        values = self._values(server)
+        known = self._servers.get((endpoint, values, True))
+        if not server.enabled:
+            known = known or self._servers.get((endpoint, values, False))
+        return known or self._switched_off.get(endpoint)
+
+    def with_unique_names(self, result: SourceResult) -> tuple[SourceResult, list[Problem]]:
+        taken = set(self._names)
+        names: dict[ServerName, ServerName] = {}
+        warnings = []
+        for server in result.servers:
+            name = unique_name(server.name, server.source, taken)
+            taken.add(name.casefold())
+            if name != server.name:
+                names[server.name] = name
+                warnings.append(_warning(server, f"is called {name!r} here, for its name is taken"))
+        return result.renamed(names), warnings
+
+    def _endpoint(self, server: ServerSettings) -> _Endpoint:
+        """What is started or reached; empty for a server that is neither."""
+        if server.transport is None:
+            return ()
+        if isinstance(server.transport, StdioTransport):
+            return tuple(map(self._resolved, (server.transport.command, *server.transport.args)))
+        url = self._resolved(server.transport.url).rstrip("/")
+        return (_ORIGIN_OF_URL.sub(lambda origin: origin.group().lower(), url, count=1),)
+
+    def _values(self, server: ServerSettings) -> _Values:
+        """What tells two accounts at one endpoint apart: variables, headers, and the folder."""
+        match server.transport:
+            case StdioTransport(env=env, cwd=cwd):
+                named = [*env.items(), ("", cwd or "")]
+            case RemoteTransport(headers=headers):
+                named = [(name.lower(), value) for name, value in headers.items()]
+            case None:
+                named = []
+        return frozenset((name, self._resolved(value)) for name, value in named)
+
+    def _resolved(self, text: str) -> str:
+        """With the values of variables as far as they are known; files are not opened."""
+        try:
+            parts = split(text)
+        except MalformedReferenceError:
+            return text
+        environ = self._environ
+        return "".join(
+            part if isinstance(part, str) else environ.get(part.name) or part.default or str(part)
+            for part in parts
+        )
+
+
+def unique_name(name: ServerName, source: str, taken: Container[str]) -> ServerName:
+    """The name itself, or one with its source's if it is taken.
+
+    Names are compared without case, as the patterns of rules do; `taken` are case-folded.
+    """
+    if name.casefold() not in taken:
+        return name
+    candidates = (f"{name}@{source}{f'-{n}' if n > 1 else ''}" for n in count(1))
+    return ServerName(next(one for one in candidates if one.casefold() not in taken))
+
+
+def _warning(server: ServerSettings, message: str) -> Problem:
+    hint = f"it comes from {server.source}; `discovery.yaml` can name it otherwise"
+    return Problem(server.origin, f"servers.{server.name}", message, hint)

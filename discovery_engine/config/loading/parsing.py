@@ -1,0 +1,238 @@
+"""From the bytes of a `discovery.yaml` to settings, with every problem told at once.
+
+A broken entry of `servers` disables that server alone. Everything else that is wrong makes the
+file unusable: a rule guards something, and must not be skipped in silence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from itertools import chain
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+from pydantic import ValidationError
+from pydantic_core import PydanticCustomError
+
+from discovery_engine.config.document.excerpts import Excerpts
+from discovery_engine.config.document.key_redaction import redact_keys, redacted_path
+from discovery_engine.config.document.reader import read_document
+from discovery_engine.config.document.tree import Document, Fault, Node, Path
+from discovery_engine.config.loading.error_messages import faults_from
+from discovery_engine.config.loading.key_names import known_keys, normalize_keys
+from discovery_engine.config.model.configuration import Configuration
+from discovery_engine.config.model.rules import ServerRuleEntry, ToolRuleEntry
+from discovery_engine.config.model.server import NamedServerEntry, ServerEntry, validate_name
+from discovery_engine.config.settings import ServerSettings, Settings
+from discovery_engine.errors import ConfigurationError, Origin, Problem
+from discovery_engine.rules.rule import Rule
+from discovery_engine.tools.model import ServerName
+
+_SECTION = "discovery"
+_SERVERS = "servers"
+_LONGEST_PATH = 10  # steps; no key is deeper
+_ENTRY_DEPTH = 2  # steps that lead to an entry: `servers`, and its name
+
+
+def parse_settings(content: bytes, *, file: str) -> Settings:
+    """The settings that a YAML or JSON text describes; `file` is named in problems.
+
+    Raises:
+        ConfigurationError: If it cannot be used; it lists everything that is wrong.
+    """
+    return _Parser(read_document(content), file).settings()
+
+
+class _Entry(Struct):
+    """One entry of `servers`, on its way to a server."""
+
+    name: str
+    path: Path
+    node: Node
+    model: type[ServerEntry]
+    faults: list[Fault] = field(default_factory=list)
+
+
+class _Parser:
+    """What has been found in one document; `_faults` are those that make it unusable."""
+
+    def __init__(self, document: Document, file: str) -> None:
+        self._document = document
+        self._file = file
+        self._faults = list(document.faults)
+        self._entries: dict[Path, _Entry] = {}
+        self._named: dict[str, _Entry] = {}
+
+    def settings(self) -> Settings:
+        found = Settings(path=self._file)
+        if self._document.root:
+            redact_keys(self._document.root, _words())
+        root = None if self._document.is_broken else self._unwrapped(self._document.root)
+        if root is not None:
+            self._faults += normalize_keys(root, Configuration)
+            members = dict(root.value) if isinstance(root.value, dict) else {}
+            self._take_entries(members.pop(_SERVERS, None))
+            found = self._all_but_servers(Node(members, root.start, root.end))
+        servers = [(entry, self._validated(entry)) for entry in self._entries.values()]
+        problems = self._problems()
+        if self._faults:
+            raise ConfigurationError(_in_file_order(problems))
+        return replace(
+            found,
+            servers=tuple(self._server(entry, valid, problems) for entry, valid in servers),
+            warnings=_in_file_order(problems),
+        )
+
+    def _problems(self) -> dict[Path, list[Problem]]:
+        """All problems, by the entry that they are in; those of no entry are under `()`."""
+        of_entries = ((e.path, fault) for e in self._entries.values() for fault in e.faults)
+        faults = [*(((), fault) for fault in self._faults), *of_entries]
+        excerpts = Excerpts(self._document, (fault for _, fault in faults), _words())
+        problems: dict[Path, list[Problem]] = {}
+        for path, fault in sorted(faults, key=lambda told: told[1].at):
+            problems.setdefault(path, []).append(self._problem(fault, excerpts))
+        return problems
+
+    def _problem(self, fault: Fault, excerpts: Excerpts) -> Problem:
+        origin = Origin(self._file, fault.at.line, fault.at.column)
+        path = redacted_path(fault.path[:_LONGEST_PATH])
+        return Problem(origin, path, fault.message, fault.hint, excerpts.at(fault.at))
+
+    def _unwrapped(self, root: Node | None) -> Node | None:
+        """The configuration itself, be it the whole file or under its `discovery` key."""
+        if root is None or root.is_null:
+            return None
+        section = root.child(_SECTION)
+        if section is not None:
+            self._refuse_neighbours(root)
+            self._faults = [_inside_section(fault) for fault in self._faults]
+            return self._unwrapped(section)
+        if not isinstance(root.value, dict):
+            message = "must be a mapping of keys such as 'servers' and 'toolRules'"
+            self._faults.append(Fault((), root.name_at, message))
+        return root
+
+    def _refuse_neighbours(self, root: Node) -> None:
+        for key, node in root.children():
+            if key not in (_SECTION, "$schema"):
+                message = f"{key!r} stands beside {_SECTION!r}, where nothing is read"
+                hint = f"move it below {_SECTION!r}"
+                self._faults.append(Fault((key,), node.name_at, message, hint, node))
+
+    def _take_entries(self, servers: Node | None) -> None:
+        if servers is None or servers.is_null:
+            return
+        if isinstance(servers.value, str):
+            message = "must be a mapping of names to servers, or a list of servers"
+            self._faults.append(Fault((_SERVERS,), servers.name_at, message))
+        for key, node in servers.children():
+            if isinstance(key, str):
+                self._take_entry(_Entry(key, (_SERVERS, key), node, ServerEntry))
+            else:
+                self._take_item((_SERVERS, key), node)
+        self._hand_over_faults()
+
+    def _take_item(self, path: Path, node: Node) -> None:
+        """Take an entry of a list, which says its name itself."""
+        name = node.child("name")
+        if name is None or name.is_null or not isinstance(name.value, str):
+            hint = "begin it with '- name: …'"
+            self._faults.append(Fault(path, node.start, "a server in a list needs a name", hint))
+            return
+        if first := self._named.get(name.value):
+            line = first.node.start.line
+            message = f"a second server {first.name!r}; the first is on line {line}"
+            self._faults.append(Fault(path, name.start, message, "rename one of them"))
+        self._take_entry(_Entry(str(name.value), path, node, NamedServerEntry))
+
+    def _take_entry(self, entry: _Entry) -> None:
+        self._entries[entry.path] = self._named[entry.name] = entry
+        entry.faults += _faults_of_name(entry)
+        entry.faults += normalize_keys(entry.node, entry.model, entry.path)
+
+    def _hand_over_faults(self) -> None:
+        """A fault in the text of an entry is the entry's own."""
+        kept: list[Fault] = []
+        for fault in self._faults:
+            entry = self._entries.get(fault.path[:2]) if len(fault.path) > _ENTRY_DEPTH else None
+            (entry.faults if entry else kept).append(fault)
+        self._faults = kept
+
+    def _validated(self, entry: _Entry) -> ServerEntry | None:
+        try:
+            return entry.model.model_validate(entry.node.plain())
+        except ValidationError as error:
+            entry.faults += faults_from(error, entry.node, entry.path, told=entry.faults)
+            return None
+
+    def _server(
+        self, entry: _Entry, valid: ServerEntry | None, problems: Mapping[Path, list[Problem]]
+    ) -> ServerSettings:
+        at = entry.node.name_at
+        origin = Origin(self._file, at.line, at.column)
+        if valid and entry.path not in problems:
+            return valid.to_settings(entry.name, origin)
+        problem = problems[entry.path][0]
+        return ServerSettings(ServerName(entry.name), None, origin=origin, problem=problem)
+
+    def _all_but_servers(self, root: Node) -> Settings:
+        found = Settings(path=self._file)
+        try:
+            written = Configuration.model_validate(root.plain())
+        except ValidationError as error:
+            self._faults += faults_from(error, root, told=self._faults)
+            return found
+        return replace(
+            found,
+            enabled=written.enabled,
+            server_rules=self._rules(written.server_rules, root.child("serverRules")),
+            tool_rules=self._rules(written.tool_rules, root.child("toolRules")),
+            overrides=tuple(
+                entry.to_override(origin)
+                for entry, origin in zip(
+                    written.overrides, self._origins(root.child("overrides")), strict=True
+                )
+            ),
+            sources=tuple(source.to_settings() for source in written.sources),
+            cache=written.cache.to_settings(),
+            search=written.search.to_settings(),
+            server=written.server.to_settings(),
+            log=written.log.to_settings(),
+            trust=written.trust,
+        )
+
+    def _rules(
+        self, entries: Sequence[ToolRuleEntry | ServerRuleEntry], node: Node | None
+    ) -> tuple[Rule, ...]:
+        origins = self._origins(node)
+        return tuple(entry.to_rule(origin) for entry, origin in zip(entries, origins, strict=True))
+
+    def _origins(self, node: Node | None) -> list[Origin]:
+        """Where each item of a list stands."""
+        places = [child.start for _, child in node.children()] if node else []
+        return [Origin(self._file, at.line, at.column) for at in places]
+
+
+def _in_file_order(problems: Mapping[Path, list[Problem]]) -> tuple[Problem, ...]:
+    told = chain.from_iterable(problems.values())
+    return tuple(sorted(told, key=lambda problem: (problem.origin.line, problem.origin.column)))
+
+
+@cache
+def _words() -> frozenset[str]:
+    return known_keys(Configuration) | known_keys(NamedServerEntry) | {_SECTION}
+
+
+def _inside_section(fault: Fault) -> Fault:
+    return replace(fault, path=fault.path[1:]) if fault.path[:1] == (_SECTION,) else fault
+
+
+def _faults_of_name(entry: _Entry) -> Iterator[Fault]:
+    try:
+        validate_name(entry.name)
+    except PydanticCustomError as error:
+        named = entry.node.child("name") if entry.model is NamedServerEntry else None
+        at = named.start if named else entry.node.name_at
+        context = error.context or {}
+        yield Fault(entry.path, at, context["message"], context["hint"])

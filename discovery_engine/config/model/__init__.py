@@ -1,0 +1,1 @@
+"""What an owner may write, as pydantic models, and the JSON Schema made from them."""

@@ -1,0 +1,314 @@
+"""What an owner may write into `discovery.yaml`, key by key.
+
+These models are the border: keys are camelCase (snake_case is read as well), unknown ones are
+refused, and what passes becomes the frozen values of `config.settings`. The JSON Schema that
+editors use is made from them, so every field carries a description and an example.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+
+from discovery_engine._util.suggestions import nearest
+from discovery_engine.config.model.embeddings import EmbeddingsSection
+from discovery_engine.config.model.field_types import (
+    Count,
+    Flag,
+    Number,
+    Text,
+    Word,
+    Words,
+    choice,
+    custom_error,
+    list_or_nothing,
+    mapping_or_nothing,
+)
+from discovery_engine.config.model.overrides import OverrideEntry
+from discovery_engine.config.model.rules import ServerRuleEntry, ToolRuleEntry
+from discovery_engine.config.model.section import Section
+from discovery_engine.config.model.server import NamedServerEntry, ServerEntry
+from discovery_engine.config.settings import (
+    CacheSettings,
+    LogSettings,
+    SearchSettings,
+    ServeSettings,
+    Source,
+    TrustPolicy,
+    Weights,
+)
+
+
+def _source_types() -> tuple[str, ...]:
+    # The table of clients is long to read, and most configurations name none.
+    from discovery_engine.config.sources import SOURCE_TYPES  # noqa: PLC0415
+
+    return SOURCE_TYPES
+
+
+def _known_type(text: str) -> str:
+    known = _source_types()
+    if text in known:
+        return text
+    near = nearest(text, known)[:1]
+    hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"
+    raise custom_error(f"no such type of source: {text!r}", hint=hint)
+
+
+def _several(words: list[str]) -> list[str]:
+    if len(set(words)) < 2:  # noqa: PLR2004 - a word alone is no synonym
+        raise custom_error("is no group", hint="write two or more words that mean the same")
+    return words
+
+
+Weight = Annotated[Number, Field(ge=0, le=1)]
+
+
+class SourceEntry(Section):
+    """A client's file whose servers are used as well."""
+
+    type: Annotated[Word, AfterValidator(_known_type)] = Field(
+        description="Which client's file it is, or `custom` for any list of servers.",
+        examples=["cursor"],
+        json_schema_extra=lambda schema: schema.update(enum=list(_source_types())),
+    )
+    path: Word = Field(
+        default="",
+        description="Where the file is, if not where the client keeps it; a relative path starts "
+        "at the folder of this file.",
+        examples=["~/servers.json"],
+    )
+
+    def to_settings(self) -> Source:
+        return Source(self.type, self.path or None)
+
+
+class CacheSection(Section):
+    """What is kept, and for how long."""
+
+    enabled: Flag = Field(
+        default=True,
+        description="Whether anything is kept between two questions.",
+        examples=[False],
+    )
+    ttl: Annotated[Number, Field(gt=0)] = Field(
+        default=3600.0,
+        description="Seconds after which a server is asked again for its tools.",
+        examples=[7200],
+    )
+
+    def to_settings(self) -> CacheSettings:
+        return CacheSettings(self.enabled, self.ttl)
+
+
+class WeightsSection(Section):
+    """How much each part of a match counts; each from 0 to 1."""
+
+    exact: Weight = Field(
+        default=1.0,
+        description="The query is the tool's name, in whatever spelling.",
+        examples=[1.0],
+    )
+    partial: Weight = Field(
+        default=0.5,
+        description="The query's words are in its name or its description.",
+        examples=[0.6],
+    )
+    tag: Weight = Field(
+        default=0.3, description="The query names tags of the tool.", examples=[0.2]
+    )
+
+
+class SearchSection(Section):
+    """How tools are searched for."""
+
+    limit: Annotated[Count, Field(ge=1, le=1000)] = Field(
+        default=10,
+        description="The most tools that an answer names, if not asked for more.",
+        examples=[5],
+    )
+    weights: Annotated[WeightsSection, mapping_or_nothing] = Field(
+        default=WeightsSection(),
+        description="How much each part of a match counts.",
+        examples=[{"exact": 1.0, "partial": 0.6, "tag": 0.2}],
+    )
+    max_tokens: Annotated[Count, Field(ge=50, le=100_000)] = Field(
+        default=180,
+        description="The most that an agent is answered to one query, in estimated tokens, "
+        "if it does not ask for more.",
+        examples=[400],
+    )
+    min_confidence: Weight = Field(
+        default=0.15,
+        description="An answer is that no tool fits if one of the first serves the query less "
+        "probably than this, from 0 (never) to 1.",
+        examples=[0.1],
+    )
+    embeddings: Annotated[EmbeddingsSection, mapping_or_nothing] = Field(
+        default=EmbeddingsSection(),
+        description="A model that finds tools by meaning, beside the search by words.",
+        examples=[{"provider": "onnx", "path": "models/all-MiniLM-L6-v2"}],
+    )
+    synonyms: Annotated[list[Annotated[Words, AfterValidator(_several)]], list_or_nothing] = Field(
+        default=[],
+        description="Groups of words or phrases, in any language, that mean the same to you.",
+        examples=[[["ticket", "issue", "Vorgang"], ["PR", "pull request"]]],
+    )
+    learn: Flag = Field(
+        default=False,
+        description="Whether it is counted, on this machine only, which tools were found and "
+        "then used, to put them before others that fit as well.",
+        examples=[True],
+    )
+
+    def to_settings(self) -> SearchSettings:
+        return SearchSettings(
+            limit=self.limit,
+            weights=Weights(self.weights.exact, self.weights.partial, self.weights.tag),
+            max_tokens=self.max_tokens,
+            min_confidence=self.min_confidence,
+            embeddings=self.embeddings.to_settings(),
+            synonyms=tuple(map(tuple, self.synonyms)),
+            learn=self.learn,
+        )
+
+
+class ServeSection(Section):
+    """How upstream servers are held, and how `discovery serve` presents itself."""
+
+    max_connecting: Annotated[Count, Field(ge=1, le=1000)] = Field(
+        default=8,
+        description="The most servers that are connected to at the same moment.",
+        examples=[4],
+    )
+    idle_timeout: Annotated[Number, Field(gt=0)] = Field(
+        default=300.0,
+        description="Seconds without a call after which a connection is closed.",
+        examples=[600],
+    )
+    instructions_tokens: Annotated[Count, Field(ge=0, le=100_000)] = Field(
+        default=300,
+        description="The most that the instructions for the agent may take, in estimated tokens.",
+        examples=[200],
+    )
+    list_tokens: Annotated[Count, Field(ge=50, le=100_000)] = Field(
+        default=1200,
+        description="The most that a list of tools or servers may take, in estimated tokens, "
+        "if the agent does not ask for more.",
+        examples=[600],
+    )
+    details_tokens: Annotated[Count, Field(ge=50, le=100_000)] = Field(
+        default=1000,
+        description="The most that the details of a tool may take, in estimated tokens, "
+        "if the agent does not ask for more.",
+        examples=[500],
+    )
+
+    max_sessions: Annotated[Count, Field(ge=1, le=10_000)] = Field(
+        default=256,
+        description="The most clients that have a session over HTTP at the same time; "
+        "for a further one the session that has been idle the longest is ended.",
+        examples=[32],
+    )
+    max_own_sessions: Annotated[Count, Field(ge=1, le=10_000)] = Field(
+        default=64,
+        description="The most sessions that servers with `session: per_client` have in all.",
+        examples=[16],
+    )
+
+    def to_settings(self) -> ServeSettings:
+        return ServeSettings(
+            self.max_connecting,
+            self.idle_timeout,
+            self.instructions_tokens,
+            self.list_tokens,
+            self.details_tokens,
+            self.max_sessions,
+            self.max_own_sessions,
+        )
+
+
+class LogSection(Section):
+    """What is logged, and where to."""
+
+    level: Annotated[Literal["debug", "info", "warning", "error"], choice] = Field(
+        default="info",
+        description="The least serious messages that are logged.",
+        examples=["debug"],
+    )
+    file: Word = Field(
+        default="", description="A file to write the log to as well.", examples=["~/discovery.log"]
+    )
+    stderr: Flag = Field(
+        default=True,
+        description="Whether the log goes to the standard error stream.",
+        examples=[False],
+    )
+
+    def to_settings(self) -> LogSettings:
+        return LogSettings(self.level, self.file or None, self.stderr)
+
+
+class Configuration(Section):
+    """The configuration of `discovery`: servers, rules over their tools, and how to search."""
+
+    schema_address: Text = Field(
+        default="",
+        alias="$schema",
+        description="Where an editor finds the schema of this file; read by nothing else.",
+        examples=["discovery.schema.json"],
+    )
+    enabled: Flag = Field(
+        default=True, description="Whether any tool is offered at all.", examples=[False]
+    )
+    cache: Annotated[CacheSection, mapping_or_nothing] = Field(
+        default=CacheSection(),
+        description="What is kept, and for how long.",
+        examples=[{"ttl": 7200}],
+    )
+    sources: Annotated[list[SourceEntry], list_or_nothing] = Field(
+        default=[],
+        description="Files of MCP clients whose servers are used as well.",
+        examples=[[{"type": "cursor"}, {"type": "custom", "path": "~/servers.json"}]],
+    )
+    servers: Annotated[dict[str, ServerEntry] | list[NamedServerEntry], mapping_or_nothing] = Field(
+        default={},
+        description="The MCP servers: a mapping from names, or a list in which each has a `name`.",
+        examples=[{"time": {"command": "uvx", "args": ["mcp-server-time"]}}],
+    )
+    server_rules: Annotated[list[ServerRuleEntry], list_or_nothing] = Field(
+        default=[],
+        description="Rules that enable, disable and tag servers, tried in order.",
+        examples=[[{"pattern": "*-staging", "enabled": False}]],
+    )
+    tool_rules: Annotated[list[ToolRuleEntry], list_or_nothing] = Field(
+        default=[],
+        description="Rules that enable, disable and tag tools, tried in order.",
+        examples=[[{"pattern": "*delete*", "enabled": False, "tags": ["dangerous"]}]],
+    )
+    overrides: Annotated[list[OverrideEntry], list_or_nothing] = Field(
+        default=[],
+        description="Descriptions, names, tags and fixed arguments of tools, in place of what "
+        "their servers say.",
+        examples=[[{"pattern": "github:create_issue", "arguments": {"owner": "acme"}}]],
+    )
+    search: Annotated[SearchSection, mapping_or_nothing] = Field(
+        default=SearchSection(), description="How tools are searched for.", examples=[{"limit": 5}]
+    )
+    server: Annotated[ServeSection, mapping_or_nothing] = Field(
+        default=ServeSection(),
+        description="How upstream servers are held, and how `discovery serve` presents itself.",
+        examples=[{"maxConnecting": 4}],
+    )
+    log: Annotated[LogSection, mapping_or_nothing] = Field(
+        default=LogSection(),
+        description="What is logged, and where to.",
+        examples=[{"level": "debug"}],
+    )
+    trust: Annotated[TrustPolicy, choice] = Field(
+        default="on_first_use",
+        description="Tools that are new are used (`on_first_use`) or wait for review "
+        "(`quarantine`); either way a change waits for review, unless with `open`.",
+        examples=["quarantine"],
+    )

@@ -1,0 +1,94 @@
+"""The kinds of values that the fields of a configuration take.
+
+Each says what it makes of an unquoted scalar, so that text stays as it was written and only
+what must be a number or a boolean is read as one. A value in quotes is always text.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AfterValidator, BeforeValidator
+from pydantic_core import PydanticCustomError
+
+from discovery_engine._util.json import JSONValue
+from discovery_engine.config.document.scalars import PlainScalar
+from discovery_engine.rules.patterns import Pattern
+from discovery_engine.secrets.references import split
+
+
+def custom_error(message: str, *, hint: str = "", key: str = "") -> PydanticCustomError:
+    """A validation error in our own words; `key` is the member that it is about."""
+    context = {"message": message, "hint": hint, "key": key}
+    return PydanticCustomError("custom", "{message}", context)
+
+
+def _as_text(value: JSONValue) -> JSONValue:
+    if isinstance(value, PlainScalar):
+        return None if value.meaning is None else str(value)
+    return value
+
+
+def _as_meant(value: JSONValue) -> JSONValue:
+    return value.meaning if isinstance(value, PlainScalar) else value
+
+
+def _one_or_many(value: JSONValue) -> JSONValue:
+    return [value] if isinstance(value, str) else value
+
+
+def _mapping_for_nothing(value: JSONValue) -> JSONValue:
+    return {} if _as_meant(value) is None else value
+
+
+def _list_for_nothing(value: JSONValue) -> JSONValue:
+    return [] if _as_meant(value) is None else value
+
+
+def _without_nul(text: str) -> str:
+    if "\0" in text:
+        raise custom_error("holds the character NUL")
+    return text
+
+
+def _not_blank(text: str) -> str:
+    if not text.strip():
+        raise custom_error("must not be empty")
+    return text
+
+
+def _with_good_references(text: str) -> str:
+    split(text)
+    return text
+
+
+def _good_pattern(text: str) -> str:
+    Pattern.parse(text)
+    return text
+
+
+Text = Annotated[str, BeforeValidator(_as_text), AfterValidator(_without_nul)]
+Word = Annotated[Text, AfterValidator(_not_blank)]
+"""Text that is not blank."""
+Template = Annotated[
+    str,
+    BeforeValidator(_as_text, json_schema_input_type=str | float | bool),
+    AfterValidator(_without_nul),
+    AfterValidator(_with_good_references),
+]
+"""Text that may hold `${references}`; a number without quotes is text here as well."""
+Flag = Annotated[bool, BeforeValidator(_as_meant)]
+Number = Annotated[float, BeforeValidator(_as_meant)]
+Count = Annotated[int, BeforeValidator(_as_meant)]
+
+_OneOrMany = BeforeValidator(_one_or_many, json_schema_input_type=str | list[str])
+Words = Annotated[list[Word], _OneOrMany]
+"""A list of words; one word is a list of one."""
+Patterns = Annotated[list[Annotated[Word, AfterValidator(_good_pattern)]], _OneOrMany]
+"""Patterns of the rules' language; one pattern is a list of one."""
+
+choice = BeforeValidator(_as_text)
+"""Beside a `Literal`: the choices are text."""
+mapping_or_nothing = BeforeValidator(_mapping_for_nothing)
+"""A section with nothing under its key, as when all of it is commented out, is empty."""
+list_or_nothing = BeforeValidator(_list_for_nothing)

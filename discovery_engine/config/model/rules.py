@@ -1,0 +1,129 @@
+"""One entry of `toolRules` or `serverRules`."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import Annotated, Self
+
+from pydantic import BeforeValidator, Field, model_validator
+from pydantic.alias_generators import to_camel
+
+from discovery_engine._util.json import JSONValue
+from discovery_engine.config.document.key_redaction import NAME_LIKE
+from discovery_engine.config.document.scalars import PlainScalar
+from discovery_engine.config.model.field_types import Patterns, Words, custom_error
+from discovery_engine.config.model.section import Section
+from discovery_engine.errors import Origin
+from discovery_engine.rules.rule import Rule
+
+_HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
+_ALIKE = 0.8  # of 1
+
+
+def _verdict(value: JSONValue) -> JSONValue:
+    meant = value.meaning if isinstance(value, PlainScalar) else value
+    if meant is None:
+        raise custom_error("has no value", hint="write true or false, or remove the key")
+    return meant
+
+
+def _annotations(value: JSONValue) -> JSONValue:
+    if not isinstance(value, dict):
+        return value
+    wanted = [_annotation(str(name), wanted) for name, wanted in value.items()]
+    if len(dict(wanted)) < len(value):
+        raise custom_error("names the same annotation twice")
+    return dict(wanted)
+
+
+def _annotation(written: str, wanted: JSONValue) -> tuple[str, bool | str]:
+    name = camel if (camel := to_camel(written)) in _HINTS else written
+    if not NAME_LIKE.fullmatch(name):
+        raise custom_error("is no name for an annotation", key=written)
+    meant = wanted.meaning if isinstance(wanted, PlainScalar) else wanted
+    # A misspelt hint would match no tool, and the rule would guard nothing.
+    if name not in _HINTS and (alike := get_close_matches(name, _HINTS, 1, _ALIKE)):
+        hint = f"did you mean {alike[0]!r}?"
+        raise custom_error(f"unknown annotation {name!r}", hint=hint, key=written)
+    if isinstance(meant, bool):
+        return name, meant
+    if name in _HINTS:
+        raise custom_error("must be true or false", key=written)
+    if not isinstance(wanted, str) or meant is None:
+        raise custom_error("must be text, true or false", key=written)
+    return name, str(wanted)
+
+
+class _RuleEntry(Section):
+    enabled: Annotated[bool | None, BeforeValidator(_verdict, json_schema_input_type=bool)] = Field(
+        default=None,
+        description="Enables or disables what the rule matches, unless an earlier rule has done "
+        "so. Once a rule enables something, everything that no rule enables is disabled. "
+        "Without it the rule only tags.",
+        examples=[False],
+    )
+    tags: Words = Field(
+        default=[],
+        description="Tags for everything that the rule matches.",
+        examples=[["dangerous"]],
+    )
+
+    @model_validator(mode="after")
+    def _does_something(self) -> Self:
+        if self.enabled is None and not self.tags:
+            raise custom_error("the rule does nothing", hint="give it 'enabled' or 'tags'")
+        return self
+
+
+class ToolRuleEntry(_RuleEntry):
+    """A rule over tools; the first that says `enabled` decides, all that match give tags."""
+
+    pattern: Patterns = Field(
+        default=[],
+        description="Names of tools: a glob, a `/regular expression/flags`, or either behind `!` "
+        "for all but these. With a `:` it is tested against `server:tool`. A tool matches if no "
+        "`!` pattern excludes it and one of the others fits, or there are no others.",
+        examples=[["*delete*", "!*undelete*"]],
+    )
+    server: Patterns = Field(
+        default=[],
+        description="Names of servers, as patterns; the rule is for their tools only.",
+        examples=["github"],
+    )
+    annotations: Annotated[dict[str, bool | str], BeforeValidator(_annotations)] = Field(
+        default={},
+        description="What a tool must say of itself.",
+        examples=[{"destructiveHint": True}],
+    )
+
+    def to_rule(self, origin: Origin) -> Rule:
+        return Rule(
+            patterns=tuple(self.pattern),
+            servers=tuple(self.server),
+            annotations=dict(self.annotations),
+            enabled=self.enabled,
+            tags=tuple(dict.fromkeys(self.tags)),
+            origin=origin,
+        )
+
+
+class ServerRuleEntry(_RuleEntry):
+    """A rule over servers; the first that says `enabled` decides, all that match give tags."""
+
+    pattern: Patterns = Field(
+        default=[], description="Names of servers, as patterns.", examples=[["*-staging"]]
+    )
+    match_tags: Patterns = Field(
+        default=[],
+        description="Patterns of which one of the server's own tags must match one.",
+        examples=["production"],
+    )
+
+    def to_rule(self, origin: Origin) -> Rule:
+        return Rule(
+            patterns=tuple(self.pattern),
+            has_tags=tuple(self.match_tags),
+            enabled=self.enabled,
+            tags=tuple(dict.fromkeys(self.tags)),
+            origin=origin,
+        )

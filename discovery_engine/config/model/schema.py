@@ -1,0 +1,41 @@
+"""The JSON Schema of `discovery.yaml`, from which editors complete, explain and check."""
+
+from __future__ import annotations
+
+from discovery_engine._util.json import JSONObject, JSONValue
+from discovery_engine.config.model.configuration import Configuration
+
+SCHEMA_FILE = "discovery.schema.json"
+"""What the schema is called where it lies beside the configuration."""
+MODELINE = f"# yaml-language-server: $schema={SCHEMA_FILE}"
+"""The first line of a generated `discovery.yaml`: it leads editors to the schema."""
+
+# The dialect that the YAML language server knows best.
+_DIALECT = "http://json-schema.org/draft-07/schema#"
+
+
+def json_schema() -> JSONObject:
+    """The schema of the canonical spelling; a fresh copy that the caller may change."""
+    schema = Configuration.model_json_schema(by_alias=True, mode="validation")
+    whole = {key: value for key, value in schema.items() if key != "$defs"}
+    whole["properties"] = {
+        **schema["properties"],
+        "discovery": {
+            "description": "The whole configuration may stand under this key.",
+            "examples": [{"servers": {}}],
+            "$ref": "#/$defs/Configuration",
+        },
+    }
+    definitions = {**schema["$defs"], "Configuration": {**schema, "$defs": {}}}
+    cleaned: JSONObject = _without_titles({**whole, "$defs": definitions})
+    return {"$schema": _DIALECT, **cleaned, "title": "discovery.yaml"}
+
+
+def _without_titles(value: JSONValue) -> JSONValue:
+    """Pydantic repeats every key as a title, which editors would show instead of help."""
+    if isinstance(value, list):
+        return [_without_titles(item) for item in value]
+    if isinstance(value, dict):
+        kept = {k: v for k, v in value.items() if not (k == "title" and isinstance(v, str))}
+        return {key: _without_titles(item) for key, item in kept.items()}
+    return value

@@ -1,0 +1,299 @@
+"""One entry of `servers`: how a server is started or reached, and what it is for."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal, TypeAlias, get_args
+
+from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, model_validator
+
+from discovery_engine._util.json import JSONValue
+from discovery_engine.config.document.key_redaction import NAME_LIKE
+from discovery_engine.config.model.field_types import (
+    Count,
+    Flag,
+    Number,
+    Template,
+    Text,
+    Word,
+    Words,
+    choice,
+    custom_error,
+    list_or_nothing,
+    mapping_or_nothing,
+)
+from discovery_engine.config.model.section import Section
+from discovery_engine.config.settings import (
+    Limits,
+    RemoteTransport,
+    ServerSettings,
+    StdioTransport,
+    Timeouts,
+    TrustPolicy,
+)
+from discovery_engine.errors import Origin
+from discovery_engine.tools.model import ServerName
+
+Transport: TypeAlias = Literal["auto", "http", "sse", "stdio"]
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]*")
+_PREFIX = re.compile(r"[A-Za-z0-9_.-]{0,64}")
+_LONGEST_WAIT = 86_400.0  # seconds; a longer time-out is a mistaken unit
+_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_ADDRESS = re.compile(r"(https?://|\$\{)[^/?#\s]\S*", re.IGNORECASE)
+# What clients call a transport, without case, dashes and underscores.
+_SAME_TRANSPORT = {"streamablehttp": "http", "remote": "auto", "local": "stdio"}
+_STARTED = ("args", "env", "cwd")
+_REACHED = ("headers",)
+
+
+def validate_name(name: str) -> str:
+    """The name itself, if a server can be called that.
+
+    Raises:
+        PydanticCustomError: If it cannot.
+    """
+    if "__" in name:
+        raise custom_error(
+            f"the name {name!r} holds '__'", hint="'__' divides server from tool; use one '_'"
+        )
+    if not _NAME.fullmatch(name):
+        raise custom_error(
+            f"the name {name!r} cannot be used for a server",
+            hint="begin with a letter or a digit, go on with letters, digits and . _ @ -",
+        )
+    return name
+
+
+def _good_prefix(text: str) -> str:
+    if not _PREFIX.fullmatch(text):
+        raise custom_error("must be at most 64 letters, digits and _ . -")
+    return text
+
+
+def _good_variable_name(name: str) -> str:
+    if not NAME_LIKE.fullmatch(name) or "\0" in name:
+        raise custom_error("is no name for an environment variable", hint="write NAME: value")
+    return name
+
+
+def _good_header_name(name: str) -> str:
+    if not _HEADER_NAME.fullmatch(name):
+        raise custom_error("is no name for a header", hint="write Name: value")
+    return name
+
+
+def _good_header(text: str) -> str:
+    if "\r" in text or "\n" in text:
+        raise custom_error("must be on one line")
+    return text
+
+
+def _good_address(text: str) -> str:
+    if not _ADDRESS.fullmatch(text):
+        raise custom_error("is no address", hint="write http://… or https://…, without spaces")
+    return text
+
+
+def _good_command(text: str) -> str:
+    if not text.strip():
+        raise custom_error("must not be empty")
+    return text
+
+
+def _one_program(value: JSONValue) -> JSONValue:
+    if isinstance(value, list):
+        hint = "put the program here, and what follows into 'args'"
+        raise custom_error("must be text, not a list", hint=hint)
+    return value
+
+
+def _known_transport(value: JSONValue) -> JSONValue:
+    if not isinstance(value, str):
+        return value
+    plain = value.lower().replace("-", "").replace("_", "")
+    known = _SAME_TRANSPORT.get(plain, plain)
+    return known if known in get_args(Transport) else value
+
+
+Seconds = Annotated[Number, Field(gt=0, le=_LONGEST_WAIT)]
+
+
+class TimeoutsSection(Section):
+    """How many seconds each step may take."""
+
+    connect: Seconds | None = Field(
+        default=None,
+        description=(
+            "Seconds for starting or reaching the server. By default 30; for the first start of"
+            " a program 60, or 180 if a package runner (npx, uvx, docker, ...) starts it."
+        ),
+        examples=[10],
+    )
+    list: Seconds = Field(default=30.0, description="Seconds for listing its tools.", examples=[20])
+    call: Seconds = Field(
+        default=60.0, description="Seconds for one call of a tool.", examples=[300]
+    )
+
+
+class LimitsSection(Section):
+    """The most that the server may have of anything."""
+
+    calls: Annotated[Count, Field(ge=1, le=1000)] = Field(
+        default=16, description="Calls under way at the same time.", examples=[1]
+    )
+    queue: Annotated[Count, Field(ge=0, le=10_000)] = Field(
+        default=64,
+        description="Calls that wait for one of these to end; a further one is refused at once.",
+        examples=[0],
+    )
+    answer_mib: Annotated[Count, Field(ge=1, le=1024)] = Field(
+        default=8, description="The longest answer that is taken, in MiB.", examples=[32]
+    )
+    sessions: Annotated[Count, Field(ge=1, le=1000)] = Field(
+        default=16,
+        description="With `session: per_client`, clients that have a session at the same time; "
+        "a further one is refused.",
+        examples=[4],
+    )
+
+
+class ServerEntry(Section):
+    """One MCP server: a `command` to start, or a `url` to reach."""
+
+    command: Annotated[Template, AfterValidator(_good_command), BeforeValidator(_one_program)] = (
+        Field(
+            default="", description="The program to start, without its arguments.", examples=["npx"]
+        )
+    )
+    args: Annotated[list[Template], list_or_nothing] = Field(
+        default=[],
+        description="The program's arguments; `${NAME}` stands for an environment variable.",
+        examples=[["-y", "@modelcontextprotocol/server-filesystem", "${HOME}/notes"]],
+    )
+    env: Annotated[
+        dict[Annotated[str, AfterValidator(_good_variable_name)], Template], mapping_or_nothing
+    ] = Field(
+        default={},
+        description="Environment variables of the program. Refer to secrets, do not write them: "
+        "`${NAME}`, `${NAME:-default}` or `${file:path}`.",
+        examples=[{"GITHUB_TOKEN": "${GITHUB_TOKEN}"}],
+    )
+    cwd: Annotated[Template, AfterValidator(_good_command)] = Field(
+        default="",
+        description="The folder in which the program is started.",
+        examples=["~/project"],
+    )
+    url: Annotated[Template, AfterValidator(_good_address)] = Field(
+        default="",
+        description="The address of a server that runs elsewhere.",
+        examples=["https://example.com/mcp"],
+    )
+    headers: Annotated[
+        dict[
+            Annotated[str, AfterValidator(_good_header_name)],
+            Annotated[Template, AfterValidator(_good_header)],
+        ],
+        mapping_or_nothing,
+    ] = Field(
+        default={},
+        description="HTTP headers of every request. Refer to secrets, do not write them.",
+        examples=[{"Authorization": "Bearer ${API_TOKEN}"}],
+    )
+    transport: Annotated[Transport, BeforeValidator(_known_transport), choice] = Field(
+        default="auto",
+        validation_alias=AliasChoices("transport", "type"),
+        description="How to speak with a `url`: `auto` tries streamable HTTP, then SSE.",
+        examples=["http"],
+    )
+    description: Text = Field(
+        default="",
+        description="What the server is for; it is searched and shown to agents.",
+        examples=["Issues and pull requests of our repositories"],
+    )
+    enabled: Flag = Field(
+        default=True, description="Whether the server is used at all.", examples=[False]
+    )
+    prefix: Annotated[Text, AfterValidator(_good_prefix)] = Field(
+        default="", description="Put before the name of each of its tools.", examples=["work_"]
+    )
+    tags: Words = Field(
+        default=[],
+        description="Tags of the server, for `serverRules` and for people.",
+        examples=[["production"]],
+    )
+    timeouts: Annotated[TimeoutsSection, mapping_or_nothing] = Field(
+        default=TimeoutsSection(),
+        description="Seconds that each step may take.",
+        examples=[{"connect": 10, "call": 300}],
+    )
+    limits: Annotated[LimitsSection, mapping_or_nothing] = Field(
+        default=LimitsSection(),
+        description="The most that the server may have of anything.",
+        examples=[{"calls": 1, "answerMib": 32}],
+    )
+    session: Annotated[Literal["shared", "per_client"], choice] = Field(
+        default="shared",
+        description="`shared` holds one connection for all clients, `per_client` one for each.",
+        examples=["per_client"],
+    )
+    trust: Annotated[TrustPolicy | None, choice] = Field(
+        default=None,
+        description="As `trust` of the whole file, for this server's tools alone.",
+        examples=["quarantine"],
+    )
+
+    @model_validator(mode="after")
+    def _is_started_or_reached(self) -> ServerEntry:
+        if self.command and self.url:
+            raise custom_error("has a url beside a command", key="url", hint="keep one of the two")
+        if not self.command and not self.url:
+            raise custom_error("has neither a command to start nor a url to reach")
+        self._refuse_keys_of_the_other_kind()
+        if " " in self.command and "args" not in self.model_fields_set and _is_line(self.command):
+            raise custom_error(
+                "is a whole command line", key="command", hint="put the arguments under 'args'"
+            )
+        return self
+
+    def _refuse_keys_of_the_other_kind(self) -> None:
+        other, needed = (_REACHED, "url") if self.command else (_STARTED, "command")
+        if stray := next((key for key in other if getattr(self, key)), None):
+            raise custom_error(f"{stray!r} is of no use without a {needed}", key=stray)
+        if "transport" in self.model_fields_set and (self.transport == "stdio") is bool(self.url):
+            raise custom_error(
+                f"{self.transport!r} is of no use without a {needed}", key="transport"
+            )
+
+    def to_settings(self, name: str, origin: Origin) -> ServerSettings:
+        return ServerSettings(
+            ServerName(name),
+            self._transport(),
+            description=self.description,
+            enabled=self.enabled,
+            prefix=self.prefix,
+            tags=tuple(dict.fromkeys(self.tags)),
+            timeouts=Timeouts(self.timeouts.connect, self.timeouts.list, self.timeouts.call),
+            limits=Limits(
+                self.limits.calls, self.limits.queue, self.limits.answer_mib, self.limits.sessions
+            ),
+            session=self.session,
+            trust=self.trust,
+            origin=origin,
+        )
+
+    def _transport(self) -> StdioTransport | RemoteTransport:
+        if self.transport == "stdio" or self.command:
+            return StdioTransport(self.command, tuple(self.args), dict(self.env), self.cwd or None)
+        return RemoteTransport(self.url, dict(self.headers), self.transport)
+
+
+class NamedServerEntry(ServerEntry):
+    """A server in a list of servers."""
+
+    name: Word = Field(description="What the server is called.", examples=["github"])
+
+
+def _is_line(command: str) -> bool:
+    """Whether it looks like a program with arguments, rather than a path with spaces."""
+    return not set("/\\$") & set(command.partition(" ")[0])

@@ -1,0 +1,54 @@
+"""What came of reading a source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from discovery_engine.config.settings import InputFile, ServerSettings
+from discovery_engine.config.sources.client_table import Scope
+from discovery_engine.config.sources.tool_lists import literal_pattern
+from discovery_engine.errors import Problem
+from discovery_engine.rules.rule import Rule
+from discovery_engine.tools.model import ServerName
+
+
+class SourceResult(Struct, frozen=True):
+    servers: tuple[ServerSettings, ...] = ()
+    """Strongest file first, in the order of the file; no name comes twice."""
+    tool_rules: tuple[Rule, ...] = ()
+    """Each restricted to one server by name; none mentions `enabled: true`."""
+    inputs: tuple[InputFile, ...] = ()
+    """The files that were read, or looked for in vain."""
+    warnings: tuple[Problem, ...] = ()
+    skipped: tuple[tuple[str, str], ...] = ()
+    """Names of entries that were left alone, and why."""
+
+    def renamed(self, names: Mapping[ServerName, ServerName]) -> SourceResult:
+        """The same with new names for some servers, in the rules as well."""
+        patterns = {literal_pattern(old): literal_pattern(new) for old, new in names.items()}
+        servers = (replace(one, name=names.get(one.name, one.name)) for one in self.servers)
+        rules = (
+            replace(rule, servers=tuple(patterns.get(one, one) for one in rule.servers))
+            for rule in self.tool_rules
+        )
+        return replace(self, servers=tuple(servers), tool_rules=tuple(rules))
+
+    def without(self, names: frozenset[ServerName]) -> SourceResult:
+        """The same without some servers and the rules for them."""
+        gone = {(literal_pattern(name),) for name in names}
+        servers = tuple(one for one in self.servers if one.name not in names)
+        rules = tuple(rule for rule in self.tool_rules if rule.servers not in gone)
+        return replace(self, servers=servers, tool_rules=rules)
+
+
+class ClientFile(Struct, frozen=True):
+    """A client's file that is there; it has not been opened."""
+
+    client: str
+    """The word for it in `sources: [{type: …}]`."""
+    label: str
+    path: str
+    scope: Scope

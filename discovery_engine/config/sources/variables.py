@@ -1,0 +1,114 @@
+"""How clients write variables, translated to ours: `${NAME}`, `${NAME:-default}`, `${file:path}`.
+
+A syntax that the client does not expand is literal text, and is escaped to stay so. Nothing is
+resolved: what a variable holds is not looked at. The outcome is always well-formed for `secrets`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+
+from msgspec import Struct, field
+
+_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
+_DEFAULT = r"(?::-(?:(?!\$\{)[^}])*)?"
+_NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9]+")
+_PROMPT_LENGTH = 80
+
+_SYNTAXES: dict[str, str] = {
+    "escape": r"\$\$\{",  # ours, for literal text
+    "brace": rf"\$\{{{_NAME}{_DEFAULT}\}}",
+    "env": rf"\$\{{env:{_NAME}{_DEFAULT}\}}",
+    "file": r"\$\{file:[^}$]+\}",
+    "input": r"\$\{input:[^}$]+\}",
+    "curly_env": rf"\{{env:{_NAME}\}}",
+    "curly_file": r"\{file:[^{}$]+\}",
+    "secrets": rf"\$\{{\{{\s*(?:secrets|inputs)\.{_NAME}\s*\}}\}}",
+    "bare": rf"\${_NAME}",
+    "percent": rf"%{_NAME}%",
+}
+_LITERAL = r"\$\{(?:[\w:. /-]{1,64}\})?"
+_ENV_ONLY = frozenset({"percent"})  # elsewhere `%AB%` is a quoted address
+
+
+class VariableSyntax(Struct, dict=True):
+    """One client's way to write variables, for one file."""
+
+    label: str
+    syntaxes: tuple[str, ...]
+    known: Mapping[str, str] = field(default_factory=dict)
+    folder: Path = Path()
+    """Where the relative paths of file references start."""
+    prompts: Mapping[str, str] = field(default_factory=dict)
+    """What the client asks for, by the id of the input."""
+    notes: list[str] = field(default_factory=list)
+    """What the owner should know of the texts translated so far."""
+
+    def translate(self, text: str, *, in_env: bool = False) -> str:
+        """The text in our syntax; `in_env` if it is the value of an environment variable."""
+        return (self._in_env if in_env else self._anywhere).sub(self._replacement, text)
+
+    @cached_property
+    def _anywhere(self) -> re.Pattern[str]:
+        return self._compiled(without=_ENV_ONLY)
+
+    @cached_property
+    def _in_env(self) -> re.Pattern[str]:
+        return self._compiled(without=frozenset())
+
+    def _compiled(self, without: frozenset[str]) -> re.Pattern[str]:
+        known = "|".join(map(re.escape, self.known))
+        groups = [rf"(?P<known>\$\{{(?:{known})\}})"] if known else []
+        # Our syntax has no way to write a `$` right before a reference, so that stays literal.
+        groups += [
+            rf"(?P<{name}>(?<!\$){pattern})"
+            for name, pattern in _SYNTAXES.items()
+            if name in self.syntaxes and name not in without
+        ]
+        return re.compile("|".join((*groups, _LITERAL)), re.ASCII)
+
+    def _replacement(self, found: re.Match[str]) -> str:  # noqa: PLR0911 - one for each syntax
+        token = found[0]
+        match found.lastgroup:
+            case "known":
+                return escape(self.known[token[2:-1]])
+            case "escape" | "brace":
+                return token
+            case "env" | "curly_env":
+                return "${" + token.partition(":")[2]
+            case "secrets":
+                return "${" + token[3:-2].partition(".")[2].strip() + "}"
+            case "bare" | "percent":
+                return "${" + token.strip("$%") + "}"
+            case "file" | "curly_file":
+                return self._file(token)
+            case "input":
+                return self._input(token)
+            case _:
+                return self._literal(token)
+
+    def _file(self, token: str) -> str:
+        written = token.partition(":")[2][:-1].strip()
+        path = written if written.startswith("~/") else str(self.folder / written)
+        return self._literal(token) if set("${}") & set(path) else f"${{file:{path}}}"
+
+    def _input(self, token: str) -> str:
+        wanted = token[len("${input:") : -1]
+        variable = "INPUT_" + _NOT_IN_A_NAME.sub("_", wanted).strip("_").upper()
+        prompt = self.prompts.get(wanted, "")
+        asked = f" for {prompt[:_PROMPT_LENGTH]!r}" if prompt else ""
+        self.notes.append(f"{self.label} asks{asked} (input {wanted!r}): set ${variable} instead")
+        return f"${{{variable}}}"
+
+    def _literal(self, token: str) -> str:
+        if token.endswith("}"):
+            self.notes.append(f"{self.label} does not expand {token!r}: it is kept as text")
+        return escape(token)
+
+
+def escape(text: str) -> str:
+    """The same text, literal."""
+    return text.replace("${", "$${")

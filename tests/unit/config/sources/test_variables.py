@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from discovery_engine.config.sources.variables import VariableSyntax, escape
+from discovery_engine.secrets.references import resolve, split
+
+ALL = (
+    "escape",
+    "brace",
+    "env",
+    "file",
+    "input",
+    "curly_env",
+    "curly_file",
+    "secrets",
+    "bare",
+    "percent",
+)
+KNOWN = {"workspaceFolder": "/home/me/${x}", "/": "/"}
+TEXTS = st.lists(
+    st.sampled_from(
+        [
+            "$",
+            "{",
+            "}",
+            "${",
+            "A",
+            "env:",
+            "file:",
+            "input:",
+            "secrets.",
+            ":-",
+            "%",
+            " ",
+            "/",
+            "${{",
+        ]
+    )
+    | st.text(max_size=3)
+).map("".join)
+
+
+def dialect(*syntaxes: str) -> VariableSyntax:
+    return VariableSyntax("A client", syntaxes, folder=Path("/folder"))
+
+
+@pytest.mark.requirement("SRC-10")
+@pytest.mark.parametrize(
+    ("syntax", "text", "translated"),
+    [
+        pytest.param("brace", "a ${B} ${C:-d}", "a ${B} ${C:-d}", id="brace"),
+        pytest.param("brace", "${B:-${C}}", "$${B:-${C}}", id="brace-nested"),
+        pytest.param("brace", "${env:B} $B", "$${env:B} $B", id="brace-only"),
+        pytest.param("brace", "$${B}", "$$${B}", id="brace-after-dollar"),
+        pytest.param("escape", "$${B} ${B}", "$${B} $${B}", id="escape"),
+        pytest.param("env", "x${env:B}y", "x${B}y", id="env"),
+        pytest.param("env", "${env:B:-c} ${B}", "${B:-c} $${B}", id="env-default"),
+        pytest.param(
+            "file",
+            "${file:key} ${file:/k} ${file:~/k}",
+            "${file:/folder/key} ${file:/k} ${file:~/k}",
+            id="file",
+        ),
+        pytest.param("input", "${input:my key-1}", "${INPUT_MY_KEY_1}", id="input"),
+        pytest.param("curly_env", "{env:B} ${env:B}", "${B} $${env:B}", id="curly-env"),
+        pytest.param("curly_file", "{file:./k}", "${file:/folder/k}", id="curly-file"),
+        pytest.param("secrets", "${{ secrets.B }} ${{inputs.C}}", "${B} ${C}", id="secrets"),
+        pytest.param("bare", "$B-$C pa$$word 5$", "${B}-${C} pa$$word 5$", id="bare"),
+        pytest.param("percent", "%B%", "%B%", id="percent-outside-env"),
+    ],
+)
+def test_a_syntax_is_translated_and_all_others_stay_text(
+    syntax: str, text: str, translated: str
+) -> None:
+    assert dialect(syntax).translate(text) == translated
+
+
+@pytest.mark.requirement("SRC-10")
+def test_percent_signs_hold_a_variable_in_env_alone() -> None:
+    assert dialect("percent").translate("%B% 5%", in_env=True) == "${B} 5%"
+
+
+@pytest.mark.requirement("SRC-10")
+def test_without_variables_every_text_is_literal() -> None:
+    assert dialect().translate("${A} $A %A% {env:A}") == "$${A} $A %A% {env:A}"
+
+
+def test_text_that_looks_like_a_variable_and_is_none_is_noted() -> None:
+    translator = dialect("env")
+
+    translator.translate("${TOKEN} ${env:A} ${")
+
+    assert translator.notes == ["A client does not expand '${TOKEN}': it is kept as text"]
+
+
+def test_a_known_variable_is_its_value_and_no_reference_in_it_counts() -> None:
+    translator = VariableSyntax("A client", ("brace",), KNOWN)
+
+    assert translator.translate("${workspaceFolder}${/}${A}") == "/home/me/$${x}/${A}"
+
+
+def test_a_folder_that_no_reference_can_name_leaves_the_text_as_it_is() -> None:
+    translator = VariableSyntax("A client", ("file",), folder=Path("/odd}folder"))
+
+    assert translator.translate("${file:key}") == "$${file:key}"
+
+
+@given(TEXTS, st.sets(st.sampled_from(ALL)), st.booleans())
+def test_every_translation_is_well_formed(text: str, syntaxes: set[str], in_env: bool) -> None:
+    translator = VariableSyntax("A client", tuple(syntaxes), KNOWN, Path("/folder"))
+
+    split(translator.translate(text, in_env=in_env))
+
+
+@given(TEXTS)
+def test_literal_text_survives_translation_and_resolving(text: str) -> None:
+    assert resolve(dialect().translate(text), {}) == text
+    assert resolve(escape(text), {}) == text
