@@ -14,7 +14,7 @@ from discovery_engine.agent.budget import Budget
 from discovery_engine.agent.render.search import search_result
 from discovery_engine.agent.tool_text import Detail
 from discovery_engine.catalog import Failure, ServerPart
-from discovery_engine.config.parsing import parse_settings
+from discovery_engine.config.loading.parsing import parse_settings
 from discovery_engine.config.settings import SearchSettings
 from discovery_engine.rules.rule import Rule, Verdict
 from discovery_engine.search.searcher import build_searcher

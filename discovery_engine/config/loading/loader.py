@@ -35,10 +35,9 @@ def load_settings(
 ) -> Settings:
     """The settings of the configuration at `path`, or of the one that is found.
 
-    Nothing is started, and no reference is resolved into them. A server whose entry is broken,
-    and a source that cannot be read, are among the `warnings`. What a file that nobody named
-    says is restricted as `config.loading.discovered` describes. `environ`, `cwd` and `home` are the process's own with
-    None.
+    Nothing is started, and no reference is resolved. Broken server entries and unreadable sources
+    are among the `warnings`. A file of untrusted origin is restricted, as `config.loading.discovered`
+    describes. With None, `environ`, `cwd` and `home` are those of the process.
 
     Raises:
         ConfigurationError: If a file that was named is not there, or one cannot be used; it
