@@ -36,8 +36,9 @@ def load_settings(
     """The settings of the configuration at `path`, or of the one that is found.
 
     Nothing is started, and no reference is resolved. Broken server entries and unreadable sources
-    are among the `warnings`. A file of untrusted origin is restricted, as `config.loading.discovered`
-    describes. With None, `environ`, `cwd` and `home` are those of the process.
+    are among the `warnings`. A file of untrusted origin is restricted, as
+    `config.loading.discovered` describes. With None, `environ`, `cwd` and `home` are those of
+    the process.
 
     Raises:
         ConfigurationError: If a file that was named is not there, or one cannot be used; it
