@@ -29,15 +29,16 @@ else
 	@$(PARALLEL) $(ARGS)
 endif
 
-check: $(READY) ## format, lint, types and import floors
+check: $(READY) ## format, lint, types and import layers
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
-format: $(READY) ## put every file into its format
+format: $(READY) ## format every file, and write the layers into the architecture page
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
+	@$(BIN)/python scripts/architecture.py
 
 servers: $(READY) ## bring the real servers and clients that tests and the demo use
 	@$(BIN)/python scripts/servers.py

@@ -1,7 +1,7 @@
 """Every known tool with its verdict, as one immutable snapshot.
 
-A reader holds a catalog and sees one world; a refresh makes the next one and swaps it in. Each
-server has its own part, so that what did not change is carried over as it is.
+A refresh builds a new catalog and swaps it in; a reader that holds the old one is not affected.
+Each server has its own part, so that unchanged parts are reused.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The engine: opens every room in order, holds the view of the moment, gives the verbs.
+"""The engine: opens every part in order, holds the current view, and has the public methods.
 
     async with open_engine("discovery.yaml") as engine:
         await engine.refresh()
@@ -6,8 +6,8 @@
         best = answer.hits[0].entry.tool
         result = await engine.execute(best.server, best.name, {"title": "It broke"})
 
-Opening reads files only: it answers from what was remembered, and a server is first touched by
-`refresh` or `execute`.
+Opening reads files only. The remembered catalog answers until `refresh`; no server is started or
+reached before `refresh` or `execute`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What happened, told to whoever listens.
+"""Events: frozen values that say what happened, and the bus that delivers them.
 
-A room publishes and never asks who is there. Each listener has a bounded queue; one that is too
-slow loses its oldest events, never the engine's time.
+A publisher never waits. Each subscription has a bounded queue; a slow subscriber loses its oldest
+events and blocks nobody.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How much of a caller's input is taken; what is longer is refused before any work is done on it.
+"""Limits on the length of a caller's input, checked before any work is done on it.
 
-Clients, agents, programs and the command line all pass here, in the engine. Work behind it may
-take time that grows with the square of what passes.
+The engine checks them, so they hold for clients, programs and the command line alike. Behind them,
+work may take time that grows with the square of the input.
 """
 
 from __future__ import annotations

@@ -1,3 +1,3 @@
-"""The version of the distribution, in a file of its own so that reading it loads nothing."""
+"""The version of the distribution, in a module of its own, so that reading it imports nothing."""
 
 __version__ = "0.1.0"

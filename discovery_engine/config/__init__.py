@@ -1,1 +1,1 @@
-"""The configuration: where it is, what may stand in it, and what it comes to."""
+"""The configuration: files found, read, checked and merged into settings."""

@@ -1,1 +1,1 @@
-"""The owner's queries against the owner's catalog, and what makes its tools hard to find."""
+"""The owner's queries against the catalog, and lint that shows why a tool is hard to find."""

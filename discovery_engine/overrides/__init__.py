@@ -1,1 +1,1 @@
-"""What the owner says of tools in place of their servers."""
+"""The owner's names, descriptions, tags and fixed arguments in place of a server's own."""

@@ -1,1 +1,1 @@
-"""What is remembered between runs: `store` says what is promised, the others keep it."""
+"""The catalog, decisions and vectors that are kept between runs."""

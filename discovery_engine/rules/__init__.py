@@ -1,4 +1,4 @@
-"""Allow, deny and tag rules over tools and servers.
+"""Rules that allow, deny and tag tools and servers.
 
 A name is loaded when it is first used: what is remembered is read without compiling a pattern.
 """

@@ -1,4 +1,4 @@
-"""Poisoned tools found by reading what they say: offline, deterministic, and only a reader.
+"""Detects poisoned tools by their text, offline and deterministically.
 
     findings = scan_catalog((entry.tool for entry in catalog), instructions={"mail": "..."})
 

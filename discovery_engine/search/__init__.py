@@ -1,0 +1,1 @@
+"""Finds tools for a query, and estimates how likely they fit."""

@@ -1,4 +1,4 @@
-"""What may be started, and what a tool may say: the owner's word, and how it is held against both.
+"""Which servers may be started, and which definitions of tools are accepted.
 
 `admission` is the gate that every server passes before it is started or reached; `integrity`
 holds a tool back when what it says is not what was accepted; `lockfile` pins a whole catalog.

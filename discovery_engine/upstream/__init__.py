@@ -1,4 +1,4 @@
-"""Sessions with MCP servers: whatever a stranger's program does, it does to itself alone.
+"""Sessions with MCP servers; a faulty server affects no other.
 
     sessions        the door: lists a server's tools, calls them
       listing       many pages, and the tools in them that cannot be used
