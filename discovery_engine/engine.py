@@ -398,6 +398,7 @@ def _observation(server: ServerHealth, view: View) -> Observation:
         view.catalog.part(server.server).connection,
         reason=server.summary.reason,
         stderr=server.summary.stderr,
+        detail=server.summary.detail,
         since=server.since,
         next_try=server.next_try,
     )

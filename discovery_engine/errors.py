@@ -299,8 +299,16 @@ class UnavailableError(UpstreamError):
     code = "SERVER_CONNECTION_ERROR"
 
     def __init__(
-        self, server: str, kind: FailureKind, reason: str, *, hint: str = "", stderr: str = ""
+        self,
+        server: str,
+        kind: FailureKind,
+        reason: str,
+        *,
+        hint: str = "",
+        stderr: str = "",
+        detail: str = "",
     ) -> None:
+        """Agents read `reason`, so the server's own words belong into `detail` and `stderr`."""
         self.kind = kind
         self.reason = one_line(reason)
         self.stderr = stderr
@@ -309,6 +317,7 @@ class UnavailableError(UpstreamError):
         """Seconds after which another try may succeed; None if nothing is known of that."""
         hint = hint or _NEXT_STEPS[kind].format(server=server)
         super().__init__(server, f"server {server!r} is unavailable: {reason}", hint=hint)
+        self.detail = one_line(detail)
 
 
 def plain_reason(server: str, message: str) -> str:
@@ -432,7 +441,8 @@ class UpstreamProtocolError(UpstreamError):
 
     def __init__(self, server: str, message: str, rpc_code: int) -> None:
         self.rpc_code = rpc_code
-        super().__init__(server, f"server {server!r} answered error {rpc_code}: {quoted(message)}")
+        said = f": {quoted(message)}" if message else ""
+        super().__init__(server, f"server {server!r} answered error {rpc_code}{said}")
 
 
 class RegistryError(DiscoveryError):

@@ -113,9 +113,9 @@ class Confidential(Struct, frozen=True, dict=True):
         told: BaseException | None = error
         while isinstance(told, UpstreamError):
             told.message, told.hint = self.hide(told.message), self.hide(told.hint)
-            told.args = (told.message,)
+            told.args, told.detail = (told.message,), self.hide(told.detail)
             if isinstance(told, UnavailableError):
-                told.reason, told.detail = self.hide(told.reason), self.hide(told.detail)
+                told.reason = self.hide(told.reason)
                 told.stderr = self.last_words(told.stderr)
             told = told.__cause__
 

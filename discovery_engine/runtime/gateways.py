@@ -54,6 +54,8 @@ class Observation(Struct, frozen=True):
     """Its process id."""
     reason: str = ""
     stderr: str = ""
+    detail: str = ""
+    """More of the reason, for the owner alone."""
     since: float | None = None
     """Unix time in seconds."""
     next_try: float | None = None
@@ -143,11 +145,11 @@ def concerning(
 def _live(said: Sequence[Observation]) -> Live:
     worst, *others = said
     if worst.severity < _severity(ServerStatus.STARTING):
-        return Live(ServerStatus(worst.status), worst.reason)
+        return Live(ServerStatus(worst.status), worst.reason, detail=worst.detail)
     elsewhere = "".join(f"; {one.status} in process {one.gateway}" for one in others)
     where = f"seen by the running gateway, process {worst.gateway}{elsewhere}"
     reason = f"{worst.reason} ({where})" if worst.reason else where
-    return Live(ServerStatus(worst.status), reason, worst.stderr)
+    return Live(ServerStatus(worst.status), reason, worst.stderr, detail=worst.detail)
 
 
 def _severity(status: str) -> int:

@@ -222,7 +222,7 @@ def _failure(error: UpstreamError, now: float, *, began: float | None = None) ->
     # A server that was not even tried is told with the error of the last try as the cause.
     real = error.__cause__ if isinstance(error.__cause__, UpstreamError) else error
     if not isinstance(real, UnavailableError):
-        return Failure(real.code, real.message, real.hint, now, began)
+        return Failure(real.code, real.message, real.hint, now, began, detail=real.detail)
     missing = real.missing if isinstance(real, NeedsConfigError) else ()
     references = tuple(one.reference for one in missing)
     return Failure(

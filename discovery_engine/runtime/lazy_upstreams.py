@@ -114,12 +114,13 @@ class LateUpstreams:
         if record is None:
             return None
         _, confidential = self._confidential.get(name, _NOTHING_KNOWN)
-        raw = Live.of(record.state, record.reason, record.stderr)
+        raw = Live.of(record.state, record.reason, record.stderr, record.detail)
         known, of, shown = self._live.get(name, (None, None, None))
         if known != raw or of is not confidential or shown is None:
             shown = replace(
                 raw,
                 reason=confidential.hide(raw.reason),
+                detail=confidential.hide(raw.detail),
                 stderr=confidential.last_words(raw.stderr),
             )
             self._live[name] = raw, confidential, shown
@@ -172,6 +173,7 @@ class LateUpstreams:
         return replace(
             condition,
             reason=confidential.hide(condition.reason),
+            detail=confidential.hide(condition.detail),
             stderr=confidential.last_words(condition.stderr),
             samples=tuple(map(confidential.last_words, condition.samples)),
         )

@@ -223,5 +223,6 @@ def _waiting(asked: Mapping[ServerName, anyio.Event]) -> list[ServerName]:
 
 
 def _unreadable(server: ServerName, error: Exception) -> UnavailableError:
-    reason = f"what it lists cannot be read: {type(error).__name__}: {error}"
-    return UnavailableError(server, FailureKind.OTHER, KNOWN_SECRETS.redact(reason))
+    reason = f"what it lists cannot be read: {type(error).__name__}"
+    detail = KNOWN_SECRETS.redact(str(error))
+    return UnavailableError(server, FailureKind.OTHER, reason, detail=detail)

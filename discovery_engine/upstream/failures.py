@@ -9,6 +9,7 @@ from __future__ import annotations
 from mcp import MCPError
 from mcp_types import CONNECTION_CLOSED
 
+from discovery_engine._util.text import quoted
 from discovery_engine.errors import (
     FailureKind,
     OutcomeUnknownError,
@@ -42,7 +43,15 @@ async def failed_listing(link: Link, error: MCPError) -> UpstreamError:
     if reason := await link.loss(error) or _abandoned(error):
         reason = f"it went away while its tools were listed: {reason}"
         return UnavailableError(link.server, FailureKind.LOST, reason, stderr=link.stderr)
-    return refused(link.server, error)
+    return _refused_listing(link.server, error)
+
+
+def _refused_listing(server: ServerName, error: MCPError) -> UpstreamProtocolError:
+    # Whoever called a tool reads the server's words. Here agents read the error beside answers
+    # that have nothing to do with that server.
+    refusal = UpstreamProtocolError(server, "", error.code)
+    refusal.detail = f"it answered {quoted(error.message[:_MESSAGE_LENGTH])}"
+    return refusal
 
 
 def _abandoned(error: MCPError) -> str | None:

@@ -11,6 +11,7 @@ import anyio
 from mcp import MCPError
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.message import SessionMessage
+from msgspec import Struct
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine._util.text import quoted
@@ -113,11 +114,15 @@ class ReadingStream(Stream, ABC):
 def strange_greeting(server: ServerName, error: Exception, *, stderr: str = "") -> UnavailableError:
     """The error for a server that answers the handshake, but not as one does."""
     if isinstance(error, MCPError):
-        reason = f"it refused the handshake with error {error.code}: {quoted(error.message[:200])}"
+        reason = f"it refused the handshake with error {error.code}"
+        detail = f"it answered {quoted(error.message[:200])}"
     else:
-        reason = f"its answer to the handshake is not one of MCP: {_first_line(error)}"
+        reason = "its answer to the handshake is not one of MCP"
+        detail = _first_line(error)
     hint = "check that this is an MCP server"
-    return UnavailableError(server, FailureKind.NOT_MCP, reason, hint=hint, stderr=stderr)
+    return UnavailableError(
+        server, FailureKind.NOT_MCP, reason, hint=hint, stderr=stderr, detail=detail
+    )
 
 
 def is_out_of_room(error: BaseException) -> TypeGuard[OSError]:
@@ -137,16 +142,28 @@ def no_room(server: ServerName, error: OSError) -> UnavailableError:
     return told
 
 
+class Wrote(Struct, frozen=True):
+    """What a program wrote instead of messages; both are empty if it wrote nothing."""
+
+    reason: str = ""
+    """That it did, in our words."""
+    detail: str = ""
+    """The same with a quote, for the owner alone."""
+
+
+_NOTHING = Wrote()
+
+
 def timed_out(
-    server: ServerName, seconds: float, *, wrote: str = "", stderr: str = ""
+    server: ServerName, seconds: float, *, wrote: Wrote = _NOTHING, stderr: str = ""
 ) -> UnavailableError:
-    """The error for a server that did not answer; `wrote` is what came instead, in words."""
+    """The error for a server that did not answer; `wrote` is what came instead."""
     kind, reason = FailureKind.TIMEOUT, f"it did not answer the handshake within {seconds:g} s"
     hint = f"raise `timeouts.connect` of server {server!r} if it is slow to start"
-    if wrote:
-        kind, reason = FailureKind.NOT_MCP, f"{reason}; {wrote}"
+    if wrote.reason:
+        kind, reason = FailureKind.NOT_MCP, f"{reason}; {wrote.reason}"
         hint = f"check that this is an MCP server, with nothing else on its stdout; or {hint}"
-    return UnavailableError(server, kind, reason, hint=hint, stderr=stderr)
+    return UnavailableError(server, kind, reason, hint=hint, stderr=stderr, detail=wrote.detail)
 
 
 def _first_line(error: Exception) -> str:

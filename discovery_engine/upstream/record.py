@@ -74,6 +74,11 @@ class Record:
         return self._unanswered or self._fault
 
     @property
+    def detail(self) -> str:
+        """More of the reason, for the owner alone."""
+        return self._last.detail if self._last and self.is_in_doubt else ""
+
+    @property
     def is_in_doubt(self) -> bool:
         """Whether an attempt may be refused; if not, none need be made of a request."""
         return bool(self._breaker.failures or self._breaker.is_crash_looping)
@@ -188,6 +193,7 @@ class Record:
             self.counters.with_session(live),
             samples=live.samples or self._samples,
             stderr=live.stderr or self.stderr,
+            detail=self.detail,
             next_try=self._next_try,
             users=live.users,
             queued=self.slots.waiting,
@@ -210,6 +216,7 @@ class Record:
             kind = last.kind if last else FailureKind.LOST
             hint = last.hint if last else ""
             error = UnavailableError(self.server, kind, reason, hint=hint, stderr=self.stderr)
+        error.detail = self.detail
         error.retry_after = max(1.0, seconds)
         return error
 

@@ -391,8 +391,8 @@ def _broken(server: ServerName, error: Exception) -> UnavailableError:
         error = error.exceptions[0]
     if is_out_of_room(error):
         return no_room(server, error)
-    reason = f"connecting to it failed: {type(error).__name__}: {error}"
-    return UnavailableError(server, FailureKind.OTHER, reason)
+    reason = f"connecting to it failed: {type(error).__name__}"
+    return UnavailableError(server, FailureKind.OTHER, reason, detail=str(error))
 
 
 def _closed(server: ServerName) -> UnavailableError:

@@ -85,6 +85,8 @@ class Condition(Struct, frozen=True):
     """The first few lines of garbage."""
     stderr: str = ""
     """The last lines a program wrote to its error output."""
+    detail: str = ""
+    """More of the reason, for the owner alone: it may quote the server."""
     next_try: float | None = None
     """Seconds until it may be tried again; None if nothing holds it back."""
     users: int = 0

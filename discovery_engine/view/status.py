@@ -75,15 +75,17 @@ class Live(Struct, frozen=True):
     """The last lines of a program that failed, or that is starting."""
     seconds: float | None = None
     """For how long it has been starting; None if it waits for its turn, or does not start."""
+    detail: str = ""
+    """More of the reason, for the owner alone: it may quote the server."""
 
     @property
     def has_session(self) -> bool:
         return self.status in _OPEN
 
     @classmethod
-    def of(cls, state: str, reason: str, stderr: str) -> Live:
+    def of(cls, state: str, reason: str, stderr: str, detail: str) -> Live:
         status = ServerStatus(state)
-        return cls(status, reason, stderr if status in _DOWN else "")
+        return cls(status, reason, stderr if status in _DOWN else "", detail=detail)
 
 
 class LiveServers(Mapping["ServerName", Live]):
@@ -297,16 +299,19 @@ def _seen_and_known(live: Live | None, part: ServerPart) -> Diagnosis:
     if failure := part.failure:  # one that is tried again has not mended yet
         return _after_failure(failure, live)
     if live and live.status is not ServerStatus.IDLE:
-        return Diagnosis(live.status, live.reason)
+        return Diagnosis(live.status, live.reason, detail=live.detail)
     status = ServerStatus.IDLE if part.listed_at else ServerStatus.PENDING
-    return Diagnosis(status, live.reason if live else "")
+    return Diagnosis(status, live.reason, detail=live.detail) if live else Diagnosis(status)
 
 
 def _after_failure(failure: Failure, live: Live | None) -> Diagnosis:
     """Of a server whose tools could not be listed."""
+    reason, detail = failure.message, failure.detail
+    if live and live.reason:
+        reason, detail = live.reason, live.detail
     if live and live.status in _OPEN:
-        return Diagnosis(ServerStatus.DEGRADED, live.reason or failure.message, failure.hint)
+        return Diagnosis(ServerStatus.DEGRADED, reason, failure.hint, detail)
     status = _STATUS_OF_FAILURE.get(failure.code, ServerStatus.FAILING)
     if live and live.status in _DOWN and status is ServerStatus.FAILING:
-        return Diagnosis(live.status, live.reason or failure.message, failure.hint)
+        return Diagnosis(live.status, reason, failure.hint, detail)
     return Diagnosis(status, failure.message, failure.hint, failure.detail)

@@ -12,6 +12,7 @@ import secrets
 from collections import OrderedDict
 from contextlib import suppress
 from functools import partial
+from http import HTTPStatus
 from typing import Any
 
 import httpx2
@@ -38,6 +39,10 @@ _OK = 200
 _NOT_FOUND = 404
 _BAD_REQUEST = 400
 _FIRST_ERROR = 400
+_COMMON_TYPES = (
+    *("application/json", "application/octet-stream", "application/xml", "text/event-stream"),
+    *("text/html", "text/plain", "text/xml"),
+)
 _BROKEN = (httpx2.TransportError, httpx2.DecodingError)
 
 
@@ -48,6 +53,8 @@ class HttpFailure(Struct, frozen=True):
     status: int | None = None
     outage: Outage | None = None
     """What broke the exchange, if no answer came."""
+    detail: str = ""
+    """What the server or a library said of it, for the owner alone."""
     lack: OSError | None = None
     """What we had no room for, so that nothing was tried."""
     was_sent: bool = True
@@ -94,8 +101,8 @@ class GuardedClient(httpx2.AsyncClient):
         asked = self._asked(request)
         if kind != "text/event-stream" and asked and response.status_code == _OK:
             await response.aclose()
-            reason = f"it answers with {kind or 'nothing'}, not with MCP"
-            return self._refusal(request, HttpFailure(reason), status=502)
+            reason = f"it answers with {named_type(kind)}, not with MCP"
+            return self._refusal(request, HttpFailure(reason, detail=kind), status=502)
         response.stream = self._events(response, asked)
         return response
 
@@ -124,7 +131,8 @@ class GuardedClient(httpx2.AsyncClient):
         if error is not None and not _forgot_session(request, response, error):
             return _rebuilt(request, response, body or b"")
         failure = HttpFailure(
-            f"HTTP {response.status_code} {response.reason_phrase}".strip(),
+            _status_line(response.status_code),
+            detail=response.reason_phrase,
             status=response.status_code,
             lost_session=_forgot_session(request, response, error),
             retry_after=_retry_after(response),
@@ -215,6 +223,7 @@ def _transport_failure(error: httpx2.RequestError, request: httpx2.Request) -> H
     found = outage(error, request)
     return HttpFailure(
         found.reason,
+        detail=found.detail,
         outage=found,
         lack=next(filter(is_out_of_room, causes(error)), None),
         was_sent=not isinstance(error, never_left),
@@ -267,6 +276,18 @@ def _retry_after(response: httpx2.Response) -> float | None:
 def media_type(response: httpx2.Response) -> str:
     kind: str = response.headers.get("content-type", "")
     return kind.partition(";")[0].strip().lower()
+
+
+def named_type(kind: str) -> str:
+    """A media type, if it is a common one: any other is the server's own words."""
+    return kind if kind in _COMMON_TYPES else "a type of its own" if kind else "nothing"
+
+
+def _status_line(status: int) -> str:
+    """As the standard has it, whatever the server calls it."""
+    with suppress(ValueError):
+        return f"HTTP {status} {HTTPStatus(status).phrase}"
+    return f"HTTP {status}"
 
 
 def _request_id(request: httpx2.Request) -> JSONValue:

@@ -14,6 +14,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import CONNECTION_CLOSED, PARSE_ERROR
 
 from discovery_engine._util.json import JSONObject
+from discovery_engine._util.text import one_line
 from discovery_engine.config.settings import RemoteTransport, Timeouts
 from discovery_engine.errors import FailureKind, NeedsAuthError, UnavailableError
 from discovery_engine.tools.model import ServerName
@@ -154,6 +155,12 @@ async def open_sse_link(
 
 def unavailable(server: ServerName, failure: HttpFailure) -> UnavailableError:
     """The error that an owner can act on, from what went wrong on the wire."""
+    error = _unavailable(server, failure)
+    error.detail = one_line(failure.detail)
+    return error
+
+
+def _unavailable(server: ServerName, failure: HttpFailure) -> UnavailableError:
     if failure.status in _UNAUTHORIZED:
         return NeedsAuthError(server, f"it answers {failure.reason}")
     if failure.status is not None:

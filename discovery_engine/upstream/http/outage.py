@@ -23,6 +23,8 @@ class Outage(Struct, frozen=True):
     kind: FailureKind
     reason: str
     hint: str = ""
+    detail: str = ""
+    """What a library said, which may quote the server."""
 
 
 def outage(error: httpx2.RequestError, request: httpx2.Request) -> Outage:
@@ -38,10 +40,11 @@ def outage(error: httpx2.RequestError, request: httpx2.Request) -> Outage:
         hint = "check that the server runs, and the host and port in url"
         return Outage(FailureKind.REFUSED, _not_connected(error, place), hint)
     if isinstance(error, httpx2.RemoteProtocolError):
-        return Outage(FailureKind.NOT_MCP, f"{place} does not keep to HTTP: {error}", _ENDPOINT)
+        reason = f"{place} does not keep to HTTP"
+        return Outage(FailureKind.NOT_MCP, reason, _ENDPOINT, detail=str(error))
     if isinstance(error, httpx2.NetworkError):
         return Outage(FailureKind.OTHER, f"the connection to {place} broke{_detail(error)}")
-    return Outage(FailureKind.OTHER, f"{type(error).__name__}: {error}")
+    return Outage(FailureKind.OTHER, type(error).__name__, detail=str(error))
 
 
 def causes(error: BaseException | None) -> Iterator[BaseException]:

@@ -17,7 +17,13 @@ import httpx2
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
 
-from discovery_engine.upstream.http.guard import GuardedClient, HttpFailure, failure_of, media_type
+from discovery_engine.upstream.http.guard import (
+    GuardedClient,
+    HttpFailure,
+    failure_of,
+    media_type,
+    named_type,
+)
 from discovery_engine.upstream.link import Stream
 from discovery_engine.upstream.wire.codec import edges, encode, sniffed_id
 from discovery_engine.upstream.wire.messages import as_json, as_message, unreadable
@@ -98,7 +104,7 @@ async def _endpoint(
     if response.is_error:
         return HttpFailure(f"HTTP {response.status_code}", status=response.status_code)
     if (kind := media_type(response)) != "text/event-stream":
-        return HttpFailure(f"it answers with {kind or 'nothing'}, not with events")
+        return HttpFailure(f"it answers with {named_type(kind)}, not with events", detail=kind)
     with suppress(StopAsyncIteration, httpx2.TransportError, ValueError):  # the last: no address
         event = await anext(events)
         url = str(response.request.url)

@@ -27,6 +27,7 @@ from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.link import (
     Link,
     Stream,
+    Wrote,
     is_out_of_room,
     no_room,
     strange_greeting,
@@ -133,9 +134,12 @@ class StdioLink(Link):
     async def failure(self, error: Exception) -> UnavailableError:
         if not self.is_lost:
             return strange_greeting(self.server, error, stderr=self.stderr)
+        wrote = self._wrote()
         reason = f"it {await self.child.exit_reason()} before the handshake was done"
-        told = "; ".join(filter(None, (reason, self._wrote())))
-        return UnavailableError(self.server, FailureKind.EXITED, told, stderr=self.stderr)
+        reason = "; ".join(filter(None, (reason, wrote.reason)))
+        return UnavailableError(
+            self.server, FailureKind.EXITED, reason, stderr=self.stderr, detail=wrote.detail
+        )
 
     def silence(self, seconds: float) -> UnavailableError:
         return timed_out(self.server, seconds, wrote=self._wrote(), stderr=self.stderr)
@@ -152,8 +156,8 @@ class StdioLink(Link):
     def wants_new_session(self, error: MCPError) -> bool:  # noqa: ARG002 - a pipe is the session
         return False
 
-    def _wrote(self) -> str:
-        """What it wrote that is not of this protocol, in words; nothing if it wrote no such.
+    def _wrote(self) -> Wrote:
+        """What it wrote that is not of this protocol.
 
         A line that it does not end comes first: it may ask something, and wait for the answer.
         Cut between words and quoted as it is, so that a secret in it is still known for one.
@@ -161,8 +165,10 @@ class StdioLink(Link):
         unfinished = self.reader.unfinished
         line = one_line(unfinished or self.reader.garbage.foreign)
         sample = shorten(line, _SAMPLE_LENGTH, placeholder=" …")
-        how = " without an end of line" if unfinished else ""
-        return f"it wrote {quoted(sample)}{how}, which is not MCP" if sample else ""
+        if not sample:
+            return Wrote()
+        what = "a line without an end" if unfinished else "a line"
+        return Wrote(f"it wrote {what} to stdout that is not MCP", f"it wrote {quoted(sample)}")
 
     def _lose(self) -> None:
         self.is_lost = True

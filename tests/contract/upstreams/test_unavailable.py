@@ -63,19 +63,22 @@ pytestmark = pytest.mark.anyio
                 connect=2,
             ),
             "not_mcp",
-            'within 2 s; it wrote "Welcome to the shop", which is not MCP',
+            "within 2 s; it wrote a line to stdout that is not MCP"
+            ' (it wrote "Welcome to the shop")',
             id="talks",
         ),
         pytest.param(
             program("sh", "-c", "echo Welcome; printf 'Password: '; cat >/dev/null", connect=2),
             "not_mcp",
-            'within 2 s; it wrote "Password:" without an end of line, which is not MCP',
+            "within 2 s; it wrote a line without an end to stdout that is not MCP"
+            ' (it wrote "Password:")',
             id="asks",
         ),
         pytest.param(
             program("sh", "-c", "echo 'usage: shop'; exit 2"),
             "exited",
-            'status 2 before the handshake was done; it wrote "usage: shop", which is not MCP',
+            "status 2 before the handshake was done; it wrote a line to stdout that is not MCP"
+            ' (it wrote "usage: shop")',
             id="explains-its-usage",
         ),
         pytest.param(fault_server("strange_greeting"), "not_mcp", "not one of MCP", id="strange"),
@@ -92,7 +95,7 @@ async def test_a_program_that_cannot_be_connected_is_explained(
         states = opened.states()
 
     assert caught.value.kind == FailureKind(kind)
-    assert said in caught.value.reason
+    assert said in f"{caught.value.reason} ({caught.value.detail})"
     assert states == {}
 
 
@@ -218,7 +221,7 @@ async def test_an_address_that_nobody_answers_at_is_explained(
             await opened.list_tools(remote_server(url))
 
     assert caught.value.kind == FailureKind(kind)
-    assert caught.value.reason == said
+    assert ": ".join(filter(None, (caught.value.reason, caught.value.detail))) == said
 
 
 @pytest.mark.requirement("UPS-11")

@@ -228,7 +228,7 @@ def test_any_other_server_may_be_connected() -> None:
 
 
 def test_only_a_program_that_fails_has_last_words() -> None:
-    lives = [Live.of(state, "it died", "No license") for state in State]
+    lives = [Live.of(state, "it died", "No license", "") for state in State]
 
     told = {live.status for live in lives if live.stderr}
 

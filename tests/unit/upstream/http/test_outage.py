@@ -92,7 +92,7 @@ def test_what_broke_is_told_in_words(error: httpx2.RequestError, kind: str, reas
 
     found = outage(error, httpx2.Request("POST", url, extensions=LIMITS))
 
-    assert (found.kind, found.reason) == (kind, reason)
+    assert (found.kind, ": ".join(filter(None, (found.reason, found.detail)))) == (kind, reason)
 
 
 def test_an_address_of_the_newer_kind_is_named_with_its_port() -> None:
