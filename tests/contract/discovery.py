@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,12 @@ for line in sys.stdin:
 
 
 @dataclass(frozen=True)
+class Typed:
+    code: int
+    shown: str
+
+
+@dataclass(frozen=True)
 class Discovery:
     """A home of its own: working folder, data folder, nothing of this machine's configuration."""
 
@@ -96,6 +103,29 @@ class Discovery:
         file = self.home / "starts"
         return len(file.read_text().splitlines()) if file.exists() else 0
 
+    def at_terminal(self, *words: str, typed: str = "", **environ: str) -> Typed:
+        """A command whose stdin, stdout and stderr are a terminal, at which somebody types."""
+        import pty
+
+        controller, terminal = pty.openpty()
+        environ = self.environ | environ
+        self.command.start(words, (terminal,) * 3, cwd=self.home, environ=environ)
+        os.write(controller, typed.encode())
+        shown = b"".join(_chunks(controller))
+        os.close(controller)
+        return Typed(self.command.wait(), shown.decode().replace("\r\n", "\n"))
+
     def __call__(self, *words: str, stdin: str = "", **environ: str) -> Finished:
         environ = self.environ | environ
         return self.command(words, cwd=self.home, environ=environ, stdin=stdin.encode())
+
+
+def _chunks(controller: int) -> Iterator[bytes]:
+    while True:
+        try:
+            chunk = os.read(controller, 65536)
+        except OSError:  # how Linux says that nobody holds the terminal any more
+            return
+        if not chunk:
+            return
+        yield chunk

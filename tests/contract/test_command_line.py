@@ -265,15 +265,16 @@ def test_a_slip_is_answered_with_what_was_meant(
 def test_a_plain_terminal_gets_no_escape_byte(
     listed: Discovery, words: list[str], environ: dict[str, str]
 ) -> None:
-    written = on_terminal(listed, words, {"TERM": "xterm", **environ})
+    done = listed.at_terminal(*words, **{"TERM": "xterm", **environ})
 
-    assert b"demo" in written
-    assert b"\x1b" not in written
+    assert done.code == 0 or words[0] == "refresh"
+    assert "demo" in done.shown
+    assert "\x1b" not in done.shown
 
 
 @pytest.mark.requirement("CLI-8")
 def test_colours_are_for_terminals(listed: Discovery) -> None:
-    assert b"\x1b" in on_terminal(listed, ["list"], {"TERM": "xterm"})
+    assert "\x1b" in listed.at_terminal("list", TERM="xterm").shown
     assert "\x1b" not in listed("list", TERM="xterm").out
 
 
@@ -799,28 +800,3 @@ def helps(command: click.Command, path: list[str]) -> Iterator[tuple[str, str]]:
             found = command.get_command(context, name)
             assert found
             yield from helps(found, [*path, name])
-
-
-def on_terminal(discovery: Discovery, words: list[str], environ: dict[str, str]) -> bytes:
-    """What a command writes when stdin, stdout and stderr are a terminal."""
-    import pty
-
-    controller, terminal = pty.openpty()
-    environ = discovery.environ | environ
-    discovery.command.start(words, (terminal,) * 3, cwd=discovery.home, environ=environ)
-    written = b"".join(_chunks(controller))
-    os.close(controller)
-    code = discovery.command.wait()
-    assert code == 0 or words[0] == "refresh"
-    return written
-
-
-def _chunks(controller: int) -> Iterator[bytes]:
-    while True:
-        try:
-            chunk = os.read(controller, 65536)
-        except OSError:  # how Linux says that nobody holds the terminal any more
-            return
-        if not chunk:
-            return
-        yield chunk

@@ -11,6 +11,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from discovery_engine._util.json import JSONObject
 from discovery_engine.agent.definitions import META_TOOLS
 from discovery_engine.agent.dispatch import Caller, call
 from discovery_engine.engine import open_engine
@@ -41,9 +42,18 @@ from tests.engines import (
     python,
     tool_names,
 )
+from tests.factories import make_definition
 from tests.servers.programs import descendants, fault_server, text_of
+from tests.told import Told
 
 pytestmark = pytest.mark.anyio
+
+
+def wanting(argument: str) -> JSONObject:
+    """A tool that cannot do without an argument."""
+    schema = {"type": "object", "properties": {argument: {}}, "required": [argument]}
+    return make_definition("send", inputSchema=schema)
+
 
 NO_ECHO = [{"pattern": "echo", "enabled": False}]
 
@@ -270,6 +280,22 @@ class TestExecuting:
             await engine.execute("slow", "echo", {}, on_progress=on_progress)
 
         assert told == [(step, 3, f"step {step}") for step in (1, 2, 3)]
+
+    @pytest.mark.requirement("LIB-21")
+    async def test_arguments_are_checked_against_the_newest_schema(self, folder: Folder) -> None:
+        told = Told.beside(folder.path, wanting("a"))
+        folder.write(told.server(), trust="open")
+
+        async with folder.open() as engine:
+            await engine.refresh()
+            await engine.execute("told", "send", {"a": 1})
+            told.says(wanting("b"))
+            await engine.refresh()
+            await engine.execute("told", "send", {"b": 1})
+            with pytest.raises(InvalidArgumentsError):
+                await engine.execute("told", "send", {"a": 1})
+
+        assert told.calls == 2
 
     @pytest.mark.requirement("LIB-21", "ERR-3")
     async def test_bad_arguments_are_refused_before_the_server_is_started(

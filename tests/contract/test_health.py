@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import anyio
 import pytest
 from click.testing import CliRunner
+from msgspec.structs import asdict
 
 from discovery_cli.program import cli
 from discovery_engine.agent.definitions import META_TOOLS
 from discovery_engine.agent.dispatch import Caller, call
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
-from discovery_engine.errors import DiscoveryError
+from discovery_engine.engine import Engine
+from discovery_engine.errors import DiscoveryError, UnavailableError
 from discovery_engine.runtime.health import ServerHealth
 from discovery_engine.runtime.restore import remembered_view
 from discovery_engine.tools.model import ServerName
@@ -153,6 +155,64 @@ async def test_what_happens_is_counted(folder: Folder) -> None:
     assert noisy.counters.garbage > 0
     assert noisy.samples
     assert (mortal.counters.calls, mortal.counters.restarts) == (2, 1)
+
+
+@pytest.mark.requirement("HEA-21")
+@pytest.mark.parametrize(
+    ("mode", "counted"),
+    [
+        ("strays", {"calls": 1, "garbage": 200, "strays": 200}),
+        ("answers_twice", {"calls": 1, "garbage": 1, "duplicates": 1}),
+        ("garbage_flood", {"calls": 1, "garbage": 20_000}),
+        ("kills_itself", {"calls": 1, "failures": 1}),
+        ("obeys", {"calls": 1}),
+    ],
+)
+async def test_what_a_server_does_wrong_is_counted_for_it_alone(
+    folder: Folder, mode: str, counted: dict[str, int]
+) -> None:
+    folder.write(fault_server(mode, program="wire_server.py", name="odd"), good())
+
+    async with folder.open() as engine:
+        await engine.refresh()
+        for server in ("odd", "good"):
+            with suppress(DiscoveryError):
+                await engine.execute(server, "echo", {"text": "x"})
+        await eventually_counted(engine, "odd", counted)
+        found = by_name(await engine.health())
+
+    assert counts(found["odd"]) == counted
+    assert counts(found["good"]) == {"calls": 1}
+
+
+@pytest.mark.requirement("HEA-21")
+async def test_a_call_that_finds_the_queue_full_is_counted_as_refused(folder: Folder) -> None:
+    busy = as_entry(fault_server("hang_call")) | {"limits": {"calls": 1, "queue": 0}}
+    folder.config.write_text(json.dumps({"servers": {"busy": busy}}), "utf-8")
+
+    async with folder.open() as engine, anyio.create_task_group() as tasks:
+        await engine.refresh()
+        tasks.start_soon(engine.execute, "busy", "hang", {})
+        await eventually_counted(engine, "busy", {"calls": 1})
+        with pytest.raises(UnavailableError):
+            await engine.execute("busy", "echo", {"text": "x"})
+        [found] = await engine.health()
+        tasks.cancel_scope.cancel()
+
+    assert counts(found) == {"calls": 2, "refused": 1}
+
+
+def counts(health: ServerHealth) -> dict[str, int]:
+    """What has been counted of a server, less what never happened."""
+    assert health.now is not None
+    return {name: count for name, count in asdict(health.now.counters).items() if count}
+
+
+async def eventually_counted(engine: Engine, server: str, counted: dict[str, int]) -> None:
+    """Wait until what a server wrote behind its answer has been read."""
+    with anyio.fail_after(20):
+        while counts(by_name(await engine.health())[server]) != counted:  # noqa: ASYNC110
+            await anyio.sleep(0.01)
 
 
 def as_entry(server: ServerSettings) -> dict[str, Any]:

@@ -111,6 +111,26 @@ TOOL = {"type": "string", "description": "Name, or server:name"}
 TOKENS = {"type": "integer", "minimum": 50}
 
 
+@pytest.mark.requirement("MET-13")
+@ERAS
+@pytest.mark.parametrize("meta_tool", META_TOOLS)
+async def test_an_argument_that_it_does_not_take_is_named_with_those_it_takes(
+    meta_tool: str, era: str
+) -> None:
+    required = {"query": "x", "server": "github", "tool": "list_issues"}
+    takes = META_TOOLS[meta_tool].definition["inputSchema"]["properties"]
+    given = {name: value for name, value in required.items() if name in takes}
+
+    async with served(make_server(make_engine())) as wire:
+        await open_era(wire, era)
+        result = (await wire.ask(call(7, meta_tool, era=era, **given, owner="me")))["result"]
+
+    [block] = result["content"]
+    assert result["isError"]
+    assert block["text"].startswith(f"VALIDATION_ERROR: 'owner' is not an argument of {meta_tool}")
+    assert all(name in block["text"] for name in takes)
+
+
 @pytest.mark.requirement("MET-3")
 def test_definitions_take_less_than_600_tokens() -> None:
     definitions = [tool.definition for tool in META_TOOLS.values()]

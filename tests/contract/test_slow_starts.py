@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import signal
@@ -27,7 +28,7 @@ from discovery_engine.view.status import ServerStatus, ServerSummary
 from tests.contract.discovery import Discovery
 from tests.engines import Folder, good, summary, tool_names
 from tests.forked import Preloaded
-from tests.servers.programs import eventually, text_of
+from tests.servers.programs import eventually, fault_server, text_of
 
 pytestmark = pytest.mark.anyio
 
@@ -132,6 +133,55 @@ async def test_agents_read_that_it_is_starting_and_nothing_that_its_program_wrot
     assert download.starts == 1
 
 
+@pytest.mark.requirement("MET-12")
+@pytest.mark.parametrize(
+    ("meta_tool", "arguments", "known"),
+    [
+        ("list_mcp_servers", {}, "slow (3 tools)"),
+        ("search_tools", {"query": "echo"}, "Match: sure.\nslow:echo"),
+        ("list_tools", {"server": "slow"}, "slow: 3 tools"),
+        ("get_tool_details", {"tool": "slow:echo"}, "slow:echo"),
+        ("execute_tool", {"tool": "slow:echo", "arguments": {"text": "hi"}}, '{"text": "hi"}'),
+    ],
+)
+async def test_a_first_answer_waits_for_a_server_that_takes_its_time(
+    folder: Folder, meta_tool: str, arguments: JSONObject, known: str
+) -> None:
+    folder.write(fault_server("slow_start", program="wire_server.py", name="slow"))
+
+    async with folder.open() as engine:
+        answer = await ask(engine, meta_tool, **arguments)
+
+    assert text_of(answer).startswith(known)
+
+
+@pytest.mark.requirement("MET-12")
+@pytest.mark.parametrize(
+    ("meta_tool", "arguments", "unknown"),
+    [
+        ("list_mcp_servers", {}, "slow (0 tools) starting"),
+        ("search_tools", {"query": "echo"}, "No tool is known yet.\nNote: slow: starting, "),
+        ("list_tools", {"server": "slow"}, "slow: 0 tools\nNote: slow: starting, "),
+        ("get_tool_details", {"tool": "slow:echo"}, "SERVER_STARTING: server 'slow' is starting, "),
+    ],
+)
+async def test_no_answer_waits_until_a_server_has_started(
+    folder: Folder, download: Download, meta_tool: str, arguments: JSONObject, unknown: str
+) -> None:
+    folder.write(download.before(good("slow")))
+
+    async with folder.open() as engine:
+        with anyio.fail_after(20):  # three seconds, and what a busy machine takes; a call has 30
+            answer = await ask(engine, meta_tool, **arguments)
+        download.end()
+        with anyio.fail_after(20):
+            later = await ask(engine, "execute_tool", tool="slow:echo", arguments={"text": "hi"})
+
+    assert text_of(answer).startswith(unknown)
+    assert text_of(later) == '{"text": "hi"}'
+    assert download.starts == 1
+
+
 @pytest.mark.requirement("LIB-37")
 async def test_who_calls_a_tool_of_a_starting_server_may_try_again(
     folder: Folder, download: Download
@@ -166,6 +216,7 @@ async def test_one_that_waits_for_its_turn_is_not_starting_for_any_time(
     assert waiting.starting_for is None
 
 
+@pytest.mark.requirement("MET-9")
 async def test_a_known_server_that_is_asked_again_keeps_its_place_and_its_words(
     folder: Folder, download: Download
 ) -> None:
@@ -174,20 +225,32 @@ async def test_a_known_server_that_is_asked_again_keeps_its_place_and_its_words(
     download.end()
     async with folder.open() as engine:
         await engine.refresh()
-        before = text_of(await ask(engine, "list_mcp_servers"))
+        before = await all_that_is_read(engine)
     download.path.unlink()
 
     async with folder.open() as engine, anyio.create_task_group() as tasks:
         tasks.start_soon(engine.refresh)
         await under_way(engine, "slow")
-        during = text_of(await ask(engine, "list_mcp_servers"))
+        during = await all_that_is_read(engine)
         names = tool_names(engine.view, "slow")
         download.end()
     async with folder.open() as engine:
-        after = text_of(await ask(engine, "list_mcp_servers"))
+        after = await all_that_is_read(engine)
 
     assert before == during == after
     assert names
+
+
+async def all_that_is_read(engine: Engine) -> list[str]:
+    """What the meta-tools answer of the server `slow`; of servers, only what a model reads."""
+    servers = text_of(await ask(engine, "list_mcp_servers"))
+    asked: list[tuple[str, JSONObject]] = [
+        ("search_tools", {"query": "echo"}),
+        ("list_tools", {"server": "slow"}),
+        ("get_tool_details", {"tool": "slow:echo"}),
+    ]
+    tools = [json.dumps(await ask(engine, name, **arguments)) for name, arguments in asked]
+    return [servers, *tools]
 
 
 @pytest.mark.requirement("CLI-34")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,55 @@ def test_review_shows_what_was_and_what_is_and_accepts_only_when_told(home: Home
     assert accepted.code == 0
     assert home("review").code == 0
     assert home("search", "send", "mail").code == 0
+
+
+@pytest.mark.requirement("TRU-17")
+@pytest.mark.skipif(sys.platform == "win32", reason="terminals are a matter of POSIX")
+@pytest.mark.parametrize("typed", ["n\n", "\n", "no\ny\n", "\x04"], ids=repr)
+def test_at_a_terminal_nothing_is_accepted_without_a_yes(home: Home, typed: str) -> None:
+    home.says(TYPE, OTHER)
+
+    asked = home.discovery.at_terminal("review", typed=typed)
+
+    assert "Accept 1 change of told? [y/N]" in asked.shown
+    assert asked.code != 0
+    assert home("execute", "told:send_mail").code == 4
+    assert home("review").code == 4
+
+
+@pytest.mark.requirement("TRU-17")
+@pytest.mark.skipif(sys.platform == "win32", reason="terminals are a matter of POSIX")
+def test_at_a_terminal_a_change_is_shown_asked_about_and_accepted_with_a_yes(home: Home) -> None:
+    home.says(TYPE, OTHER)
+
+    asked = home.discovery.at_terminal("review", typed="y\n")
+
+    shown, question, answered = asked.shown.partition("Accept 1 change of told? [y/N]")
+    assert question
+    assert "string" in shown
+    assert "integer" in shown
+    assert "accepted 1 change" in answered
+    assert asked.code == 0
+    assert home("review").code == 0
+
+
+@pytest.mark.requirement("TRU-17")
+def test_no_other_command_accepts_a_change(home: Home) -> None:
+    home.says(TYPE, OTHER)
+
+    for words in (
+        ["refresh"],
+        ["refresh", "told"],
+        ["trust", "--yes"],
+        ["enable", "told"],
+        ["lock"],
+        ["search", "mail"],
+        ["inspect", "told:send_mail"],
+        ["execute", "told:send_mail"],
+        ["review", "--json"],
+    ):
+        home(*words)
+        assert home("review").code == 4, words
 
 
 @pytest.mark.requirement("TRU-17", "TRU-20")

@@ -216,6 +216,24 @@ async def test_a_storm_of_changes_leaves_the_calls_of_others_as_they_are(folder:
     assert listings <= 3
 
 
+@pytest.mark.requirement("WAT-20", "WAT-21")
+async def test_who_goes_on_saying_so_is_asked_when_it_has_stopped(folder: Folder) -> None:
+    changing = Changing.beside(folder.path, "announce", "idle")
+    folder.write(changing.server("stormy"))
+
+    async with kept_fresh(folder, "stormy") as engine:
+        asked = changing.asked
+        with engine.subscribe() as events:
+            for _ in range(40):
+                await engine.execute("stormy", "announce", {})
+                await engine.execute("stormy", "idle", {})  # time for a listing, were there one
+            changing.has("announce", "newest")
+            await heard(events, CatalogChanged)
+
+    assert tool_names(engine.view, "stormy") == ["announce", "newest"]
+    assert changing.asked - asked < 10
+
+
 def moved(server: ServerSettings) -> ServerSettings:
     """The same server, reached in another way."""
     transport = server.transport
