@@ -33,13 +33,13 @@ from discovery_engine.events import EventBus
 from discovery_engine.registry.memory import MemoryStore
 from discovery_engine.registry.sqlite import open_store
 from discovery_engine.registry.store import World
-from discovery_engine.runtime.ingest import Judge, Rulebook, Told
-from discovery_engine.runtime.state import CurrentView
+from discovery_engine.runtime.ingest import Ingestor, ListingResult, Rulebook
+from discovery_engine.runtime.state import CatalogState
 from discovery_engine.search.searcher import build_searcher
 from discovery_engine.tools.model import ServerName, Tool
 from discovery_engine.trust.suspicion import suspicions
 from discovery_engine.upstream.connection import connection_fingerprint
-from discovery_engine.upstream.listing import Listing, sort_out
+from discovery_engine.upstream.listing import Listing, split_usable
 
 T = TypeVar("T")
 
@@ -160,7 +160,7 @@ def measure_registry(fleet: Fleet, catalog: Catalog, folder: Path, floor: float)
 
 
 async def sorted_out(page: Sequence[JSONObject]) -> Listing:
-    tools, dropped = await sort_out(page, find_fault=lambda _: None)
+    tools, dropped = await split_usable(page, find_fault=lambda _: None)
     return Listing(tools, dropped)
 
 
@@ -172,27 +172,27 @@ def tools_of(fleet: Fleet, listings: Sequence[Listing]) -> list[list[Tool]]:
 
 
 def judged(fleet: Fleet, made: Sequence[Sequence[Tool]]) -> list[ServerPart]:
-    judge = Judge(Rulebook(fleet.settings))
+    judge = Ingestor(Rulebook(fleet.settings))
     return [
         part(judge, server, tools)
         for server, tools in zip(fleet.settings.servers, made, strict=True)
     ]
 
 
-def part(judge: Judge, server: ServerSettings, tools: Sequence[Tool]) -> ServerPart:
-    verdict = judge.server(server)
-    entries: tuple[Entry, ...] = judge.entries(tools, verdict)
+def part(judge: Ingestor, server: ServerSettings, tools: Sequence[Tool]) -> ServerPart:
+    verdict = judge.server_verdict(server)
+    entries: tuple[Entry, ...] = judge.make_entries(tools, verdict)
     return ServerPart(server.name, entries, verdict, listed_at=1.0)
 
 
-async def swapped_in(fleet: Fleet, listings: Sequence[Listing]) -> CurrentView:
+async def swapped_in(fleet: Fleet, listings: Sequence[Listing]) -> CatalogState:
     """What the engine does as servers answer, one after another."""
-    current = CurrentView(MemoryStore(), EventBus())
-    await current.recall(fleet.settings)
+    current = CatalogState(MemoryStore(), EventBus())
+    await current.restore(fleet.settings)
     for server, listing in zip(fleet.settings.servers, listings, strict=True):
         how = connection_fingerprint(server)
         told = Listing(listing.tools, listing.dropped, connection=how)
-        await current.take(Told(server, told, 1.0))
+        await current.apply_listing(ListingResult(server, told, 1.0))
     return current
 
 
@@ -229,16 +229,16 @@ def megabytes(field: str) -> float:
     raise LookupError(field)
 
 
-async def listed_from_disk(fleet: Fleet, folder: Path) -> CurrentView:
+async def listed_from_disk(fleet: Fleet, folder: Path) -> CatalogState:
     """The servers' answers are read one by one, as from a pipe."""
-    current = CurrentView(MemoryStore(), EventBus())
-    await current.recall(fleet.settings)
+    current = CatalogState(MemoryStore(), EventBus())
+    await current.restore(fleet.settings)
     for number, server in enumerate(fleet.settings.servers):
         page = json.loads((folder / f"{number}.json").read_bytes())["tools"]
         listing = await sorted_out(page)
         how = connection_fingerprint(server)
         told = Listing(listing.tools, listing.dropped, connection=how)
-        await current.take(Told(server, told, 1.0))
+        await current.apply_listing(ListingResult(server, told, 1.0))
     return current
 
 

@@ -47,7 +47,7 @@ from benchmarks.safety import (  # noqa: E402
 from benchmarks.soak import soak  # noqa: E402
 from discovery_engine.config.settings import ServerSettings  # noqa: E402
 from discovery_engine.errors import OutcomeUnknownError, UpstreamError  # noqa: E402
-from discovery_engine.upstream.record import Policy  # noqa: E402
+from discovery_engine.upstream.history import Policy  # noqa: E402
 from discovery_engine.upstream.sessions import Upstreams  # noqa: E402
 from tests.servers.programs import (  # noqa: E402
     descendants,

@@ -29,7 +29,7 @@ from discovery_engine.trust.admission import known_as
 from discovery_engine.trust.binding import Subject
 from discovery_engine.trust.decisions import Approval
 from discovery_engine.upstream.connection import resolved_fields
-from discovery_engine.upstream.contents import is_bound
+from discovery_engine.upstream.file_digests import is_bound
 from discovery_engine.upstream.identity import identity_as_configured, selects_code
 
 if TYPE_CHECKING:

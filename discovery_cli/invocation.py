@@ -159,7 +159,7 @@ class Invocation(Struct):
 
         with anyio.CancelScope() as wait, self.interrupts.cutting_short(wait.cancel):
             await get_to_know(engine, concerned=concerned, patience=patience)
-        return engine.view.fixed()
+        return engine.view.snapshot()
 
     def _tell_age(self, view: View, names: Iterable[ServerName]) -> None:
         now = self.clock()

@@ -17,7 +17,7 @@ from msgspec import Struct, field
 
 from discovery_engine._util import digests
 from discovery_engine.rules.rule import WITHHELD, Verdict
-from discovery_engine.tools.model import Overridden, ServerName, Tool, ToolKey, ToolName
+from discovery_engine.tools.model import AppliedOverride, ServerName, Tool, ToolKey, ToolName
 
 if TYPE_CHECKING:
     from discovery_engine.scanner.findings import Finding, Findings
@@ -246,5 +246,5 @@ class Catalog(Struct, frozen=True, dict=True):
         }
 
 
-def _identity(entry: Entry) -> tuple[str, Overridden, Verdict]:
+def _identity(entry: Entry) -> tuple[str, AppliedOverride, Verdict]:
     return entry.tool.source, entry.tool.overridden, entry.verdict

@@ -40,17 +40,17 @@ from discovery_engine.events import (
 )
 from discovery_engine.limits import require_query
 from discovery_engine.runtime.cache import Caches, CacheStats
-from discovery_engine.runtime.call_record import recorded
-from discovery_engine.runtime.executor import Calling, OnUnchecked
+from discovery_engine.runtime.call_record import record_call
+from discovery_engine.runtime.executor import OnUnchecked, ToolExecutor
 from discovery_engine.runtime.gateways import Observation
 from discovery_engine.runtime.health import ServerHealth, health
-from discovery_engine.runtime.ingest import RefreshReport, Told
-from discovery_engine.runtime.lazy_upstreams import LateUpstreams
-from discovery_engine.runtime.lister import Asking
+from discovery_engine.runtime.ingest import ListingResult, RefreshReport
+from discovery_engine.runtime.lazy_upstreams import LazyUpstreams
+from discovery_engine.runtime.lister import ServerLister
 from discovery_engine.runtime.maintenance import keep_fresh
 from discovery_engine.runtime.restore import open_registry, registry_path
-from discovery_engine.runtime.semantic import Meaning
-from discovery_engine.runtime.state import CurrentView
+from discovery_engine.runtime.semantic import SemanticSearch
+from discovery_engine.runtime.state import CatalogState
 from discovery_engine.search.usage import Finds
 from discovery_engine.tools.arguments import Checker
 from discovery_engine.tools.model import ServerName, Tool
@@ -61,7 +61,7 @@ from discovery_engine.view.view import ToolList, View
 
 if TYPE_CHECKING:
     from discovery_engine.registry.store import Store
-    from discovery_engine.upstream.sessions import OnProgress, Overhear, Upstreams
+    from discovery_engine.upstream.sessions import OnProgress, OnStderr, Upstreams
 
 
 @asynccontextmanager
@@ -94,8 +94,8 @@ async def open_engine(
             caches = Caches(settings.cache)
             data = registry_path(data_dir, environ).parent
             engine = Engine(load, store, tasks, caches, environ=environ, clock=clock, data=data)
-            await engine.current.recall(settings)
-            tasks.start_soon(engine.meaning.keep)
+            await engine.current.restore(settings)
+            tasks.start_soon(engine.semantic.run)
             yield engine
             tasks.cancel_scope.cancel()
 
@@ -121,17 +121,23 @@ class Engine:
         self._environ = environ
         self._clock = clock
         self._events = EventBus()
-        self.current = CurrentView(store, self._events, environ=environ, clock=clock)
-        self.meaning = Meaning(
-            lambda: self.current.view, self.current.equip, store, self._events, environ=environ
+        self.current = CatalogState(store, self._events, environ=environ, clock=clock)
+        self.semantic = SemanticSearch(
+            lambda: self.current.view,
+            self.current.set_vectors,
+            store,
+            self._events,
+            environ=environ,
         )
         self._caches = caches
         self._finds = Finds()
         self._rejection: Rejection | None = None
         self._reloading = anyio.Lock()
-        self._upstreams = LateUpstreams(tasks, self._open_upstreams, environ)
-        self._asking = Asking(self.current, self._upstreams, tasks, taken=self._taken, clock=clock)
-        self._calling = Calling(
+        self._upstreams = LazyUpstreams(tasks, self._open_upstreams, environ)
+        self._lister = ServerLister(
+            self.current, self._upstreams, tasks, taken=self._taken, clock=clock
+        )
+        self._executor = ToolExecutor(
             self.current, self._upstreams, checker=self._checker, environ=environ
         )
 
@@ -142,7 +148,7 @@ class Engine:
     @property
     def view(self) -> View:
         """The snapshot of the moment; hold it to answer several questions from one world."""
-        return self.current.view.at(self._asking.live(), self._rejection)
+        return self.current.view.with_live(self._lister.live(), self._rejection)
 
     def subscribe(self) -> AbstractContextManager[Subscription]:
         """`with engine.subscribe() as events: async for event in events: ...`."""
@@ -178,9 +184,9 @@ class Engine:
         limit: int | None = None,
         include_disabled: bool = False,
     ) -> SearchAnswer:
-        """As `View.search`, and by meaning, where an embedder is configured and in time."""
+        """As `View.search`, and by semantic, where an embedder is configured and in time."""
         require_query(query)
-        asked = await self.meaning.asks(query)
+        asked = await self.semantic.embed_query(query)
         answer = self.view.search(
             query,
             server=server,
@@ -193,15 +199,15 @@ class Engine:
             self._finds.add((hit.entry.key for hit in answer.hits), self._clock())
         return replace(answer, notices=(*answer.notices, *asked.notices))
 
-    async def embedded(self, *, timeout: float) -> None:  # noqa: ASYNC109 - an answer, not an error
+    async def wait_embedded(self, *, timeout: float) -> None:  # noqa: ASYNC109 - an answer, not an error
         """Wait until every tool has its vector or none can be had, or `timeout` seconds."""
         with anyio.move_on_after(timeout):
-            await self.meaning.settled()
+            await self.semantic.wait_settled()
 
     async def list_tools(self, server: str, *, include_disabled: bool = False) -> ToolList:
         """As `View.list_tools`; a server that was never asked is asked first."""
         name = self.current.view.server(server).name
-        await self._asking.get_to_know(name)
+        await self._lister.ensure_listed(name)
         view = self.view
         key = (name, view.catalog.revision, view.live.get(name), include_disabled)
         make = partial(view.list_tools, name, include_disabled=include_disabled)
@@ -231,7 +237,7 @@ class Engine:
             named = error.server, error.tool
         with concerning(*named):
             unknown = self.current.view.require_connectable(named[0])
-            await self._asking.reach(unknown.name, patience=patience)
+            await self._lister.list_server(unknown.name, patience=patience)
         return self.view.details(server, tool)
 
     async def execute(
@@ -264,20 +270,20 @@ class Engine:
             ConfigurationError: If a `${reference}` in what the owner gives has no value.
             UpstreamError: If the server cannot be reached, times out, or goes away meanwhile.
         """
-        with recorded(self._events, server, tool, arguments, client) as record:
+        with record_call(self._events, server, tool, arguments, client) as record:
             entry = await self.details(server, tool, patience=patience)
-            record.found(entry.tool)
+            record.set_tool(entry.tool)
             with concerning(entry.tool.server, entry.tool.name):
-                result = await self._calling.call(
+                result = await self._executor.call(
                     entry.tool,
                     arguments,
                     client=client,
                     on_progress=on_progress,
                     on_unchecked=on_unchecked,
                 )
-            record.finish(result)
+            record.record_result(result)
         if not result.get("isError") and self._finds.take(entry.key, self._clock()):
-            self._tasks.start_soon(self.current.learn, entry.key)
+            self._tasks.start_soon(self.current.count_use, entry.key)
         return result
 
     def close_client(self, client: str) -> None:
@@ -304,12 +310,12 @@ class Engine:
             ServerNotFoundError, ServerDisabledError, UntrustedServerError, ConfigurationError:
                 If a named server cannot be asked.
         """
-        return await self._asking.refresh(servers, only_due=only_due, patience=patience)
+        return await self._lister.refresh(servers, only_due=only_due, patience=patience)
 
-    async def known(self, *, timeout: float) -> None:  # noqa: ASYNC109 - an answer, not an error
+    async def wait_listed(self, *, timeout: float) -> None:  # noqa: ASYNC109 - an answer, not an error
         """Wait until every enabled server was listed or has failed once, or `timeout` seconds."""
         with anyio.move_on_after(timeout):
-            await self._asking.all_known()
+            await self._lister.wait_all_listed()
 
     async def reload(self) -> None:
         """Read the configuration again; a server that is reached as before keeps its session.
@@ -322,7 +328,7 @@ class Engine:
             try:
                 settings = await anyio.to_thread.run_sync(self._load)
                 require_same_file(self.settings, settings)
-                await self.current.adopt(settings)
+                await self.current.apply_settings(settings)
             except ConfigurationError as error:
                 since = self._rejection.since if self._rejection else self._clock()
                 self._rejection = Rejection(error.problems, since)
@@ -359,7 +365,7 @@ class Engine:
 
     async def keep_fresh(self) -> NoReturn:
         """What a long-running host runs in a task: asks what is due, follows what changes."""
-        await keep_fresh(self, self._asking, data=self._data)
+        await keep_fresh(self, self._lister, data=self._data)
 
     async def observations(self) -> list[Observation]:
         """How the servers fare that this process asked for something, for other processes."""
@@ -369,9 +375,9 @@ class Engine:
         key = (tool.server, tool.name, tool.source, frozenset(tool.overridden.pinned))
         return self._caches.details.get_or(key, partial(Checker, tool))
 
-    def _open_upstreams(self, overhear: Overhear) -> AbstractAsyncContextManager[Upstreams]:
+    def _open_upstreams(self, on_stderr: OnStderr) -> AbstractAsyncContextManager[Upstreams]:
         # Loading the SDK takes longer than all else together, and most runs need no upstream.
-        from discovery_engine.upstream.record import Policy  # noqa: PLC0415
+        from discovery_engine.upstream.history import Policy  # noqa: PLC0415
         from discovery_engine.upstream.sessions import open_upstreams  # noqa: PLC0415
 
         return open_upstreams(
@@ -380,12 +386,12 @@ class Engine:
             events=self._events,
             eras=self._store,
             environ=self._environ,
-            admit=self.current.trustee.admit,
-            overhear=overhear,
+            admit=self.current.trust_store.admit,
+            on_stderr=on_stderr,
             policy=Policy(own_sessions=self.settings.server.max_own_sessions),
         )
 
-    def _taken(self, told: Told) -> None:
+    def _taken(self, told: ListingResult) -> None:
         """What a server told is in the view: answers made before it hold no longer."""
         self._caches.drop(told.server.name)
         self._events.publish(told.event)

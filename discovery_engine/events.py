@@ -118,13 +118,13 @@ class Subscription:
         self._events.append(event)
         self._arrival.set()
 
-    def taken(self) -> list[Event]:
+    def drain(self) -> list[Event]:
         """The events that are there already; they are not given again."""
         events = list(self._events)
         self._events.clear()
         return events
 
-    def skip(self) -> None:
+    def clear(self) -> None:
         """Pass over what has happened so far."""
         self._events.clear()
 

@@ -83,7 +83,7 @@ class Activity:
 
     def drain(self, events: Subscription) -> None:
         """Log what was published and not followed yet."""
-        for event in events.taken():
+        for event in events.drain():
             self.log(event)
 
     def log(self, event: Event) -> None:

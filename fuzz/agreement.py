@@ -6,7 +6,12 @@ from collections.abc import Callable
 
 from discovery_engine._util.json import JSONValue
 from discovery_engine.upstream.stdio.framing import Framer, Overlong
-from discovery_engine.upstream.wire.codec import decode, decode_in_slices, edges, sniffed_id
+from discovery_engine.upstream.wire.json_codec import (
+    decode,
+    decode_incrementally,
+    edges,
+    sniffed_id,
+)
 from discovery_engine.upstream.wire.messages import answered_id, as_message
 from fuzz import model
 
@@ -46,7 +51,7 @@ def read(decoding: Callable[[], JSONValue]) -> object:
 
 
 def decoded_in_slices(line: bytes, window: int) -> JSONValue:
-    slices = decode_in_slices(line, window=window)
+    slices = decode_incrementally(line, window=window)
     while True:
         try:
             next(slices)

@@ -194,7 +194,7 @@ async def gateway_outputs(
                 await engine.refresh()
                 answers = await asked(engine)
                 health = await engine.health()
-                received = "\n".join(map(repr, events.taken()))
+                received = "\n".join(map(repr, events.drain()))
     others = {"log": log.read_bytes(), "health": repr(health).encode(), "events": received.encode()}
     return GatewayOutputs({name: json.dumps(one).encode() for name, one in answers.items()}, others)
 

@@ -91,16 +91,16 @@ def _try_out(server: ServerSettings) -> None:
     """
     from discovery_engine.config.settings import StdioTransport
     from discovery_engine.errors import UnavailableError
-    from discovery_engine.redaction.server_output import Confidential
+    from discovery_engine.redaction.server_output import OutputRedactor
     from discovery_engine.upstream.connection import resolved_transport
-    from discovery_engine.upstream.stdio.program import child_environment, find_program
+    from discovery_engine.upstream.stdio.executable import child_environment, find_program
 
     transport = resolved_transport(server, os.environ)
     if isinstance(transport, StdioTransport):
         try:
             find_program(server.name, transport, child_environment(os.environ, transport.env))
         except UnavailableError as error:
-            Confidential.of(server, os.environ).censor(error)
+            OutputRedactor.for_server(server, os.environ).redact_error(error)
             raise
 
 

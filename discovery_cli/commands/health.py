@@ -50,7 +50,7 @@ def command(
     elif found:
         _show(output, shown, len(found) - len(shown), invocation.clock())
     else:
-        say_notices(output, invocation.known().shortcomings())
+        say_notices(output, invocation.known().general_notices())
     return ExitCode.UNHEALTHY if sick(shown) else ExitCode.OK
 
 

@@ -99,7 +99,7 @@ def _inspect_all(
             portrait.output.say(f"{server.name}: {server.reason}")
         say_last_lines(portrait.output, server.stderr)
     if not view.servers():
-        say_notices(portrait.output, view.shortcomings())
+        say_notices(portrait.output, view.general_notices())
     if waiting:
         portrait.output.say(f"no answer within {_PATIENCE:g} s yet: {named(waiting)}")
 
@@ -109,7 +109,7 @@ async def _connect(engine: Engine) -> View:
 
     with anyio.move_on_after(_PATIENCE):
         await engine.refresh()
-    return engine.view.fixed()
+    return engine.view.snapshot()
 
 
 def _inspect_server(view: View, portrait: Portrait, name: ServerName, which: Which) -> None:

@@ -62,7 +62,7 @@ def _show_with_tools(output: Output, server: ServerSummary, view: View) -> None:
 def _say_sum(output: Output, view: View) -> None:
     servers = view.servers()
     if not servers:
-        say_notices(output, view.shortcomings())
+        say_notices(output, view.general_notices())
         return
     tools = sum(server.tool_count for server in servers)
     enabled = sum(server.enabled_count for server in servers)
@@ -70,7 +70,7 @@ def _say_sum(output: Output, view: View) -> None:
     output.say(f"{counted(len(servers), 'server')}, {counted(tools, 'tool')}{off}")
     for alike in _alike(servers):
         _say_reason(output, alike)
-    say_notices(output, view.shortcomings())
+    say_notices(output, view.general_notices())
     say_held_back(output, view, [server.name for server in servers])
 
 

@@ -41,8 +41,8 @@ def command(invocation: Invocation, servers: tuple[str, ...]) -> ExitCode:
 
     async def work(engine: Engine) -> tuple[RefreshReport, View]:
         report = await engine.refresh(servers or None)
-        await engine.embedded(timeout=_PATIENCE)
-        return report, engine.view.fixed()
+        await engine.wait_embedded(timeout=_PATIENCE)
+        return report, engine.view.snapshot()
 
     report, view = invocation.run(work)
     output = invocation.output
@@ -61,7 +61,7 @@ def _show(output: Output, report: RefreshReport, view: View) -> None:
     for name, failure in report.servers:
         if failure and (advice := _advice(failure)):
             output.say(f"{name}: {advice}")
-    say_notices(output, view.shortcomings())
+    say_notices(output, view.general_notices())
     say_held_back(output, view, [name for name, _ in report.servers])
     diff = report.diff
     asked, added = counted(len(report.servers), "server"), counted(len(diff.added), "tool")

@@ -85,7 +85,7 @@ async def _waiting(engine: Engine, *, servers: tuple[str, ...], tools: tuple[str
     names = [engine.view.server(name).name for name in servers] or every_server(engine.view)
     if missing := [*unasked(engine.view, names), *_not_asked_since_loss(engine.view, names)]:
         await engine.refresh(missing)
-    view, trustee = engine.view, engine.current.trustee
+    view, trustee = engine.view, engine.current.trust_store
     wanted = _upstream_names(view, names, tools)
     neighbours = Neighbours.of(entry.tool for entry in view.catalog)
     found: Waiting = {}
@@ -118,7 +118,7 @@ def _upstream_names(
 
 
 async def _accept(engine: Engine, *, accepted: list[Acceptance]) -> None:
-    engine.current.trustee.accept(engine.settings, accepted)
+    engine.current.trust_store.accept(engine.settings, accepted)
     await engine.reconsider()
 
 
@@ -128,7 +128,7 @@ async def _acknowledge(engine: Engine, *, is_over: bool) -> tuple[ServerName, ..
     Returns the servers that stand against it, as nobody knows what they say now; None if nothing
     was lost.
     """
-    view, trustee = engine.view, engine.current.trustee
+    view, trustee = engine.view, engine.current.trust_store
     if view.lost_at is None:
         return None
     unknown = () if is_over else _unknown_since_loss(view)

@@ -164,7 +164,7 @@ def _answer(invocation: Invocation, view: View, query: str, asked: Asked) -> Sea
         return view.search(query, **asked)
 
     async def search(engine: Engine) -> SearchAnswer:
-        await engine.embedded(timeout=_PATIENCE)
+        await engine.wait_embedded(timeout=_PATIENCE)
         return await engine.search(query, **asked)
 
     return invocation.run(search)

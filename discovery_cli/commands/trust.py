@@ -68,7 +68,7 @@ async def _candidates(
 
 
 async def _approve(engine: Engine, *, approvals: list[Approval]) -> None:
-    engine.current.trustee.approve(engine.settings, approvals)
+    engine.current.trust_store.approve(engine.settings, approvals)
     await engine.reconsider()
 
 
@@ -109,8 +109,8 @@ async def _take_back(engine: Engine, *, servers: tuple[str, ...]) -> int:
 
     view, path = engine.view, engine.settings.path
     named = [view.server(name) for name in servers] or view.settings.servers
-    given = engine.current.trustee.decisions(engine.settings).approvals
+    given = engine.current.trust_store.decisions(engine.settings).approvals
     names = [known_as(server, path) for server in named]
-    engine.current.trustee.revoke(engine.settings, names)
+    engine.current.trust_store.revoke(engine.settings, names)
     await engine.reconsider()
     return len(given.keys() & set(names))

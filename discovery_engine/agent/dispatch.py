@@ -83,7 +83,7 @@ async def _list_mcp_servers(engine: Engine, _: MetaArguments, __: Caller) -> JSO
     await _wait_for_first_listing(engine, None)
     view = engine.view
     budget = Budget(view.settings.server.list_tokens)
-    return servers_result(view.servers(), budget, view.shortcomings())
+    return servers_result(view.servers(), budget, view.general_notices())
 
 
 async def _search_tools(engine: Engine, arguments: MetaArguments, _: Caller) -> JSONObject:
@@ -171,7 +171,7 @@ async def _wait_for_first_listing(engine: Engine, server: str | None) -> None:
     view = engine.view
     if server is None:
         if not view.catalog.has_listings:
-            await engine.known(timeout=_FIRST_LISTING)
+            await engine.wait_listed(timeout=_FIRST_LISTING)
     elif not view.is_known(view.server(server).name):
         with anyio.move_on_after(_FIRST_LISTING):
             try:

@@ -71,7 +71,7 @@ def _names_only(opening: str, servers: Sequence[ServerSummary]) -> Iterator[str]
 
 def _line(view: View, server: ServerSummary, length: int, examples: int) -> str:
     # Only the owner's description: text of an upstream must not instruct an agent.
-    about = cut(view.owners_words(server.name), length)
+    about = cut(view.owner_description(server.name), length)
     names = [named(entry.tool.name) for entry in view.catalog.part(server.name).visible]
     such_as = f"such as {', '.join(names[:examples])}" if names and examples else ""
     purpose = "; ".join(filter(None, (about, such_as)))

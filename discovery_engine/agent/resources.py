@@ -147,5 +147,5 @@ def _server_info(view: View, name: str) -> JSONObject:
         "hint": one_line(summary.hint),
         "isStale": summary.is_stale,
         "instructions": clean(part.instructions) if part else "",
-        "notices": notice_fields([*view.shortcomings(), *listed.notices]),
+        "notices": notice_fields([*view.general_notices(), *listed.notices]),
     }

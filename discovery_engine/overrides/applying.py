@@ -21,7 +21,7 @@ from discovery_engine.rules.conditions import Searches, ToolBatch, ToolCondition
 from discovery_engine.rules.names import Positions
 from discovery_engine.rules.regexes import DEFAULT_LIMIT, TimeLimit
 from discovery_engine.rules.rule import Rule
-from discovery_engine.tools.model import Overridden, Tool
+from discovery_engine.tools.model import AppliedOverride, Tool
 from discovery_engine.tools.schemas import may_take
 
 T = TypeVar("T")
@@ -77,12 +77,12 @@ class Overrides:
             searches.cut_off.clear()
             yield found.hits | found.slow if self._entries[index].arguments else found.hits
 
-    def _joined(self, by: Sequence[int]) -> Overridden:
+    def _joined(self, by: Sequence[int]) -> AppliedOverride:
         """What the entries `by` say together."""
         if not by:
-            return Overridden()
+            return AppliedOverride()
         entries = [self._entries[index] for index in by]
-        return Overridden(
+        return AppliedOverride(
             name=_last(entry.name for entry in entries),
             description=_last(entry.description for entry in entries),
             tags=tuple(dict.fromkeys(chain.from_iterable(entry.tags for entry in entries))),
@@ -90,7 +90,9 @@ class Overrides:
             by=tuple(by),
         )
 
-    def _checked(self, tool: Tool, said: Overridden, *, has_taken_name: bool) -> Overridden:
+    def _checked(
+        self, tool: Tool, said: AppliedOverride, *, has_taken_name: bool
+    ) -> AppliedOverride:
         """What is said of a tool, without a name that is taken, and with what is wrong."""
         problems = []
         if has_taken_name:
@@ -112,7 +114,7 @@ class Overrides:
         self._problems.setdefault((index, message), problem)
 
 
-def _with_a_taken_name(tools: Sequence[Tool], said: Sequence[Overridden]) -> set[int]:
+def _with_a_taken_name(tools: Sequence[Tool], said: Sequence[AppliedOverride]) -> set[int]:
     """The positions of the tools that must keep the name that their server gave them.
 
     No tool wins a name that two would have: which of them is listed first means nothing.

@@ -1,6 +1,6 @@
 """What a server was given in confidence, taken out of what it says.
 
-    hidden = Confidential.of(server, environ)
+    hidden = OutputRedactor.of(server, environ)
     hidden.hide("401 for Bearer s3cr3t-t0ken")      "401 for ••••"
 
 A program prints its environment when it crashes, and an address its key when it cannot be
@@ -29,9 +29,9 @@ _LINE_LENGTH = 500  # characters
 _MOST_VALUES = 1000  # those of today and earlier ones; a program may still print an old token
 
 
-class Confidential(Struct, frozen=True, dict=True):
+class OutputRedactor(Struct, frozen=True, dict=True):
     values: frozenset[str]
-    is_lasting: bool = True
+    is_stable: bool = True
     """Whether the same entry will have the same values; a file may hold another one tomorrow."""
     certain: frozenset[str] = frozenset()
     """Those of `values` that no innocent text holds by chance."""
@@ -39,7 +39,7 @@ class Confidential(Struct, frozen=True, dict=True):
     """What references stand for that is no secret, and how they are written: `${WORKDIR}`."""
 
     @classmethod
-    def of(cls, server: ServerSettings, environ: Mapping[str, str]) -> Confidential:
+    def for_server(cls, server: ServerSettings, environ: Mapping[str, str]) -> OutputRedactor:
         """The secrets in a server's variables, headers, arguments and address.
 
         Reads the files that its references name; what cannot be resolved is left out.
@@ -57,7 +57,7 @@ class Confidential(Struct, frozen=True, dict=True):
         written = written_references(server, environ)
         return cls(values, not reads_files(server), certain, written)
 
-    def with_earlier(self, earlier: Confidential) -> Confidential:
+    def including(self, earlier: OutputRedactor) -> OutputRedactor:
         """Also what was given before: a program that still runs with it may still print it."""
         values = self.values | earlier.values
         if len(values) > _MOST_VALUES:
@@ -65,13 +65,13 @@ class Confidential(Struct, frozen=True, dict=True):
         written = {**earlier.written, **self.written}
         return replace(self, values=values, certain=self.certain | earlier.certain, written=written)
 
-    def hide(self, text: str) -> str:
+    def redact(self, text: str) -> str:
         text = self._redactor.redact(text)
         if self._references:
             text = self._references.sub(lambda found: self.written[found[0]], text)
         return text
 
-    def without_secrets(self, value: Any) -> Any:
+    def redact_json(self, value: Any) -> Any:
         """JSON without certain secrets in its texts; `value` itself if there is none."""
         from discovery_engine.redaction.known_secrets import redact_json  # noqa: PLC0415 - as above
 
@@ -87,7 +87,7 @@ class Confidential(Struct, frozen=True, dict=True):
             return True
         return any(beginning in document for beginning in self._beginnings)
 
-    def last_words(self, stderr: str) -> str:
+    def redact_stderr(self, stderr: str) -> str:
         """The last lines of what a program wrote, fit to be kept and shown."""
         return self._redacted(stderr)
 
@@ -99,24 +99,24 @@ class Confidential(Struct, frozen=True, dict=True):
     def _excerpt(self, stderr: str) -> str:
         # Cut before it is cleaned and redacted: twenty lines of 8 KiB take 60 ms otherwise.
         excerpt = "\n".join(map(self._beginning, stderr.strip().split("\n")[-_LINES:]))
-        lines = self.hide(clean(excerpt)).strip().splitlines()[-_LINES:]
+        lines = self.redact(clean(excerpt)).strip().splitlines()[-_LINES:]
         return "\n".join(line.rstrip()[:_LINE_LENGTH] for line in lines)
 
     def _beginning(self, line: str) -> str:
         """As much of a line as can be shown, without what a cut would leave of a secret."""
         if len(line) <= _LINE_LENGTH:
             return line
-        return self.hide(clean(line[: _LINE_LENGTH + SHORTEST_BEGINNING]))[:-SHORTEST_BEGINNING]
+        return self.redact(clean(line[: _LINE_LENGTH + SHORTEST_BEGINNING]))[:-SHORTEST_BEGINNING]
 
-    def censor(self, error: UpstreamError) -> None:
+    def redact_error(self, error: UpstreamError) -> None:
         """Take what was given in confidence out of an error, and of what caused it."""
         told: BaseException | None = error
         while isinstance(told, UpstreamError):
-            told.message, told.hint = self.hide(told.message), self.hide(told.hint)
-            told.args, told.detail = (told.message,), self.hide(told.detail)
+            told.message, told.hint = self.redact(told.message), self.redact(told.hint)
+            told.args, told.detail = (told.message,), self.redact(told.detail)
             if isinstance(told, UnavailableError):
-                told.reason = self.hide(told.reason)
-                told.stderr = self.last_words(told.stderr)
+                told.reason = self.redact(told.reason)
+                told.stderr = self.redact_stderr(told.stderr)
             told = told.__cause__
 
     @cached_property

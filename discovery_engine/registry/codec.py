@@ -34,7 +34,7 @@ from discovery_engine.config.settings import (
 from discovery_engine.errors import Origin, Problem
 from discovery_engine.overrides.override import Override
 from discovery_engine.rules.rule import Rule, Verdict
-from discovery_engine.tools.model import Overridden
+from discovery_engine.tools.model import AppliedOverride
 
 if TYPE_CHECKING:
     from discovery_engine.scanner.findings import Findings
@@ -78,7 +78,7 @@ def _overridden_of(part: ServerPart) -> JSONObject:
     return {_OVERRIDDEN: found} if found else {}
 
 
-def part_from_text(text: str) -> tuple[ServerPart, Mapping[str, Overridden]]:
+def part_from_text(text: str) -> tuple[ServerPart, Mapping[str, AppliedOverride]]:
     """The part that `to_text` wrote, and what overrides its tools, by their upstream names.
 
     Raises:
@@ -87,7 +87,7 @@ def part_from_text(text: str) -> tuple[ServerPart, Mapping[str, Overridden]]:
     try:
         record = json.loads(text)
         overridden = record.pop(_OVERRIDDEN, {})
-        found = {name: _decode(Overridden, said) for name, said in overridden.items()}
+        found = {name: _decode(AppliedOverride, said) for name, said in overridden.items()}
         return _decode(ServerPart, record), found
     except (AttributeError, TypeError) as exc:
         raise ValueError(f"not a remembered part: {exc}") from exc
@@ -180,7 +180,7 @@ _READERS: dict[type[Any], dict[str, _Reader]] = {
         "synonyms": lambda groups: tuple(map(tuple, groups)),
     },
     Override: {"patterns": tuple, "servers": tuple, "tags": tuple, "origin": _one(Origin)},
-    Overridden: {"tags": tuple, "by": tuple, "problems": tuple},
+    AppliedOverride: {"tags": tuple, "by": tuple, "problems": tuple},
     Problem: {"origin": _one(Origin)},
     Rule: {
         "patterns": tuple,

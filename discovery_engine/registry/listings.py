@@ -19,9 +19,9 @@ from msgspec.structs import astuple, replace
 from discovery_engine.catalog import Entry, ServerPart
 from discovery_engine.registry.codec import from_text, part_from_text, to_text
 from discovery_engine.rules.rule import Verdict
-from discovery_engine.tools.model import Overridden, Tool
+from discovery_engine.tools.model import AppliedOverride, Tool
 
-_AS_LISTED = Overridden()
+_AS_LISTED = AppliedOverride()
 
 
 class Row(Struct, frozen=True):

@@ -24,21 +24,21 @@ class CallRecord(Struct):
     outcome: str = "cancelled"
     result_size: int = 0
 
-    def found(self, tool: Tool) -> None:
+    def set_tool(self, tool: Tool) -> None:
         self.server, self.tool = tool.server, tool.name
 
-    def failed(self, error: DiscoveryError) -> None:
+    def record_error(self, error: DiscoveryError) -> None:
         self.outcome = error.code
         self.server = ServerName(error.server or self.server)
         self.tool = ToolName(error.tool or self.tool)
 
-    def finish(self, result: JSONObject) -> None:
+    def record_result(self, result: JSONObject) -> None:
         self.outcome = "tool_error" if result.get("isError") else "ok"
         self.result_size = _size(result)
 
 
 @contextmanager
-def recorded(
+def record_call(
     events: EventBus, server: str | None, tool: str, arguments: JSONObject, client: str | None
 ) -> Iterator[CallRecord]:
     """The time of one call, which is published with its outcome at its end."""
@@ -47,7 +47,7 @@ def recorded(
     try:
         yield record
     except DiscoveryError as error:
-        record.failed(error)
+        record.record_error(error)
         raise
     finally:
         called = ToolCalled(

@@ -18,8 +18,8 @@ from discovery_engine.tools.arguments import TOO_LONG
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
-    from discovery_engine.runtime.lazy_upstreams import LateUpstreams
-    from discovery_engine.runtime.state import CurrentView
+    from discovery_engine.runtime.lazy_upstreams import LazyUpstreams
+    from discovery_engine.runtime.state import CatalogState
     from discovery_engine.tools.arguments import Checker
     from discovery_engine.tools.model import Tool
     from discovery_engine.upstream.sessions import OnProgress
@@ -33,13 +33,13 @@ _PATIENCE = 0.5  # seconds that a costly check waits for others
 _PAUSE = 0.0003  # seconds that a thread leaves to the event loop after as much work of its own
 
 
-class Calling:
+class ToolExecutor:
     """Calls under the settings of the moment; `checker` gives what checks a tool's arguments."""
 
     def __init__(
         self,
-        current: CurrentView,
-        upstreams: LateUpstreams,
+        current: CatalogState,
+        upstreams: LazyUpstreams,
         *,
         checker: Callable[[Tool], Checker],
         environ: Mapping[str, str],

@@ -131,7 +131,7 @@ def with_observations(view: View, found: Mapping[ServerName, Sequence[Observatio
         said = concerning(view, server.name, found)
         if said and (own is None or said[0].severity > _severity(own.status)):
             live[server.name] = _live(said)
-    return view.at(live, view.rejection) if found else view
+    return view.with_live(live, view.rejection) if found else view
 
 
 def concerning(

@@ -23,8 +23,8 @@ from discovery_engine.events import ServerConnected, ServerFailed
 from discovery_engine.overrides.applying import Overrides
 from discovery_engine.rules import ServerRules, ToolRules
 from discovery_engine.rules.rule import WITHHELD, Verdict
-from discovery_engine.tools.model import Overridden, ServerName, Tool, ToolName
-from discovery_engine.trust.standing import Heard, Trust
+from discovery_engine.tools.model import AppliedOverride, ServerName, Tool, ToolName
+from discovery_engine.trust.standing import ListedServer, Trust
 from discovery_engine.trust.suspicion import SUSPICIOUS, suspects, suspicions
 from discovery_engine.upstream.connection import connection_fingerprint
 
@@ -48,7 +48,7 @@ class RefreshReport(Struct, frozen=True):
     """Those of them that had not answered when the report was made; they go on starting."""
 
 
-class Told(Struct, frozen=True):
+class ListingResult(Struct, frozen=True):
     """What came of asking a server for its tools."""
 
     server: ServerSettings
@@ -61,12 +61,12 @@ class Told(Struct, frozen=True):
     findings: Findings | None = None
 
     @property
-    def heard(self) -> Heard | None:
+    def listed_server(self) -> ListedServer | None:
         """What its trustee is to hear of; None if it could not be asked."""
         if isinstance(self.outcome, UpstreamError):
             return None
         said = self.outcome.instructions
-        return Heard(self.server, self.tools, said, suspects(self.findings))
+        return ListedServer(self.server, self.tools, said, suspects(self.findings))
 
     @property
     def event(self) -> ServerConnected | ServerFailed:
@@ -100,13 +100,13 @@ class Rulebook(Struct, frozen=True, dict=True):
         return rules + self.overrides.problems
 
 
-class Judge(Struct, frozen=True):
+class Ingestor(Struct, frozen=True):
     """Says what may be used, by rules and by trust."""
 
     rulebook: Rulebook
     trust: Trust = field(default_factory=Trust)
 
-    def server(self, server: ServerSettings) -> Verdict:
+    def server_verdict(self, server: ServerSettings) -> Verdict:
         verdict = self.rulebook.server_rules.verdict(server.name, server.tags, server.enabled)
         if not self.rulebook.settings.enabled:
             return Verdict(enabled=False, tags=verdict.tags, reason="off")
@@ -115,10 +115,12 @@ class Judge(Struct, frozen=True):
             return Verdict(enabled=False, tags=verdict.tags, reason=reason, detail=detail)
         return verdict
 
-    def part(self, server: ServerSettings, part: ServerPart, tools: Sequence[Tool]) -> ServerPart:
+    def make_part(
+        self, server: ServerSettings, part: ServerPart, tools: Sequence[Tool]
+    ) -> ServerPart:
         """`part` with these tools and the verdicts of this moment."""
-        verdict, said = self.server(server), part.said
-        entries = tuple(_marked(one, part) for one in self.entries(tools, verdict))
+        verdict, said = self.server_verdict(server), part.said
+        entries = tuple(_marked(one, part) for one in self.make_entries(tools, verdict))
         held, is_held = self._held(server, part, entries)
         return replace(
             part,
@@ -128,7 +130,7 @@ class Judge(Struct, frozen=True):
             new_instructions=said if is_held else None,
         )
 
-    def holds_back_the_same(self, server: ServerSettings, part: ServerPart) -> bool:
+    def withholds_same(self, server: ServerSettings, part: ServerPart) -> bool:
         """Whether what a part holds back is what is to be held back now."""
         held, is_held = self._held(server, part, part.entries)
         same = (
@@ -146,7 +148,7 @@ class Judge(Struct, frozen=True):
         held = self.trust.withheld(server, tools, said, suspected)
         return held, self.trust.holds_back(server, said, suspected) is not None
 
-    def entries(self, tools: Sequence[Tool], server: Verdict) -> tuple[Entry, ...]:
+    def make_entries(self, tools: Sequence[Tool], server: Verdict) -> tuple[Entry, ...]:
         known = self.rulebook.overrides.applied(tools)
         ordered = sorted(known, key=lambda tool: tool.name)
         verdicts = self.rulebook.tool_rules.verdicts(ordered, server)
@@ -180,7 +182,7 @@ def _held_back(entry: Entry, reason: Withheld | None) -> Entry:
     return replace(entry, verdict=Verdict(reason is None, verdict.tags, reason or "default"))
 
 
-def read(told: Told, known: ServerPart) -> Told:
+def read(told: ListingResult, known: ServerPart) -> ListingResult:
     """`told` with its tools, and with what is suspicious in it; a long list takes seconds.
 
     What was `known` of the server, and is the same now, is not judged again.
@@ -191,14 +193,18 @@ def read(told: Told, known: ServerPart) -> Told:
     return replace(told, tools=tools, findings=suspicions(tools, told.outcome.instructions, known))
 
 
-def told_part(server: ServerSettings, known: ServerPart, told: Told, judge: Judge) -> ServerPart:
+def part_from_result(
+    server: ServerSettings, known: ServerPart, told: ListingResult, ingestor: Ingestor
+) -> ServerPart:
     """The part of a server that was asked, of which `known` was known before."""
     if isinstance(told.outcome, UpstreamError):
         return failed(known, told.outcome, told.at)
-    return listed(server, told.outcome, told, judge)
+    return listed(server, told.outcome, told, ingestor)
 
 
-def listed(server: ServerSettings, listing: Listing, told: Told, judge: Judge) -> ServerPart:
+def listed(
+    server: ServerSettings, listing: Listing, told: ListingResult, ingestor: Ingestor
+) -> ServerPart:
     """The part of a server that has just listed its tools."""
     part = ServerPart(
         server.name,
@@ -209,7 +215,7 @@ def listed(server: ServerSettings, listing: Listing, told: Told, judge: Judge) -
         connection=listing.connection,
         findings=told.findings,
     )
-    return judge.part(server, part, [_named(tool, server.prefix) for tool in told.tools])
+    return ingestor.make_part(server, part, [_named(tool, server.prefix) for tool in told.tools])
 
 
 def failed(part: ServerPart, error: UpstreamError, now: float) -> ServerPart:
@@ -230,33 +236,35 @@ def _failure(error: UpstreamError, now: float, *, began: float | None = None) ->
     )
 
 
-def carried_over(catalog: Catalog, remembered: Settings, judge: Judge) -> tuple[ServerPart, ...]:
-    """The parts of a catalog that still hold under the judge's settings, judged by its rules.
+def carried_over(
+    catalog: Catalog, remembered: Settings, ingestor: Ingestor
+) -> tuple[ServerPart, ...]:
+    """The parts of a catalog that still hold under the ingestor's settings, judged by its rules.
 
     A server that is reached in another way starts anew. Verdicts made under the same rules are
     kept as they are.
     """
-    settings = judge.rulebook.settings
+    settings = ingestor.rulebook.settings
     same_rules = remembered.tool_rules == settings.tool_rules and _same_overrides(
         remembered, settings
     )
     return tuple(
-        _carried_over(catalog.parts.get(server.name), server, judge, same_rules=same_rules)
+        _carried_over(catalog.parts.get(server.name), server, ingestor, same_rules=same_rules)
         for server in settings.servers
     )
 
 
 def _carried_over(
-    part: ServerPart | None, server: ServerSettings, judge: Judge, *, same_rules: bool
+    part: ServerPart | None, server: ServerSettings, ingestor: Ingestor, *, same_rules: bool
 ) -> ServerPart:
-    verdict = judge.server(server)
+    verdict = ingestor.server_verdict(server)
     if part is None or part.connection != connection_fingerprint(server):
         return ServerPart(server.name, verdict=verdict, connection=connection_fingerprint(server))
     tools = [_named(entry.tool, server.prefix) for entry in part.entries]
     is_same = same_rules and verdict == part.verdict and _are_named(part, server.prefix)
-    if is_same and judge.holds_back_the_same(server, part):
+    if is_same and ingestor.withholds_same(server, part):
         return part
-    return judge.part(server, part, tools)
+    return ingestor.make_part(server, part, tools)
 
 
 def _same_overrides(one: Settings, other: Settings) -> bool:
@@ -272,7 +280,9 @@ def _are_named(part: ServerPart, prefix: str) -> bool:
 
 
 def _named(tool: Tool, prefix: str) -> Tool:
-    return replace(tool, given_name=ToolName(prefix + tool.upstream_name), overridden=Overridden())
+    return replace(
+        tool, given_name=ToolName(prefix + tool.upstream_name), overridden=AppliedOverride()
+    )
 
 
 def due_in(part: ServerPart, cache: CacheSettings, *, now: float) -> float:

@@ -19,26 +19,26 @@ from discovery_engine._util.json import JSONObject
 from discovery_engine.config.settings import ServerSettings
 from discovery_engine.errors import UpstreamError
 from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
-from discovery_engine.redaction.server_output import Confidential
+from discovery_engine.redaction.server_output import OutputRedactor
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.state import Condition
-from discovery_engine.upstream.stderr_log import Overheard
+from discovery_engine.upstream.stderr_log import StderrLog
 from discovery_engine.view.status import Live, ServerStatus
 
 if TYPE_CHECKING:
     from discovery_engine.upstream.listing import Listing
-    from discovery_engine.upstream.sessions import OnProgress, Overhear, Upstreams
+    from discovery_engine.upstream.sessions import OnProgress, OnStderr, Upstreams
 
-_NOTHING_KNOWN = None, Confidential(frozenset())
+_NOTHING_KNOWN = None, OutputRedactor(frozenset())
 
 
-class LateUpstreams:
+class LazyUpstreams:
     """Made with a task group, in which the upstreams are held once they are opened."""
 
     def __init__(
         self,
         tasks: TaskGroup,
-        open_upstreams: Callable[[Overhear], AbstractAsyncContextManager[Upstreams]],
+        open_upstreams: Callable[[OnStderr], AbstractAsyncContextManager[Upstreams]],
         environ: Mapping[str, str],
     ) -> None:
         self._tasks = tasks
@@ -46,19 +46,19 @@ class LateUpstreams:
         self._environ = environ
         self._upstreams: Upstreams | None = None
         self._opening = anyio.Lock()
-        self._confidential: dict[ServerName, tuple[object, Confidential]] = {}
-        self._overheard: dict[ServerName, Overheard] = {}
-        self._live: dict[ServerName, tuple[Live, Confidential, Live]] = {}
+        self._redactors: dict[ServerName, tuple[object, OutputRedactor]] = {}
+        self._stderr_logs: dict[ServerName, StderrLog] = {}
+        self._live: dict[ServerName, tuple[Live, OutputRedactor, Live]] = {}
 
     async def list_tools(self, server: ServerSettings) -> Listing:
         """As `Upstreams.list_tools`."""
-        confidential = await self._confidential_of(server)
+        redactor = await self._confidential_of(server)
         try:
             listing = await (await self._opened()).list_tools(server)
         except UpstreamError as error:
-            confidential.censor(error)
+            redactor.redact_error(error)
             raise
-        return await anyio.to_thread.run_sync(_redacted, listing, confidential)
+        return await anyio.to_thread.run_sync(_redacted, listing, redactor)
 
     async def call(
         self,
@@ -70,14 +70,14 @@ class LateUpstreams:
         on_progress: OnProgress | None,
     ) -> JSONObject:
         """As `Upstreams.call`."""
-        confidential = await self._confidential_of(server)
+        redactor = await self._confidential_of(server)
         try:
             upstreams = await self._opened()
             return await upstreams.call(
                 server, tool, arguments, client=client, on_progress=on_progress
             )
         except UpstreamError as error:
-            confidential.censor(error)
+            redactor.redact_error(error)
             raise
 
     async def close_unlike(
@@ -96,44 +96,44 @@ class LateUpstreams:
         if self._upstreams:
             self._upstreams.close_client(client)
 
-    def insist(self, server: ServerName) -> None:
+    def reset_backoff(self, server: ServerName) -> None:
         """As `Upstreams.insist`; no-op before the first use."""
         if self._upstreams:
-            self._upstreams.insist(server)
+            self._upstreams.reset_backoff(server)
 
-    def asked(self) -> set[ServerName]:
+    def contacted(self) -> set[ServerName]:
         """The servers that were ever asked for anything."""
-        return set(self._upstreams.records) if self._upstreams else set()
+        return set(self._upstreams.histories) if self._upstreams else set()
 
     def live(self, name: ServerName) -> Live | None:
         """How one server fares; None if it was never asked for anything.
 
         Redacted anew only when there is something new to redact: every search asks.
         """
-        record = self._upstreams.records.get(name) if self._upstreams else None
+        record = self._upstreams.histories.get(name) if self._upstreams else None
         if record is None:
             return None
-        _, confidential = self._confidential.get(name, _NOTHING_KNOWN)
+        _, redactor = self._redactors.get(name, _NOTHING_KNOWN)
         raw = Live.of(record.state, record.reason, record.stderr, record.detail)
         known, of, shown = self._live.get(name, (None, None, None))
-        if known != raw or of is not confidential or shown is None:
+        if known != raw or of is not redactor or shown is None:
             shown = replace(
                 raw,
-                reason=confidential.hide(raw.reason),
-                detail=confidential.hide(raw.detail),
-                stderr=confidential.last_words(raw.stderr),
+                reason=redactor.redact(raw.reason),
+                detail=redactor.redact(raw.detail),
+                stderr=redactor.redact_stderr(raw.stderr),
             )
-            self._live[name] = raw, confidential, shown
+            self._live[name] = raw, redactor, shown
         return shown
 
-    def starting(self, name: ServerName) -> Live:
+    def startup(self, name: ServerName) -> Live:
         """How far a server is that is being started or listed."""
-        record = self._upstreams.records.get(name) if self._upstreams else None
+        record = self._upstreams.histories.get(name) if self._upstreams else None
         start = record.start if record else None
         if start is None:
             return Live(ServerStatus.STARTING)
-        _, confidential = self._confidential.get(name, _NOTHING_KNOWN)
-        written = confidential.last_words(start.stderr)
+        _, redactor = self._redactors.get(name, _NOTHING_KNOWN)
+        written = redactor.redact_stderr(start.stderr)
         return Live(ServerStatus.STARTING, stderr=written, seconds=start.seconds)
 
     def conditions(self) -> Mapping[ServerName, Condition]:
@@ -148,41 +148,41 @@ class LateUpstreams:
             return self._upstreams
 
     async def _hold(self, *, task_status: TaskStatus[Upstreams]) -> None:
-        async with self._open_upstreams(self._overhear) as upstreams:
+        async with self._open_upstreams(self._on_stderr) as upstreams:
             task_status.started(upstreams)
             await anyio.sleep_forever()
 
-    async def _confidential_of(self, server: ServerSettings) -> Confidential:
-        transport, known = self._confidential.get(server.name, _NOTHING_KNOWN)
-        if transport == server.transport and known.is_lasting:
+    async def _confidential_of(self, server: ServerSettings) -> OutputRedactor:
+        transport, known = self._redactors.get(server.name, _NOTHING_KNOWN)
+        if transport == server.transport and known.is_stable:
             return known
-        found = await anyio.to_thread.run_sync(Confidential.of, server, self._environ)
+        found = await anyio.to_thread.run_sync(OutputRedactor.for_server, server, self._environ)
         KNOWN_SECRETS.add(found.values, found.certain)
-        found = found.with_earlier(known)
-        self._confidential[server.name] = server.transport, found
+        found = found.including(known)
+        self._redactors[server.name] = server.transport, found
         return found
 
-    def _overhear(self, name: ServerName, lines: Sequence[str]) -> None:
-        if (overheard := self._overheard.get(name)) is None:
-            overheard = self._overheard[name] = Overheard(name)
-        _, confidential = self._confidential.get(name, _NOTHING_KNOWN)
-        overheard.tell(lines, confidential.hide)
+    def _on_stderr(self, name: ServerName, lines: Sequence[str]) -> None:
+        if (log := self._stderr_logs.get(name)) is None:
+            log = self._stderr_logs[name] = StderrLog(name)
+        _, redactor = self._redactors.get(name, _NOTHING_KNOWN)
+        log.write(lines, redactor.redact)
 
     def _in_confidence(self, name: ServerName, condition: Condition) -> Condition:
-        _, confidential = self._confidential.get(name, _NOTHING_KNOWN)
+        _, redactor = self._redactors.get(name, _NOTHING_KNOWN)
         return replace(
             condition,
-            reason=confidential.hide(condition.reason),
-            detail=confidential.hide(condition.detail),
-            stderr=confidential.last_words(condition.stderr),
-            samples=tuple(map(confidential.last_words, condition.samples)),
+            reason=redactor.redact(condition.reason),
+            detail=redactor.redact(condition.detail),
+            stderr=redactor.redact_stderr(condition.stderr),
+            samples=tuple(map(redactor.redact_stderr, condition.samples)),
         )
 
 
-def _redacted(listing: Listing, confidential: Confidential) -> Listing:
+def _redacted(listing: Listing, redactor: OutputRedactor) -> Listing:
     """A listing without the secrets that its server was given; a tool keeps its name."""
     tools = listing.tools
-    redacted = confidential.without_secrets(tools)
+    redacted = redactor.redact_json(tools)
     if redacted is not tools:
         tools = tuple(
             {**after, "name": before["name"]} for before, after in zip(tools, redacted, strict=True)
@@ -190,8 +190,6 @@ def _redacted(listing: Listing, confidential: Confidential) -> Listing:
     return replace(
         listing,
         tools=tools,
-        instructions=confidential.without_secrets(listing.instructions),
-        dropped=tuple(
-            replace(one, reason=confidential.hide(one.reason)) for one in listing.dropped
-        ),
+        instructions=redactor.redact_json(listing.instructions),
+        dropped=tuple(replace(one, reason=redactor.redact(one.reason)) for one in listing.dropped),
     )

@@ -21,13 +21,13 @@ from discovery_engine.errors import (
     UpstreamError,
 )
 from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
-from discovery_engine.runtime.ingest import RefreshReport, Told, due_in, report
+from discovery_engine.runtime.ingest import ListingResult, RefreshReport, due_in, report
 from discovery_engine.view.status import Live, LiveServers, ServerStatus
 
 if TYPE_CHECKING:
     from discovery_engine.config.settings import ServerSettings
-    from discovery_engine.runtime.lazy_upstreams import LateUpstreams
-    from discovery_engine.runtime.state import CurrentView
+    from discovery_engine.runtime.lazy_upstreams import LazyUpstreams
+    from discovery_engine.runtime.state import CatalogState
     from discovery_engine.tools.model import ServerName
     from discovery_engine.upstream.listing import Listing
     from discovery_engine.view.view import View
@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 _LONGEST_QUEUE = 6  # times its patience that a caller waits for all, whatever the queue
 
 
-class Asking:
+class ServerLister:
     """Asks in `tasks`, to the end even if nobody waits for it any more.
 
     `taken` is called with what a server told, once the view holds it; `clock` tells Unix time in
@@ -46,11 +46,11 @@ class Asking:
 
     def __init__(
         self,
-        current: CurrentView,
-        upstreams: LateUpstreams,
+        current: CatalogState,
+        upstreams: LazyUpstreams,
         tasks: TaskGroup,
         *,
-        taken: Callable[[Told], None],
+        taken: Callable[[ListingResult], None],
         clock: Callable[[], float],
     ) -> None:
         self._current = current
@@ -81,24 +81,24 @@ class Asking:
             chosen = [name for name in chosen if self._due_in(name) <= 0]
         else:
             for name in chosen:
-                self._upstreams.insist(name)
+                self._upstreams.reset_backoff(name)
         starting = await self._ask_all(chosen, patience)
         parts = [self._view.catalog.part(name) for name in chosen]
         refused = self._view.refusals() if servers is None else ()
         diff = await anyio.to_thread.run_sync(before.diff, self._view.catalog)
         return report(parts, diff, refused=refused, starting=starting, now=self._clock())
 
-    async def all_known(self) -> None:
+    async def wait_all_listed(self) -> None:
         """Wait until every server that may be asked was listed or has failed once."""
         parts = map(self._view.catalog.part, self._view.connectable)
         await self._ask_all([p.server for p in parts if not (p.listed_at or p.failure)])
 
-    async def get_to_know(self, name: ServerName) -> None:
+    async def ensure_listed(self, name: ServerName) -> None:
         """Ask a server that has never been listed; no-op for one that must not be asked."""
         if not self._view.is_known(name) and name in self._view.connectable:
             await self._soon(name).wait()
 
-    async def reach(self, name: ServerName, *, patience: float | None = None) -> None:
+    async def list_server(self, name: ServerName, *, patience: float | None = None) -> None:
         """Ask a server.
 
         Raises:
@@ -109,17 +109,17 @@ class Asking:
         with anyio.move_on_after(patience):
             await asked.wait()
         if not asked.is_set():
-            raise ServerStartingError(name, self._upstreams.starting(name).seconds)
+            raise ServerStartingError(name, self._upstreams.startup(name).seconds)
         if unreached := self._errors.get(name):
             raise unreached
 
-    async def anew(self, name: ServerName) -> None:
+    async def relist(self, name: ServerName) -> None:
         """Ask a server once more, after a listing that is under way."""
         if earlier := self._under_way.get(name):  # it may have read the list before the change
             await earlier.wait()
         await self._soon(name).wait()
 
-    def rest(self) -> float:
+    def seconds_until_due(self) -> float:
         """Seconds until the next server is due; not above 0 if one is, infinite if none ever is."""
         return min(map(self._due_in, self._view.connectable), default=math.inf)
 
@@ -128,7 +128,7 @@ class Asking:
         return self._current.view
 
     def _asked(self) -> set[ServerName]:
-        return self._upstreams.asked() | self._under_way.keys()
+        return self._upstreams.contacted() | self._under_way.keys()
 
     def _live(self, name: ServerName) -> Live | None:
         live = self._upstreams.live(name)
@@ -137,7 +137,7 @@ class Asking:
             # A session may be open while its tools are listed for the first time.
             is_unheard = live is not None and live.has_session and not self._view.is_known(name)
             is_starting = is_unheard or live is None or live.status is ServerStatus.IDLE
-        return self._upstreams.starting(name) if is_starting else live
+        return self._upstreams.startup(name) if is_starting else live
 
     def _chosen(self, servers: Iterable[str] | None) -> list[ServerName]:
         if servers is None:
@@ -165,14 +165,14 @@ class Asking:
                     break
                 with anyio.move_on_after(rest):
                     await self._one_is_over.wait()
-        await self._current.keep_index()
+        await self._current.save_index()
         return _waiting(asked)
 
     def _spent(self, name: ServerName) -> float:
         """Seconds for which a server has been starting; none if it has answered."""
         if name in self._answered:  # what it said is just being read
             return 0.0
-        return self._upstreams.starting(name).seconds or 0.0
+        return self._upstreams.startup(name).seconds or 0.0
 
     def _soon(self, name: ServerName) -> anyio.Event:
         """Have a server asked, unless it is being asked; the event says when that is over."""
@@ -207,10 +207,10 @@ class Asking:
         return await self._take(server, failure)
 
     async def _take(self, server: ServerSettings, outcome: Listing | UpstreamError) -> bool:
-        told = Told(server, outcome, self._clock())
+        told = ListingResult(server, outcome, self._clock())
         self._answered.add(server.name)
         try:
-            is_taken = await self._current.take(told)
+            is_taken = await self._current.apply_listing(told)
         finally:
             self._answered.discard(server.name)
         if is_taken:

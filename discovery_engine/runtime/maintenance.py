@@ -18,7 +18,7 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
-from discovery_engine._util.debounce import Lull
+from discovery_engine._util.debounce import Debouncer
 from discovery_engine._util.tasks import open_task_group
 from discovery_engine.config.files.location import scope_of
 from discovery_engine.errors import ConfigurationError
@@ -27,7 +27,7 @@ from discovery_engine.runtime.gateways import Observation, open_status_file
 
 if TYPE_CHECKING:
     from discovery_engine.config.settings import Settings
-    from discovery_engine.runtime.lister import Asking
+    from discovery_engine.runtime.lister import ServerLister
     from discovery_engine.tools.model import ServerName
 
 logger = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ _CHANGE_PAUSE = 0.5  # seconds in which further notices of a change are taken as
 _LONGEST_CHANGE = 10.0  # seconds after which a server that does not stop is asked all the same
 
 
-class Kept(Protocol):
+class MaintainedEngine(Protocol):
     """What this room needs of an engine."""
 
     @property
@@ -64,19 +64,19 @@ class Kept(Protocol):
     async def observations(self) -> list[Observation]: ...
 
 
-async def keep_fresh(engine: Kept, asking: Asking, *, data: Path) -> NoReturn:
+async def keep_fresh(engine: MaintainedEngine, lister: ServerLister, *, data: Path) -> NoReturn:
     """Follow all of them; `data` is the folder that other processes look into."""
     async with open_task_group() as tasks:
         tasks.start_soon(_publish_status, engine, data)
-        tasks.start_soon(_follow_servers, engine, asking, tasks)
+        tasks.start_soon(_follow_servers, engine, lister, tasks)
         tasks.start_soon(_follow_files, engine)
         tasks.start_soon(_follow_decisions, engine)
         while True:
             await engine.refresh(only_due=True, patience=_LONGEST_ROUND)
-            await anyio.sleep(min(max(asking.rest(), _SHORTEST_NAP), _LONGEST_NAP))
+            await anyio.sleep(min(max(lister.seconds_until_due(), _SHORTEST_NAP), _LONGEST_NAP))
 
 
-async def _publish_status(engine: Kept, data: Path) -> None:
+async def _publish_status(engine: MaintainedEngine, data: Path) -> None:
     """Have other processes see how the servers fare, soon after that became another."""
     try:
         with (
@@ -88,7 +88,7 @@ async def _publish_status(engine: Kept, data: Path) -> None:
                 if isinstance(event, ToolCalled):
                     continue
                 await anyio.sleep(_STATUS_PAUSE)
-                events.skip()
+                events.clear()
                 if (now := await engine.observations()) != said:
                     said = now
                     await anyio.to_thread.run_sync(file.write, said)
@@ -96,29 +96,29 @@ async def _publish_status(engine: Kept, data: Path) -> None:
         logger.warning("`discovery health` will not see how the servers fare here: %s", error)
 
 
-async def _follow_servers(engine: Kept, asking: Asking, tasks: TaskGroup) -> None:
-    lulls: dict[ServerName, Lull] = {}
+async def _follow_servers(engine: MaintainedEngine, lister: ServerLister, tasks: TaskGroup) -> None:
+    debouncers: dict[ServerName, Debouncer] = {}
     with engine.subscribe() as events:
         async for event in events:
             match event:
                 case ToolsChanged(server):
-                    lull = lulls.setdefault(
-                        server, Lull(pause=_CHANGE_PAUSE, longest=_LONGEST_CHANGE)
+                    debouncer = debouncers.setdefault(
+                        server, Debouncer(pause=_CHANGE_PAUSE, longest=_LONGEST_CHANGE)
                     )
-                    if not lull.is_awaited:
-                        tasks.start_soon(_ask_in_lull, asking, server, lull)
-                    lull.said()
+                    if not debouncer.is_pending:
+                        tasks.start_soon(_relist_debounced, lister, server, debouncer)
+                    debouncer.trigger()
                 case ConfigurationReloaded():
                     tasks.start_soon(partial(engine.refresh, only_due=True))
 
 
-async def _ask_in_lull(asking: Asking, name: ServerName, lull: Lull) -> None:
-    await lull.come()
-    lull.over()
-    await asking.anew(name)
+async def _relist_debounced(lister: ServerLister, name: ServerName, debouncer: Debouncer) -> None:
+    await debouncer.wait()
+    debouncer.reset()
+    await lister.relist(name)
 
 
-async def _follow_files(engine: Kept) -> None:
+async def _follow_files(engine: MaintainedEngine) -> None:
     # Only a host that runs for long has a use for it, and others start quicker without.
     from discovery_engine.runtime.watch import changed_files  # noqa: PLC0415
 
@@ -128,7 +128,7 @@ async def _follow_files(engine: Kept) -> None:
             await _unless_unusable(engine.reload)
 
 
-async def _follow_decisions(engine: Kept) -> NoReturn:
+async def _follow_decisions(engine: MaintainedEngine) -> NoReturn:
     while True:
         await anyio.sleep(_DECISION_PAUSE)
         await _unless_unusable(engine.reconsider)

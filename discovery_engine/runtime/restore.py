@@ -66,7 +66,7 @@ def remembered_view(
         return None
     if world is None or not is_current(world.settings.inputs):
         return None
-    if given_since(world.settings, world.catalog, environ):
+    if newly_configured(world.settings, world.catalog, environ):
         return None
     _warn_of_loss(lost_at)
     open_searcher = partial(_searcher, world, index, partial(_keep_index, path, name))
@@ -74,7 +74,7 @@ def remembered_view(
     return View(world.settings, world.catalog, open_searcher, usage=usage, lost_at=lost_at)
 
 
-def given_since(
+def newly_configured(
     settings: Settings, catalog: Catalog, environ: Mapping[str, str]
 ) -> frozenset[ServerName]:
     """The servers that failed for want of values which are there by now."""

@@ -52,7 +52,7 @@ class Opener(Protocol):
     ) -> AbstractAsyncContextManager[Embedder]: ...
 
 
-class Asked(Struct, frozen=True):
+class QueryEmbedding(Struct, frozen=True):
     """What there is to compare tools with; empty, search is by words."""
 
     vectors: _Query = ()
@@ -78,7 +78,7 @@ class _Wanted(Struct, frozen=True):
         return cls(settings.search.embeddings, base_dir, settings.is_untrusted_origin, world)
 
 
-class Meaning:
+class SemanticSearch:
     def __init__(
         self,
         view: Callable[[], View],
@@ -107,7 +107,7 @@ class Meaning:
         self._pause = 0.0
         self._quiet_until = 0.0
 
-    async def keep(self) -> NoReturn:
+    async def run(self) -> NoReturn:
         """What the engine runs in a task: follows the settings and the catalog."""
         with self._events.subscribe() as events:
             while True:
@@ -122,7 +122,7 @@ class Meaning:
                     self._fail(EmbeddingError(f"search by meaning failed: {error}"))
                     await self._rest(events)
 
-    async def settled(self) -> None:
+    async def wait_settled(self) -> None:
         """Wait until every tool has a vector, or none can be had for now."""
         while self._view().settings.search.embeddings.is_on:
             # A listing that brought nothing new makes another catalog, and is no event.
@@ -130,17 +130,19 @@ class Meaning:
                 return
             await self._turn.wait()
 
-    async def asks(self, query: str) -> Asked:
+    async def embed_query(self, query: str) -> QueryEmbedding:
         """The vectors of a query, in time; for one that names a tool there are none."""
         view = self._view()
         settings = view.settings.search.embeddings
         is_needless = not settings.is_on or not query.strip() or not len(view.catalog)
         if is_needless or view.searcher.names(query):
-            return Asked()
+            return QueryEmbedding()
         try:
-            return Asked(await self._vectors_of(query, view, settings.timeout), _unfinished(view))
+            return QueryEmbedding(
+                await self._vectors_of(query, view, settings.timeout), _unfinished(view)
+            )
         except EmbeddingError as error:
-            return Asked(notices=(by_words(error.message, error.hint),))
+            return QueryEmbedding(notices=(by_words(error.message, error.hint),))
 
     async def _vectors_of(self, query: str, view: View, timeout: float) -> _Query:  # noqa: ASYNC109 - told as an error of ours
         if not view.vectors or self._embedder is None:
@@ -194,7 +196,7 @@ class Meaning:
             await embedder.embed([WARM_UP])
             while _Wanted.by(self._view().settings) == wanted:
                 catalog = self._view().catalog
-                async for vectors in tools.of(catalog):
+                async for vectors in tools.update(catalog):
                     await self._equip(vectors)
                     self._embedder, self._problem = embedder, None
                 self._pause = 0.0

@@ -25,9 +25,16 @@ from discovery_engine.config.settings import ServerSettings, Settings
 from discovery_engine.errors import Problem, RegistryError, UpstreamError
 from discovery_engine.events import CatalogChanged, EventBus
 from discovery_engine.registry.store import World
-from discovery_engine.runtime.ingest import Judge, Rulebook, Told, carried_over, read, told_part
-from discovery_engine.runtime.restore import given_since
-from discovery_engine.runtime.trust_store import Trustee
+from discovery_engine.runtime.ingest import (
+    Ingestor,
+    ListingResult,
+    Rulebook,
+    carried_over,
+    part_from_result,
+    read,
+)
+from discovery_engine.runtime.restore import newly_configured
+from discovery_engine.runtime.trust_store import TrustStore
 from discovery_engine.search.searcher import Searcher, build_searcher, load_searcher
 from discovery_engine.search.usage import Use, shares
 from discovery_engine.view.view import View
@@ -44,7 +51,7 @@ logger = logging.getLogger(__name__)
 _UNREADABLE = "The search index that was kept cannot be read, and is made anew"
 
 
-class CurrentView:
+class CatalogState:
     def __init__(
         self,
         store: Store,
@@ -57,16 +64,16 @@ class CurrentView:
         self._events = events
         self._clock = clock
         self._swap = anyio.Lock()
-        self._arrived: dict[ServerName, Told] = {}
+        self._arrived: dict[ServerName, ListingResult] = {}
         settings = Settings()
         self.view = View(settings, Catalog(), partial(build_searcher, Catalog(), settings.search))
         self._environ = os.environ if environ is None else environ
-        self.trustee = Trustee(store, environ=self._environ, clock=clock)
-        self._judge = Judge(Rulebook(settings))
+        self.trust_store = TrustStore(store, environ=self._environ, clock=clock)
+        self._ingestor = Ingestor(Rulebook(settings))
         self._told: set[Problem] = set()
         self._kept: Index | None = None
 
-    async def recall(self, settings: Settings) -> None:
+    async def restore(self, settings: Settings) -> None:
         """Start from `settings` and what the last run knew under them."""
         name = _world_of(settings)
         try:
@@ -76,12 +83,12 @@ class CurrentView:
             logger.warning("Nothing could be recalled: %s", error)
             world = index = None
         world = world or World(Settings(), Catalog())
-        mended = given_since(world.settings, world.catalog, self._environ)
+        mended = newly_configured(world.settings, world.catalog, self._environ)
         async with self._swapping():
             await self._adopt(settings, world, index)
             await self._take_back_failures(mended)
 
-    async def adopt(self, settings: Settings) -> None:
+    async def apply_settings(self, settings: Settings) -> None:
         """Answer from `settings` from now on, with whatever is still known under them.
 
         Raises:
@@ -91,7 +98,7 @@ class CurrentView:
         async with self._swapping():
             await self._adopt(settings, self._known)
 
-    async def take(self, told: Told) -> bool:
+    async def apply_listing(self, told: ListingResult) -> bool:
         """Swap in what a server told, together with whatever else has arrived by then.
 
         The rules of this moment judge it, not those of the moment it was asked. Returns False,
@@ -106,7 +113,7 @@ class CurrentView:
                 await self._take_arrived()
                 return self._as_reached_now(told) is not None
 
-    async def keep_index(self) -> None:
+    async def save_index(self) -> None:
         """Remember how to search the catalog of the moment; no-op if that is remembered.
 
         It costs as much as some hundred tools, so do it when a round of news is over.
@@ -125,12 +132,12 @@ class CurrentView:
         if await self._remember(save):
             self._kept = view.searcher.index
 
-    async def equip(self, vectors: Vectors | None) -> None:
+    async def set_vectors(self, vectors: Vectors | None) -> None:
         """Answer by meaning, too, with these vectors of the tools; by words alone with None."""
         async with self._swapping():
             self.view = replace(self.view, vectors=vectors)
 
-    async def learn(self, key: ToolKey) -> None:
+    async def count_use(self, key: ToolKey) -> None:
         """Count that a tool was used which had been found; no-op unless the owner wants that."""
         async with self._swapping():
             if self.view.settings.search.learn:
@@ -164,8 +171,8 @@ class CurrentView:
         Raises:
             ConfigurationError: As `adopt`.
         """
-        decisions = await anyio.to_thread.run_sync(self.trustee.decisions, self.view.settings)
-        if decisions == self.trustee.trust.decisions:
+        decisions = await anyio.to_thread.run_sync(self.trust_store.decisions, self.view.settings)
+        if decisions == self.trust_store.trust.decisions:
             return False
         async with self._swapping():
             await self._adopt(self.view.settings, self._known)
@@ -202,41 +209,41 @@ class CurrentView:
             await self._swap_in(self.view.catalog.with_parts(parts))
             await self._remember(partial(self._save_parts, parts))
 
-    async def _meet(self, arrived: Iterable[Told]) -> None:
+    async def _meet(self, arrived: Iterable[ListingResult]) -> None:
         """Have the trustee see what was listed, before anybody else does; the lock is held."""
         heard = [
             said._replace(server=server)
             for one in arrived
-            if (said := one.heard) and (server := self._as_reached_now(one))
+            if (said := one.listed_server) and (server := self._as_reached_now(one))
         ]
         settings = self.view.settings
-        trust = await anyio.to_thread.run_sync(self.trustee.meet, settings, heard)
-        if trust is not self.trustee.trust:
-            self.trustee.trust = trust
-            self._judge = replace(self._judge, trust=trust)
+        trust = await anyio.to_thread.run_sync(self.trust_store.accept_listed, settings, heard)
+        if trust is not self.trust_store.trust:
+            self.trust_store.trust = trust
+            self._ingestor = replace(self._ingestor, trust=trust)
             self.view = replace(self.view, lost_at=trust.decisions.lost_at)
 
-    def _parts(self, arrived: Iterable[Told]) -> list[ServerPart]:
+    def _parts(self, arrived: Iterable[ListingResult]) -> list[ServerPart]:
         return [part for one in arrived if (part := self._part(one))]
 
-    def _part(self, told: Told) -> ServerPart | None:
+    def _part(self, told: ListingResult) -> ServerPart | None:
         server = self._as_reached_now(told)
         if server is None:
             return None
-        return told_part(server, self.view.catalog.part(server.name), told, self._judge)
+        return part_from_result(server, self.view.catalog.part(server.name), told, self._ingestor)
 
-    def _as_reached_now(self, told: Told) -> ServerSettings | None:
+    def _as_reached_now(self, told: ListingResult) -> ServerSettings | None:
         """The settings of the server that told, if it still is reached as it was then."""
         server = self.view.settings.by_name.get(told.server.name)
         return server if server and server.transport == told.server.transport else None
 
     async def _adopt(self, settings: Settings, known: World, index: bytes | None = None) -> None:
         """Make `settings` those in force, with what is `known`; the lock is held."""
-        trust = await anyio.to_thread.run_sync(self.trustee.read, settings)
-        self.trustee.trust = trust
-        self._judge = Judge(Rulebook(settings), trust)
+        trust = await anyio.to_thread.run_sync(self.trust_store.load, settings)
+        self.trust_store.trust = trust
+        self._ingestor = Ingestor(Rulebook(settings), trust)
         self.view = replace(self.view, lost_at=trust.decisions.lost_at)
-        carry = partial(carried_over, known.catalog, known.settings, self._judge)
+        carry = partial(carried_over, known.catalog, known.settings, self._ingestor)
         parts = await anyio.to_thread.run_sync(carry)
         catalog = Catalog.of(parts, revision=known.catalog.revision + 1)
         await self._swap_in(catalog, settings, index)
@@ -298,10 +305,10 @@ class CurrentView:
         self.view = replace(self.view, open_searcher=lambda: searcher)
 
     def _tell_of_slow_rules(self) -> None:
-        for problem in self._judge.rulebook.problems:
+        for problem in self._ingestor.rulebook.problems:
             if problem not in self._told:
                 logger.warning("%s", problem)
-        self._told.update(self._judge.rulebook.problems)
+        self._told.update(self._ingestor.rulebook.problems)
 
     async def _remember(self, save: Callable[[], object]) -> bool:
         """Save in a thread; a registry that fails costs the next start its head start only.

@@ -42,7 +42,7 @@ class ToolVectors:
         self._known: dict[bytes, bytes] = {}
         self._kept: frozenset[bytes] | None = None
 
-    async def of(self, catalog: Catalog) -> AsyncIterator[Vectors]:
+    async def update(self, catalog: Catalog) -> AsyncIterator[Vectors]:
         """The vectors of a catalog: at first what is known, then more and more, at last all.
 
         The embedder must know its dimensions by now.

@@ -33,14 +33,14 @@ if TYPE_CHECKING:
     from discovery_engine.registry.store import Store
     from discovery_engine.tools.model import ServerName
     from discovery_engine.trust.admission import Identity
-    from discovery_engine.trust.standing import Heard
+    from discovery_engine.trust.standing import ListedServer
 
 logger = logging.getLogger(__name__)
 
 _LOCK_LIMIT = 256 * 1024 * 1024  # bytes; ten thousand tools take some 10 MB
 
 
-class Trustee:
+class TrustStore:
     """Speaks for the owner of the settings in force; `clock` tells Unix time in seconds."""
 
     def __init__(
@@ -51,7 +51,7 @@ class Trustee:
         self._clock = clock
         self.trust = Trust()
 
-    def read(self, settings: Settings) -> Trust:
+    def load(self, settings: Settings) -> Trust:
         """What holds under `settings`; the registry and the lock file are read anew.
 
         Raises:
@@ -97,7 +97,7 @@ class Trustee:
             logger.warning("What was approved and accepted cannot be recalled: %s", error)
             return self.trust.decisions
 
-    def meet(self, settings: Settings, heard: Iterable[Heard]) -> Trust:
+    def accept_listed(self, settings: Settings, heard: Iterable[ListedServer]) -> Trust:
         """What holds once these servers have been heard.
 
         What is new to this process may have been decided by another one meanwhile; its word

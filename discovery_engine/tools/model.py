@@ -49,7 +49,7 @@ class Parameter(Struct, frozen=True):
     schema: JSONObject
 
 
-class Overridden(Struct, frozen=True):
+class AppliedOverride(Struct, frozen=True):
     """What the owner says of a tool, in place of its server."""
 
     name: ToolName | None = None
@@ -75,7 +75,7 @@ class Tool(Struct, frozen=True, gc=False):
     """The upstream's name, behind the server's `prefix` if it has one; rules read this one."""
     upstream_name: str
     source: str
-    overridden: Overridden = Overridden()
+    overridden: AppliedOverride = AppliedOverride()
 
     @classmethod
     def from_mcp(cls, server: ServerName, definition: JSONObject, *, prefix: str = "") -> Tool:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _NOTHING: AcceptedTools = MappingProxyType({})
 
 
-class Heard(NamedTuple):
+class ListedServer(NamedTuple):
     """What a server said when it was asked."""
 
     server: ServerSettings

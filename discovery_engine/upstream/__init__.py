@@ -3,12 +3,12 @@
     sessions        the door: lists a server's tools, calls them
       listing       many pages, and the tools in them that cannot be used
       failures      what a request that failed means for whoever made it
-      patience      how long a call may take
-      record        how a server has behaved so far (breaker, state), and its slots
+      timeout      how long a call may take
+      history        how a server has behaved so far (breaker, state), and its slots
     session         one connection from its opening to its end
       attempt       which ways to reach a server are tried (connection: what is known of it)
-      handshake     the opening words; channel: the requests after them
-    link            what carries the messages, one of
+      handshake     the opening words; rpc: the requests after them
+    transport            what carries the messages, one of
       stdio/        a program's pipes
       http/         an address
     wire/           the messages themselves, and what reading them may cost

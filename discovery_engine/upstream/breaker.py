@@ -18,7 +18,7 @@ _LOOP_SPAN = 120.0  # seconds
 _JITTER = 0.25
 
 
-class NotNow(Exception):  # noqa: N818 - a signal inside this room, never an error outside
+class RetryLater(Exception):  # noqa: N818 - a signal inside this room, never an error outside
     """The server is not to be tried for so many seconds; 0 if somebody is just trying it."""
 
     def __init__(self, seconds: float) -> None:
@@ -57,26 +57,26 @@ class Breaker:
         """The time in which one caller tries the server.
 
         Raises:
-            NotNow: If it is too early, or the one caller who may try it is at it.
+            RetryLater: If it is too early, or the one caller who may try it is at it.
         """
         if not self.failures and not self.is_crash_looping:
             yield
             return
         if (wait := self.wait) or (self.is_open and self._trying):
-            raise NotNow(wait)
+            raise RetryLater(wait)
         self._trying += 1
         try:
             yield
         finally:
             self._trying -= 1
 
-    def answered(self) -> None:
+    def record_success(self) -> None:
         """The server has answered something: all is forgiven, but for how often it died."""
         self.failures = 0
         self.is_crash_looping = False
         self._next_try = self._clock()
 
-    def failed(self, *, exited: bool, at_least: float = 0.0) -> None:
+    def record_failure(self, *, exited: bool, at_least: float = 0.0) -> None:
         """A request got no answer.
 
         Args:
@@ -96,7 +96,7 @@ class Breaker:
         pause = max(pause, min(at_least, _LONGEST_PAUSE))
         self._next_try = now + pause * (1 + _JITTER * self._random())
 
-    def insist(self) -> None:
+    def reset_backoff(self) -> None:
         """Somebody wants it tried now, once, whatever happened."""
         self._next_try = self._clock()
 

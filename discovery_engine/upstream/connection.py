@@ -20,7 +20,7 @@ from discovery_engine.errors import FailureKind, MissingValue, NeedsConfigError,
 from discovery_engine.secrets.references import MalformedReferenceError, UnsetReference, resolve
 from discovery_engine.tools.model import canonical_json, fingerprint
 
-Carrier: TypeAlias = Literal["stdio", "http", "sse"]
+TransportKind: TypeAlias = Literal["stdio", "http", "sse"]
 
 
 class EraMemory(Protocol):
@@ -35,7 +35,7 @@ class EraMemory(Protocol):
 class Era(Struct, frozen=True):
     """What a server last proved about itself."""
 
-    carrier: Carrier
+    kind: TransportKind
     discover: JSONObject | None = None
     """Its answer to `server/discover`; None if it wants `initialize`."""
 
@@ -44,15 +44,15 @@ class Era(Struct, frozen=True):
         """None if nothing usable is remembered."""
         match remembered:
             case {
-                "carrier": "stdio" | "http" | "sse" as carrier,
+                "carrier": "stdio" | "http" | "sse" as kind,
                 "discover": dict() | None as said,
             }:
-                return cls(carrier, said)
+                return cls(kind, said)
             case _:
                 return None
 
     def to_json(self) -> JSONObject:
-        return {"carrier": self.carrier, "discover": self.discover}
+        return {"carrier": self.kind, "discover": self.discover}
 
 
 def connection_fingerprint(server: ServerSettings) -> str:

@@ -34,12 +34,12 @@ _DISCOVER = "server/discover"
 _PATIENCE = 3.0  # seconds of silence after which `initialize` is tried as well
 
 
-class Greeting(Struct, frozen=True):
+class ServerInfo(Struct, frozen=True):
     """What a server said of itself, and how it wants to be spoken to."""
 
     version: str
     instructions: str = ""
-    announces_changes: bool = False
+    list_changed: bool = False
     """Whether it promises to tell when its tools change."""
     discover: JSONObject | None = None
     """Its raw answer to `server/discover`; None in the era of `initialize`."""
@@ -87,7 +87,7 @@ async def discover(dispatcher: JSONRPCDispatcher) -> JSONObject:
     return await dispatcher.send_raw_request(_DISCOVER, params, options)
 
 
-async def greet(session: ClientSession, dispatcher: JSONRPCDispatcher) -> Greeting:
+async def negotiate(session: ClientSession, dispatcher: JSONRPCDispatcher) -> ServerInfo:
     """Open a connection to a server of unknown era.
 
     Raises:
@@ -106,16 +106,16 @@ async def greet(session: ClientSession, dispatcher: JSONRPCDispatcher) -> Greeti
     return outcome
 
 
-def adopt(session: ClientSession, answer: JSONObject | None) -> Greeting | None:
+def adopt(session: ClientSession, answer: JSONObject | None) -> ServerInfo | None:
     """Take an answer to `server/discover` as the handshake; None if it is not fit for that."""
-    greeting = read_discovered(answer)
-    if greeting is not None:
-        session.adopt(DiscoverResult.model_validate(greeting.discover))
-    return greeting
+    info = read_discovered(answer)
+    if info is not None:
+        session.adopt(DiscoverResult.model_validate(info.discover))
+    return info
 
 
-def read_discovered(answer: JSONObject | None) -> Greeting | None:
-    """The greeting in an answer to `server/discover`; None if there is none for us."""
+def read_discovered(answer: JSONObject | None) -> ServerInfo | None:
+    """The info in an answer to `server/discover`; None if there is none for us."""
     if answer is None:
         return None
     ttl = answer.get("ttlMs")
@@ -129,15 +129,15 @@ def read_discovered(answer: JSONObject | None) -> Greeting | None:
     if not versions:
         return None
     tools = result.capabilities.tools
-    return Greeting(
+    return ServerInfo(
         versions[-1],
         result.instructions or "",
-        announces_changes=bool(tools and tools.list_changed),
+        list_changed=bool(tools and tools.list_changed),
         discover=answer,
     )
 
 
-async def initialize(session: ClientSession) -> Greeting:
+async def initialize(session: ClientSession) -> ServerInfo:
     """Open a connection in the older era.
 
     Raises:
@@ -145,10 +145,10 @@ async def initialize(session: ClientSession) -> Greeting:
         RuntimeError, ValueError: If its answer makes no sense.
     """
     result = await session.initialize()
-    return Greeting(str(result.protocol_version), result.instructions or "")
+    return ServerInfo(str(result.protocol_version), result.instructions or "")
 
 
-async def _initialize_or_adopt(session: ClientSession, probe: _Probe) -> Greeting | Exception:
+async def _initialize_or_adopt(session: ClientSession, probe: _Probe) -> ServerInfo | Exception:
     # Errors are returned, so that the task group around this does not wrap them.
     try:
         return await initialize(session)

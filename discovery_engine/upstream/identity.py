@@ -21,10 +21,10 @@ from discovery_engine.tools.model import canonical_json, fingerprint
 from discovery_engine.trust.admission import Identity, earlier_identity
 from discovery_engine.trust.binding import UNSET, Subject
 from discovery_engine.upstream.connection import resolved_fields, with_fields, written_fields
-from discovery_engine.upstream.contents import digests_of, project_of
-from discovery_engine.upstream.stdio.program import child_environment, find_program
+from discovery_engine.upstream.file_digests import digests_of, project_of
+from discovery_engine.upstream.stdio.executable import child_environment, find_program
 
-Transport = StdioTransport | RemoteTransport
+TransportSettings = StdioTransport | RemoteTransport
 
 _SELECTING = re.compile(
     r"(LD|DYLD)_.*|PATH|PYTHON(PATH|HOME|STARTUP)|NODE_(OPTIONS|PATH)|(RUBY|PERL5)(OPT|LIB)"
@@ -45,7 +45,7 @@ def identity_as_configured(server: ServerSettings, environ: Mapping[str, str]) -
 
 
 def identity_of(
-    server: ServerSettings, transport: Transport, environ: Mapping[str, str]
+    server: ServerSettings, transport: TransportSettings, environ: Mapping[str, str]
 ) -> Identity:
     """The identity of `server`; `transport` is its own with every reference resolved."""
     return _identity(server, written_fields(transport), environ)

@@ -18,7 +18,7 @@ from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.catalog import DroppedTool
 
 T = TypeVar("T")
-AskPage: TypeAlias = Callable[[JSONObject], Awaitable[JSONObject]]
+FetchPage: TypeAlias = Callable[[JSONObject], Awaitable[JSONObject]]
 """Sends `tools/list` with the given parameters."""
 FindFault: TypeAlias = Callable[[JSONObject], str | None]
 """Why a tool cannot be used; None if it can."""
@@ -53,7 +53,7 @@ class Pages(Struct, frozen=True):
     cut: str = ""
 
 
-async def read_pages(ask: AskPage, *, seconds: float) -> Pages:
+async def read_pages(ask: FetchPage, *, seconds: float) -> Pages:
     """Everything that a server lists within `seconds` (never more than a minute).
 
     Raises:
@@ -81,7 +81,7 @@ class _Reader:
         self._cursor: str | None = None
         self._seen: set[str] = set()
 
-    async def read(self, ask: AskPage) -> None:
+    async def read(self, ask: FetchPage) -> None:
         params = {} if self._cursor is None else {"cursor": self._cursor}
         try:
             self._take(await ask(params))
@@ -118,7 +118,7 @@ class _Reader:
         self.done = True
 
 
-async def sort_out(
+async def split_usable(
     definitions: Iterable[JSONValue], *, find_fault: FindFault
 ) -> tuple[tuple[JSONObject, ...], tuple[DroppedTool, ...]]:
     """The tools that can be used, and the others with the reason; of equal names the first wins.
@@ -174,7 +174,7 @@ def depth_of(value: JSONValue, *, limit: int) -> int:
     return depth
 
 
-async def is_deeper(value: JSONObject, *, limit: int) -> bool:
+async def exceeds_depth(value: JSONObject, *, limit: int) -> bool:
     """Whether objects and arrays nest deeper than `limit`; other tasks run in between."""
     level: list[Any] = [value]
     for _ in range(limit):

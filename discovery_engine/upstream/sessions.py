@@ -35,26 +35,31 @@ from discovery_engine.errors import (
 )
 from discovery_engine.events import EventBus, ServerDiscovering
 from discovery_engine.tools.model import ServerName
-from discovery_engine.upstream.channel import Channel, OnProgress
+from discovery_engine.upstream.call_timeout import CallTimeout
+from discovery_engine.upstream.concurrency import (
+    CallLimiter,
+    QueueFull,
+    SessionLimiter,
+    StartLimiter,
+)
 from discovery_engine.upstream.connection import EraMemory
-from discovery_engine.upstream.failures import NotTakenUp, failed_call, failed_listing
+from discovery_engine.upstream.history import Policy, ServerHistory
 from discovery_engine.upstream.listing import (
     Listing,
     Pages,
+    exceeds_depth,
     in_batches,
-    is_deeper,
     read_pages,
-    sort_out,
+    split_usable,
 )
-from discovery_engine.upstream.patience import Patience
-from discovery_engine.upstream.record import Policy, Record
-from discovery_engine.upstream.session import Admit, Overhear, Session, Surroundings
-from discovery_engine.upstream.slots import Full, Places, Slots, Starts
+from discovery_engine.upstream.request_errors import RequestNotProcessed, call_error, listing_error
+from discovery_engine.upstream.rpc_client import OnProgress, RpcClient
+from discovery_engine.upstream.session import Admit, OnStderr, Session, SessionContext
 from discovery_engine.upstream.state import Condition, SessionState
 from discovery_engine.upstream.stdio.reaper import open_reaper
-from discovery_engine.upstream.wire.pace import Pace
+from discovery_engine.upstream.wire.scheduling import FairScheduler
 
-__all__ = ["OnProgress", "Overhear", "Upstreams", "open_upstreams"]
+__all__ = ["OnProgress", "OnStderr", "Upstreams", "open_upstreams"]
 
 T = TypeVar("T")
 SessionKey: TypeAlias = tuple[ServerName, str | None]
@@ -75,7 +80,7 @@ async def open_upstreams(
     eras: EraMemory,
     environ: Mapping[str, str],
     admit: Admit,
-    overhear: Overhear = lambda _server, _lines: None,
+    on_stderr: OnStderr = lambda _server, _lines: None,
     policy: Policy = Policy(),  # noqa: B008 - frozen
 ) -> AsyncIterator[Upstreams]:
     """Yield the upstreams; on exit every session is closed and every program ended.
@@ -87,57 +92,57 @@ async def open_upstreams(
         eras: Where it is remembered what each server speaks.
         environ: Where references are looked up; programs inherit a harmless part of it.
         admit: The gate: asked before anything is started or reached, each time.
-        overhear: Told the lines that a program writes to its error output.
+        on_stderr: Told the lines that a program writes to its error output.
         policy: How many calls and clients' own sessions there may be, and the clock of retries.
     """
     async with open_reaper() as reaper, open_task_group() as tasks:
-        around = Surroundings(
+        context = SessionContext(
             events,
             eras,
             environ,
-            Starts(max_connecting),
-            Places(policy.own_sessions),
+            StartLimiter(max_connecting),
+            SessionLimiter(policy.own_sessions),
             reaper,
-            Pace(),
+            FairScheduler(),
             idle_timeout,
             admit,
-            overhear,
+            on_stderr,
         )
-        yield Upstreams(around, tasks, policy)
+        yield Upstreams(context, tasks, policy)
         tasks.cancel_scope.cancel()
 
 
 class Upstreams:
     """Made by `open_upstreams`, which owns the tasks that the sessions live in."""
 
-    def __init__(self, around: Surroundings, tasks: TaskGroup, policy: Policy) -> None:
-        self._around = around
+    def __init__(self, context: SessionContext, tasks: TaskGroup, policy: Policy) -> None:
+        self._context = context
         self._tasks = tasks
         self._policy = policy
-        self._records: dict[ServerName, Record] = {}
+        self._records: dict[ServerName, ServerHistory] = {}
         self._everywhere = anyio.Semaphore(policy.everywhere, fast_acquire=True)
         self._sessions: dict[SessionKey, Session] = {}
         self._headers: dict[str, Mapping[str, HeaderMap]] = {}
 
     def states(self) -> Mapping[ServerName, SessionState]:
         """The servers with a live session; where each client has its own, the newest one."""
-        live = {name: s for (name, _), s in self._sessions.items() if not s.is_over}
+        live = {name: s for (name, _), s in self._sessions.items() if not s.is_retired}
         return {name: session.state for name, session in live.items()}
 
     @property
-    def records(self) -> Mapping[ServerName, Record]:
+    def histories(self) -> Mapping[ServerName, ServerHistory]:
         """What is known of every server that was ever asked for anything."""
         return self._records
 
     def conditions(self) -> Mapping[ServerName, Condition]:
         """How every server fares that was ever asked for anything; reads all they wrote last."""
         live = {name: session.state for (name, _), session in self._sessions.items()}
-        return {name: record.condition(live.get(name)) for name, record in self._records.items()}
+        return {name: history.condition(live.get(name)) for name, history in self._records.items()}
 
-    def insist(self, server: ServerName) -> None:
+    def reset_backoff(self, server: ServerName) -> None:
         """Let the next request to a server through, although it failed only just before."""
-        if record := self._records.get(server):
-            record.insist()
+        if history := self._records.get(server):
+            history.reset_backoff()
 
     async def close(self, server: ServerName) -> None:
         """End a server's sessions after their present calls; no-op if there is none."""
@@ -187,10 +192,10 @@ class Upstreams:
             UpstreamTimeoutError: If it does not answer in time; it is told to stop.
             UpstreamProtocolError: If it refuses the call, or its answer cannot be read.
         """
-        record = self._record(server)
-        record.counters.calls += 1
-        with record.attempt() if record.is_in_doubt else nullcontext():
-            slots = await _slot(record, server)
+        history = self._record(server)
+        history.counters.calls += 1
+        with history.attempt() if history.is_in_doubt else nullcontext():
+            slots = await _slot(history, server)
             try:
                 return await _at_most_twice(
                     lambda: self._call(
@@ -202,37 +207,35 @@ class Upstreams:
 
     async def _list(self, server: ServerSettings) -> Listing:
         session = self._listing_session(server)
-        async with session.in_use() as channel:
-            self._around.events.publish(ServerDiscovering(server.name))
-            session.expect_changes()
-            pages = await self._pages(server, session, channel)
-            session.record.answered()
-            greeting = await session.renewed_greeting(channel)
-        find_fault = find_invalid_header if greeting.is_modern else _no_fault
-        tools, dropped = await sort_out(pages.definitions, find_fault=find_fault)
-        self._headers[session.connection] = await header_maps(tools) if greeting.is_modern else {}
-        return Listing(
-            tools, dropped, greeting.instructions, pages.ttl, session.connection, pages.cut
-        )
+        async with session.lease() as rpc:
+            self._context.events.publish(ServerDiscovering(server.name))
+            session.rearm_change_event()
+            pages = await self._pages(server, session, rpc)
+            session.history.record_success()
+            info = await session.refreshed_info(rpc)
+        find_fault = find_invalid_header if info.is_modern else _no_fault
+        tools, dropped = await split_usable(pages.definitions, find_fault=find_fault)
+        self._headers[session.connection] = await header_maps(tools) if info.is_modern else {}
+        return Listing(tools, dropped, info.instructions, pages.ttl, session.connection, pages.cut)
 
-    async def _pages(self, server: ServerSettings, session: Session, channel: Channel) -> Pages:
+    async def _pages(self, server: ServerSettings, session: Session, rpc: RpcClient) -> Pages:
         seconds = server.timeouts.list
         try:
-            return await read_pages(channel.list_page, seconds=seconds)
+            return await read_pages(rpc.list_page, seconds=seconds)
         except MCPError as error:
-            if error.code == METHOD_NOT_FOUND and channel.is_proven:
+            if error.code == METHOD_NOT_FOUND and rpc.is_proven:
                 return Pages()  # a server without tools need not know the request
-            told = await failed_listing(channel.link, error)
-            if channel.link.wants_new_session(error):
+            told = await listing_error(rpc.transport, error)
+            if rpc.transport.wants_new_session(error):
                 session.retire()
-                raise NotTakenUp(told) from error
-            await _note_failure(session.record, channel, told, error)
+                raise RequestNotProcessed(told) from error
+            await _note_failure(session.history, rpc, told, error)
         except TimeoutError:
             told = UpstreamTimeoutError(server.name, "tools/list", seconds)
-            session.record.timed_out("tools/list", seconds)
+            session.history.record_timeout("tools/list", seconds)
         except ValueError as error:
             told = UpstreamProtocolError(server.name, str(error), PARSE_ERROR)
-        raise NotTakenUp(told) if await session.doubt(channel, told) else told
+        raise RequestNotProcessed(told) if await session.reject_stored_era(rpc, told) else told
 
     async def _call(
         self,
@@ -244,52 +247,52 @@ class Upstreams:
         on_progress: OnProgress | None,
     ) -> JSONObject:
         session = self._calling_session(server, client)
-        async with session.in_use() as channel:
+        async with session.lease() as rpc:
             headers = self._parameter_headers(session, tool, arguments)
-            patience = Patience(server.timeouts.call, on_progress)
+            timeout = CallTimeout(server.timeouts.call, on_progress)
             try:
                 async with self._everywhere:
-                    with patience:
-                        result = await channel.call(
-                            tool, arguments, headers=headers, on_progress=patience.on_progress
+                    with timeout:
+                        result = await rpc.call(
+                            tool, arguments, headers=headers, on_progress=timeout.on_progress
                         )
             except TimeoutError:
-                told = UpstreamTimeoutError(server.name, repr(tool), patience.seconds)
-                session.record.timed_out(repr(tool), patience.seconds)
-                await session.doubt(channel, told)
+                told = UpstreamTimeoutError(server.name, repr(tool), timeout.seconds)
+                session.history.record_timeout(repr(tool), timeout.seconds)
+                await session.reject_stored_era(rpc, told)
                 raise told from None
             except MCPError as error:
-                raise await self._why(session, channel, tool, error) from error
+                raise await self._why(session, rpc, tool, error) from error
             except ValueError as error:
                 raise UpstreamProtocolError(server.name, str(error), INVALID_PARAMS) from error
-        if await is_deeper(result, limit=_MAX_RESULT_DEPTH):
+        if await exceeds_depth(result, limit=_MAX_RESULT_DEPTH):
             reason = f"its answer nests more than {_MAX_RESULT_DEPTH} levels deep"
             raise UpstreamProtocolError(server.name, reason, PARSE_ERROR)
-        session.record.answered()
+        session.history.record_success()
         return result
 
     async def _why(
-        self, session: Session, channel: Channel, tool: str, error: MCPError
-    ) -> UpstreamError | NotTakenUp:
+        self, session: Session, rpc: RpcClient, tool: str, error: MCPError
+    ) -> UpstreamError | RequestNotProcessed:
         """What to raise for a failed call."""
-        told = await failed_call(channel.link, tool, error)
-        if channel.link.wants_new_session(error):
+        told = await call_error(rpc.transport, tool, error)
+        if rpc.transport.wants_new_session(error):
             session.retire()
-            return NotTakenUp(told)
+            return RequestNotProcessed(told)
         if error.code == HEADER_MISMATCH and session.connection not in self._headers:
             await self._list(session.server)  # now it is known which arguments go into headers
-            return NotTakenUp(told)
-        if await session.doubt(channel, told) and error.code in _NEVER_EXECUTED:
-            return NotTakenUp(told)
-        await _note_failure(session.record, channel, told, error)
+            return RequestNotProcessed(told)
+        if await session.reject_stored_era(rpc, told) and error.code in _NEVER_EXECUTED:
+            return RequestNotProcessed(told)
+        await _note_failure(session.history, rpc, told, error)
         return told
 
-    def _record(self, server: ServerSettings) -> Record:
-        if (record := self._records.get(server.name)) is None:
-            record = Record(server, self._around.events, self._policy)
-            self._records[server.name] = record
-        record.configured(server)
-        return record
+    def _record(self, server: ServerSettings) -> ServerHistory:
+        if (history := self._records.get(server.name)) is None:
+            history = ServerHistory(server, self._context.events, self._policy)
+            self._records[server.name] = history
+        history.apply_settings(server)
+        return history
 
     def _parameter_headers(
         self, session: Session, tool: str, arguments: JSONObject
@@ -325,7 +328,7 @@ class Upstreams:
             if _serves(session, server):
                 return session
             session.retire()
-        session = self._sessions[key] = Session(server, self._around, self._record(server))
+        session = self._sessions[key] = Session(server, self._context, self._record(server))
         self._tasks.start_soon(self._own, session)
         return session
 
@@ -338,26 +341,28 @@ class Upstreams:
 
 
 async def _note_failure(
-    record: Record, channel: Channel, told: UpstreamError, error: MCPError
+    history: ServerHistory, rpc: RpcClient, told: UpstreamError, error: MCPError
 ) -> None:
-    """Tell the record of a failed request; the loss of a whole session it is told by that."""
-    link = channel.link
-    if isinstance(told, UnavailableError) and not link.is_lost:
-        record.failed(told)
+    """Tell the history of a failed request; the loss of a whole session it is told by that."""
+    transport = rpc.transport
+    if isinstance(told, UnavailableError) and not transport.is_lost:
+        history.record_failure(told)
     elif isinstance(told, OutcomeUnknownError):
-        if not link.is_lost and (reason := await link.loss(error)):
-            record.failed(UnavailableError(record.server, FailureKind.LOST, f"it failed: {reason}"))
-    elif not link.is_lost:
-        record.answered()
+        if not transport.is_lost and (reason := await transport.describe_loss(error)):
+            history.record_failure(
+                UnavailableError(history.server, FailureKind.LOST, f"it failed: {reason}")
+            )
+    elif not transport.is_lost:
+        history.record_success()
 
 
-async def _slot(record: Record, server: ServerSettings) -> Slots:
+async def _slot(history: ServerHistory, server: ServerSettings) -> CallLimiter:
     """Take one of the slots there are now; they take it back."""
-    slots = record.slots
+    slots = history.calls
     try:
-        await slots.acquire(patience=server.timeouts.call)
-    except Full:
-        record.counters.refused += 1
+        await slots.acquire(max_wait=server.timeouts.call)
+    except QueueFull:
+        history.counters.refused += 1
         raise _busy(server) from None
     return slots
 
@@ -369,7 +374,7 @@ def _serves(session: Session, server: ServerSettings) -> bool:
         server.transport,
         server.limits.answer_mib,
     )
-    return is_alike and not session.is_over
+    return is_alike and not session.is_retired
 
 
 def _busy(server: ServerSettings) -> UnavailableError:
@@ -383,11 +388,11 @@ def _busy(server: ServerSettings) -> UnavailableError:
 async def _at_most_twice(ask: Callable[[], Awaitable[T]]) -> T:
     try:
         return await ask()
-    except NotTakenUp:
+    except RequestNotProcessed:
         pass
     try:
         return await ask()
-    except NotTakenUp as again:
+    except RequestNotProcessed as again:
         raise again.error from again
 
 

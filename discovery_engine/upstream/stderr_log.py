@@ -23,7 +23,7 @@ _SPAN = 10.0  # seconds
 _LENGTH = 500  # characters of a line
 
 
-class Overheard:
+class StderrLog:
     """All that one server's programs say; `clock` gives seconds that never go back."""
 
     def __init__(self, server: ServerName, clock: Callable[[], float] = time.monotonic) -> None:
@@ -33,7 +33,7 @@ class Overheard:
         self._told = 0
         self._left_out = 0
 
-    def tell(self, lines: Sequence[str], hide: Callable[[str], str]) -> None:
+    def write(self, lines: Sequence[str], hide: Callable[[str], str]) -> None:
         """Log lines, and count those that are too many; `hide` takes secrets out of them."""
         if not logger.isEnabledFor(logging.INFO):
             return

@@ -49,7 +49,7 @@ class Certainty(StrEnum):
     UNSURE = "unsure"
 
     @classmethod
-    def of(cls, confidence: float) -> Certainty:
+    def from_confidence(cls, confidence: float) -> Certainty:
         if confidence >= _SURE:
             return cls.SURE
         return cls.LIKELY if confidence >= _LIKELY else cls.UNSURE
@@ -91,7 +91,7 @@ class SearchAnswer(Struct, frozen=True):
     @property
     def certainty(self) -> Certainty | None:
         """How sure it is that one of the first hits serves the query; None without hits."""
-        return Certainty.of(self.confidence) if self.hits else None
+        return Certainty.from_confidence(self.confidence) if self.hits else None
 
     @property
     def alternatives(self) -> tuple[Alternative, ...]:
@@ -100,7 +100,7 @@ class SearchAnswer(Struct, frozen=True):
         return tuple(_alternative(e, entries) for e in entries) if len(entries) > 1 else ()
 
 
-class Asker(Struct, frozen=True):
+class QueryRunner(Struct, frozen=True):
     """One query, to be asked of all tools or of some."""
 
     query: str
@@ -128,7 +128,7 @@ class Asker(Struct, frozen=True):
             uncovered=judgement.unknown,
         )
 
-    def better(self, shown: SearchAnswer, accepts: Callable[[Entry], bool]) -> tuple[Hit, ...]:
+    def better_hits(self, shown: SearchAnswer, accepts: Callable[[Entry], bool]) -> tuple[Hit, ...]:
         """The accepted tools that fit, and better than all that is shown."""
         best = max((hit.relevance for hit in (*shown.hits, *shown.nearest)), default=0.0)
         if best >= 1:

@@ -184,7 +184,7 @@ class ServerView(Struct, frozen=True, dict=True):
         return UntrustedServerError(server.name, reason, self.part.verdict.detail)
 
     @property
-    def owners_words(self) -> str:
+    def owner_description(self) -> str:
         """What the owner says it is for; empty while it waits for the owner's approval."""
         return "" if self.refusal else self.settings.description
 
@@ -194,7 +194,7 @@ class ServerView(Struct, frozen=True, dict=True):
         found = self.diagnosis
         is_trusted = found.status is not ServerStatus.UNTRUSTED
         is_down = found.status in _UNREACHABLE and is_trusted
-        description = self.owners_words or first_sentence(part.instructions)
+        description = self.owner_description or first_sentence(part.instructions)
         return ServerSummary(
             name=server.name,
             description=description if is_trusted else "",

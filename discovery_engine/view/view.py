@@ -31,7 +31,7 @@ from discovery_engine.tools.model import ServerName, ToolKey
 from discovery_engine.view import notices
 from discovery_engine.view.addresses import AddressBook
 from discovery_engine.view.notices import Notice, Rejection
-from discovery_engine.view.search_answers import Asker, Decision, SearchAnswer
+from discovery_engine.view.search_answers import Decision, QueryRunner, SearchAnswer
 from discovery_engine.view.status import Live, ServerSummary, ServerView
 
 if TYPE_CHECKING:
@@ -79,22 +79,22 @@ class View(Struct, frozen=True, dict=True):
     def searcher(self) -> Searcher:
         return self.open_searcher()
 
-    def at(self, live: Mapping[ServerName, Live], rejection: Rejection | None) -> View:
+    def with_live(self, live: Mapping[ServerName, Live], rejection: Rejection | None) -> View:
         """The same view at another moment."""
         view = replace(self, live=live, rejection=rejection)
         # An address book depends on neither, and is made from the names of all servers.
         view.__dict__["addresses"] = self.addresses
         return view
 
-    def fixed(self) -> View:
+    def snapshot(self) -> View:
         """The same view, which goes on telling of this moment when the engine is closed."""
-        return self.at(dict(self.live), self.rejection)
+        return self.with_live(dict(self.live), self.rejection)
 
     def servers(self) -> tuple[ServerSummary, ...]:
         """Every configured server, in the order of names."""
         return tuple(self._server(name).summary for name in sorted(self.settings.by_name))
 
-    def shortcomings(self) -> tuple[Notice, ...]:
+    def general_notices(self) -> tuple[Notice, ...]:
         """What is wrong with the world that is answered from as a whole."""
         rejected = (notices.rejected(self.rejection),) if self.rejection else ()
         lost = () if self.lost_at is None else (notices.lost(self.lost_at),)
@@ -153,7 +153,7 @@ class View(Struct, frozen=True, dict=True):
         if not self.settings.enabled:
             return replace(answer, notices=(notices.switched_off(),))
         told = [*self._outages(only), *self._held_back(only)]
-        better = asker.better(answer, is_hidden) if self._has_hidden(only) else ()
+        better = asker.better_hits(answer, is_hidden) if self._has_hidden(only) else ()
         first = [notices.hidden([self._hidden(hit.entry) for hit in better])] if better else []
         if answer.decision is Decision.NONE:
             is_listed = partial(_may_be_listed, include_disabled=include_disabled)
@@ -232,9 +232,9 @@ class View(Struct, frozen=True, dict=True):
         """The servers that must not be started, in the order of the settings."""
         return [error for server in self._servers if (error := server.refusal)]
 
-    def owners_words(self, name: ServerName) -> str:
+    def owner_description(self, name: ServerName) -> str:
         """What the owner says a server is for; empty while it waits for the owner's approval."""
-        return self._seen(name).owners_words
+        return self._seen(name).owner_description
 
     def is_known(self, name: ServerName) -> bool:
         """Whether a server's tools have ever been listed, as it is reached now."""
@@ -280,9 +280,9 @@ class View(Struct, frozen=True, dict=True):
     def _hidden(self, entry: Entry) -> notices.HiddenTool:
         return notices.HiddenTool(entry.key.label, public_decider(entry.verdict), self.place(entry))
 
-    def _asker(self, query: str, vectors: Sequence[Vector], limit: int | None) -> Asker:
+    def _asker(self, query: str, vectors: Sequence[Vector], limit: int | None) -> QueryRunner:
         settings = self.settings.search
-        return Asker(
+        return QueryRunner(
             query,
             self.searcher,
             self.vectors.compared(vectors) if self.vectors else None,

@@ -11,12 +11,12 @@ import pytest
 ENGINE = Path(__file__).parents[2] / "discovery_engine"
 PACKAGES = ("discovery_engine", "discovery_server", "discovery_cli")
 COMPILERS = ("re", "regex")
-STARTERS = {"open_stdio_link", "open_http_link", "open_sse_link", "start_program"}
+STARTERS = {"open_pipe_transport", "open_http_transport", "open_sse_transport", "start_program"}
 ALLOWED = {
     "start_program": {"upstream/stdio/link.py", "upstream/stdio/reaper.py"},
-    "open_stdio_link": {"upstream/session.py"},
-    "open_http_link": {"upstream/session.py"},
-    "open_sse_link": {"upstream/session.py"},
+    "open_pipe_transport": {"upstream/session.py"},
+    "open_http_transport": {"upstream/session.py"},
+    "open_sse_transport": {"upstream/session.py"},
 }
 
 
@@ -42,7 +42,7 @@ def test_the_gate_is_asked_before_the_first_attempt() -> None:
     live = source[source.index("async def _live") : source.index("async def _try")]
 
     assert live.index("self._around.admit") < live.index("self._try(")
-    assert source.count("self._open_link(") == 1
+    assert source.count("self._open_transport(") == 1
 
 
 FORBIDDEN_MODULES = {"pickle", "shelve", "dill", "xmlrpc", "code"}

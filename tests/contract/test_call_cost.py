@@ -17,8 +17,8 @@ from discovery_engine.agent.dispatch import Caller, call
 from discovery_engine.catalog import Catalog
 from discovery_engine.config.settings import ServerSettings
 from discovery_engine.engine import Engine
-from discovery_engine.redaction.server_output import Confidential
-from discovery_engine.runtime.ingest import carried_over, read, told_part
+from discovery_engine.redaction.server_output import OutputRedactor
+from discovery_engine.runtime.ingest import carried_over, part_from_result, read
 from discovery_engine.search.searcher import build_searcher
 from tests.engines import Folder, good, program
 from tests.servers.programs import HERE
@@ -51,7 +51,7 @@ async def work(ask: Callable[[], Awaitable[Any]]) -> int:
     profile.disable()
     entries = profile.getstats()  # type: ignore[attr-defined] # unknown to the stubs
     called = {entry.code for entry in entries}
-    assert not called & {Confidential.last_words.__code__, Confidential.hide.__code__}
+    assert not called & {OutputRedactor.redact_stderr.__code__, OutputRedactor.redact.__code__}
     return sum(entry.callcount for entry in entries)
 
 
@@ -120,5 +120,5 @@ async def test_what_takes_as_long_as_there_are_tools_is_not_done_on_the_event_lo
 
     assert [entry.tool.name for entry in engine.view.catalog.visible] == ["echo", "environment"]
     called = {entry.code for entry in profile.getstats()}  # type: ignore[attr-defined] # as above
-    in_threads = {Catalog.diff, told_part, carried_over, read, build_searcher}
+    in_threads = {Catalog.diff, part_from_result, carried_over, read, build_searcher}
     assert not called & {function.__code__ for function in in_threads}

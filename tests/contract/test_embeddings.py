@@ -26,10 +26,10 @@ async def test_a_restart_compares_at_once_with_the_vectors_of_the_last_run(tmp_p
     with anyio.fail_after(30):
         async with open_engine(wanting(), data_dir=tmp_path) as engine:
             await engine.refresh()
-            await engine.embedded(timeout=20)
+            await engine.wait_embedded(timeout=20)
             count = len(engine.view.catalog)
         async with open_engine(wanting(), data_dir=tmp_path) as engine:
-            await engine.embedded(timeout=20)
+            await engine.wait_embedded(timeout=20)
             vectors = engine.view.vectors
 
     assert vectors
@@ -43,7 +43,7 @@ async def test_an_address_where_nobody_is_costs_a_notice_and_no_answer(tmp_path:
     with anyio.fail_after(30):
         async with open_engine(settings, data_dir=tmp_path) as engine:
             await engine.refresh()
-            await engine.embedded(timeout=20)
+            await engine.wait_embedded(timeout=20)
             words = engine.view.search("echo a text")
             answer = await engine.search("echo a text")
 
@@ -60,7 +60,7 @@ async def test_a_folder_without_a_model_costs_a_notice_that_names_it(tmp_path: P
     with anyio.fail_after(30):
         async with open_engine(settings, data_dir=tmp_path) as engine:
             await engine.refresh()
-            await engine.embedded(timeout=20)
+            await engine.wait_embedded(timeout=20)
             answer = await engine.search("echo a text")
 
     [notice] = [one for one in answer.notices if one.kind is NoticeKind.BY_WORDS]

@@ -45,7 +45,7 @@ BROKEN: dict[str, tuple[ServerSettings, str, str]] = {
     "missing": (program("x", "no-such-program"), "failing", "is not on the PATH"),
     "unset": (fault_server(env={"TOKEN": "${UNSET_X}"}), "needs_config", "UNSET_X"),
     "no_lists": (fault_server("list_dies"), "failing", "exited with status 6"),
-    "nonsense": (fault_server("strange_greeting"), "failing", ""),
+    "nonsense": (fault_server("handshake_error"), "failing", ""),
 }
 REMOTE = {
     "login": ("status_401", "needs_auth", "401"),

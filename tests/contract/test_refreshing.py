@@ -184,14 +184,14 @@ class TestRefreshing:
         gate = Gate(folder.path / "gate")
         folder.write(good("a"), fault_server("crash_start", name="dead"))
         async with folder.open() as engine:
-            await engine.known(timeout=20)
+            await engine.wait_listed(timeout=20)
             view = engine.view
             assert tool_names(view, "a")
             assert summary(view, "dead").status is ServerStatus.FAILING
 
             folder.write(good("a"), gate.before(good("b")))
             await engine.reload()
-            await engine.known(timeout=0.01)
+            await engine.wait_listed(timeout=0.01)
 
             assert summary(engine.view, "b").status is ServerStatus.STARTING
 

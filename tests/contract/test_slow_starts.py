@@ -90,7 +90,7 @@ async def test_an_answer_goes_out_and_the_start_that_was_begun_is_used(
             download.end()
             await engine.list_tools("slow")
             await engine.execute("slow", "echo", {})
-        told = events.taken()
+        told = events.drain()
 
     assert report.starting == ("slow",)
     assert seen.status is ServerStatus.STARTING

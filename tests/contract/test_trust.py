@@ -57,7 +57,7 @@ def lock_file(folder: Folder) -> Path:
 
 async def accept_all(engine: Engine, server: str = "told") -> int:
     """What `discovery review --accept` does."""
-    view, trustee = engine.view, engine.current.trustee
+    view, trustee = engine.view, engine.current.trust_store
     settings = view.server(server)
     history = trustee.history(view.settings, known_as(settings, view.settings.path))
     found = reviews(settings, view.catalog.parts[settings.name], trustee.trust, history)
@@ -77,7 +77,7 @@ async def approve(engine: Engine, *names: str) -> None:
         )
         for one in servers
     ]
-    engine.current.trustee.approve(settings, approvals)
+    engine.current.trust_store.approve(settings, approvals)
     await engine.reconsider()
 
 

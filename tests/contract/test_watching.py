@@ -135,7 +135,7 @@ async def test_errors_last_since_the_first_bad_edit(folder: Folder) -> None:
             with pytest.raises(Exception, match=r"discovery[.]yaml"):
                 await engine.reload()
         rejection = engine.view.rejection
-        [notice] = engine.view.shortcomings()
+        [notice] = engine.view.general_notices()
 
     assert rejection is not None
     assert rejection.since == 1000.0

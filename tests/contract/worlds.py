@@ -26,7 +26,7 @@ from discovery_engine.overrides.override import Override
 from discovery_engine.registry.store import World
 from discovery_engine.rules.rule import Rule, Verdict
 from discovery_engine.scanner import Finding, FindingKind, Severity
-from discovery_engine.tools.model import Overridden, ServerName, Tool, ToolName
+from discovery_engine.tools.model import AppliedOverride, ServerName, Tool, ToolName
 
 TEXT = st.text(max_size=8)
 NAME = st.text(st.characters(), min_size=1, max_size=6)  # whatever a stranger calls it
@@ -58,7 +58,7 @@ OVERRIDES = st.builds(
     origin=ORIGINS,
 )
 OVERRIDDEN = st.builds(
-    Overridden,
+    AppliedOverride,
     name=st.none() | NAME.map(ToolName),
     description=st.none() | TEXT,
     tags=TEXTS,
@@ -131,7 +131,7 @@ def entry(server: str, name: str) -> st.SearchStrategy[Entry]:
     tools = st.builds(
         lambda d, overridden: replace(Tool.from_mcp(ServerName(server), d), overridden=overridden),
         definitions,
-        st.just(Overridden()) | OVERRIDDEN,
+        st.just(AppliedOverride()) | OVERRIDDEN,
     )
     return st.builds(Entry, tools, VERDICTS)
 

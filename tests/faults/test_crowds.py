@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from discovery_engine.config.settings import Limits, ServerSettings
 from discovery_engine.errors import FailureKind, OutcomeUnknownError, UnavailableError
-from discovery_engine.upstream.record import Policy
+from discovery_engine.upstream.history import Policy
 from discovery_engine.upstream.sessions import Upstreams
 from discovery_engine.upstream.state import State
 from tests.servers.programs import (

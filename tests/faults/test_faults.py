@@ -118,7 +118,7 @@ STARTS = [
     at_start(program("sh", "-c", "kill -9 $$"), "by SIGKILL", name="killed"),
     at_start(program("sh", "-c", "exec >&-; sleep 600"), "closed its output", name="closes-output"),
     at_start(fault_server("crash_start"), "exited with status 3", name="crash_start"),
-    at_start(fault_server("strange_greeting"), "not one of MCP", name="strange_greeting"),
+    at_start(fault_server("handshake_error"), "not one of MCP", name="handshake_error"),
     at_start(fault_server("hang_start"), "within 0.7 s", name="hang_start", timeouts=SHORT_START),
     stdio("slow_start", "hi", server=WIRE, is_listed=False),
     stdio("exit_on_unknown", "hi", is_listed=False),

@@ -27,8 +27,8 @@ from discovery_engine.errors import (
     UpstreamError,
     UpstreamTimeoutError,
 )
-from discovery_engine.upstream.breaker import Breaker, NotNow
-from discovery_engine.upstream.record import Policy
+from discovery_engine.upstream.breaker import Breaker, RetryLater
+from discovery_engine.upstream.history import Policy
 from discovery_engine.upstream.state import State
 from tests.servers.programs import eventually, fault_server, is_running, upstreams
 
@@ -68,7 +68,7 @@ class SessionLife(RuleBasedStateMachine):
         try:
             with self.model.attempt():
                 return True
-        except NotNow:
+        except RetryLater:
             return False
 
     def seen(self) -> Any:
@@ -84,7 +84,7 @@ class SessionLife(RuleBasedStateMachine):
 
         if allowed:
             assert json.loads(answer["content"][0]["text"]) == {"nonce": self.nonce}
-            self.model.answered()
+            self.model.record_success()
         else:
             assert isinstance(answer, UnavailableError)
             assert "next try in" in answer.reason
@@ -97,7 +97,7 @@ class SessionLife(RuleBasedStateMachine):
 
         if allowed:
             assert isinstance(error, OutcomeUnknownError)
-            self.model.failed(exited=True)
+            self.model.record_failure(exited=True)
         else:
             assert isinstance(error, UnavailableError)
 
@@ -123,9 +123,9 @@ class SessionLife(RuleBasedStateMachine):
 
     @rule()
     def somebody_insists(self) -> None:
-        self.portal.call(self.opened.insist, SERVER.name)
+        self.portal.call(self.opened.reset_backoff, SERVER.name)
         if self.condition:
-            self.model.insist()
+            self.model.reset_backoff()
 
     @rule(seconds=st.sampled_from([0.5, 5, 60, 200]))
     def time_goes_by(self, seconds: float) -> None:

@@ -27,7 +27,7 @@ MODES = {
     "crash_start": "writes to stderr and exits with status 3",
     "exit_on_unknown": "exits when the first message is not `initialize`",
     "silent_on_discover": "leaves `server/discover` unanswered",
-    "strange_greeting": "answers the handshake with nonsense",
+    "handshake_error": "answers the handshake with nonsense",
     "no_tools": "does not know `tools/list`",
     "crash_call": "exits with status 7 in the middle of a call",
     "partial_call": "writes half an answer to a call and exits",
@@ -144,7 +144,7 @@ class Server:
     def discover(self, message: Message) -> None:
         if self.mode == "silent_on_discover":
             return
-        if self.mode == "strange_greeting":
+        if self.mode == "handshake_error":
             answer(message, {"supportedVersions": "all of them"})
         elif self.era == "legacy":
             refuse(message, -32601, "Method not found")
@@ -161,7 +161,7 @@ class Server:
             answer(message, result)
 
     def initialize(self, message: Message) -> None:
-        if self.mode == "strange_greeting":
+        if self.mode == "handshake_error":
             answer(message, {"protocolVersion": "1999-01-01"})
         elif self.era == "modern":
             supported = {"supported": ["2026-07-28"], "requested": "2025-11-25"}

@@ -23,7 +23,7 @@ from discovery_engine.config.settings import (
 )
 from discovery_engine.events import EventBus
 from discovery_engine.tools.model import ServerName
-from discovery_engine.upstream.record import Policy
+from discovery_engine.upstream.history import Policy
 from discovery_engine.upstream.sessions import Upstreams, open_upstreams
 
 HERE = Path(__file__).parent

@@ -12,8 +12,8 @@ from discovery_engine.errors import FailureKind, UnavailableError
 from discovery_engine.events import EventBus
 from discovery_engine.registry.memory import MemoryStore
 from discovery_engine.registry.store import Store
-from discovery_engine.runtime.ingest import Told
-from discovery_engine.runtime.state import CurrentView
+from discovery_engine.runtime.ingest import ListingResult
+from discovery_engine.runtime.state import CatalogState
 from discovery_engine.upstream.connection import connection_fingerprint
 from discovery_engine.upstream.listing import Listing
 from discovery_engine.view.view import View
@@ -21,20 +21,20 @@ from tests.factories import make_definition
 from tests.servers.programs import eventually
 
 
-def lists(server: ServerSettings, *names: str, at: float = 1.0) -> Told:
+def lists(server: ServerSettings, *names: str, at: float = 1.0) -> ListingResult:
     tools = tuple(make_definition(name) for name in names)
-    return Told(server, Listing(tools, connection=connection_fingerprint(server)), at)
+    return ListingResult(server, Listing(tools, connection=connection_fingerprint(server)), at)
 
 
-def fails(server: ServerSettings, *, at: float = 2.0) -> Told:
-    return Told(server, UnavailableError(server.name, FailureKind.REFUSED, "refused"), at)
+def fails(server: ServerSettings, *, at: float = 2.0) -> ListingResult:
+    return ListingResult(server, UnavailableError(server.name, FailureKind.REFUSED, "refused"), at)
 
 
 async def current_view(
     settings: Settings, store: Store | None = None, events: EventBus | None = None
-) -> CurrentView:
-    current = CurrentView(store or MemoryStore(), events or EventBus())
-    await current.recall(settings)
+) -> CatalogState:
+    current = CatalogState(store or MemoryStore(), events or EventBus())
+    await current.restore(settings)
     return current
 
 

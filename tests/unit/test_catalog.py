@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from discovery_engine.catalog import Catalog, CatalogDiff, Entry, Failure, ServerPart
 from discovery_engine.rules.rule import WITHHELD, Verdict
-from discovery_engine.tools.model import Overridden, ServerName, ToolKey, ToolName
+from discovery_engine.tools.model import AppliedOverride, ServerName, ToolKey, ToolName
 from tests.factories import make_catalog, make_entry, make_part, make_tool
 
 A, B = ServerName("a"), ServerName("b")
@@ -122,7 +122,7 @@ def test_what_a_part_counts_is_what_its_entries_are(verdicts: list[Verdict]) -> 
 
 
 def owned(**said: Any) -> ServerPart:
-    tool = replace(make_tool("x", "a"), overridden=Overridden(by=(0,), **said))
+    tool = replace(make_tool("x", "a"), overridden=AppliedOverride(by=(0,), **said))
     return make_part("a", Entry(tool, Verdict()))
 
 

@@ -23,7 +23,7 @@ from discovery_engine.registry.memory import MemoryStore
 from discovery_engine.registry.sqlite import open_store
 from discovery_engine.registry.store import Store
 from discovery_engine.rules.rule import Rule
-from discovery_engine.runtime.state import CurrentView
+from discovery_engine.runtime.state import CatalogState
 from discovery_engine.tools.model import ServerName
 from tests.factories import make_server, tool_names
 from tests.unit.swaps import current_view, fails, found, lists
@@ -78,12 +78,12 @@ class Swaps(RuleBasedStateMachine):
 
     @initialize(settings=CONFIGURATIONS)
     def start(self, settings: Settings) -> None:
-        self.current: CurrentView = self.run(current_view, settings, self.store)
+        self.current: CatalogState = self.run(current_view, settings, self.store)
         self.model = {server.name: Known(server) for server in settings.servers}
 
     @rule(settings=CONFIGURATIONS)
     def adopt(self, settings: Settings) -> None:
-        self.run(self.current.adopt, settings)
+        self.run(self.current.apply_settings, settings)
         before, self.model = self.model, {}
         for server in settings.servers:
             known = before.get(server.name)
@@ -95,14 +95,14 @@ class Swaps(RuleBasedStateMachine):
     @rule(name=SERVERS, way=WAYS, tools=TOOLS)
     def listing_arrives(self, name: str, way: str, tools: set[str]) -> None:
         asked = make_server(name, transport=StdioTransport(way))
-        is_taken = self.run(self.current.take, lists(asked, *tools))
+        is_taken = self.run(self.current.apply_listing, lists(asked, *tools))
         if known := self._reached(asked, is_taken):
             self.model[name] = Known(known.server, tools, has_listed=True)
 
     @rule(name=SERVERS, way=WAYS)
     def failure_arrives(self, name: str, way: str) -> None:
         asked = make_server(name, transport=StdioTransport(way))
-        is_taken = self.run(self.current.take, fails(asked))
+        is_taken = self.run(self.current.apply_listing, fails(asked))
         if known := self._reached(asked, is_taken):
             known.has_failed = True
 

@@ -11,9 +11,9 @@ from typing import Any, TypeAlias
 
 import httpx2
 
-from discovery_engine.upstream.wire.pace import Allowance
+from discovery_engine.upstream.wire.scheduling import Quota
 
-Mend: TypeAlias = Callable[[bytes], Awaitable[bytes]]
+Sanitize: TypeAlias = Callable[[bytes], Awaitable[bytes]]
 """Makes the data of an event fit for the client."""
 
 # What things cost; 256 make a rest. A comment every now and then is free for all to send, but
@@ -32,17 +32,17 @@ class EventStream(httpx2.AsyncByteStream):
     def __init__(
         self,
         stream: Any,
-        mend: Mend,
+        mend: Sanitize,
         *,
         limit: int,
-        allowance: Allowance,
+        quota: Quota,
         broken: tuple[type[Exception], ...],
     ) -> None:
         """A line beyond `limit` bytes is left as it is; `broken` is what a stream breaks with."""
         self._stream = stream
         self._mend = mend
         self._limit = limit
-        self._allowance = allowance
+        self._quota = quota
         self._broken = broken
         self._line = bytearray()
 
@@ -50,14 +50,14 @@ class EventStream(httpx2.AsyncByteStream):
         try:
             async for chunk in self._stream:
                 whole = bytearray()
-                self._allowance.spend(cost(chunk))
+                self._quota.spend(cost(chunk))
                 for piece in chunk.splitlines(keepends=True):
-                    self._allowance.spend(_LINE)
+                    self._quota.spend(_LINE)
                     whole += await self._completed(piece)
-                    if self._allowance.is_spent:
+                    if self._quota.is_spent:
                         yield bytes(whole)
                         whole.clear()
-                    await self._allowance.keep()
+                    await self._quota.pause_if_spent()
                 yield bytes(whole)
         except self._broken:
             pass
@@ -79,27 +79,25 @@ class EventStream(httpx2.AsyncByteStream):
         name, colon, data = line.partition(b":")
         if name != b"data" or not colon:
             return line
-        self._allowance.spend(_EVENT)
+        self._quota.spend(_EVENT)
         end = line[len(line.rstrip(b"\r\n")) :]
         return b"data: " + await self._mend(data.strip()) + end
 
 
-class PackedStream(httpx2.AsyncByteStream):
+class CompressedEventStream(httpx2.AsyncByteStream):
     """The same of one that is compressed, where nothing can be told apart."""
 
-    def __init__(
-        self, stream: Any, *, allowance: Allowance, broken: tuple[type[Exception], ...]
-    ) -> None:
+    def __init__(self, stream: Any, *, quota: Quota, broken: tuple[type[Exception], ...]) -> None:
         self._stream = stream
-        self._allowance = allowance
+        self._quota = quota
         self._broken = broken
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         try:
             async for chunk in self._stream:
                 yield chunk
-                self._allowance.spend(_EVENT + cost(chunk))
-                await self._allowance.keep()
+                self._quota.spend(_EVENT + cost(chunk))
+                await self._quota.pause_if_spent()
         except self._broken:
             pass
 

@@ -17,15 +17,15 @@ import httpx2
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
 
-from discovery_engine.upstream.http.guard import (
+from discovery_engine.upstream.http.guarded_client import (
     GuardedClient,
     HttpFailure,
     failure_of,
     media_type,
     named_type,
 )
-from discovery_engine.upstream.link import Stream
-from discovery_engine.upstream.wire.codec import edges, encode, sniffed_id
+from discovery_engine.upstream.transport import Stream
+from discovery_engine.upstream.wire.json_codec import edges, encode, sniffed_id
 from discovery_engine.upstream.wire.messages import as_json, as_message, unreadable
 
 Item: TypeAlias = SessionMessage | Exception
@@ -130,7 +130,7 @@ async def _receive(
 
 async def _deliver(client: GuardedClient, inbox: MemoryObjectSendStream[Item], data: bytes) -> None:
     try:
-        message = as_message(await client.bypass.read(data))
+        message = as_message(await client.large_results.decode(data))
     except ValueError as error:
         message = unreadable(sniffed_id(*edges(data)), f"its answer cannot be read: {error}")
     if message is not None:

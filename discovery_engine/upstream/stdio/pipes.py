@@ -22,7 +22,7 @@ class PipeReader(ByteReceiveStream):
         self._transport = transport
 
     @classmethod
-    async def over(cls, descriptor: int) -> PipeReader:
+    async def from_descriptor(cls, descriptor: int) -> PipeReader:
         """Closes the descriptor in the end."""
         loop = asyncio.get_running_loop()
         reader = asyncio.StreamReader()
@@ -48,7 +48,7 @@ class PipeWriter(ByteSendStream):
         self._is_closed = False
 
     @classmethod
-    async def over(cls, descriptor: int) -> PipeWriter:
+    async def from_descriptor(cls, descriptor: int) -> PipeWriter:
         """Closes the descriptor in the end."""
         loop = asyncio.get_running_loop()
         file = os.fdopen(descriptor, "wb", buffering=0)

@@ -43,7 +43,7 @@ Rest: TypeAlias = Callable[[], Awaitable[None]]
 _VISIBLE = {c: f"\\x{c:02x}" for c in (*range(32), *range(127, 160)) if chr(c) != "\t"}
 
 
-class ErrorOutput:
+class StderrBuffer:
     """The last lines that a program wrote to its error output, terminal controls made visible."""
 
     def __init__(self, on_lines: OnLines = lambda _lines: None) -> None:
@@ -80,7 +80,7 @@ class ErrorOutput:
         self._lines.extend(line[:_LINE_SIZE] for line in lines[-_TAIL_LINES:])
 
 
-class Child:
+class ChildProcess:
     """A running program; made by `running`, which ends it."""
 
     def __init__(self, process: Process, on_lines: OnLines, rest: Rest) -> None:
@@ -88,7 +88,7 @@ class Child:
         self._rest = rest
         self._watching = anyio.CancelScope(shield=True)
         self._gone = anyio.Event()  # the program and whatever it started
-        self.errors = ErrorOutput(on_lines)
+        self.stderr = StderrBuffer(on_lines)
 
     @property
     def pid(self) -> int:
@@ -163,7 +163,7 @@ class Child:
         try:
             while True:
                 chunk = await self._process.stderr.receive(_CHUNK)
-                self.errors.add(chunk)
+                self.stderr.add(chunk)
                 read += len(chunk)
                 if read >= _CHUNKS * _CHUNK:
                     read = 0
@@ -171,7 +171,7 @@ class Child:
         except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
             pass
         finally:
-            self.errors.end()
+            self.stderr.end()
 
     def _signal(self, number: int) -> bool:
         """Send a signal to the whole group; False if nobody is left in it."""
@@ -196,7 +196,7 @@ async def start_program(
         OSError: If the system will not start it.
         ValueError: If an argument holds a NUL.
     """
-    check_for_room()
+    require_thread()
     with anyio.CancelScope(shield=True):  # half a start could not be ended by anybody
         process = await anyio.open_process(
             command, stdin=PIPE, stdout=PIPE, stderr=PIPE, cwd=cwd, env=env, start_new_session=True
@@ -204,7 +204,7 @@ async def start_program(
     return process  # noqa: RET504 - to mypy, a scope might swallow what is raised in it
 
 
-def check_for_room() -> None:
+def require_thread() -> None:
     """To be called before a program is started, which asyncio may need a thread to wait for.
 
     If it gets none, it leaves the program running, and nobody knows of it.
@@ -221,13 +221,13 @@ def check_for_room() -> None:
 @asynccontextmanager
 async def running(
     process: Process, *, on_lines: OnLines = lambda _lines: None, rest: Rest = checkpoint
-) -> AsyncIterator[Child]:
+) -> AsyncIterator[ChildProcess]:
     """Look after a program while it is needed, and end it on exit.
 
     `on_lines` is told each line of its error output, some at a time; `rest` is waited for in
     between if there are many.
     """
-    child = Child(process, on_lines, rest)
+    child = ChildProcess(process, on_lines, rest)
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(child.watch)

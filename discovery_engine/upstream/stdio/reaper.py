@@ -24,7 +24,7 @@ from anyio.abc import Process
 
 from discovery_engine._util.tasks import Promise
 from discovery_engine.upstream.stdio.pipes import PipeReader, PipeWriter
-from discovery_engine.upstream.stdio.process import check_for_room, start_program
+from discovery_engine.upstream.stdio.process import require_thread, start_program
 
 _PROGRAM = Path(__file__).with_name("reaper_program.py")
 _ENVIRONMENT = ("DYLD_LIBRARY_PATH", "LD_LIBRARY_PATH", "PATH")  # what a Python may need to start
@@ -56,11 +56,11 @@ class Program(Process):
     async def open(self, descriptors: Sequence[int]) -> None:
         """Take over our ends of its three pipes."""
         stdin, stdout, stderr = descriptors
-        self.stdin = await PipeWriter.over(stdin)
-        self.stdout = await PipeReader.over(stdout)
-        self.stderr = await PipeReader.over(stderr)
+        self.stdin = await PipeWriter.from_descriptor(stdin)
+        self.stdout = await PipeReader.from_descriptor(stdout)
+        self.stderr = await PipeReader.from_descriptor(stderr)
 
-    def has_ended(self, returncode: int) -> None:
+    def set_exit(self, returncode: int) -> None:
         self._returncode = returncode
         self._ended.set()
 
@@ -209,7 +209,7 @@ class Reaper:
         env = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
         ours, theirs = socket.socketpair()
         try:
-            check_for_room()
+            require_thread()
             self._process = await anyio.open_process(
                 [sys.executable, "-I", "-S", str(_PROGRAM), str(os.getpid())],
                 stdin=theirs.fileno(),
@@ -247,7 +247,7 @@ class Reaper:
     def _told(self, what: bytes, number: int, value: int) -> None:
         if what == b"ended":
             if program := self._programs.pop(number, None):
-                program.has_ended(value)
+                program.set_exit(value)
             return
         promise = self._asked.get(number)
         if what == b"failed":
@@ -267,7 +267,7 @@ class Reaper:
         programs, self._programs = self._programs, {}
         for pid, program in programs.items():
             _kill_group(pid)
-            program.has_ended(-signal.SIGKILL)
+            program.set_exit(-signal.SIGKILL)
 
     def _hang_up(self) -> None:
         if self._socket is not None:

@@ -13,7 +13,7 @@ import anyio
 from mcp_types import METHOD_NOT_FOUND, JSONRPCRequest, RequestId
 
 from discovery_engine._util.json import JSONObject
-from discovery_engine.upstream.wire.codec import encode
+from discovery_engine.upstream.wire.json_codec import encode
 
 _UNREAD = 1000  # answers
 _LENGTH = 200  # characters of an id that is sent back, and of a method that is named
@@ -24,7 +24,7 @@ class Replies:
         self._unread: list[bytes] = []
         self._news = anyio.Event()
 
-    def answer(self, request: JSONRPCRequest) -> bool:
+    def enqueue(self, request: JSONRPCRequest) -> bool:
         """Have an answer sent; False if too many wait already, or the id is a burden."""
         if len(self._unread) >= _UNREAD or len(str(request.id)) > _LENGTH:
             return False
@@ -32,7 +32,7 @@ class Replies:
         self._news.set()
         return True
 
-    async def send(self, write: Callable[[bytes], Awaitable[None]]) -> None:
+    async def drain(self, write: Callable[[bytes], Awaitable[None]]) -> None:
         """Write the answers as the server reads them, until it is gone."""
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
             while True:

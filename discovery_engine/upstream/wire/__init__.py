@@ -2,6 +2,6 @@
 
 messages        JSON-RPC between plain JSON and the SDK's envelopes
 codec           bytes to JSON and back; slices reads what is large a little at a time
-pace            how much of our time all servers together get for what nobody waits for, and
+scheduler            how much of our time all servers together get for what nobody waits for, and
                 for what is very large
 """

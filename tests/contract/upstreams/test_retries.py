@@ -20,7 +20,7 @@ from discovery_engine.errors import (
     UpstreamTimeoutError,
 )
 from discovery_engine.events import EventBus, ServerConnecting, ServerStateChanged
-from discovery_engine.upstream.record import Policy
+from discovery_engine.upstream.history import Policy
 from discovery_engine.upstream.sessions import Upstreams
 from discovery_engine.upstream.state import State
 from tests.servers.programs import (
@@ -123,7 +123,7 @@ async def test_somebody_who_insists_is_heard_once() -> None:
     async with upstreams(policy=policy(Clock())) as opened:
         for _ in range(3):
             await failure_of(opened, server)
-        opened.insist(server.name)
+        opened.reset_backoff(server.name)
         insisting = await failure_of(opened, server)
         again = await failure_of(opened, server)
 

@@ -81,7 +81,7 @@ pytestmark = pytest.mark.anyio
             ' (it wrote "usage: shop")',
             id="explains-its-usage",
         ),
-        pytest.param(fault_server("strange_greeting"), "not_mcp", "not one of MCP", id="strange"),
+        pytest.param(fault_server("handshake_error"), "not_mcp", "not one of MCP", id="strange"),
         pytest.param(program("cat"), "not_mcp", "refused the handshake", id="echoes"),
     ],
 )

@@ -52,7 +52,7 @@ def test_agents_read_that_decisions_were_lost_without_a_path() -> None:
     listed = view.list_tools(ISSUES.server)
     told = [render_instructions(view), *(one.message for one in listed.notices)]
 
-    assert view.shortcomings()[0].kind == view.search("issue").notices[0].kind == "lost"
+    assert view.general_notices()[0].kind == view.search("issue").notices[0].kind == "lost"
     for text in told[:2]:
         assert "earlier decisions of the owner were lost (noticed 1970-01-01 00:00 UTC)" in text
         assert "`discovery review`" in text

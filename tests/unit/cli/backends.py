@@ -113,7 +113,7 @@ class FakeEngine:
     async def health(self, _: object = None) -> tuple[ServerHealth, ...]:
         return health(self.view, now=NOW)
 
-    async def embedded(self, *, timeout: float) -> None:  # noqa: ASYNC109 - as the engine's
+    async def wait_embedded(self, *, timeout: float) -> None:  # noqa: ASYNC109 - as the engine's
         """There is no embedder to wait for."""
 
     async def execute(

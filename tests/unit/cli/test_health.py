@@ -24,7 +24,7 @@ from discovery_engine.rules.rule import Verdict
 from discovery_engine.runtime.health import ServerHealth, health
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.state import Condition, Counters, State
-from discovery_engine.upstream.stdio.program import find_program
+from discovery_engine.upstream.stdio.executable import find_program
 from discovery_engine.view.status import Live, ServerStatus
 from discovery_engine.view.view import View
 from tests.factories import make_entry, make_part, make_server, make_settings

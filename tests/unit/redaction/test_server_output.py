@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
 from discovery_engine.errors import FailureKind, Origin, UnavailableError
-from discovery_engine.redaction.server_output import Confidential
+from discovery_engine.redaction.server_output import OutputRedactor
 from discovery_engine.tools.model import ServerName
 
 ENVIRON = {"TOKEN": "s3cr3t-t0ken", "PIN": "12", "LONG": "first line\nsecondline9"}
@@ -80,7 +80,7 @@ def stdio(*args: str, **env: str) -> ServerSettings:
     ],
 )
 def test_values_are_hidden(settings: ServerSettings, text: str, told: str) -> None:
-    assert Confidential.of(settings, ENVIRON).hide(text) == told
+    assert OutputRedactor.for_server(settings, ENVIRON).redact(text) == told
 
 
 def test_a_value_from_a_file_beside_the_configuration_is_hidden(tmp_path: Path) -> None:
@@ -89,19 +89,19 @@ def test_a_value_from_a_file_beside_the_configuration_is_hidden(tmp_path: Path) 
         StdioTransport("run", env={"A": "${file:token}"}), file=str(tmp_path / "discovery.yaml")
     )
 
-    assert Confidential.of(settings, {}).hide("it is from-a-file") == "it is ••••"
+    assert OutputRedactor.for_server(settings, {}).redact("it is from-a-file") == "it is ••••"
 
 
 @given(st.text(min_size=4).map(str.strip).filter(lambda text: len(text) >= 4 and "$" not in text))
 def test_no_value_is_ever_left(value: str) -> None:
-    hidden = Confidential.of(stdio(A=value, B="another-value"), {})
+    hidden = OutputRedactor.for_server(stdio(A=value, B="another-value"), {})
 
     assume(value in hidden.values)  # a word like `localhost` is nobody's secret
-    assert value not in hidden.hide(f"<{value}> {value}{value}")
+    assert value not in hidden.redact(f"<{value}> {value}{value}")
 
 
 def test_the_last_words_are_clean_short_and_the_last() -> None:
-    words = Confidential(frozenset({"s3cr3t"})).last_words(
+    words = OutputRedactor(frozenset({"s3cr3t"})).redact_stderr(
         "".join(f"line {n}\n" for n in range(30)) + "\x1b[31ms3\u200bcr3t\x1b[0m\n" + "x" * 900
     )
 
@@ -120,7 +120,9 @@ def test_no_part_of_a_value_is_left_where_a_long_line_is_cut(
     before: str, behind: str, count: int
 ) -> None:
     value = "s3cr3t-" + "".join(map(chr, range(ord("a"), ord("z")))) * 10
-    words = Confidential(frozenset({value, "k3y-1"})).last_words((before + value) * count + behind)
+    words = OutputRedactor(frozenset({value, "k3y-1"})).redact_stderr(
+        (before + value) * count + behind
+    )
 
     assert "s3cr3t" not in words
     assert all(len(line) <= 500 for line in words.splitlines())
@@ -128,7 +130,7 @@ def test_no_part_of_a_value_is_left_where_a_long_line_is_cut(
 
 def test_a_value_is_hidden_that_takes_several_lines() -> None:
     value = "first of it\nsecond of it"
-    words = Confidential(frozenset({value})).last_words(f"got {value}!\n" + "x" * 8000)
+    words = OutputRedactor(frozenset({value})).redact_stderr(f"got {value}!\n" + "x" * 8000)
 
     assert words.splitlines()[0] == "got ••••!"
 
@@ -138,7 +140,7 @@ def test_an_error_is_censored_with_its_cause() -> None:
     error = UnavailableError("github", FailureKind.OTHER, "k3y-1", hint="try k3y-2")
     error.__cause__ = cause
 
-    Confidential(frozenset({"k3y-1", "k3y-2"})).censor(error)
+    OutputRedactor(frozenset({"k3y-1", "k3y-2"})).redact_error(error)
 
     assert str(error) == "server 'github' is unavailable: ••••"
     assert (error.message, error.hint, error.reason) == (str(error), "try ••••", "••••")
@@ -146,11 +148,14 @@ def test_an_error_is_censored_with_its_cause() -> None:
 
 
 def test_earlier_values_stay_hidden_until_there_are_too_many() -> None:
-    now, earlier = Confidential(frozenset({"second-token"})), Confidential(frozenset({"first-one"}))
-    many = Confidential(frozenset(f"token-{number}" for number in range(1000)))
+    now, earlier = (
+        OutputRedactor(frozenset({"second-token"})),
+        OutputRedactor(frozenset({"first-one"})),
+    )
+    many = OutputRedactor(frozenset(f"token-{number}" for number in range(1000)))
 
-    assert now.with_earlier(earlier).hide("first-one second-token") == "•••• ••••"
-    assert now.with_earlier(many) == now
+    assert now.including(earlier).redact("first-one second-token") == "•••• ••••"
+    assert now.including(many) == now
 
 
 @pytest.mark.requirement("HEA-15")
@@ -165,22 +170,23 @@ def test_earlier_values_stay_hidden_until_there_are_too_many() -> None:
     ],
 )
 def test_what_a_server_lists_is_kept_without_its_secrets(listed: object, kept: object) -> None:
-    confidential = Confidential.of(stdio(TOKEN="${TOKEN}", MODE="hunter"), ENVIRON)
+    confidential = OutputRedactor.for_server(stdio(TOKEN="${TOKEN}", MODE="hunter"), ENVIRON)
 
-    assert confidential.without_secrets(listed) == kept
+    assert confidential.redact_json(listed) == kept
 
 
 def test_what_a_server_lists_stays_the_same_object_without_any_secret() -> None:
     listed = [{"name": "echo", "description": "Say it again"}]
 
-    assert Confidential.of(stdio(TOKEN="${TOKEN}"), ENVIRON).without_secrets(listed) is listed
+    assert OutputRedactor.for_server(stdio(TOKEN="${TOKEN}"), ENVIRON).redact_json(listed) is listed
 
 
 @pytest.mark.requirement("HEA-16")
 def test_a_folder_that_is_referred_to_is_shown_as_it_is_written() -> None:
     settings = server(StdioTransport("run", ("${HOME}/x",), cwd="${HOME}"))
-    confidential = Confidential.of(settings, {"HOME": "/home/me"})
+    confidential = OutputRedactor.for_server(settings, {"HOME": "/home/me"})
 
     assert (
-        confidential.hide("no '/home/me/x', no /home/melissa") == "no '${HOME}/x', no /home/melissa"
+        confidential.redact("no '/home/me/x', no /home/melissa")
+        == "no '${HOME}/x', no /home/melissa"
     )

@@ -10,14 +10,14 @@ from discovery_engine.config.settings import CacheSettings, Settings
 from discovery_engine.errors import FailureKind, UnavailableError
 from discovery_engine.rules.rule import Rule
 from discovery_engine.runtime.ingest import (
-    Judge,
+    Ingestor,
+    ListingResult,
     Rulebook,
-    Told,
     carried_over,
     due_in,
     failed,
+    part_from_result,
     read,
-    told_part,
 )
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.connection import connection_fingerprint
@@ -44,8 +44,8 @@ def part_of(
     """What the settings' first server comes to by listing this."""
     server = settings.servers[0]
     known = known or ServerPart(server.name)
-    return told_part(
-        server, known, read(Told(server, listing, at), known), Judge(Rulebook(settings))
+    return part_from_result(
+        server, known, read(ListingResult(server, listing, at), known), Ingestor(Rulebook(settings))
     )
 
 
@@ -93,7 +93,7 @@ class TestCarriedOver:
         settings = make_settings("github", tool_rules=(NO_DELETING,))
         catalog = known(settings, "create", "delete")
 
-        [part] = carried_over(catalog, settings, Judge(Rulebook(settings)))
+        [part] = carried_over(catalog, settings, Ingestor(Rulebook(settings)))
 
         assert part is catalog.parts[ServerName("github")]
 
@@ -102,7 +102,7 @@ class TestCarriedOver:
         catalog = known(before, "create", "delete")
 
         [part] = carried_over(
-            catalog, before, Judge(Rulebook(make_settings("github", tool_rules=(NO_DELETING,))))
+            catalog, before, Ingestor(Rulebook(make_settings("github", tool_rules=(NO_DELETING,))))
         )
 
         assert [entry.verdict.enabled for entry in part.entries] == [True, False]
@@ -112,7 +112,7 @@ class TestCarriedOver:
         other = make_server("github", transport=make_server("other").transport)
 
         [part] = carried_over(
-            known(before, "create"), before, Judge(Rulebook(make_settings(other)))
+            known(before, "create"), before, Ingestor(Rulebook(make_settings(other)))
         )
 
         assert part.entries == ()
@@ -122,7 +122,7 @@ class TestCarriedOver:
         before = make_settings("github")
         after = make_settings(make_server("github", prefix="gh_"))
 
-        [part] = carried_over(known(before, "create"), before, Judge(Rulebook(after)))
+        [part] = carried_over(known(before, "create"), before, Ingestor(Rulebook(after)))
 
         assert tool_names(part.entries) == ["gh_create"]
 
@@ -130,7 +130,7 @@ class TestCarriedOver:
         before = make_settings("github")
 
         [part] = carried_over(
-            known(before, "create"), before, Judge(Rulebook(make_settings("jira")))
+            known(before, "create"), before, Ingestor(Rulebook(make_settings("jira")))
         )
 
         assert part.server == "jira"
@@ -139,7 +139,7 @@ class TestCarriedOver:
         before = make_settings("github")
         after = make_settings(make_server("github", enabled=False))
 
-        [part] = carried_over(known(before, "create"), before, Judge(Rulebook(after)))
+        [part] = carried_over(known(before, "create"), before, Ingestor(Rulebook(after)))
 
         assert [entry.verdict.reason for entry in part.entries] == ["server"]
 

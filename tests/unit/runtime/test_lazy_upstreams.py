@@ -13,10 +13,10 @@ import pytest
 
 from discovery_engine.config.settings import ServerSettings, StdioTransport
 from discovery_engine.errors import FailureKind, UnavailableError
-from discovery_engine.runtime.lazy_upstreams import LateUpstreams
+from discovery_engine.runtime.lazy_upstreams import LazyUpstreams
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.listing import Listing
-from discovery_engine.upstream.sessions import Overhear, Upstreams
+from discovery_engine.upstream.sessions import OnStderr, Upstreams
 from discovery_engine.upstream.state import Condition
 from tests.factories import make_server
 
@@ -30,12 +30,12 @@ class Talkative:
         self.says = ""
 
     @asynccontextmanager
-    async def opened(self, overhear: Overhear) -> AsyncIterator[Upstreams]:
-        self.overhear = overhear
+    async def opened(self, on_stderr: OnStderr) -> AsyncIterator[Upstreams]:
+        self.on_stderr = on_stderr
         yield cast("Upstreams", self)
 
     async def list_tools(self, server: ServerSettings) -> Listing:
-        self.overhear(server.name, [self.says])
+        self.on_stderr(server.name, [self.says])
         raise UnavailableError(server.name, FailureKind.EXITED, self.says, stderr=self.says)
 
     def conditions(self) -> Mapping[ServerName, Condition]:
@@ -51,7 +51,7 @@ async def test_a_token_that_is_renewed_in_its_file_is_hidden_as_the_old_one_is(
     told = []
 
     async with anyio.create_task_group() as tasks:
-        upstreams = LateUpstreams(tasks, talkative.opened, {})
+        upstreams = LazyUpstreams(tasks, talkative.opened, {})
         with caplog.at_level(logging.INFO):
             for value in ("first-token", "second-token"):
                 token.write_text(value, "utf-8")

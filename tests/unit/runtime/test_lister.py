@@ -18,9 +18,9 @@ from discovery_engine.errors import (
     UpstreamError,
 )
 from discovery_engine.registry.store import Store
-from discovery_engine.runtime.ingest import Told
-from discovery_engine.runtime.lazy_upstreams import LateUpstreams
-from discovery_engine.runtime.lister import Asking
+from discovery_engine.runtime.ingest import ListingResult
+from discovery_engine.runtime.lazy_upstreams import LazyUpstreams
+from discovery_engine.runtime.lister import ServerLister
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.listing import Listing
 from discovery_engine.view.status import Live, ServerStatus
@@ -55,7 +55,7 @@ class Upstreams:
             raise UnavailableError(server.name, FailureKind.REFUSED, "refused")
         return cast("Listing", lists(server, *names).outcome)
 
-    def insist(self, server: ServerName) -> None:
+    def reset_backoff(self, server: ServerName) -> None:
         pass
 
     def redacted(self, error: UpstreamError) -> UpstreamError:
@@ -64,25 +64,25 @@ class Upstreams:
     def live(self, name: ServerName) -> Live | None:
         return Live(self.states[name]) if name in self.states else None
 
-    def starting(self, name: ServerName) -> Live:
+    def startup(self, name: ServerName) -> Live:
         return Live(ServerStatus.STARTING, seconds=self.seconds.get(name))
 
 
-class House:
-    """All that asking has to do with."""
+class Setup:
+    """A lister with fake servers."""
 
     def __init__(self) -> None:
         self.upstreams = Upstreams()
-        self.told: list[Told] = []
+        self.told: list[ListingResult] = []
         self.now = 1000.0
 
     @asynccontextmanager
-    async def opened(self, store: Store | None = None) -> AsyncIterator[Asking]:
+    async def opened(self, store: Store | None = None) -> AsyncIterator[ServerLister]:
         self.current = await current_view(make_settings("a", "b"), store)
         async with anyio.create_task_group() as tasks:
-            upstreams = cast("LateUpstreams", self.upstreams)
+            upstreams = cast("LazyUpstreams", self.upstreams)
             with anyio.fail_after(30):
-                yield Asking(
+                yield ServerLister(
                     self.current,
                     upstreams,
                     tasks,
@@ -95,149 +95,149 @@ class House:
 
 
 @pytest.fixture
-def house() -> House:
-    return House()
+def setup() -> Setup:
+    return Setup()
 
 
-async def test_all_who_want_to_know_at_once_share_one_listing(house: House) -> None:
-    house.upstreams.gates[A] = gate = anyio.Event()
+async def test_all_who_want_to_know_at_once_share_one_listing(setup: Setup) -> None:
+    setup.upstreams.gates[A] = gate = anyio.Event()
 
-    async with house.opened() as asking, anyio.create_task_group() as tasks:
+    async with setup.opened() as lister, anyio.create_task_group() as tasks:
         for _ in range(3):
-            tasks.start_soon(asking.get_to_know, A)
-            tasks.start_soon(asking.reach, A)
+            tasks.start_soon(lister.ensure_listed, A)
+            tasks.start_soon(lister.list_server, A)
         await anyio.wait_all_tasks_blocked()
-        seen = asking.live()[A].status
+        seen = lister.live()[A].status
         gate.set()
 
     assert seen is ServerStatus.STARTING
-    assert house.upstreams.asked == ["a-mcp-server"]
-    assert house.tools(A) == ["one"]
-    assert [told.server.name for told in house.told] == [A]
+    assert setup.upstreams.asked == ["a-mcp-server"]
+    assert setup.tools(A) == ["one"]
+    assert [told.server.name for told in setup.told] == [A]
 
 
 async def test_who_tells_of_a_change_is_asked_once_more_after_a_listing_under_way(
-    house: House,
+    setup: Setup,
 ) -> None:
-    house.upstreams.gates[A] = gate = anyio.Event()
+    setup.upstreams.gates[A] = gate = anyio.Event()
 
-    async with house.opened() as asking, anyio.create_task_group() as tasks:
-        tasks.start_soon(asking.reach, A)
+    async with setup.opened() as lister, anyio.create_task_group() as tasks:
+        tasks.start_soon(lister.list_server, A)
         await anyio.wait_all_tasks_blocked()
-        house.upstreams.tools[A] = ["new"]
-        tasks.start_soon(asking.anew, A)
+        setup.upstreams.tools[A] = ["new"]
+        tasks.start_soon(lister.relist, A)
         await anyio.wait_all_tasks_blocked()
         gate.set()
 
-    assert len(house.upstreams.asked) == 2
-    assert house.tools(A) == ["new"]
+    assert len(setup.upstreams.asked) == 2
+    assert setup.tools(A) == ["new"]
 
 
 async def test_a_server_that_is_reached_in_another_way_meanwhile_is_asked_there(
-    house: House,
+    setup: Setup,
 ) -> None:
-    house.upstreams.gates[A] = gate = anyio.Event()
+    setup.upstreams.gates[A] = gate = anyio.Event()
 
-    async with house.opened() as asking, anyio.create_task_group() as tasks:
-        tasks.start_soon(asking.reach, A)
+    async with setup.opened() as lister, anyio.create_task_group() as tasks:
+        tasks.start_soon(lister.list_server, A)
         await anyio.wait_all_tasks_blocked()
         moved = make_server("a", transport=StdioTransport(command="elsewhere"))
-        await house.current.adopt(make_settings(moved))
+        await setup.current.apply_settings(make_settings(moved))
         gate.set()
 
-    assert house.upstreams.asked == ["a-mcp-server", "elsewhere"]
-    assert len(house.told) == 1
+    assert setup.upstreams.asked == ["a-mcp-server", "elsewhere"]
+    assert len(setup.told) == 1
 
 
-async def test_a_server_that_is_gone_meanwhile_tells_nothing(house: House) -> None:
-    house.upstreams.gates[A] = gate = anyio.Event()
+async def test_a_server_that_is_gone_meanwhile_tells_nothing(setup: Setup) -> None:
+    setup.upstreams.gates[A] = gate = anyio.Event()
 
-    async with house.opened() as asking, anyio.create_task_group() as tasks:
-        tasks.start_soon(asking.reach, A)
+    async with setup.opened() as lister, anyio.create_task_group() as tasks:
+        tasks.start_soon(lister.list_server, A)
         await anyio.wait_all_tasks_blocked()
-        await house.current.adopt(make_settings("b"))
+        await setup.current.apply_settings(make_settings("b"))
         gate.set()
 
-    assert house.told == []
+    assert setup.told == []
 
 
-async def test_why_a_server_cannot_be_reached_is_told_to_each_who_asks(house: House) -> None:
-    del house.upstreams.tools[A]
+async def test_why_a_server_cannot_be_reached_is_told_to_each_who_asks(setup: Setup) -> None:
+    del setup.upstreams.tools[A]
 
-    async with house.opened() as asking:
+    async with setup.opened() as lister:
         for _ in range(2):
             with pytest.raises(UpstreamError):
-                await asking.reach(A)
+                await lister.list_server(A)
 
-    assert len(house.upstreams.asked) == 2
+    assert len(setup.upstreams.asked) == 2
 
 
 @pytest.mark.requirement("UPS-13")
 async def test_what_nobody_thought_of_is_a_failure_of_that_server_alone(
-    house: House, caplog: pytest.LogCaptureFixture
+    setup: Setup, caplog: pytest.LogCaptureFixture
 ) -> None:
-    house.upstreams.odd.add(A)
+    setup.upstreams.odd.add(A)
 
-    async with house.opened() as asking:
-        report = await asking.refresh(None)
+    async with setup.opened() as lister:
+        report = await lister.refresh(None)
         with pytest.raises(UnavailableError, match="OverflowError"):
-            await asking.reach(A)
+            await lister.list_server(A)
 
     assert [failure and failure.code for _, failure in report.servers] == [
         UnavailableError.code,
         None,
     ]
-    assert house.tools(B) == ["two"]
+    assert setup.tools(B) == ["two"]
     assert "Traceback" in caplog.text
 
 
-async def test_a_server_that_is_known_or_has_failed_is_not_waited_for(house: House) -> None:
-    del house.upstreams.tools[A]
+async def test_a_server_that_is_known_or_has_failed_is_not_waited_for(setup: Setup) -> None:
+    del setup.upstreams.tools[A]
 
-    async with house.opened() as asking:
-        await asking.all_known()
-        await asking.all_known()
+    async with setup.opened() as lister:
+        await lister.wait_all_listed()
+        await lister.wait_all_listed()
 
-    assert len(house.upstreams.asked) == 2
-    assert house.tools(B) == ["two"]
+    assert len(setup.upstreams.asked) == 2
+    assert setup.tools(B) == ["two"]
 
 
 @pytest.mark.requirement("LIB-37")
-async def test_a_slow_server_goes_on_starting_when_an_answer_goes_out(house: House) -> None:
-    house.upstreams.gates[A] = gate = anyio.Event()
-    house.upstreams.seconds[A] = 12.0
+async def test_a_slow_server_goes_on_starting_when_an_answer_goes_out(setup: Setup) -> None:
+    setup.upstreams.gates[A] = gate = anyio.Event()
+    setup.upstreams.seconds[A] = 12.0
 
-    async with house.opened() as asking:
-        report = await asking.refresh(None, patience=10.0)
-        slow = house.current.view.catalog.part(A)
-        seen = asking.live()[A]
+    async with setup.opened() as lister:
+        report = await lister.refresh(None, patience=10.0)
+        slow = setup.current.view.catalog.part(A)
+        seen = lister.live()[A]
         gate.set()
-        await asking.get_to_know(A)
+        await lister.ensure_listed(A)
 
     assert report.starting == (A,)
     assert slow.failure is None
     assert dict(report.servers) == {A: None, B: None}
     assert seen == Live(ServerStatus.STARTING, seconds=12.0)
-    assert house.tools(A) == ["one"]
-    assert len(house.upstreams.asked) == 2
+    assert setup.tools(A) == ["one"]
+    assert len(setup.upstreams.asked) == 2
 
 
 @pytest.mark.requirement("LIB-37")
-async def test_waiting_for_a_turn_to_start_takes_nothing_from_the_patience(house: House) -> None:
-    house.upstreams.gates = {A: anyio.Event(), B: anyio.Event()}
-    house.upstreams.seconds[A] = 100.0  # it has long been starting; B waits for its place
+async def test_waiting_for_a_turn_to_start_takes_nothing_from_the_patience(setup: Setup) -> None:
+    setup.upstreams.gates = {A: anyio.Event(), B: anyio.Event()}
+    setup.upstreams.seconds[A] = 100.0  # it has long been starting; B waits for its place
     reports = []
 
-    async def refresh(asking: Asking) -> None:
-        reports.append(await asking.refresh(None, patience=50.0))
+    async def refresh(lister: ServerLister) -> None:
+        reports.append(await lister.refresh(None, patience=50.0))
 
-    async with house.opened() as asking, anyio.create_task_group() as tasks:
-        tasks.start_soon(refresh, asking)
+    async with setup.opened() as lister, anyio.create_task_group() as tasks:
+        tasks.start_soon(refresh, lister)
         await anyio.wait_all_tasks_blocked()
         are_waited_for = not reports
-        house.upstreams.gates[B].set()
+        setup.upstreams.gates[B].set()
         await eventually(lambda: bool(reports))
-        house.upstreams.gates[A].set()
+        setup.upstreams.gates[A].set()
 
     assert are_waited_for
     assert reports[0].starting == (A,)
@@ -245,19 +245,19 @@ async def test_waiting_for_a_turn_to_start_takes_nothing_from_the_patience(house
 
 @pytest.mark.requirement("LIB-37")
 async def test_who_wants_one_slow_server_is_told_for_how_long_it_has_been_starting(
-    house: House,
+    setup: Setup,
 ) -> None:
-    house.upstreams.gates[A] = gate = anyio.Event()
-    house.upstreams.seconds[A] = 12.7
+    setup.upstreams.gates[A] = gate = anyio.Event()
+    setup.upstreams.seconds[A] = 12.7
 
-    async with house.opened() as asking:
+    async with setup.opened() as lister:
         with pytest.raises(ServerStartingError, match="starting, 12 s") as caught:
-            await asking.reach(A, patience=0.01)
+            await lister.list_server(A, patience=0.01)
         gate.set()
-        await asking.reach(A, patience=10)
+        await lister.list_server(A, patience=10)
 
     assert caught.value.retry_after
-    assert len(house.upstreams.asked) == 1
+    assert len(setup.upstreams.asked) == 1
 
 
 @pytest.mark.parametrize(
@@ -271,46 +271,46 @@ async def test_who_wants_one_slow_server_is_told_for_how_long_it_has_been_starti
     ],
 )
 async def test_a_server_that_is_asked_is_starting_unless_it_works_or_failed(
-    house: House, status: ServerStatus | None, *, is_known: bool, seen: ServerStatus
+    setup: Setup, status: ServerStatus | None, *, is_known: bool, seen: ServerStatus
 ) -> None:
-    async with house.opened() as asking:
+    async with setup.opened() as lister:
         if is_known:
-            await asking.reach(A)
-        house.upstreams.gates[A] = gate = anyio.Event()
-        house.upstreams.states = {A: status} if status else {}
+            await lister.list_server(A)
+        setup.upstreams.gates[A] = gate = anyio.Event()
+        setup.upstreams.states = {A: status} if status else {}
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(asking.anew, A)
+            tasks.start_soon(lister.relist, A)
             await anyio.wait_all_tasks_blocked()
-            during = asking.live()[A].status
+            during = lister.live()[A].status
             gate.set()
 
     assert during is seen
 
 
 @pytest.mark.requirement("LIB-37")
-async def test_a_server_that_has_answered_is_not_too_slow(house: House) -> None:
+async def test_a_server_that_has_answered_is_not_too_slow(setup: Setup) -> None:
     store = HeldStore()
 
-    async with house.opened(store) as asking, anyio.create_task_group() as tasks:
+    async with setup.opened(store) as lister, anyio.create_task_group() as tasks:
         store.hold()
-        tasks.start_soon(asking.reach, B)
+        tasks.start_soon(lister.list_server, B)
         await store.is_held()
-        tasks.start_soon(asking.reach, A)
+        tasks.start_soon(lister.list_server, A)
         await everybody_waits()  # its tools are known, and wait to be taken in
-        tasks.start_soon(partial(asking.refresh, [A], patience=0.0))
+        tasks.start_soon(partial(lister.refresh, [A], patience=0.0))
         await everybody_waits()
         store.release()
 
-    assert house.current.view.catalog.part(A).failure is None
-    assert house.tools(A) == ["one"]
+    assert setup.current.view.catalog.part(A).failure is None
+    assert setup.tools(A) == ["one"]
 
 
-async def test_the_rest_lasts_until_the_first_server_is_due(house: House) -> None:
-    async with house.opened() as asking:
-        due = asking.rest()
-        await asking.refresh(None, only_due=True)
-        house.now += 10.0
-        rested = asking.rest()
+async def test_the_rest_lasts_until_the_first_server_is_due(setup: Setup) -> None:
+    async with setup.opened() as lister:
+        due = lister.seconds_until_due()
+        await lister.refresh(None, only_due=True)
+        setup.now += 10.0
+        rested = lister.seconds_until_due()
 
     assert due <= 0
-    assert rested == house.current.view.settings.cache.ttl - 10.0
+    assert rested == setup.current.view.settings.cache.ttl - 10.0

@@ -15,8 +15,8 @@ from discovery_engine.catalog import Entry
 from discovery_engine.config.settings import EmbeddingsSettings, SearchSettings, Settings
 from discovery_engine.events import ConfigurationReloaded, EventBus
 from discovery_engine.registry.memory import MemoryStore
-from discovery_engine.runtime.semantic import WARM_UP, Asked, Meaning
-from discovery_engine.runtime.state import CurrentView
+from discovery_engine.runtime.semantic import WARM_UP, QueryEmbedding, SemanticSearch
+from discovery_engine.runtime.state import CatalogState
 from discovery_engine.search.embedders import EmbeddingError, Vector
 from discovery_engine.search.embedders.hash import HashEmbedder
 from discovery_engine.search.hit import Hit
@@ -65,18 +65,18 @@ class Embedding:
 class World:
     """An engine's view, the meaning beside it, and a clock that is turned by hand."""
 
-    current: CurrentView
-    meaning: Meaning
+    current: CatalogState
+    meaning: SemanticSearch
     events: EventBus
     settings: Settings
     now: float = 0.0
 
     async def lists(self, *tools: str) -> None:
-        await self.current.take(lists(self.settings.servers[0], *tools))
+        await self.current.apply_listing(lists(self.settings.servers[0], *tools))
 
     async def settled(self) -> None:
         with anyio.fail_after(5):
-            await self.meaning.settled()
+            await self.meaning.wait_settled()
 
     async def until(self, count: int) -> None:
         await eventually(lambda: len(self.current.view.vectors or ()) == count)
@@ -84,7 +84,7 @@ class World:
     async def hits(
         self, query: str, accepts: Callable[[Entry], bool] = lambda _: True
     ) -> tuple[Hit, ...]:
-        asked = await self.meaning.asks(query)
+        asked = await self.meaning.embed_query(query)
         view = self.current.view
         likeness = view.vectors.compared(asked.vectors) if view.vectors else None
         return view.searcher.search(query, limit=9, accepts=accepts, likeness=likeness)
@@ -103,10 +103,10 @@ async def running(
     embedder: Embedding, settings: Settings | None = None, store: MemoryStore | None = None
 ) -> AsyncIterator[World]:
     settings, store, events = settings or wanting(), store or MemoryStore(), EventBus()
-    current = CurrentView(store, events)
-    meaning = Meaning(
+    current = CatalogState(store, events)
+    meaning = SemanticSearch(
         lambda: current.view,
-        current.equip,
+        current.set_vectors,
         store,
         events,
         environ={},
@@ -114,9 +114,9 @@ async def running(
         opener=embedder.open,
     )
     world = World(current, meaning, events, settings)
-    await current.recall(settings)
+    await current.restore(settings)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(meaning.keep)
+        tasks.start_soon(meaning.run)
         yield world
         tasks.cancel_scope.cancel()
 
@@ -127,7 +127,7 @@ async def eventually(is_so: Callable[[], bool]) -> None:
             await anyio.lowlevel.checkpoint()
 
 
-def reason(asked: Asked) -> str:
+def reason(asked: QueryEmbedding) -> str:
     [notice] = asked.notices
     assert notice.kind is NoticeKind.BY_WORDS
     assert not asked.vectors
@@ -223,8 +223,8 @@ async def test_a_query_that_is_a_name_is_not_embedded() -> None:
         await world.until(2)
         embedder.given.clear()
 
-        assert await world.meaning.asks("createIssue") == Asked()
-        assert await world.meaning.asks("  ") == Asked()
+        assert await world.meaning.embed_query("createIssue") == QueryEmbedding()
+        assert await world.meaning.embed_query("  ") == QueryEmbedding()
     assert embedder.given == []
 
 
@@ -236,8 +236,8 @@ async def test_a_query_is_embedded_with_its_clauses_and_once() -> None:
         await world.until(1)
         embedder.given.clear()
 
-        first = await world.meaning.asks("find flights, and book a hotel")
-        again = await world.meaning.asks("find flights, and book a hotel")
+        first = await world.meaning.embed_query("find flights, and book a hotel")
+        again = await world.meaning.embed_query("find flights, and book a hotel")
 
     assert embedder.given == ["find flights, and book a hotel", "find flights", "book a hotel"]
     assert len(first.vectors) == 3
@@ -252,7 +252,7 @@ async def test_before_there_are_vectors_a_query_is_answered_by_words() -> None:
     async with running(embedder) as world:
         await world.lists("one")
 
-        assert "not there yet" in reason(await world.meaning.asks("first"))
+        assert "not there yet" in reason(await world.meaning.embed_query("first"))
         assert await world.names("one") == ["one"]
 
 
@@ -268,7 +268,7 @@ async def test_an_answer_tells_how_many_vectors_are_missing() -> None:
         await world.until(2)
         embedder.is_slow = False
 
-        asked = await world.meaning.asks("something")
+        asked = await world.meaning.embed_query("something")
 
     assert asked.vectors
     assert "1 of 3 tools" in asked.notices[0].message
@@ -284,18 +284,18 @@ async def test_a_slow_embedder_is_not_waited_for_and_left_alone_for_a_while() ->
         await world.settled()
         embedder.is_slow = True
 
-        assert "within 0.01 s" in reason(await world.meaning.asks("first"))
+        assert "within 0.01 s" in reason(await world.meaning.embed_query("first"))
         embedder.given.clear()
-        assert "within 0.01 s" in reason(await world.meaning.asks("second"))
+        assert "within 0.01 s" in reason(await world.meaning.embed_query("second"))
         assert embedder.given == []
 
         world.now += 1.0
-        assert "within 0.01 s" in reason(await world.meaning.asks("third"))
+        assert "within 0.01 s" in reason(await world.meaning.embed_query("third"))
         embedder.is_slow = False
         world.now += 1.5
-        assert reason(await world.meaning.asks("fourth"))
+        assert reason(await world.meaning.embed_query("fourth"))
         world.now += 0.5
-        assert (await world.meaning.asks("fifth")).vectors
+        assert (await world.meaning.embed_query("fifth")).vectors
 
 
 @pytest.mark.requirement("EMB-14")
@@ -308,9 +308,9 @@ async def test_a_long_request_is_compared_as_a_whole_if_its_clauses_are_not_in_t
         await world.until(1)
         await world.settled()
 
-        asked = await world.meaning.asks(request)
+        asked = await world.meaning.embed_query(request)
         embedder.is_slow_with = frozenset()
-        again = await world.meaning.asks(request)
+        again = await world.meaning.embed_query(request)
 
     assert (len(asked.vectors), asked.notices) == (1, ())
     assert len(again.vectors) == 1 + len(clauses_of(request))
@@ -325,7 +325,7 @@ async def test_an_embedder_that_fails_is_told_with_its_advice() -> None:
         await world.settled()
         await eventually(lambda: embedder.calls > 0)
 
-        told = reason(await world.meaning.asks("first"))
+        told = reason(await world.meaning.embed_query("first"))
 
     assert told == "found by words, not by meaning: it broke (mend it)"
 
@@ -341,7 +341,7 @@ async def test_an_embedder_that_came_back_goes_on_with_the_next_change() -> None
         await world.lists("one", "two")
         await world.until(2)
 
-        assert (await world.meaning.asks("first")).vectors
+        assert (await world.meaning.embed_query("first")).vectors
 
 
 @pytest.mark.requirement("EMB-11")
@@ -353,7 +353,7 @@ async def test_vectors_of_another_length_are_not_compared() -> None:
         await world.until(1)
         embedder.dimensions = 8
 
-        assert "8 numbers where 16" in reason(await world.meaning.asks("first"))
+        assert "8 numbers where 16" in reason(await world.meaning.embed_query("first"))
 
 
 @pytest.mark.requirement("EMB-13")
@@ -365,7 +365,7 @@ async def test_a_configuration_that_was_found_chooses_no_embedder() -> None:
         await world.lists("one")
         await world.settled()
 
-        assert "found, not named" in reason(await world.meaning.asks("first"))
+        assert "found, not named" in reason(await world.meaning.embed_query("first"))
     assert embedder.opened == 0
 
 
@@ -376,7 +376,7 @@ async def test_without_an_embedder_nothing_is_asked_or_said() -> None:
         await world.lists("one")
         await world.settled()
 
-        assert await world.meaning.asks("first") == Asked()
+        assert await world.meaning.embed_query("first") == QueryEmbedding()
     assert embedder.opened == 0
 
 
@@ -385,11 +385,11 @@ async def test_a_reload_switches_the_embedder_on_and_off() -> None:
 
     async with running(embedder, wanting("none")) as world:
         await world.lists("one")
-        await world.current.adopt(wanting())
+        await world.current.apply_settings(wanting())
         world.events.publish(ConfigurationReloaded(1))
         await world.until(1)
 
-        await world.current.adopt(wanting("none"))
+        await world.current.apply_settings(wanting("none"))
         world.events.publish(ConfigurationReloaded(1))
         await eventually(lambda: world.current.view.vectors is None)
 

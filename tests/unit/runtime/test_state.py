@@ -16,8 +16,8 @@ from discovery_engine.errors import RegistryError
 from discovery_engine.events import CatalogChanged, EventBus
 from discovery_engine.registry.memory import MemoryStore
 from discovery_engine.rules.rule import Rule
-from discovery_engine.runtime.ingest import Told
-from discovery_engine.runtime.state import CurrentView
+from discovery_engine.runtime.ingest import ListingResult
+from discovery_engine.runtime.state import CatalogState
 from discovery_engine.search import storage
 from discovery_engine.search.lexicon import default_lexicon
 from discovery_engine.search.pieces import packed
@@ -43,11 +43,11 @@ def names(view: View, server: ServerName = A) -> list[ToolName]:
 async def test_a_view_that_is_held_stays_as_it_is() -> None:
     settings = make_settings("a")
     current = await current_view(settings)
-    await current.take(lists(settings.servers[0], "first"))
+    await current.apply_listing(lists(settings.servers[0], "first"))
     held = current.view
 
-    await current.take(lists(settings.servers[0], "second"))
-    await current.adopt(make_settings("b"))
+    await current.apply_listing(lists(settings.servers[0], "second"))
+    await current.apply_settings(make_settings("b"))
     await current.forget(None)
 
     assert names(held) == ["first"]
@@ -61,9 +61,9 @@ async def test_every_swap_has_a_higher_revision() -> None:
     current = await current_view(settings, store)
     revisions = [current.view.catalog.revision]
 
-    await current.take(lists(settings.servers[0], "x"))
+    await current.apply_listing(lists(settings.servers[0], "x"))
     revisions.append(current.view.catalog.revision)
-    await current.adopt(settings)
+    await current.apply_settings(settings)
     revisions.append(current.view.catalog.revision)
     await current.forget(None)
     revisions.append(current.view.catalog.revision)
@@ -76,9 +76,9 @@ async def test_every_swap_has_a_higher_revision() -> None:
 async def test_a_tool_that_is_gone_is_gone_from_everywhere() -> None:
     settings, store = make_settings("a"), MemoryStore()
     current = await current_view(settings, store)
-    await current.take(lists(settings.servers[0], "kept", "gone"))
+    await current.apply_listing(lists(settings.servers[0], "kept", "gone"))
 
-    await current.take(lists(settings.servers[0], "kept"))
+    await current.apply_listing(lists(settings.servers[0], "kept"))
 
     view = current.view
     world = store.load(scope_of(None))
@@ -93,10 +93,10 @@ async def test_a_tool_that_is_gone_is_gone_from_everywhere() -> None:
 async def test_a_listing_that_arrives_late_does_not_bring_a_server_back() -> None:
     settings, store = make_settings("a", "b"), MemoryStore()
     current = await current_view(settings, store)
-    await current.take(lists(settings.servers[0], "x"))
+    await current.apply_listing(lists(settings.servers[0], "x"))
 
-    await current.adopt(make_settings("b"))
-    is_taken = await current.take(lists(settings.servers[0], "x"))
+    await current.apply_settings(make_settings("b"))
+    is_taken = await current.apply_listing(lists(settings.servers[0], "x"))
 
     world = store.load(scope_of(None))
     assert not is_taken
@@ -110,11 +110,11 @@ async def test_a_listing_that_arrives_late_does_not_bring_a_server_back() -> Non
 async def test_a_server_that_is_reached_in_another_way_starts_with_nothing() -> None:
     settings = make_settings("a")
     current = await current_view(settings)
-    await current.take(lists(settings.servers[0], "x"))
+    await current.apply_listing(lists(settings.servers[0], "x"))
 
     other = make_server("a", transport=StdioTransport("another-program"))
-    await current.adopt(make_settings(other))
-    is_taken = await current.take(lists(settings.servers[0], "x"))
+    await current.apply_settings(make_settings(other))
+    is_taken = await current.apply_listing(lists(settings.servers[0], "x"))
 
     assert not is_taken
     assert names(current.view) == []
@@ -125,8 +125,8 @@ async def test_a_server_that_is_reached_in_another_way_starts_with_nothing() -> 
 async def test_what_is_forgotten_is_counted_and_stays_forgotten() -> None:
     settings, store = make_settings("a", "b"), MemoryStore()
     current = await current_view(settings, store)
-    await current.take(lists(settings.servers[0], "x", "y"))
-    await current.take(lists(settings.servers[1], "z"))
+    await current.apply_listing(lists(settings.servers[0], "x", "y"))
+    await current.apply_listing(lists(settings.servers[1], "z"))
 
     count = await current.forget({A})
 
@@ -143,11 +143,11 @@ async def test_what_is_forgotten_is_counted_and_stays_forgotten() -> None:
 async def test_other_servers_are_carried_over_as_they_are() -> None:
     settings = make_settings("a", "b")
     current = await current_view(settings)
-    await current.take(lists(settings.servers[0], "x"))
+    await current.apply_listing(lists(settings.servers[0], "x"))
     before = current.view
 
-    await current.take(lists(settings.servers[1], "y"))
-    await current.adopt(replace(settings, search=replace(settings.search, limit=3)))
+    await current.apply_listing(lists(settings.servers[1], "y"))
+    await current.apply_settings(replace(settings, search=replace(settings.search, limit=3)))
 
     after = current.view
     assert after.catalog.parts[A] is before.catalog.parts[A]
@@ -161,11 +161,11 @@ async def test_a_listing_is_judged_by_the_rules_of_the_moment_it_is_taken() -> N
 
     async with anyio.create_task_group() as tasks:
         store.hold()
-        tasks.start_soon(current.take, lists(settings.servers[0], "delete_x"))
+        tasks.start_soon(current.apply_listing, lists(settings.servers[0], "delete_x"))
         await store.is_held()
-        tasks.start_soon(current.adopt, replace(settings, tool_rules=NO_DELETING))
+        tasks.start_soon(current.apply_settings, replace(settings, tool_rules=NO_DELETING))
         await everybody_waits()
-        tasks.start_soon(current.take, lists(settings.servers[1], "delete_y"))
+        tasks.start_soon(current.apply_listing, lists(settings.servers[1], "delete_y"))
         await everybody_waits()
         store.release()
 
@@ -175,14 +175,14 @@ async def test_a_listing_is_judged_by_the_rules_of_the_moment_it_is_taken() -> N
 async def test_what_was_forgotten_meanwhile_does_not_come_back_with_a_failure() -> None:
     settings, store = make_settings("a", "b"), HeldStore()
     current = await current_view(settings, store)
-    await current.take(lists(settings.servers[0], "x"))
+    await current.apply_listing(lists(settings.servers[0], "x"))
 
     async with anyio.create_task_group() as tasks:
         store.hold()
-        tasks.start_soon(current.take, lists(settings.servers[1], "y"))
+        tasks.start_soon(current.apply_listing, lists(settings.servers[1], "y"))
         await store.is_held()
         tasks.start_soon(current.forget, None)
-        tasks.start_soon(current.take, fails(settings.servers[0]))
+        tasks.start_soon(current.apply_listing, fails(settings.servers[0]))
         await everybody_waits()
         store.release()
 
@@ -199,10 +199,10 @@ async def test_listings_that_arrive_during_a_swap_are_swapped_in_together() -> N
     with events.subscribe() as told:
         async with anyio.create_task_group() as tasks:
             store.hold()
-            tasks.start_soon(current.take, lists(servers[0], "x"))
+            tasks.start_soon(current.apply_listing, lists(servers[0], "x"))
             await store.is_held()
             for server in servers[1:]:
-                tasks.start_soon(current.take, lists(server, "x"))
+                tasks.start_soon(current.apply_listing, lists(server, "x"))
             await everybody_waits()
             store.release()
         first, second = await anext(told), await anext(told)
@@ -220,12 +220,12 @@ async def test_what_is_taken_before_a_configuration_is_adopted_is_known_under_it
 
     async with anyio.create_task_group() as tasks:
         store.hold()
-        tasks.start_soon(current.take, lists(settings.servers[0], "x"))
+        tasks.start_soon(current.apply_listing, lists(settings.servers[0], "x"))
         await store.is_held()
-        tasks.start_soon(current.take, lists(settings.servers[1], "y"))
+        tasks.start_soon(current.apply_listing, lists(settings.servers[1], "y"))
         await everybody_waits()
         before = current.view.catalog.revision
-        tasks.start_soon(current.adopt, replace(settings, tool_rules=NO_DELETING))
+        tasks.start_soon(current.apply_settings, replace(settings, tool_rules=NO_DELETING))
         await anyio.wait_all_tasks_blocked()
         store.release()
 
@@ -240,9 +240,9 @@ async def test_a_decision_that_is_heeded_does_not_bring_an_old_configuration_bac
 
     async with anyio.create_task_group() as tasks:
         store.hold()
-        tasks.start_soon(current.take, lists(settings.servers[0], "x"))
+        tasks.start_soon(current.apply_listing, lists(settings.servers[0], "x"))
         await store.is_held()
-        tasks.start_soon(current.adopt, replace(settings, tool_rules=NO_DELETING))
+        tasks.start_soon(current.apply_settings, replace(settings, tool_rules=NO_DELETING))
         await everybody_waits()
         store.approve(scope_of(None), [Approval("b", "identity")], at=1.0)
         tasks.start_soon(current.reconsider)
@@ -250,7 +250,7 @@ async def test_a_decision_that_is_heeded_does_not_bring_an_old_configuration_bac
         store.release()
 
     assert current.view.settings.tool_rules == NO_DELETING
-    assert current.trustee.trust.decisions.approvals == {"b": frozenset({"identity"})}
+    assert current.trust_store.trust.decisions.approvals == {"b": frozenset({"identity"})}
 
 
 @pytest.mark.requirement("CAT-24")
@@ -275,7 +275,7 @@ async def test_a_registry_that_fails_costs_a_warning(caplog: pytest.LogCaptureFi
 
     with caplog.at_level(logging.WARNING, "discovery_engine"):
         current = await current_view(settings, FullStore())
-        await current.take(lists(settings.servers[0], "x"))
+        await current.apply_listing(lists(settings.servers[0], "x"))
 
     assert names(current.view) == ["x"]
     assert "Nothing could be recalled" in caplog.text
@@ -297,22 +297,22 @@ class IndexStore(MemoryStore):
 async def test_an_index_that_could_not_be_kept_is_kept_later() -> None:
     settings, store = make_settings("a"), IndexStore()
     current = await current_view(settings, store)
-    await current.take(lists(settings.servers[0], "x"))
+    await current.apply_listing(lists(settings.servers[0], "x"))
 
     store.is_full = True
-    await current.keep_index()
+    await current.save_index()
     assert store.load_index(scope_of(None)) is None
     store.is_full = False
-    await current.keep_index()
+    await current.save_index()
 
     assert store.load_index(scope_of(None))
 
 
-async def recalled_with_odd_index() -> CurrentView:
+async def recalled_with_odd_index() -> CatalogState:
     """A view whose index was written in another layout under the same number."""
     settings, store = make_settings("a", "b"), MemoryStore()
     before = await current_view(settings, store)
-    await before.take(lists(settings.servers[0], "x"))
+    await before.apply_listing(lists(settings.servers[0], "x"))
     payload = marshal.dumps(([("a", 0, 1)], packed({"x": (3, 3)}), {}))
     digest = storage._digest(payload, before.view.searcher.index.sources, default_lexicon())
     store.save_index(scope_of(None), digest + payload)
@@ -326,8 +326,8 @@ async def test_an_index_that_cannot_be_updated_is_made_anew(
     current = await recalled_with_odd_index()
     _, other = current.view.settings.servers
 
-    await current.take(lists(other, "y"))
-    await current.keep_index()
+    await current.apply_listing(lists(other, "y"))
+    await current.save_index()
 
     assert "made anew" in caplog.text
     assert found(current.view, "y") == {"b:y"}
@@ -340,7 +340,7 @@ async def test_an_index_that_cannot_be_saved_is_made_anew(
     current = await recalled_with_odd_index()
     current._kept = None
 
-    await current.keep_index()
+    await current.save_index()
 
     assert "made anew" in caplog.text
     assert found(current.view, "x") == {"a:x"}
@@ -349,10 +349,10 @@ async def test_an_index_that_cannot_be_saved_is_made_anew(
 async def test_a_configuration_that_moved_is_remembered_whole_in_its_new_place() -> None:
     settings, store = make_settings("a", path="/one/discovery.yaml"), MemoryStore()
     current = await current_view(settings, store)
-    await current.take(lists(settings.servers[0], "x"))
+    await current.apply_listing(lists(settings.servers[0], "x"))
 
     moved = replace(settings, path="/two/discovery.yaml")
-    await current.adopt(moved)
+    await current.apply_settings(moved)
 
     assert names((await current_view(moved, store)).view) == ["x"]
 
@@ -360,20 +360,22 @@ async def test_a_configuration_that_moved_is_remembered_whole_in_its_new_place()
 async def test_nothing_is_told_when_nothing_changed() -> None:
     settings, events = make_settings("a"), EventBus()
     current = await current_view(settings, None, events)
-    await current.take(lists(settings.servers[0], "x"))
+    await current.apply_listing(lists(settings.servers[0], "x"))
 
     with events.subscribe() as told:
-        await current.take(lists(settings.servers[0], "x", at=5.0))
-        await current.take(lists(settings.servers[0], "y", at=6.0))
+        await current.apply_listing(lists(settings.servers[0], "x", at=5.0))
+        await current.apply_listing(lists(settings.servers[0], "y", at=6.0))
         [event] = [await anext(told)]
 
     assert isinstance(event, CatalogChanged)
     assert (event.added, event.removed, event.changed) == (1, 1, 0)
 
 
-async def _take_within(scope: anyio.CancelScope, current: CurrentView, told: Told) -> None:
+async def _take_within(
+    scope: anyio.CancelScope, current: CatalogState, told: ListingResult
+) -> None:
     with scope:
-        await current.take(told)
+        await current.apply_listing(told)
 
 
 class FullStore(MemoryStore):

@@ -11,7 +11,7 @@ from discovery_engine.search import storage
 from discovery_engine.search.index import Index
 from discovery_engine.search.lexicon import Lexicon, default_lexicon
 from discovery_engine.search.storage import FORMAT, dumped, loaded
-from discovery_engine.tools.model import Overridden, ServerName
+from discovery_engine.tools.model import AppliedOverride, ServerName
 from tests.factories import make_catalog, make_part, make_tool
 
 LEXICON = default_lexicon()
@@ -36,7 +36,9 @@ def test_an_empty_index_comes_back_empty() -> None:
 
 def test_an_index_of_what_the_owner_says_otherwise_now_is_not_used() -> None:
     def said(description: str) -> Index:
-        tool = replace(make_tool("x", "a"), overridden=Overridden(description=description, by=(0,)))
+        tool = replace(
+            make_tool("x", "a"), overridden=AppliedOverride(description=description, by=(0,))
+        )
         return Index().updated(make_catalog(make_part("a", tool)), {}, LEXICON)
 
     before, now = said("Send a letter."), said("Bake a cake.")

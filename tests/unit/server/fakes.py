@@ -79,7 +79,7 @@ class FakeEngine:
     def settings(self) -> Settings:
         return self.view.settings
 
-    async def known(self, *, timeout: float) -> None:  # noqa: ASYNC109
+    async def wait_listed(self, *, timeout: float) -> None:  # noqa: ASYNC109
         self.waits.append("all")
         self.view = self.learns or self.view
 

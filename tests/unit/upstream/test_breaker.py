@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from discovery_engine.upstream.breaker import Breaker, NotNow
+from discovery_engine.upstream.breaker import Breaker, RetryLater
 
 
 class Clock:
@@ -24,14 +24,14 @@ def may_try(tested: Breaker) -> bool:
     try:
         with tested.attempt():
             return True
-    except NotNow:
+    except RetryLater:
         return False
 
 
 def pauses(count: int, *, chance: float) -> list[float]:
     tested, found = breaker(Clock(), chance=chance), []
     for _ in range(count):
-        tested.failed(exited=False)
+        tested.record_failure(exited=False)
         found.append(tested.wait)
     return found
 
@@ -47,9 +47,9 @@ def test_no_pause_is_longer_than_a_minute() -> None:
 def test_an_answer_forgives_all() -> None:
     tested = breaker(Clock())
     for _ in range(9):
-        tested.failed(exited=False)
+        tested.record_failure(exited=False)
 
-    tested.answered()
+    tested.record_success()
 
     assert (tested.failures, tested.wait, may_try(tested)) == (0, 0, True)
 
@@ -58,7 +58,7 @@ def test_an_open_breaker_lets_one_caller_try_at_a_time() -> None:
     clock = Clock()
     tested = breaker(clock)
     for _ in range(5):
-        tested.failed(exited=False)
+        tested.record_failure(exited=False)
     early = may_try(tested)
     clock.now += tested.wait
 
@@ -72,12 +72,12 @@ def test_callers_from_before_the_breaker_opened_are_trying_as_well() -> None:
     clock = Clock()
     tested = breaker(clock)
     for _ in range(4):
-        tested.failed(exited=False)
+        tested.record_failure(exited=False)
     clock.now += tested.wait
 
     with tested.attempt():
         with tested.attempt():
-            tested.failed(exited=False)
+            tested.record_failure(exited=False)
         clock.now += tested.wait
         while_the_other_tries = may_try(tested)
 
@@ -87,11 +87,11 @@ def test_callers_from_before_the_breaker_opened_are_trying_as_well() -> None:
 def test_somebody_who_insists_is_let_through_once() -> None:
     tested = breaker(Clock())
     for _ in range(7):
-        tested.failed(exited=False)
+        tested.record_failure(exited=False)
 
-    tested.insist()
+    tested.reset_backoff()
     insisting = may_try(tested)
-    tested.failed(exited=False)
+    tested.record_failure(exited=False)
 
     assert (insisting, may_try(tested)) == (True, False)
 
@@ -103,9 +103,9 @@ def test_five_exits_within_two_minutes_are_a_crash_loop(gap: float, is_looping: 
 
     for _ in range(5):
         clock.now += gap
-        tested.failed(exited=True)
+        tested.record_failure(exited=True)
         looping = tested.is_crash_looping
-        tested.answered()
+        tested.record_success()
 
     assert looping == is_looping
 
@@ -121,7 +121,7 @@ def test_a_program_that_always_dies_is_started_at_most_ten_times_in_ten_minutes(
     while clock.now < 1600:
         if may_try(tested):
             starts += 1
-            tested.failed(exited=True)
+            tested.record_failure(exited=True)
         clock.now += 0.1
 
     assert 5 <= starts <= 10
@@ -142,16 +142,16 @@ class BreakerLife(RuleBasedStateMachine):
 
     @rule(exited=st.booleans())
     def it_fails(self, exited: bool) -> None:
-        self.tested.failed(exited=exited)
+        self.tested.record_failure(exited=exited)
 
     @rule()
     def it_answers(self) -> None:
-        self.tested.answered()
+        self.tested.record_success()
         assert self.tested.wait == 0
 
     @rule()
     def somebody_insists(self) -> None:
-        self.tested.insist()
+        self.tested.reset_backoff()
         assert self.tested.wait == 0
 
     @precondition(lambda self: self.tested.is_open)
@@ -160,7 +160,7 @@ class BreakerLife(RuleBasedStateMachine):
         probe = self.tested.attempt()
         try:
             probe.__enter__()
-        except NotNow:
+        except RetryLater:
             assert self.probes or self.tested.wait
         else:
             assert not self.probes

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from discovery_engine.tools.model import ServerName
-from discovery_engine.upstream.stderr_log import Overheard
+from discovery_engine.upstream.stderr_log import StderrLog
 
 pytestmark = pytest.mark.requirement("UPS-25")
 
@@ -27,8 +27,8 @@ def clock() -> Clock:
 @pytest.fixture
 def tell(clock: Clock, caplog: pytest.LogCaptureFixture) -> Callable[..., None]:
     caplog.set_level(logging.INFO, "discovery_engine.upstream.stderr_log")
-    overheard = Overheard(ServerName("github"), clock)
-    return lambda *lines: overheard.tell(lines, lambda text: text.replace("s3cret", "••••"))
+    overheard = StderrLog(ServerName("github"), clock)
+    return lambda *lines: overheard.write(lines, lambda text: text.replace("s3cret", "••••"))
 
 
 @pytest.mark.parametrize(
@@ -79,6 +79,6 @@ def test_a_flood_is_counted_and_told_when_it_is_over(
 def test_nothing_is_done_for_a_log_that_does_not_want_it(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "discovery_engine.upstream.stderr_log")
 
-    Overheard(ServerName("a")).tell(["x"], lambda _: pytest.fail("nobody asked"))
+    StderrLog(ServerName("a")).write(["x"], lambda _: pytest.fail("nobody asked"))
 
     assert caplog.messages == []

@@ -13,7 +13,7 @@ from discovery_engine.upstream.listing import (
     depth_of,
     fault_of,
     read_pages,
-    sort_out,
+    split_usable,
 )
 from tests.factories import make_definition
 
@@ -58,7 +58,7 @@ def test_any_definition_is_judged_without_an_error(definition: Any) -> None:
 async def test_a_further_check_may_drop_a_tool() -> None:
     definitions = [make_definition("good"), make_definition("odd")]
 
-    kept, dropped = await sort_out(
+    kept, dropped = await split_usable(
         definitions, find_fault=lambda d: "it is odd" if d["name"] == "odd" else None
     )
 
@@ -78,7 +78,7 @@ async def test_a_long_list_lets_other_tasks_run() -> None:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(count)
         definitions = [make_definition(f"tool_{i}") for i in range(1000)]
-        await sort_out(definitions, find_fault=lambda _: None)
+        await split_usable(definitions, find_fault=lambda _: None)
         tasks.cancel_scope.cancel()
 
     assert turns >= 9

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_engine.upstream.http.event_stream import EventStream, PackedStream
-from discovery_engine.upstream.wire.pace import Allowance, Pace
+from discovery_engine.upstream.http.event_stream import CompressedEventStream, EventStream
+from discovery_engine.upstream.wire.scheduling import FairScheduler, Quota
 
 pytestmark = pytest.mark.anyio
 
@@ -21,7 +21,7 @@ class Rests:
     def __init__(self) -> None:
         self.seen = 0
         self.at: list[int] = []
-        self.allowance = Allowance(Pace(sleep=self.rest))
+        self.quota = Quota(FairScheduler(sleep=self.rest))
 
     async def rest(self, _seconds: float) -> None:
         self.at.append(self.seen)
@@ -41,7 +41,7 @@ async def louder(data: bytes) -> bytes:
 async def mended(*chunks: bytes, rests: Rests | None = None) -> bytes:
     rests = rests or Rests()
     events = EventStream(
-        stream(list(chunks)), louder, limit=LIMIT, allowance=rests.allowance, broken=(OSError,)
+        stream(list(chunks)), louder, limit=LIMIT, quota=rests.quota, broken=(OSError,)
     )
     told = b""
     async for part in events:
@@ -94,8 +94,8 @@ async def test_what_is_large_comes_with_rests_and_so_does_what_is_compressed() -
     await mended(*chunks, rests=rests)
     told = [
         part
-        async for part in PackedStream(
-            stream(chunks), allowance=packed.allowance, broken=(OSError,)
+        async for part in CompressedEventStream(
+            stream(chunks), quota=packed.quota, broken=(OSError,)
         )
     ]
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_engine.upstream.stdio.process import ErrorOutput, running, start_program
+from discovery_engine.upstream.stdio.process import StderrBuffer, running, start_program
 from tests.servers.programs import eventually, is_running
 
 pytestmark = pytest.mark.anyio
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.anyio
 
 @given(st.lists(st.binary(max_size=40), max_size=40))
 def test_the_last_lines_are_shown_without_terminal_controls(chunks: list[bytes]) -> None:
-    errors = ErrorOutput()
+    errors = StderrBuffer()
 
     for chunk in chunks:
         errors.add(chunk)
@@ -26,7 +26,7 @@ def test_the_last_lines_are_shown_without_terminal_controls(chunks: list[bytes])
 
 
 def test_lines_may_arrive_in_pieces() -> None:
-    errors = ErrorOutput()
+    errors = StderrBuffer()
 
     for chunk in (b"fir", b"st\nsec", b"ond\n", b"\x1b[31mthird"):
         errors.add(chunk)
@@ -36,7 +36,7 @@ def test_lines_may_arrive_in_pieces() -> None:
 
 @given(st.text(max_size=60), st.integers(min_value=1, max_value=7))
 def test_characters_may_arrive_in_pieces(text: str, size: int) -> None:
-    whole, pieces = ErrorOutput(), ErrorOutput()
+    whole, pieces = StderrBuffer(), StderrBuffer()
     written = text.encode()
 
     whole.add(written)
@@ -48,7 +48,7 @@ def test_characters_may_arrive_in_pieces(text: str, size: int) -> None:
 
 def test_a_character_that_breaks_off_is_shown_as_such() -> None:
     lines: list[str] = []
-    errors = ErrorOutput(lines.extend)
+    errors = StderrBuffer(lines.extend)
 
     errors.add("caf\u00e9".encode()[:-1])
     errors.end()
@@ -91,7 +91,7 @@ async def test_a_flood_of_complaints_is_read_with_rests_in_between() -> None:
 
 
 def test_memory_is_bounded_in_lines_and_in_one_line() -> None:
-    errors = ErrorOutput()
+    errors = StderrBuffer()
 
     errors.add(b"x" * 1_000_000)
     errors.add(b"\n")
@@ -108,7 +108,7 @@ async def run(code: str) -> tuple[str, str]:
     process = await start_program(command, env=dict(os.environ), cwd=None)
     async with running(process) as child:
         with anyio.fail_after(20):
-            return await child.exit_reason(within=20), child.errors.tail
+            return await child.exit_reason(within=20), child.stderr.tail
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ class Pipe:
 async def sent(replies: Replies, pipe: Pipe) -> None:
     pipe.is_open.set()
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(replies.send, pipe.write)
+        tasks.start_soon(replies.drain, pipe.write)
         await anyio.wait_all_tasks_blocked()
         tasks.cancel_scope.cancel()
 
@@ -42,8 +42,8 @@ async def sent(replies: Replies, pipe: Pipe) -> None:
 async def test_a_sign_of_life_is_given_and_all_else_refused() -> None:
     replies, pipe = Replies(), Pipe()
 
-    assert replies.answer(asked(1))
-    assert replies.answer(asked("two", "sampling/createMessage"))
+    assert replies.enqueue(asked(1))
+    assert replies.enqueue(asked("two", "sampling/createMessage"))
     await sent(replies, pipe)
 
     ping, refusal = pipe.messages
@@ -56,7 +56,7 @@ async def test_a_sign_of_life_is_given_and_all_else_refused() -> None:
 async def test_who_asks_and_does_not_read_is_not_answered_any_more() -> None:
     replies, pipe = Replies(), Pipe()
 
-    answered = [replies.answer(asked(number)) for number in range(1500)]
+    answered = [replies.enqueue(asked(number)) for number in range(1500)]
     await sent(replies, pipe)
 
     assert answered == [True] * 1000 + [False] * 500
@@ -67,8 +67,8 @@ async def test_who_asks_and_does_not_read_is_not_answered_any_more() -> None:
 async def test_an_id_that_is_a_burden_is_not_sent_back_and_a_method_is_named_in_short() -> None:
     replies, pipe = Replies(), Pipe()
 
-    assert not replies.answer(asked("x" * 10_000))
-    assert replies.answer(asked(1, "m" * 10_000))
+    assert not replies.enqueue(asked("x" * 10_000))
+    assert replies.enqueue(asked(1, "m" * 10_000))
     await sent(replies, pipe)
 
     assert len(b"".join(pipe.writes)) < 500
@@ -81,6 +81,6 @@ async def test_a_server_that_is_gone_needs_no_answer(error: type[Exception]) -> 
     async def gone(data: bytes) -> None:
         raise error
 
-    assert replies.answer(asked(1))
+    assert replies.enqueue(asked(1))
     with anyio.fail_after(20):
-        await replies.send(gone)
+        await replies.drain(gone)

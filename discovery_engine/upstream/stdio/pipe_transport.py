@@ -1,7 +1,7 @@
 """Messages over the pipes of a child process.
 
 Reading and writing happen in the task that wants the message: no relay tasks, no queues, and
-the server's pace is the only buffer. The SDK's own reader takes quadratic time on long lines
+the server's scheduler is the only buffer. The SDK's own reader takes quadratic time on long lines
 and dies of one invalid byte.
 """
 
@@ -24,24 +24,24 @@ from discovery_engine._util.text import one_line, quoted
 from discovery_engine.config.settings import StdioTransport
 from discovery_engine.errors import FailureKind, UnavailableError
 from discovery_engine.tools.model import ServerName
-from discovery_engine.upstream.link import (
-    Link,
-    Stream,
-    Wrote,
-    is_out_of_room,
-    no_room,
-    strange_greeting,
-    timed_out,
-)
-from discovery_engine.upstream.stdio.ids import IdTable
-from discovery_engine.upstream.stdio.process import Child, OnLines, running
-from discovery_engine.upstream.stdio.program import child_environment, find_program
-from discovery_engine.upstream.stdio.reading import MessageReader, OnFault
+from discovery_engine.upstream.stdio.executable import child_environment, find_program
+from discovery_engine.upstream.stdio.message_reader import MessageReader, OnFault
+from discovery_engine.upstream.stdio.process import ChildProcess, OnLines, running
 from discovery_engine.upstream.stdio.reaper import Reaper
 from discovery_engine.upstream.stdio.replies import Replies
-from discovery_engine.upstream.wire.codec import encode
+from discovery_engine.upstream.stdio.request_ids import RequestIds
+from discovery_engine.upstream.transport import (
+    Stream,
+    Transport,
+    Wrote,
+    handshake_error,
+    is_resource_exhausted,
+    resources_exhausted,
+    timed_out,
+)
+from discovery_engine.upstream.wire.json_codec import encode
 from discovery_engine.upstream.wire.messages import as_json
-from discovery_engine.upstream.wire.pace import Pace
+from discovery_engine.upstream.wire.scheduling import FairScheduler
 
 _SAMPLE_LENGTH = 80  # characters
 _BROKEN = (anyio.BrokenResourceError, anyio.ClosedResourceError)
@@ -53,7 +53,7 @@ class MessageWriter(Stream):
     def __init__(
         self,
         sink: ByteSendStream,
-        ids: IdTable,
+        ids: RequestIds,
         *,
         on_end: Callable[[], None],
     ) -> None:
@@ -78,62 +78,62 @@ class MessageWriter(Stream):
     def _book(self, message: JSONRPCMessage) -> None:
         match message:
             case JSONRPCRequest(id=id_):
-                self._ids.ask(id_)
+                self._ids.add(id_)
             case JSONRPCNotification(method="notifications/cancelled", params={"requestId": id_}):
-                self._ids.give_up(id_)
+                self._ids.cancel(id_)
 
 
-class Told(NamedTuple):
+class StdioCallbacks(NamedTuple):
     """Who is told of what a program does."""
 
-    of_loss: Callable[[], None]
-    of_fault: OnFault
-    of_errors: OnLines
+    on_lost: Callable[[], None]
+    on_fault: OnFault
+    on_stderr: OnLines
     """Of the lines of its error output."""
 
 
-class StdioLink(Link):
-    carrier = "stdio"
+class PipeTransport(Transport):
+    kind = "stdio"
 
     def __init__(
         self,
         server: ServerName,
-        child: Child,
-        pace: Pace,
+        child: ChildProcess,
+        scheduler: FairScheduler,
         *,
         limit: int,
-        told: Told,
+        told: StdioCallbacks,
     ) -> None:
         super().__init__(server)
         self.child = child
-        self.ids = IdTable()
-        self._on_lost = told.of_loss
+        self.ids = RequestIds()
+        self._on_lost = told.on_lost
         self._replies = Replies()
         self._writer = MessageWriter(child.stdin, self.ids, on_end=self._lose)
         self.reader = MessageReader(
             child.stdout,
             self.ids,
-            pace,
+            scheduler,
             on_end=self._lose,
-            on_request=self._replies.answer,
-            on_fault=told.of_fault,
+            on_request=self._replies.enqueue,
+            on_fault=told.on_fault,
             limit=limit,
         )
 
     def dispatcher(self) -> JSONRPCDispatcher:
         return JSONRPCDispatcher(self.reader, self._writer)
 
-    async def reply(self) -> None:
+    async def send_replies(self) -> None:
         """Answer what the server asks of us, until it is gone."""
-        await self._replies.send(self._writer.write)
+        await self._replies.drain(self._writer.write)
 
     @property
     def stderr(self) -> str:
-        return self.child.errors.tail
+        return self.child.stderr.tail
 
-    async def failure(self, error: Exception) -> UnavailableError:
+    async def connect_error(self, error: Exception) -> UnavailableError:
         if not self.is_lost:
-            return strange_greeting(self.server, error, stderr=self.stderr)
+            return handshake_error(self.server, error, stderr=self.stderr)
         wrote = self._wrote()
         reason = f"it {await self.child.exit_reason()} before the handshake was done"
         reason = "; ".join(filter(None, (reason, wrote.reason)))
@@ -141,16 +141,18 @@ class StdioLink(Link):
             self.server, FailureKind.EXITED, reason, stderr=self.stderr, detail=wrote.detail
         )
 
-    def silence(self, seconds: float) -> UnavailableError:
+    def timeout_error(self, seconds: float) -> UnavailableError:
         return timed_out(self.server, seconds, wrote=self._wrote(), stderr=self.stderr)
 
-    async def end(self) -> str:
+    async def exit_reason(self) -> str:
         return f"it {await self.child.exit_reason()}"
 
-    async def loss(self, error: MCPError) -> str | None:
-        return await self.end() if self.is_lost and error.code == CONNECTION_CLOSED else None
+    async def describe_loss(self, error: MCPError) -> str | None:
+        return (
+            await self.exit_reason() if self.is_lost and error.code == CONNECTION_CLOSED else None
+        )
 
-    def refusal(self, error: MCPError) -> None:  # noqa: ARG002 - a pipe has nobody who refuses
+    def refusal_error(self, error: MCPError) -> None:  # noqa: ARG002 - a pipe has nobody who refuses
         return None
 
     def wants_new_session(self, error: MCPError) -> bool:  # noqa: ARG002 - a pipe is the session
@@ -178,8 +180,8 @@ class StdioLink(Link):
 def _not_started(
     server: ServerName, program: str, error: OSError | ValueError, kind: FailureKind
 ) -> UnavailableError:
-    if is_out_of_room(error):
-        return no_room(server, error)
+    if is_resource_exhausted(error):
+        return resources_exhausted(server, error)
     why = error.strerror if isinstance(error, OSError) else error  # str(OSError) names the file
     failure = UnavailableError(server, kind, f"its program cannot be started: {why}")
     failure.detail = f"it is {program}"
@@ -187,16 +189,16 @@ def _not_started(
 
 
 @asynccontextmanager
-async def open_stdio_link(
+async def open_pipe_transport(
     server: ServerName,
     stdio: StdioTransport,
     environ: Mapping[str, str],
     reaper: Reaper,
-    pace: Pace,
+    scheduler: FairScheduler,
     *,
     limit: int,
-    told: Told,
-) -> AsyncIterator[StdioLink]:
+    told: StdioCallbacks,
+) -> AsyncIterator[PipeTransport]:
     """Start the program.
 
     `stdio` has its references resolved; `limit` is the longest message in bytes.
@@ -213,10 +215,10 @@ async def open_stdio_link(
     except (OSError, ValueError) as error:
         raise _not_started(server, command[0], error, FailureKind.OTHER) from error
     async with (
-        running(process, on_lines=told.of_errors, rest=pace.rest) as child,
+        running(process, on_lines=told.on_stderr, rest=scheduler.pause) as child,
         open_task_group() as tasks,
     ):
-        link = StdioLink(server, child, pace, limit=limit, told=told)
-        tasks.start_soon(link.reply)
-        yield link
+        transport = PipeTransport(server, child, scheduler, limit=limit, told=told)
+        tasks.start_soon(transport.send_replies)
+        yield transport
         tasks.cancel_scope.cancel()

@@ -7,7 +7,7 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
-from discovery_engine.upstream.wire.pace import Allowance, Pace
+from discovery_engine.upstream.wire.scheduling import FairScheduler, Quota
 
 pytestmark = pytest.mark.anyio
 
@@ -32,15 +32,15 @@ class Worker:
         self.rested.append(seconds)
         await checkpoint()
 
-    def pace(self) -> Pace:
-        return Pace(worked=lambda: self.worked, sleep=self.sleep)
+    def scheduler(self) -> FairScheduler:
+        return FairScheduler(worked=lambda: self.worked, sleep=self.sleep)
 
 
 @pytest.mark.requirement("UPS-34")
 async def test_what_takes_long_gets_a_tenth_of_the_time_in_short_turns() -> None:
     worker = Worker(step=0.0003)
 
-    assert await worker.pace().slowly(worker.steps(1000), size=HUGE) == "done"
+    assert await worker.scheduler().run(worker.steps(1000), size=HUGE) == "done"
 
     assert sum(worker.rested) == pytest.approx(worker.worked * 9, rel=0.01)
     assert max(worker.rested) < 0.0013 * 9
@@ -49,7 +49,7 @@ async def test_what_takes_long_gets_a_tenth_of_the_time_in_short_turns() -> None
 async def test_what_is_soon_done_need_not_rest() -> None:
     worker = Worker(step=0.0003)
 
-    await worker.pace().slowly(worker.steps(3), size=HUGE)
+    await worker.scheduler().run(worker.steps(3), size=HUGE)
 
     assert worker.rested == []
 
@@ -70,7 +70,7 @@ async def test_others_have_their_turn_after_each_step() -> None:
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(look)
-        await Pace(worked=lambda: 0.0).slowly(steps(), size=HUGE)
+        await FairScheduler(worked=lambda: 0.0).run(steps(), size=HUGE)
         tasks.cancel_scope.cancel()
 
     assert seen >= set(range(1, 10))
@@ -86,7 +86,7 @@ async def test_others_have_their_turn_after_each_step() -> None:
 async def test_the_collector_rests_while_much_is_made_and_works_in_between(
     size: int, collects: list[bool]
 ) -> None:
-    pace = Pace()
+    scheduler = FairScheduler()
     seen: list[bool] = []
 
     def steps() -> Generator[None, None, None]:
@@ -94,7 +94,7 @@ async def test_the_collector_rests_while_much_is_made_and_works_in_between(
         yield
 
     async def after() -> None:
-        await pace.slowly(steps(), size=size)
+        await scheduler.run(steps(), size=size)
         seen.append(gc.isenabled())
 
     async with anyio.create_task_group() as tasks:
@@ -106,10 +106,10 @@ async def test_the_collector_rests_while_much_is_made_and_works_in_between(
 
 async def test_what_is_large_does_not_wait_for_what_is_huge() -> None:
     worker = Worker(step=0.0001)
-    pace, done = worker.pace(), []
+    scheduler, done = worker.scheduler(), []
 
     async def read(name: str, count: int, size: int) -> None:
-        await pace.slowly(worker.steps(count), size=size)
+        await scheduler.run(worker.steps(count), size=size)
         done.append(name)
 
     async with anyio.create_task_group() as tasks:
@@ -121,7 +121,7 @@ async def test_what_is_large_does_not_wait_for_what_is_huge() -> None:
 
 
 async def test_what_a_step_raises_is_raised_and_the_next_one_can_begin() -> None:
-    pace = Pace()
+    scheduler = FairScheduler()
 
     def fail() -> Generator[None, None, None]:
         yield
@@ -129,21 +129,21 @@ async def test_what_a_step_raises_is_raised_and_the_next_one_can_begin() -> None
 
     for _ in range(2):
         with pytest.raises(ValueError, match="broken"):
-            await pace.slowly(fail(), size=HUGE)
+            await scheduler.run(fail(), size=HUGE)
 
 
 async def test_servers_that_flood_us_wait_for_one_another() -> None:
     worker = Worker(step=0.0)
-    pace, resting = worker.pace(), []
+    scheduler, resting = worker.scheduler(), []
 
     async def rest(name: str) -> None:
-        await pace.rest()
+        await scheduler.pause()
         resting.append(name)
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(rest, "a")
         tasks.start_soon(rest, "b")
-        await pace.rest()
+        await scheduler.pause()
 
     assert resting == ["a", "b"]
     assert len(worker.rested) == 3
@@ -151,19 +151,19 @@ async def test_servers_that_flood_us_wait_for_one_another() -> None:
 
 async def test_who_has_spent_the_allowance_rests_and_an_answer_renews_it() -> None:
     worker = Worker(step=0.0)
-    allowance = Allowance(worker.pace())
+    quota = Quota(worker.scheduler())
 
     for number in range(1000):
-        allowance.spend(1)
+        quota.spend(1)
         if number == 200:
-            allowance.renew()
-        await allowance.keep()
+            quota.reset()
+        await quota.pause_if_spent()
 
     assert len(worker.rested) == (1000 - 200) // 256
 
 
 async def test_others_have_their_turn_before_the_allowance_is_spent() -> None:
-    allowance, turns, seen = Allowance(Pace()), 0, []
+    quota, turns, seen = Quota(FairScheduler()), 0, []
 
     async def count() -> None:
         nonlocal turns
@@ -175,8 +175,8 @@ async def test_others_have_their_turn_before_the_allowance_is_spent() -> None:
         tasks.start_soon(count)
         await checkpoint()
         for _ in range(250):
-            allowance.spend(1)
-            await allowance.keep()
+            quota.spend(1)
+            await quota.pause_if_spent()
             seen.append(turns)
         tasks.cancel_scope.cancel()
 

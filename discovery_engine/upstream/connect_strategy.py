@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from discovery_engine.config.settings import RemoteTransport, ServerSettings
 from discovery_engine.errors import FailureKind, UnavailableError
-from discovery_engine.upstream.connection import Carrier, Era
+from discovery_engine.upstream.connection import Era, TransportKind
 
 _HOPELESS = {
     FailureKind.NOT_FOUND,
@@ -26,10 +26,10 @@ _HOPELESS = {
 }
 
 
-class Attempt(Struct, frozen=True):
+class ConnectStrategy(Struct, frozen=True):
     """One way to connect."""
 
-    carrier: Carrier
+    kind: TransportKind
     era: Era | None = None
     """What the server is taken to speak; None asks it."""
     is_remembered: bool = False
@@ -39,32 +39,32 @@ class Attempt(Struct, frozen=True):
     """Told in the end if nothing else works: the later ways are only guesses."""
 
     @property
-    def is_adopted(self) -> bool:
+    def skips_handshake(self) -> bool:
         """Whether a remembered answer stands for the handshake, and nothing is asked."""
         return self.is_remembered and self.era is not None and self.era.discover is not None
 
 
-def first_attempt(server: ServerSettings, remembered: Era | None) -> Attempt:
+def first_strategy(server: ServerSettings, remembered: Era | None) -> ConnectStrategy:
     if remembered is not None:
-        return Attempt(remembered.carrier, remembered, is_remembered=True)
+        return ConnectStrategy(remembered.kind, remembered, is_remembered=True)
     transport = server.transport
     if not isinstance(transport, RemoteTransport):
-        return Attempt("stdio")
+        return ConnectStrategy("stdio")
     if transport.kind == "sse":
-        return Attempt("sse", Era("sse"))
-    return Attempt("http", falls_back=transport.kind == "auto")
+        return ConnectStrategy("sse", Era("sse"))
+    return ConnectStrategy("http", falls_back=transport.kind == "auto")
 
 
-def next_attempt(
-    server: ServerSettings, failed: Attempt, failure: UnavailableError
-) -> Attempt | None:
+def next_strategy(
+    server: ServerSettings, failed: ConnectStrategy, failure: UnavailableError
+) -> ConnectStrategy | None:
     """What to try after `failed`; None if that was all."""
     if failure.kind in _HOPELESS:
         return None
     if failed.is_remembered:
-        return first_attempt(server, None)
-    if failed.carrier == "stdio" and failed.era is None and failure.kind is FailureKind.EXITED:
+        return first_strategy(server, None)
+    if failed.kind == "stdio" and failed.era is None and failure.kind is FailureKind.EXITED:
         return replace(failed, era=Era("stdio"))
     if failed.falls_back and failure.kind in {FailureKind.HTTP, FailureKind.NOT_MCP}:
-        return Attempt("sse", Era("sse"), first_failure=failure)
+        return ConnectStrategy("sse", Era("sse"), first_failure=failure)
     return None

@@ -17,15 +17,15 @@ from discovery_engine._util.json import JSONObject
 from discovery_engine._util.text import quoted
 from discovery_engine.errors import FailureKind, UnavailableError
 from discovery_engine.tools.model import ServerName
-from discovery_engine.upstream.connection import Carrier
+from discovery_engine.upstream.connection import TransportKind
 
 _OUT_OF_ROOM = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM, errno.ETOOMANYREFS)
 
 
-class Link(ABC):
+class Transport(ABC):
     """An open transport to one server; made, and closed, by a room-internal `open_…_link`."""
 
-    carrier: Carrier
+    kind: TransportKind
     is_lost: bool = False
     """Set when the server went away by itself."""
 
@@ -39,13 +39,13 @@ class Link(ABC):
 
     @abstractmethod
     def dispatcher(self) -> JSONRPCDispatcher:
-        """The messages of this link as requests and answers; called once."""
+        """The messages of this transport as requests and answers; called once."""
 
     @abstractmethod
-    async def failure(self, error: Exception) -> UnavailableError:
+    async def connect_error(self, error: Exception) -> UnavailableError:
         """What kept the server from being connected, told from what was caught."""
 
-    def silence(self, seconds: float) -> UnavailableError:
+    def timeout_error(self, seconds: float) -> UnavailableError:
         """The error for a server that did not answer the handshake in so many seconds."""
         return timed_out(self.server, seconds)
 
@@ -53,16 +53,16 @@ class Link(ABC):
         """The result of a request, from what the SDK passed on."""
         return passed_on
 
-    async def end(self) -> str:
+    async def exit_reason(self) -> str:
         """How the server went away, in words."""
         return "it closed the connection"
 
     @abstractmethod
-    async def loss(self, error: MCPError) -> str | None:
+    async def describe_loss(self, error: MCPError) -> str | None:
         """Why the fate of a request that ended in `error` is unknown; None if it is known."""
 
     @abstractmethod
-    def refusal(self, error: MCPError) -> UnavailableError | None:
+    def refusal_error(self, error: MCPError) -> UnavailableError | None:
         """Why a request that ended in `error` was not taken up on the way; None if it was."""
 
     @abstractmethod
@@ -111,7 +111,7 @@ class ReadingStream(Stream, ABC):
             raise StopAsyncIteration from None
 
 
-def strange_greeting(server: ServerName, error: Exception, *, stderr: str = "") -> UnavailableError:
+def handshake_error(server: ServerName, error: Exception, *, stderr: str = "") -> UnavailableError:
     """The error for a server that answers the handshake, but not as one does."""
     if isinstance(error, MCPError):
         reason = f"it refused the handshake with error {error.code}"
@@ -125,12 +125,12 @@ def strange_greeting(server: ServerName, error: Exception, *, stderr: str = "") 
     )
 
 
-def is_out_of_room(error: BaseException) -> TypeGuard[OSError]:
+def is_resource_exhausted(error: BaseException) -> TypeGuard[OSError]:
     """Whether the system had nothing left to give: no descriptor, no process, no memory."""
     return isinstance(error, OSError) and error.errno in _OUT_OF_ROOM
 
 
-def no_room(server: ServerName, error: OSError) -> UnavailableError:
+def resources_exhausted(server: ServerName, error: OSError) -> UnavailableError:
     """The error for a server that we are in no state to reach; it is not to blame."""
     told = UnavailableError(
         server,

@@ -14,20 +14,20 @@ from mcp import MCPError
 from mcp_types import INTERNAL_ERROR
 
 from discovery_engine._util.json import JSONObject, JSONValue
-from discovery_engine.upstream.wire.codec import decode, decode_in_slices, encode
-from discovery_engine.upstream.wire.pace import LARGE, Pace
+from discovery_engine.upstream.wire.json_codec import decode, decode_incrementally, encode
+from discovery_engine.upstream.wire.scheduling import LARGE, FairScheduler
 
 _KEPT = 8  # results; who gave up on one does not come for it
 
 
-class Bypass:
-    def __init__(self, pace: Pace) -> None:
-        self._pace = pace
+class LargeResults:
+    def __init__(self, scheduler: FairScheduler) -> None:
+        self._scheduler = scheduler
         self._mark = secrets.token_hex(16)
         self._numbers = count()
         self._kept: OrderedDict[int, JSONObject] = OrderedDict()
 
-    async def read(self, data: bytes) -> JSONValue:
+    async def decode(self, data: bytes) -> JSONValue:
         """The JSON of an answer, clean as `decode` has it.
 
         Raises:
@@ -35,9 +35,9 @@ class Bypass:
         """
         if len(data) <= LARGE:
             return decode(data)
-        return await self._pace.slowly(decode_in_slices(data), size=len(data))
+        return await self._scheduler.run(decode_incrementally(data), size=len(data))
 
-    def ticket(self, answer: JSONObject) -> bytes:
+    def placeholder(self, answer: JSONObject) -> bytes:
         """The same answer with a ticket in place of its result, which is kept."""
         number = next(self._numbers)
         self._kept[number] = answer["result"]
@@ -45,7 +45,7 @@ class Bypass:
             self._kept.popitem(last=False)
         return encode({"jsonrpc": "2.0", "id": answer["id"], "result": {self._mark: number}})
 
-    def result(self, passed_on: JSONObject) -> JSONObject:
+    def restore(self, passed_on: JSONObject) -> JSONObject:
         """The result that a ticket stands for; anything else is the result itself.
 
         Raises:

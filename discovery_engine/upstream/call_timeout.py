@@ -6,15 +6,15 @@ from types import TracebackType
 
 import anyio
 
-from discovery_engine.upstream.channel import OnProgress
+from discovery_engine.upstream.rpc_client import OnProgress
 
 _LONGEST = 600.0  # seconds, however often it tells of its progress
 
 
-class Patience:
+class CallTimeout:
     """The time limit of one call; `on_progress` is what to give the call for its progress.
 
-    As a context it raises TimeoutError at the end of the patience.
+    As a context it raises TimeoutError at the end of the timeout.
     """
 
     def __init__(

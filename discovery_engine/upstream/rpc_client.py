@@ -20,43 +20,43 @@ from mcp.shared.inbound import (
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 
 from discovery_engine._util.json import JSONObject
-from discovery_engine.upstream.handshake import Greeting, discover, read_discovered, request_meta
-from discovery_engine.upstream.link import Link
-from discovery_engine.upstream.wire.codec import decode, encode
+from discovery_engine.upstream.handshake import ServerInfo, discover, read_discovered, request_meta
+from discovery_engine.upstream.transport import Transport
+from discovery_engine.upstream.wire.json_codec import decode, encode
 
 OnProgress: TypeAlias = Callable[[float, float | None, str | None], Awaitable[None]]
 """Told the progress, the total if known, and a message if there is one."""
 
 
-class Channel:
+class RpcClient:
     """An open connection, ready for requests from any task."""
 
     def __init__(
         self,
-        link: Link,
+        transport: Transport,
         dispatcher: JSONRPCDispatcher,
-        greeting: Greeting,
+        info: ServerInfo,
         *,
         is_remembered: bool,
         on_proven: Callable[[], None],
     ) -> None:
-        self.link = link
+        self.transport = transport
         self.dispatcher = dispatcher
-        self.greeting = greeting
+        self.info = info
         self.is_remembered = is_remembered
-        """Whether the greeting is that of an earlier connection."""
+        """Whether the info is that of an earlier connection."""
         self.is_proven = False
         """Whether the server has answered anything in the era that it is taken to speak."""
         self._on_proven = on_proven
         if not is_remembered:
             self._prove()
-        self._meta = request_meta(greeting.version) if greeting.is_modern else None
+        self._meta = request_meta(info.version) if info.is_modern else None
 
-    async def renew(self) -> None:
-        """Ask for the greeting again; no-op if the server will not give it now."""
+    async def refresh_info(self) -> None:
+        """Ask for the info again; no-op if the server will not give it now."""
         with suppress(MCPError):
-            if greeting := read_discovered(await discover(self.dispatcher)):
-                self.greeting = greeting
+            if info := read_discovered(await discover(self.dispatcher)):
+                self.info = info
                 self.is_remembered = False
 
     async def list_page(self, params: JSONObject) -> JSONObject:
@@ -87,21 +87,21 @@ class Channel:
             options["on_progress"] = _by_name(on_progress)
         if self._meta:
             params = params | {"_meta": self._meta}
-        if self.link.carrier != "stdio":
+        if self.transport.kind != "stdio":
             params = decode(encode(params))  # the SDK's HTTP client dies of what JSON cannot say
             options["headers"] = self._headers(method, headers or {})
         answer = await self.dispatcher.send_raw_request(method, params, options)
         if not self.is_proven:
             self._prove()
-        return self.link.result(answer)
+        return self.transport.result(answer)
 
     def _prove(self) -> None:
         self.is_proven = True
         self._on_proven()
 
     def _headers(self, method: str, named: Mapping[str, str]) -> dict[str, str]:
-        version = {MCP_PROTOCOL_VERSION_HEADER: self.greeting.version}
-        if not self.greeting.is_modern:
+        version = {MCP_PROTOCOL_VERSION_HEADER: self.info.version}
+        if not self.info.is_modern:
             return version
         return version | {MCP_METHOD_HEADER: method} | dict(named)
 

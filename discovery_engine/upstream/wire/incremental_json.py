@@ -1,6 +1,6 @@
 """Large JSON, read a slice at a time, so that others have their turn in between.
 
-    reading = in_slices(text, clean)    # a generator; each step takes a fraction of a millisecond
+    reading = parse_incrementally(text, clean)    # a generator; a step takes under a millisecond
 
 Python's own reader takes whatever lies within a window of the text. Only an array or an object
 that does not is taken apart here, into as many of its items at a time as do. What a window holds
@@ -20,7 +20,7 @@ Clean: TypeAlias = Callable[[Any, str], Any]
 """Makes a value what it is to be; told the text that it was read from."""
 
 T = TypeVar("T")
-Slices: TypeAlias = Generator[None, None, T]
+ParseSteps: TypeAlias = Generator[None, None, T]
 
 WINDOW = 16 * 1024  # characters: a tenth of a millisecond, or a whole one if all items are tiny
 
@@ -37,7 +37,7 @@ _SCAN: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder(
 ).scan_once  # type: ignore[attr-defined] # public, and not known to the stubs
 
 
-def in_slices(text: str, clean: Clean, *, window: int = WINDOW) -> Slices[JSONValue]:
+def parse_incrementally(text: str, clean: Clean, *, window: int = WINDOW) -> ParseSteps[JSONValue]:
     """Return the value that a text holds, after as many steps as it takes.
 
     Raises:
@@ -61,7 +61,7 @@ class _Reader:
     def behind_blanks(self, at: int) -> int:
         return _end(_BLANK.match(self._text, at))
 
-    def value(self, at: int, *, depth: int) -> Slices[tuple[JSONValue, int]]:
+    def value(self, at: int, *, depth: int) -> ParseSteps[tuple[JSONValue, int]]:
         yield
         window = self._text[at : at + self._window]
         if (found := _scanned(window, 0, is_cut=self._goes_on(at))) is not None:
@@ -75,7 +75,7 @@ class _Reader:
             return (yield from self._object(at + 1, depth=depth))
         return self._scalar(at)
 
-    def _array(self, at: int, *, depth: int) -> Slices[tuple[list[JSONValue], int]]:
+    def _array(self, at: int, *, depth: int) -> ParseSteps[tuple[list[JSONValue], int]]:
         items: list[JSONValue] = []
         at = self.behind_blanks(at)
         if self._text.startswith("]", at):
@@ -92,7 +92,7 @@ class _Reader:
                 return items, self._closed(at, "]")
             at = comma.end()
 
-    def _object(self, at: int, *, depth: int) -> Slices[tuple[JSONObject, int]]:
+    def _object(self, at: int, *, depth: int) -> ParseSteps[tuple[JSONObject, int]]:
         items: JSONObject = {}
         at = self.behind_blanks(at)
         if self._text.startswith("}", at):

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discovery_engine._util.json import parse_json
-from discovery_engine.upstream.wire.slices import Slices, in_slices
+from discovery_engine.upstream.wire.incremental_json import ParseSteps, parse_incrementally
 
 TEXT = st.text(st.sampled_from('ab"\\\n,:[]{} 0é\U0001f600\ud83d'), max_size=12)
 SCALAR = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXT
@@ -22,14 +22,14 @@ STYLES = st.sampled_from([(",", ":"), (", ", ": "), (" ,\n", "\t:\r\n")])
 WINDOWS = st.sampled_from([1, 2, 3, 5, 8, 16, 50, 1000])
 
 
-def steps(slices: Slices[Any]) -> Iterator[Any]:
+def steps(slices: ParseSteps[Any]) -> Iterator[Any]:
     """None for each step, then the value."""
     value = yield from slices
     yield value
 
 
 def read(text: str, window: int) -> Any:
-    *_, value = steps(in_slices(text, lambda value, _: value, window=window))
+    *_, value = steps(parse_incrementally(text, lambda value, _: value, window=window))
     return value
 
 
@@ -73,7 +73,7 @@ def test_what_is_broken_is_told_apart_the_same(
     ],
 )
 def test_what_is_large_takes_many_steps(text: str) -> None:
-    *pauses, value = steps(in_slices(text, lambda value, _: value))
+    *pauses, value = steps(parse_incrementally(text, lambda value, _: value))
 
     assert len(pauses) >= len(text) // (16 * 1024)
     assert value == json.loads(text)
@@ -125,6 +125,6 @@ def test_each_piece_is_cleaned_with_its_own_text() -> None:
         seen.append(text)
         return value
 
-    list(steps(in_slices('[1, 2, 3, {"key": "value"}]', clean, window=8)))
+    list(steps(parse_incrementally('[1, 2, 3, {"key": "value"}]', clean, window=8)))
 
     assert "".join(seen).replace(" ", "") == '1,23"key""value"'

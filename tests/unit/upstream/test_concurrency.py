@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from discovery_engine.config.settings import Limits
-from discovery_engine.upstream.slots import Full, Slots, Starts
+from discovery_engine.upstream.concurrency import CallLimiter, QueueFull, StartLimiter
 
 pytestmark = pytest.mark.anyio
 
@@ -15,30 +15,30 @@ LIMITS = Limits(calls=2, queue=3)
 
 
 @asynccontextmanager
-async def one(slots: Slots, *, patience: float) -> AsyncIterator[None]:
-    await slots.acquire(patience=patience)
+async def one(slots: CallLimiter, *, max_wait: float) -> AsyncIterator[None]:
+    await slots.acquire(max_wait=max_wait)
     try:
         yield
     finally:
         slots.release()
 
 
-async def hold(slots: Slots, held: list[str], name: str) -> None:
-    async with one(slots, patience=60):
+async def hold(slots: CallLimiter, held: list[str], name: str) -> None:
+    async with one(slots, max_wait=60):
         held.append(name)
         await anyio.sleep_forever()
 
 
 async def test_beyond_the_slots_and_the_queue_nobody_waits() -> None:
-    slots, held = Slots(LIMITS), []
+    slots, held = CallLimiter(LIMITS), []
 
     async with anyio.create_task_group() as tasks:
         for name in "abcde":
             tasks.start_soon(hold, slots, held, name)
         await anyio.wait_all_tasks_blocked()
         waiting = slots.waiting
-        with pytest.raises(Full):
-            async with one(slots, patience=60):
+        with pytest.raises(QueueFull):
+            async with one(slots, max_wait=60):
                 pass
         tasks.cancel_scope.cancel()
 
@@ -46,13 +46,13 @@ async def test_beyond_the_slots_and_the_queue_nobody_waits() -> None:
 
 
 async def test_who_came_first_is_served_first() -> None:
-    slots, held = Slots(Limits(calls=1)), []
+    slots, held = CallLimiter(Limits(calls=1)), []
 
     async def use(name: str) -> None:
-        async with one(slots, patience=60):
+        async with one(slots, max_wait=60):
             held.append(name)
 
-    async with anyio.create_task_group() as tasks, one(slots, patience=60):
+    async with anyio.create_task_group() as tasks, one(slots, max_wait=60):
         for name in "abc":
             tasks.start_soon(use, name)
             await anyio.wait_all_tasks_blocked()
@@ -61,18 +61,18 @@ async def test_who_came_first_is_served_first() -> None:
 
 
 async def test_a_slot_is_not_waited_for_without_end() -> None:
-    slots = Slots(Limits(calls=1))
+    slots = CallLimiter(Limits(calls=1))
 
-    async with one(slots, patience=60):
-        with anyio.fail_after(20), pytest.raises(Full):
-            async with one(slots, patience=0.01):
+    async with one(slots, max_wait=60):
+        with anyio.fail_after(20), pytest.raises(QueueFull):
+            async with one(slots, max_wait=0.01):
                 pass
 
     assert slots.waiting == 0
 
 
 async def test_who_is_cancelled_frees_the_slot() -> None:
-    slots, held = Slots(Limits(calls=1)), []
+    slots, held = CallLimiter(Limits(calls=1)), []
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(hold, slots, held, "a")
@@ -81,27 +81,29 @@ async def test_who_is_cancelled_frees_the_slot() -> None:
         tasks.cancel_scope.cancel()
 
     with anyio.fail_after(20):
-        async with one(slots, patience=60):
+        async with one(slots, max_wait=60):
             pass
 
 
 async def test_a_slot_that_is_free_is_taken_without_a_pause() -> None:
     held: list[str] = []
-    slots = Slots(LIMITS)
+    slots = CallLimiter(LIMITS)
 
     async def other() -> None:
         held.append("other")
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(other)
-        async with one(slots, patience=60):
+        async with one(slots, max_wait=60):
             held.append("mine")
 
     assert held == ["mine", "other"]
 
 
-async def start(starts: Starts, started: list[str], name: str, *, leaves: bool = False) -> None:
-    async with starts.turn() as leave:
+async def start(
+    starts: StartLimiter, started: list[str], name: str, *, leaves: bool = False
+) -> None:
+    async with starts.slot() as leave:
         started.append(name)
         if leaves:
             leave()
@@ -113,7 +115,7 @@ async def test_only_so_many_start_at_once() -> None:
     started: list[str] = []
 
     async with anyio.create_task_group() as tasks:
-        starts = Starts(2)
+        starts = StartLimiter(2)
         for name in "abc":
             tasks.start_soon(start, starts, started, name)
         await anyio.wait_all_tasks_blocked()
@@ -126,7 +128,7 @@ async def test_who_has_started_leaves_the_place_to_the_next() -> None:
     started: list[str] = []
 
     async with anyio.create_task_group() as tasks:
-        starts = Starts(1)
+        starts = StartLimiter(1)
         for name in "abc":
             tasks.start_soon(lambda n: start(starts, started, n, leaves=n == "a"), name)
         await anyio.wait_all_tasks_blocked()
@@ -138,13 +140,13 @@ async def test_who_has_started_leaves_the_place_to_the_next() -> None:
 @pytest.mark.requirement("UPS-3")
 async def test_who_takes_long_gives_the_place_up() -> None:
     started: list[str] = []
-    starts = Starts(1, slow=0.01)
+    starts = StartLimiter(1, slow=0.01)
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(start, starts, started, "slow")
         await anyio.wait_all_tasks_blocked()
         with anyio.fail_after(20):
-            async with starts.turn():
+            async with starts.slot():
                 started.append("next")
         tasks.cancel_scope.cancel()
 
@@ -152,7 +154,7 @@ async def test_who_takes_long_gives_the_place_up() -> None:
 
 
 async def test_who_is_cancelled_while_starting_frees_the_place() -> None:
-    starts = Starts(1)
+    starts = StartLimiter(1)
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(start, starts, [], "cancelled")
@@ -160,5 +162,5 @@ async def test_who_is_cancelled_while_starting_frees_the_place() -> None:
         tasks.cancel_scope.cancel()
 
     with anyio.fail_after(20):
-        async with starts.turn():
+        async with starts.slot():
             pass

@@ -6,48 +6,48 @@ from typing import Any
 import pytest
 from mcp import MCPError
 
-from discovery_engine.upstream.http.bypass import Bypass
-from discovery_engine.upstream.wire.pace import Pace
+from discovery_engine.upstream.http.large_results import LargeResults
+from discovery_engine.upstream.wire.scheduling import FairScheduler
 
 
 def answer(number: int) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": number, "result": {"content": [number]}}
 
 
-def passed_on(bypass: Bypass, number: int) -> dict[str, Any]:
-    result: dict[str, Any] = json.loads(bypass.ticket(answer(number)))["result"]
+def passed_on(bypass: LargeResults, number: int) -> dict[str, Any]:
+    result: dict[str, Any] = json.loads(bypass.placeholder(answer(number)))["result"]
     return result
 
 
 def test_a_ticket_stands_for_a_result() -> None:
-    bypass = Bypass(Pace())
+    bypass = LargeResults(FairScheduler())
 
     tickets = [passed_on(bypass, number) for number in (1, 2)]
 
-    assert [bypass.result(ticket) for ticket in reversed(tickets)] == [
+    assert [bypass.restore(ticket) for ticket in reversed(tickets)] == [
         {"content": [2]},
         {"content": [1]},
     ]
 
 
 def test_the_message_around_a_ticket_stays() -> None:
-    message = json.loads(Bypass(Pace()).ticket(answer(7)))
+    message = json.loads(LargeResults(FairScheduler()).placeholder(answer(7)))
 
     assert (message["jsonrpc"], message["id"]) == ("2.0", 7)
 
 
 def test_any_other_result_is_itself_and_so_is_the_ticket_of_somebody_else() -> None:
-    bypass = Bypass(Pace())
-    foreign = passed_on(Bypass(Pace()), 1)
+    bypass = LargeResults(FairScheduler())
+    foreign = passed_on(LargeResults(FairScheduler()), 1)
 
-    assert bypass.result(foreign) is foreign
-    assert bypass.result({}) == {}
+    assert bypass.restore(foreign) is foreign
+    assert bypass.restore({}) == {}
 
 
 def test_who_does_not_come_for_results_makes_room_for_those_who_do() -> None:
-    bypass = Bypass(Pace())
+    bypass = LargeResults(FairScheduler())
     tickets = [passed_on(bypass, number) for number in range(9)]
 
     with pytest.raises(MCPError, match="too many large answers"):
-        bypass.result(tickets[0])
-    assert bypass.result(tickets[8]) == {"content": [8]}
+        bypass.restore(tickets[0])
+    assert bypass.restore(tickets[8]) == {"content": [8]}

@@ -23,10 +23,15 @@ from mcp_types import (
 )
 
 from discovery_engine._util.json import JSONValue
-from discovery_engine.upstream.link import ReadingStream
 from discovery_engine.upstream.stdio.framing import LINE_LIMIT, Framer, Garbage, Overlong
-from discovery_engine.upstream.stdio.ids import IdTable
-from discovery_engine.upstream.wire.codec import decode, decode_in_slices, edges, sniffed_id
+from discovery_engine.upstream.stdio.request_ids import RequestIds
+from discovery_engine.upstream.transport import ReadingStream
+from discovery_engine.upstream.wire.json_codec import (
+    decode,
+    decode_incrementally,
+    edges,
+    sniffed_id,
+)
 from discovery_engine.upstream.wire.messages import (
     STRANGE,
     answered_id,
@@ -34,7 +39,7 @@ from discovery_engine.upstream.wire.messages import (
     is_digestible,
     unreadable,
 )
-from discovery_engine.upstream.wire.pace import LARGE, Allowance, Pace
+from discovery_engine.upstream.wire.scheduling import LARGE, FairScheduler, Quota
 
 _CHUNK = 64 * 1024  # bytes read in one turn of the loop; what asyncio buffers of a pipe
 _BAD_MANNERS = 64  # requests that it lets us not answer, for one fault
@@ -64,8 +69,8 @@ class MessageReader(ReadingStream):
     def __init__(
         self,
         source: ByteReceiveStream,
-        ids: IdTable,
-        pace: Pace,
+        ids: RequestIds,
+        scheduler: FairScheduler,
         *,
         on_end: Callable[[], None],
         on_request: OnRequest = lambda _request: True,
@@ -74,7 +79,7 @@ class MessageReader(ReadingStream):
     ) -> None:
         self._source = source
         self._ids = ids
-        self._pace = pace
+        self._scheduler = scheduler
         self._on_end = on_end
         self._on_request = on_request
         self._on_fault = on_fault
@@ -83,7 +88,7 @@ class MessageReader(ReadingStream):
         self._lines: Iterator[bytes | Overlong] = iter(())
         self._ended = False
         self._is_told = False  # whose answer the line is that is being dropped
-        self._allowance = Allowance(pace)
+        self._quota = Quota(scheduler)
         self.garbage = Garbage()
         self._unanswered = 0
 
@@ -95,14 +100,14 @@ class MessageReader(ReadingStream):
     async def receive(self) -> SessionMessage | Exception:
         while True:
             for line in self._lines:
-                await self._allowance.keep()
+                await self._quota.pause_if_spent()
                 message = await self._message(line)
                 if message is not None:
                     return SessionMessage(message)
             if self._ended:
                 self._on_end()
                 raise anyio.EndOfStream
-            await self._allowance.keep()
+            await self._quota.pause_if_spent()
             await self._read()
 
     async def _read(self) -> None:
@@ -112,7 +117,7 @@ class MessageReader(ReadingStream):
             self._ended = True
             self._lines = self._framer.finish()
             return
-        self._allowance.spend(_LINE + len(chunk) // _BYTES)
+        self._quota.spend(_LINE + len(chunk) // _BYTES)
         self._lines = self._framer.feed(chunk)
         if len(chunk) == _CHUNK:  # there is more, and it would be read without a pause
             await checkpoint()
@@ -121,7 +126,7 @@ class MessageReader(ReadingStream):
         if isinstance(line, Overlong):
             return self._overlong(line)
         if not line.strip():
-            self._allowance.spend(_LINE)
+            self._quota.spend(_LINE)
             return None
         try:
             value = await self._decoded(line)
@@ -137,7 +142,7 @@ class MessageReader(ReadingStream):
     async def _decoded(self, line: bytes) -> JSONValue:
         if len(line) <= LARGE:
             return decode(line)
-        return await self._pace.slowly(decode_in_slices(line), size=len(line))
+        return await self._scheduler.run(decode_incrementally(line), size=len(line))
 
     def _overlong(self, line: Overlong) -> JSONRPCMessage | None:
         if line.head:
@@ -150,7 +155,7 @@ class MessageReader(ReadingStream):
 
     def _left_out(self, line: bytes, *, foreign: bool = False) -> None:
         (self.garbage.add_foreign if foreign else self.garbage.add)(line)
-        self._allowance.spend(_LINE)
+        self._quota.spend(_LINE)
 
     def _instead(self, request_id: RequestId | None, reason: str) -> JSONRPCMessage | None:
         """An answer in place of one that cannot be read, if somebody waits for it."""
@@ -161,7 +166,7 @@ class MessageReader(ReadingStream):
         match message:
             case JSONRPCNotification(method=method):
                 is_heard = method in _HEARD and is_digestible(message)
-                self._allowance.spend(_PASSED_ON if is_heard else _LINE)
+                self._quota.spend(_PASSED_ON if is_heard else _LINE)
                 return is_heard
             case JSONRPCRequest():
                 self._answer(message, line)
@@ -174,15 +179,15 @@ class MessageReader(ReadingStream):
 
     def _is_waited_for(self, request_id: RequestId) -> bool:
         if self._ids.settle(request_id):
-            self._allowance.renew()
+            self._quota.reset()
             return True
-        times = self._ids.strays + self._ids.duplicates
+        times = self._ids.unsolicited + self._ids.duplicates
         if times:
             self._on_fault(f"it sent {times} answers that nobody waited for", times)
         return False
 
     def _answer(self, request: JSONRPCRequest, line: bytes) -> None:
-        self._allowance.spend(_REQUEST)
+        self._quota.spend(_REQUEST)
         if self._on_request(request):
             return
         self.garbage.add(line)

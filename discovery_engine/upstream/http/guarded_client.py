@@ -20,14 +20,14 @@ from mcp_types import CONNECTION_CLOSED, PARSE_ERROR
 from msgspec import Struct
 
 from discovery_engine._util.json import JSONObject, JSONValue
-from discovery_engine.upstream.http.bypass import Bypass
-from discovery_engine.upstream.http.event_stream import EventStream, PackedStream, cost
+from discovery_engine.upstream.http.event_stream import CompressedEventStream, EventStream, cost
+from discovery_engine.upstream.http.large_results import LargeResults
 from discovery_engine.upstream.http.outage import Outage, causes, outage
 from discovery_engine.upstream.http.redirect import explanation, is_followed, is_redirect
-from discovery_engine.upstream.link import is_out_of_room
-from discovery_engine.upstream.wire.codec import decode, encode, is_clean
+from discovery_engine.upstream.transport import is_resource_exhausted
+from discovery_engine.upstream.wire.json_codec import decode, encode, is_clean
 from discovery_engine.upstream.wire.messages import answered_id, as_message
-from discovery_engine.upstream.wire.pace import LARGE, Allowance, Pace
+from discovery_engine.upstream.wire.scheduling import LARGE, FairScheduler, Quota
 
 _ERROR_LIMIT = 64 * 1024  # bytes read of the body of an HTTP error
 _REMEMBERED = 100  # failures that nobody has asked about
@@ -55,7 +55,7 @@ class HttpFailure(Struct, frozen=True):
     """What broke the exchange, if no answer came."""
     detail: str = ""
     """What the server or a library said of it, for the owner alone."""
-    lack: OSError | None = None
+    os_error: OSError | None = None
     """What we had no room for, so that nothing was tried."""
     was_sent: bool = True
     """False if the request provably never reached the server."""
@@ -68,18 +68,20 @@ class HttpFailure(Struct, frozen=True):
 class GuardedClient(httpx2.AsyncClient):
     """A client that raises no transport error and returns no answer that the SDK chokes on."""
 
-    def __init__(self, pace: Pace, limit: int, *, expects_answers: bool, **options: Any) -> None:
+    def __init__(
+        self, scheduler: FairScheduler, limit: int, *, expects_answers: bool, **options: Any
+    ) -> None:
         """With `expects_answers` a request is answered by the response to its own post."""
         super().__init__(**options)
         self.limit = limit
         """The most bytes of one JSON answer, or of one event."""
-        self._pace = pace
-        self.bypass = Bypass(pace)
+        self._scheduler = scheduler
+        self.large_results = LargeResults(scheduler)
         """Where the large results of calls and lists are, in place of which tickets come."""
         self._expects_answers = expects_answers
         self._failures: OrderedDict[str, HttpFailure] = OrderedDict()
 
-    def failure_behind(self, data: JSONValue) -> HttpFailure | None:
+    def find_failure(self, data: JSONValue) -> HttpFailure | None:
         """What happened, by the `data` of the JSON-RPC error that stands for it."""
         return self._failures.get(data) if isinstance(data, str) else None
 
@@ -108,12 +110,12 @@ class GuardedClient(httpx2.AsyncClient):
 
     def _events(
         self, response: httpx2.Response, asked: JSONObject | None
-    ) -> EventStream | PackedStream:
-        stream, allowance = response.stream, Allowance(self._pace)
+    ) -> EventStream | CompressedEventStream:
+        stream, quota = response.stream, Quota(self._scheduler)
         if "content-encoding" in response.headers:
-            return PackedStream(stream, allowance=allowance, broken=_BROKEN)
+            return CompressedEventStream(stream, quota=quota, broken=_BROKEN)
         mend = partial(self._mended, asked)
-        return EventStream(stream, mend, limit=self.limit, allowance=allowance, broken=_BROKEN)
+        return EventStream(stream, mend, limit=self.limit, quota=quota, broken=_BROKEN)
 
     async def _mended(self, asked: JSONObject | None, data: bytes) -> bytes:
         """The data of an event; what cannot be read is left to the SDK to tell of."""
@@ -126,7 +128,7 @@ class GuardedClient(httpx2.AsyncClient):
     async def _vetted_error(
         self, request: httpx2.Request, response: httpx2.Response
     ) -> httpx2.Response:
-        body = await _read(response, _ERROR_LIMIT, Allowance(self._pace))
+        body = await _read(response, _ERROR_LIMIT, Quota(self._scheduler))
         error = _json_rpc_error(body)
         if error is not None and not _forgot_session(request, response, error):
             return _rebuilt(request, response, body or b"")
@@ -151,7 +153,7 @@ class GuardedClient(httpx2.AsyncClient):
     async def _vetted_json(
         self, request: httpx2.Request, response: httpx2.Response
     ) -> httpx2.Response:
-        body = await _read(response, self.limit, Allowance(self._pace))
+        body = await _read(response, self.limit, Quota(self._scheduler))
         if body is None:
             reason = f"its answer is longer than {self.limit // (1024 * 1024)} MiB"
             return _unreadable(request, reason)
@@ -168,9 +170,9 @@ class GuardedClient(httpx2.AsyncClient):
         Raises:
             ValueError: If it cannot be read, or is not one to what was asked.
         """
-        answer = _checked(await self.bypass.read(data), asked["id"])
+        answer = _checked(await self.large_results.decode(data), asked["id"])
         if len(data) > LARGE and asked["method"] in _MAY_BE_LARGE and "result" in answer:
-            return self.bypass.ticket(answer)
+            return self.large_results.placeholder(answer)
         return data if is_clean(data) else encode(answer)
 
     def _asked(self, request: httpx2.Request) -> JSONObject | None:
@@ -196,7 +198,7 @@ def failure_of(response: httpx2.Response) -> HttpFailure | None:
     return failure if isinstance(failure, HttpFailure) else None
 
 
-async def _read(response: httpx2.Response, limit: int, allowance: Allowance) -> bytes | None:
+async def _read(response: httpx2.Response, limit: int, quota: Quota) -> bytes | None:
     """The body, or None if it is longer than `limit`; closes the response."""
     body = bytearray()
     try:
@@ -204,8 +206,8 @@ async def _read(response: httpx2.Response, limit: int, allowance: Allowance) -> 
             body += part
             if len(body) > limit:
                 return None
-            allowance.spend(cost(part))
-            await allowance.keep()
+            quota.spend(cost(part))
+            await quota.pause_if_spent()
     finally:
         await response.aclose()
     return bytes(body)
@@ -225,7 +227,7 @@ def _transport_failure(error: httpx2.RequestError, request: httpx2.Request) -> H
         found.reason,
         detail=found.detail,
         outage=found,
-        lack=next(filter(is_out_of_room, causes(error)), None),
+        os_error=next(filter(is_resource_exhausted, causes(error)), None),
         was_sent=not isinstance(error, never_left),
     )
 

@@ -19,11 +19,11 @@ from discovery_engine.errors import FailureKind, UnavailableError
 _SLOW = 5.0  # seconds; an ordinary server is up in two
 
 
-class Full(Exception):  # noqa: N818 - a signal inside this room, never an error outside
+class QueueFull(Exception):  # noqa: N818 - a signal inside this room, never an error outside
     """There is no slot, and no place to wait for one."""
 
 
-class Slots:
+class CallLimiter:
     """The slots of one server."""
 
     def __init__(self, limits: Limits) -> None:
@@ -31,34 +31,34 @@ class Slots:
         self._free = anyio.Semaphore(limits.calls, fast_acquire=True)
         self.waiting = 0
 
-    async def acquire(self, *, patience: float) -> None:
+    async def acquire(self, *, max_wait: float) -> None:
         """Take a slot, first come, first served; give it back with `release`.
 
         Raises:
-            Full: If too many wait, or none is free within `patience` seconds.
+            QueueFull: If too many wait, or none is free within `max_wait` seconds.
         """
         try:
             self._free.acquire_nowait()
         except anyio.WouldBlock:
-            await self._wait(patience)
+            await self._wait(max_wait)
 
     def release(self) -> None:
         self._free.release()
 
-    async def _wait(self, patience: float) -> None:
+    async def _wait(self, max_wait: float) -> None:
         if self.waiting >= self.limits.queue:
-            raise Full
+            raise QueueFull
         self.waiting += 1
         try:
-            with anyio.fail_after(patience):
+            with anyio.fail_after(max_wait):
                 await self._free.acquire()
         except TimeoutError:
-            raise Full from None
+            raise QueueFull from None
         finally:
             self.waiting -= 1
 
 
-class Starts:
+class StartLimiter:
     """The places of servers that start, which costs CPU: a hundred at once are slower than a few.
 
     One that takes longer than `slow` seconds is only waiting, and gives its place up.
@@ -69,7 +69,7 @@ class Starts:
         self._slow = slow
 
     @asynccontextmanager
-    async def turn(self) -> AsyncIterator[Callable[[], None]]:
+    async def slot(self) -> AsyncIterator[Callable[[], None]]:
         """Wait for a place; yields what gives it back, early and more than once if need be."""
         await self._places.acquire()
         is_held = True
@@ -93,21 +93,21 @@ class Starts:
             leave()
 
 
-class Held(Protocol):
+class LimitedSession(Protocol):
     """What has a place: a session."""
 
     @property
     def server(self) -> ServerSettings: ...
 
     @property
-    def is_over(self) -> bool: ...
+    def is_retired(self) -> bool: ...
 
     @property
     def expires_in(self) -> float | None:
         """Seconds until it ends for want of callers; None while it has some."""
 
 
-class Places:
+class SessionLimiter:
     """The sessions of servers with `session: per_client`: so many of one, so many of all.
 
     One has its place until its program is gone: however quickly clients come and go, there are
@@ -116,11 +116,11 @@ class Places:
 
     def __init__(self, everywhere: int) -> None:
         self._everywhere = everywhere
-        self._held: list[Held] = []
+        self._held: list[LimitedSession] = []
         self._left = anyio.Event()
 
     @asynccontextmanager
-    async def held(self, session: Held) -> AsyncIterator[None]:
+    async def slot(self, session: LimitedSession) -> AsyncIterator[None]:
         """The time of a session, once there is room for it.
 
         Raises:
@@ -141,20 +141,20 @@ class Places:
     async def _room(self, server: ServerSettings) -> None:
         with anyio.move_on_after(server.timeouts.connect):
             while rivals := self._rivals(server):
-                if not any(rival.is_over for rival in rivals):
+                if not any(rival.is_retired for rival in rivals):
                     break
                 await self._left.wait()
         if rivals := self._rivals(server):
             raise self._crowded(server, rivals)
 
-    def _rivals(self, server: ServerSettings) -> list[Held]:
+    def _rivals(self, server: ServerSettings) -> list[LimitedSession]:
         """Those of whom one has to end first; none if there is room."""
         own = [held for held in self._held if held.server.name == server.name]
         if len(own) >= server.limits.sessions:
             return own
         return self._held if len(self._held) >= self._everywhere else []
 
-    def _crowded(self, server: ServerSettings, rivals: list[Held]) -> UnavailableError:
+    def _crowded(self, server: ServerSettings, rivals: list[LimitedSession]) -> UnavailableError:
         if rivals is self._held:
             reason = f"clients have {len(rivals)} sessions of their own with all servers"
             setting = "`server.maxOwnSessions`"

@@ -14,10 +14,14 @@ import anyio
 from discovery_engine.config.settings import USUAL_CONNECT, ServerSettings, StdioTransport
 
 if TYPE_CHECKING:
-    from discovery_engine.upstream.link import Link
+    from discovery_engine.upstream.transport import Transport
 
-FIRST = 60.0  # seconds; an interpreter that compiles its modules on a slow disk takes half of it
-FIRST_OF_A_RUNNER = 180.0  # seconds for 200 MB at 10 Mbit/s: an image, or a package with a browser
+FIRST_START_TIMEOUT = (
+    60.0  # seconds; an interpreter that compiles its modules on a slow disk takes half of it
+)
+RUNNER_START_TIMEOUT = (
+    180.0  # seconds for 200 MB at 10 Mbit/s: an image, or a package with a browser
+)
 
 _RUNNERS = frozenset(
     {
@@ -30,13 +34,13 @@ _ENDINGS = (".exe", ".cmd", ".bat", ".ps1")
 _LOOKED_AT = 6  # words; a runner may stand behind `env`, `cmd /c` or `sh -c "exec`
 
 
-class Start:
+class Startup:
     """Made when a server gets its turn: waiting for a turn takes nothing from its time."""
 
     def __init__(self, limit: float) -> None:
         self.limit = limit
         """Seconds until it must have answered the handshake."""
-        self.link: Link | None = None
+        self.transport: Transport | None = None
         self._began = anyio.current_time()
 
     @property
@@ -47,16 +51,16 @@ class Start:
     @property
     def stderr(self) -> str:
         """The last lines that its program wrote."""
-        return self.link.stderr if self.link else ""
+        return self.transport.stderr if self.transport else ""
 
 
-def start_limit(server: ServerSettings, *, is_first: bool) -> float:
+def startup_timeout(server: ServerSettings, *, is_first: bool) -> float:
     """Seconds; `is_first` if it has never connected, as far as anybody remembers."""
     if server.timeouts.connect is not None:
         return server.timeouts.connect
     if not is_first or not isinstance(server.transport, StdioTransport):
         return USUAL_CONNECT
-    return FIRST_OF_A_RUNNER if _is_run_by_a_runner(server.transport) else FIRST
+    return RUNNER_START_TIMEOUT if _is_run_by_a_runner(server.transport) else FIRST_START_TIMEOUT
 
 
 def _is_run_by_a_runner(stdio: StdioTransport) -> bool:

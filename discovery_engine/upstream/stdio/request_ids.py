@@ -10,20 +10,20 @@ from mcp_types import RequestId
 _REMEMBERED = 1000  # requests that are over
 
 
-class IdTable:
+class RequestIds:
     def __init__(self) -> None:
         self._waiting: set[RequestId] = set()
         self._answered: OrderedDict[RequestId, None] = OrderedDict()
         self._given_up: OrderedDict[RequestId, None] = OrderedDict()
-        self.strays = 0
+        self.unsolicited = 0
         """Answers to what was never asked."""
         self.duplicates = 0
         """Second answers."""
 
-    def ask(self, request: RequestId) -> None:
+    def add(self, request: RequestId) -> None:
         self._waiting.add(coerce_request_id(request))
 
-    def give_up(self, request: RequestId) -> None:
+    def cancel(self, request: RequestId) -> None:
         """Nobody waits any more; an answer that crosses with this is no fault."""
         known = coerce_request_id(request)
         if known in self._waiting:
@@ -43,7 +43,7 @@ class IdTable:
         elif known in self._answered:
             self.duplicates += 1
         else:
-            self.strays += 1
+            self.unsolicited += 1
         return False
 
 

@@ -1,6 +1,6 @@
 """How one server has behaved so far, and what follows from it.
 
-A record outlives the sessions with its server. Everything that happens is told to it once, by
+A history outlives the sessions with its server. Everything that happens is told to it once, by
 whoever saw it; it decides whether the server may be tried, and tells of every change of state.
 """
 
@@ -17,9 +17,9 @@ from discovery_engine.config.settings import ServerSettings
 from discovery_engine.errors import FailureKind, NeedsAuthError, UnavailableError
 from discovery_engine.events import EventBus, ServerStateChanged
 from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
-from discovery_engine.upstream.breaker import Breaker, NotNow
-from discovery_engine.upstream.slots import Slots
-from discovery_engine.upstream.start import Start
+from discovery_engine.upstream.breaker import Breaker, RetryLater
+from discovery_engine.upstream.concurrency import CallLimiter
+from discovery_engine.upstream.startup import Startup
 from discovery_engine.upstream.state import Condition, Counters, Phase, SessionState, State
 
 _NOTHING_WAS_TRIED = (FailureKind.NEEDS_CONFIG, FailureKind.UNTRUSTED, FailureKind.BUSY)
@@ -39,14 +39,14 @@ class Policy(Struct, frozen=True):
     """A number in [0, 1), so that servers that failed together are not tried together."""
 
 
-class Record:
+class ServerHistory:
     def __init__(self, server: ServerSettings, events: EventBus, policy: Policy) -> None:
         self.server = server.name
         self._transport = server.transport
         self._events = events
         self._policy = policy
         self._breaker = Breaker(clock=policy.clock, random=policy.random)
-        self.slots = Slots(server.limits)
+        self.calls = CallLimiter(server.limits)
         self.counters = Counters()
         self._connecting = 0
         self._ready = 0
@@ -59,7 +59,7 @@ class Record:
         self._since = policy.clock()
         self.stderr = ""
         """The last words of a program that is gone."""
-        self.start: Start | None = None
+        self.start: Startup | None = None
         """The newest one; None while that waits for its turn."""
 
     @property
@@ -93,21 +93,21 @@ class Record:
         try:
             with self._breaker.attempt():
                 yield
-        except NotNow as refusal:
+        except RetryLater as refusal:
             raise self._not_now(refusal.seconds) from self._last
 
-    def insist(self) -> None:
+    def reset_backoff(self) -> None:
         """Let the next request through, however the server failed."""
-        self._breaker.insist()
+        self._breaker.reset_backoff()
 
-    def configured(self, server: ServerSettings) -> None:
+    def apply_settings(self, server: ServerSettings) -> None:
         """Go by the settings of the request that is being made.
 
         A server that is reached in another way than before is another one: its failures are
         forgotten. Other limits hold from this call on; earlier calls end under their own.
         """
-        if server.limits != self.slots.limits:
-            self.slots = Slots(server.limits)
+        if server.limits != self.calls.limits:
+            self.calls = CallLimiter(server.limits)
         if server.transport == self._transport:
             return
         self._transport = server.transport
@@ -116,26 +116,26 @@ class Record:
         self._last = None
         self._note()
 
-    def connecting(self) -> None:
+    def record_connecting(self) -> None:
         self.start = None
         self._connecting += 1
         self._starts += 1
         self.counters.restarts = self._starts - 1
         self._note()
 
-    def ready(self) -> None:
+    def record_ready(self) -> None:
         """A session that was connecting is open now; what the last one did is forgiven."""
         self._connecting -= 1
         self._ready += 1
         self._fault = ""
         self._note()
 
-    def absorb(self, session: SessionState) -> None:
+    def add_session(self, session: SessionState) -> None:
         """What only a session has counted, when that is over."""
         self.counters = self.counters.with_session(session)
         self._samples = session.samples or self._samples
 
-    def closed(self, *, was_ready: bool, lost: UnavailableError | None = None) -> None:
+    def record_closed(self, *, was_ready: bool, lost: UnavailableError | None = None) -> None:
         """A session takes no more callers; `lost` if that is the server's doing.
 
         A fault for which it was ended stays told until the next one is open.
@@ -147,27 +147,27 @@ class Record:
         if not self._ready:
             self._unanswered = ""
         if lost:
-            self.failed(lost, exited=True)
+            self.record_failure(lost, exited=True)
         self._note()
 
-    def answered(self) -> None:
+    def record_success(self) -> None:
         if self.is_in_doubt or self._unanswered:
-            self._breaker.answered()
+            self._breaker.record_success()
             self._unanswered = ""
             self._note()
 
-    def timed_out(self, what: str, seconds: float) -> None:
+    def record_timeout(self, what: str, seconds: float) -> None:
         """A request was given up: the session goes on, and others may fare better."""
         self.counters.failures += 1
         self._unanswered = f"{what} was not answered within {seconds:g} s"
         self._note()
 
-    def strayed(self, fault: str) -> None:
+    def record_fault(self, fault: str) -> None:
         """It says what nobody can have asked."""
         self._fault = fault
         self._note()
 
-    def failed(self, error: UnavailableError, *, exited: bool = False) -> None:
+    def record_failure(self, error: UnavailableError, *, exited: bool = False) -> None:
         """It could not be connected, or a connection broke during a request."""
         if error.kind in _NOTHING_WAS_TRIED:
             return
@@ -175,10 +175,10 @@ class Record:
         self._last = error
         self.stderr = error.stderr or self.stderr
         has_exited = exited or error.kind is FailureKind.EXITED
-        self._breaker.failed(exited=has_exited, at_least=error.retry_after or 0.0)
+        self._breaker.record_failure(exited=has_exited, at_least=error.retry_after or 0.0)
         self._note()
 
-    def explain(self, loss: UnavailableError, reason: str) -> None:
+    def explain_loss(self, loss: UnavailableError, reason: str) -> None:
         """How a session was lost, as it turned out; no-op if something else has failed since."""
         if self._last is loss:
             self._last = UnavailableError(self.server, loss.kind, reason, stderr=self.stderr)
@@ -196,7 +196,7 @@ class Record:
             detail=self.detail,
             next_try=self._next_try,
             users=live.users,
-            queued=self.slots.waiting,
+            queued=self.calls.waiting,
             pid=live.pid,
             protocol_version=live.protocol_version,
         )

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 from discovery_engine._util.json import JSONValue, parse_finite, refuse_constant
-from discovery_engine.upstream.wire.slices import WINDOW, Slices, in_slices
+from discovery_engine.upstream.wire.incremental_json import WINDOW, ParseSteps, parse_incrementally
 
 EDGE = 512  # bytes at either end of a line, enough to read the id of its request from
 
@@ -36,10 +36,10 @@ def decode(line: bytes) -> JSONValue:
         raise ValueError("it nests too deeply") from None
 
 
-def decode_in_slices(line: bytes, *, window: int = WINDOW) -> Slices[JSONValue]:
+def decode_incrementally(line: bytes, *, window: int = WINDOW) -> ParseSteps[JSONValue]:
     """The same of a long line, as a generator that returns it; each step takes but a moment."""
     try:
-        return (yield from in_slices(_text(line), _clean, window=window))
+        return (yield from parse_incrementally(_text(line), _clean, window=window))
     except RecursionError:
         raise ValueError("it nests too deeply") from None
 

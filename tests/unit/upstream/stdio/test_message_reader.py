@@ -9,9 +9,9 @@ import pytest
 from anyio.abc import ByteReceiveStream
 from mcp_types import JSONRPCError, JSONRPCRequest, JSONRPCResponse
 
-from discovery_engine.upstream.stdio.ids import IdTable
-from discovery_engine.upstream.stdio.reading import MessageReader
-from discovery_engine.upstream.wire.pace import Pace
+from discovery_engine.upstream.stdio.message_reader import MessageReader
+from discovery_engine.upstream.stdio.request_ids import RequestIds
+from discovery_engine.upstream.wire.scheduling import FairScheduler
 
 pytestmark = pytest.mark.anyio
 
@@ -31,18 +31,18 @@ class Pieces(ByteReceiveStream):
         pass
 
 
-class CountingPace(Pace):
+class CountingScheduler(FairScheduler):
     def __init__(self) -> None:
         super().__init__()
         self.rests = 0
         self.slowly_read = 0
 
-    async def rest(self) -> None:
+    async def pause(self) -> None:
         self.rests += 1
 
-    async def slowly(self, slices: Any, *, size: int) -> Any:
+    async def run(self, slices: Any, *, size: int) -> Any:
         self.slowly_read += 1
-        return await super().slowly(slices, size=size)
+        return await super().run(slices, size=size)
 
 
 def line(**members: Any) -> bytes:
@@ -53,11 +53,11 @@ def answer(number: int, **result: Any) -> bytes:
     return line(id=number, result=result)
 
 
-def reader_of(data: bytes, *asked: int, **options: Any) -> tuple[MessageReader, CountingPace]:
-    ids, pace = IdTable(), CountingPace()
+def reader_of(data: bytes, *asked: int, **options: Any) -> tuple[MessageReader, CountingScheduler]:
+    ids, scheduler = RequestIds(), CountingScheduler()
     for request in asked:
-        ids.ask(request)
-    return MessageReader(Pieces(data), ids, pace, on_end=lambda: None, **options), pace
+        ids.add(request)
+    return MessageReader(Pieces(data), ids, scheduler, on_end=lambda: None, **options), scheduler
 
 
 async def messages(reader: MessageReader) -> list[Any]:
@@ -71,7 +71,7 @@ async def test_only_answers_that_are_waited_for_arrive() -> None:
     found = await messages(reader)
 
     assert [message.id for message in found] == [1, 2]
-    assert (reader._ids.strays, reader._ids.duplicates) == (1, 1)
+    assert (reader._ids.unsolicited, reader._ids.duplicates) == (1, 1)
     assert reader.garbage.count == 2
 
 
@@ -133,20 +133,20 @@ async def test_what_nobody_listens_to_is_left_out_and_is_no_garbage() -> None:
     ],
 )
 async def test_a_server_that_says_much_unasked_has_to_wait(noise: bytes, rests: int) -> None:
-    reader, pace = reader_of(noise + answer(1), 1, limit=1024 * 1024)
+    reader, scheduler = reader_of(noise + answer(1), 1, limit=1024 * 1024)
 
     await messages(reader)
 
-    assert pace.rests == rests
+    assert scheduler.rests == rests
 
 
 async def test_answers_never_have_to_wait() -> None:
     asked = range(1, 2000)
-    reader, pace = reader_of(b"".join(map(answer, asked)), *asked)
+    reader, scheduler = reader_of(b"".join(map(answer, asked)), *asked)
 
     found = await messages(reader)
 
-    assert (len(found), pace.rests) == (len(asked), 0)
+    assert (len(found), scheduler.rests) == (len(asked), 0)
 
 
 async def test_other_tasks_run_while_much_is_read() -> None:
@@ -170,12 +170,12 @@ async def test_other_tasks_run_while_much_is_read() -> None:
 
 @pytest.mark.requirement("UPS-34")
 async def test_a_large_message_is_parsed_in_slices_and_keeps_its_place() -> None:
-    reader, pace = reader_of(answer(1, text="x" * 300_000) + answer(2), 1, 2)
+    reader, scheduler = reader_of(answer(1, text="x" * 300_000) + answer(2), 1, 2)
 
     found = await messages(reader)
 
     assert [message.id for message in found] == [1, 2]
-    assert pace.slowly_read == 1
+    assert scheduler.slowly_read == 1
 
 
 @pytest.mark.parametrize("is_last", [False, True])
@@ -183,10 +183,12 @@ async def test_an_answer_that_is_too_long_fails_its_request_once(is_last: bool) 
     fields = {"result": {"text": "x" * 3000}, "jsonrpc": "2.0"}
     long = fields | {"id": 1} if is_last else {"jsonrpc": "2.0", "id": 1} | fields
     data = json.dumps(long).encode() + b"\n" + answer(2)
-    ids = IdTable()
-    ids.ask(1)
-    ids.ask(2)
-    reader = MessageReader(Pieces(data, 1000), ids, Pace(), on_end=lambda: None, limit=2048)
+    ids = RequestIds()
+    ids.add(1)
+    ids.add(2)
+    reader = MessageReader(
+        Pieces(data, 1000), ids, FairScheduler(), on_end=lambda: None, limit=2048
+    )
 
     found = await messages(reader)
 
@@ -194,7 +196,7 @@ async def test_an_answer_that_is_too_long_fails_its_request_once(is_last: bool) 
         (JSONRPCError, 1),
         (JSONRPCResponse, 2),
     ]
-    assert (ids.strays, ids.duplicates) == (0, 0)
+    assert (ids.unsolicited, ids.duplicates) == (0, 0)
 
 
 async def test_nobody_is_told_of_an_unreadable_answer_that_nobody_waits_for() -> None:
@@ -203,4 +205,4 @@ async def test_nobody_is_told_of_an_unreadable_answer_that_nobody_waits_for() ->
     found = await messages(reader)
 
     assert [message.id for message in found] == [1]
-    assert reader._ids.strays == 1
+    assert reader._ids.unsolicited == 1

@@ -9,8 +9,8 @@ import httpx2
 import pytest
 
 from discovery_engine._util.json import JSONObject
-from discovery_engine.upstream.http.guard import GuardedClient, HttpFailure, failure_of
-from discovery_engine.upstream.wire.pace import Pace
+from discovery_engine.upstream.http.guarded_client import GuardedClient, HttpFailure, failure_of
+from discovery_engine.upstream.wire.scheduling import FairScheduler
 
 pytestmark = pytest.mark.anyio
 
@@ -25,14 +25,16 @@ async def send(
     answer: Callable[[httpx2.Request], httpx2.Response], **request: Any
 ) -> tuple[httpx2.Response, HttpFailure | None]:
     transport = httpx2.MockTransport(answer)
-    async with GuardedClient(Pace(), LIMIT, expects_answers=True, transport=transport) as client:
+    async with GuardedClient(
+        FairScheduler(), LIMIT, expects_answers=True, transport=transport
+    ) as client:
         response = await client.post("http://h/mcp", **({"json": ASK} | request))
         failure = failure_of(response)
         if failure is not None:
             error = response.json()["error"]
-            assert client.failure_behind(error["data"]) is failure
-        assert client.failure_behind("guessed") is None
-        assert client.failure_behind(None) is None
+            assert client.find_failure(error["data"]) is failure
+        assert client.find_failure("guessed") is None
+        assert client.find_failure(None) is None
     return response, failure
 
 
@@ -185,7 +187,9 @@ async def test_what_is_no_question_needs_no_answer() -> None:
 
 async def test_only_the_last_hundred_failures_are_remembered() -> None:
     transport = httpx2.MockTransport(lambda _: httpx2.Response(500))
-    async with GuardedClient(Pace(), LIMIT, expects_answers=True, transport=transport) as client:
+    async with GuardedClient(
+        FairScheduler(), LIMIT, expects_answers=True, transport=transport
+    ) as client:
         for _ in range(150):
             await client.post("http://h/mcp", json=ASK)
 
@@ -213,7 +217,9 @@ async def streamed(
         return httpx2.Response(200, content=content(), headers=headers)
 
     transport = httpx2.MockTransport(answer)
-    async with GuardedClient(Pace(), LIMIT, expects_answers=True, transport=transport) as client:
+    async with GuardedClient(
+        FairScheduler(), LIMIT, expects_answers=True, transport=transport
+    ) as client:
         async with client.stream("POST", "http://h/mcp", json=ask) as response:
             told = await response.aread()
         return told.rpartition(b"data: ")[2].strip(), client
@@ -229,7 +235,7 @@ async def test_a_large_result_is_led_past_the_sdk(headers: dict[str, str]) -> No
     short = json.loads(told)
     assert short["id"] == 5
     assert len(told) < 200
-    assert client.bypass.result(short["result"]) == MANY["result"]
+    assert client.large_results.restore(short["result"]) == MANY["result"]
 
 
 @pytest.mark.parametrize("headers", [JSON, EVENTS])

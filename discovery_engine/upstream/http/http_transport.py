@@ -18,18 +18,18 @@ from discovery_engine._util.text import one_line
 from discovery_engine.config.settings import RemoteTransport, Timeouts
 from discovery_engine.errors import FailureKind, NeedsAuthError, UnavailableError
 from discovery_engine.tools.model import ServerName
-from discovery_engine.upstream.connection import Carrier
-from discovery_engine.upstream.http.guard import GuardedClient, HttpFailure
+from discovery_engine.upstream.connection import TransportKind
+from discovery_engine.upstream.http.guarded_client import GuardedClient, HttpFailure
 from discovery_engine.upstream.http.sse import open_sse_streams
-from discovery_engine.upstream.link import (
-    Link,
+from discovery_engine.upstream.transport import (
     ReadingStream,
-    no_room,
-    strange_greeting,
+    Transport,
+    handshake_error,
+    resources_exhausted,
     timed_out,
 )
 from discovery_engine.upstream.wire.messages import is_digestible
-from discovery_engine.upstream.wire.pace import Pace
+from discovery_engine.upstream.wire.scheduling import FairScheduler
 
 _CONNECT = 10.0  # seconds for DNS, TCP and TLS
 _READ_MARGIN = 60.0  # seconds that a silent stream outlives the longest call
@@ -40,16 +40,16 @@ _SERVER_ERROR = 500
 _TRY_LATER = 503
 
 
-class RemoteLink(Link):
+class HttpTransport(Transport):
     def __init__(
         self,
         server: ServerName,
-        carrier: Carrier,
+        kind: TransportKind,
         client: GuardedClient,
         streams: tuple[ReadStream[SessionMessage | Exception], WriteStream[SessionMessage]],
     ) -> None:
         super().__init__(server)
-        self.carrier = carrier
+        self.kind = kind
         self._client = client
         self._streams = streams
 
@@ -58,13 +58,13 @@ class RemoteLink(Link):
         return JSONRPCDispatcher(_Digestible(reading), writing)
 
     def result(self, passed_on: JSONObject) -> JSONObject:
-        return self._client.bypass.result(passed_on)
+        return self._client.large_results.restore(passed_on)
 
-    async def failure(self, error: Exception) -> UnavailableError:
-        return self._unavailable(error) or strange_greeting(self.server, error)
+    async def connect_error(self, error: Exception) -> UnavailableError:
+        return self._unavailable(error) or handshake_error(self.server, error)
 
-    async def loss(self, error: MCPError) -> str | None:
-        failure = self._client.failure_behind(error.data)
+    async def describe_loss(self, error: MCPError) -> str | None:
+        failure = self._client.find_failure(error.data)
         if failure is not None:
             return failure.reason if _may_have_been_acted_on(failure) else None
         broken = error.code == CONNECTION_CLOSED and error.message.startswith("SSE stream")
@@ -73,16 +73,16 @@ class RemoteLink(Link):
             return error.message.partition("\n")[0]
         return None
 
-    def refusal(self, error: MCPError) -> UnavailableError | None:
+    def refusal_error(self, error: MCPError) -> UnavailableError | None:
         return self._unavailable(error)
 
     def wants_new_session(self, error: MCPError) -> bool:
-        failure = self._client.failure_behind(error.data)
+        failure = self._client.find_failure(error.data)
         return failure is not None and failure.lost_session
 
     def _unavailable(self, error: Exception) -> UnavailableError | None:
         data = error.data if isinstance(error, MCPError) else None
-        failure = self._client.failure_behind(data)
+        failure = self._client.find_failure(data)
         return unavailable(self.server, failure) if failure else None
 
 
@@ -108,49 +108,54 @@ class _Digestible(ReadingStream):
 
 
 @asynccontextmanager
-async def open_http_link(
-    server: ServerName, remote: RemoteTransport, timeouts: Timeouts, pace: Pace, *, limit: int
-) -> AsyncIterator[RemoteLink]:
-    """A streamable HTTP link; nothing is sent yet.
+async def open_http_transport(
+    server: ServerName,
+    remote: RemoteTransport,
+    timeouts: Timeouts,
+    scheduler: FairScheduler,
+    *,
+    limit: int,
+) -> AsyncIterator[HttpTransport]:
+    """A streamable HTTP transport; nothing is sent yet.
 
     `remote` has its references resolved; `limit` is the longest answer in bytes.
     """
     async with (
-        _client(remote, timeouts, pace, limit, expects_answers=True) as client,
+        _client(remote, timeouts, scheduler, limit, expects_answers=True) as client,
         streamable_http_client(remote.url, http_client=client, max_sse_event_size=limit) as streams,
     ):
-        yield RemoteLink(server, "http", client, streams)
+        yield HttpTransport(server, "http", client, streams)
 
 
 @asynccontextmanager
-async def open_sse_link(
+async def open_sse_transport(
     server: ServerName,
     remote: RemoteTransport,
     timeouts: Timeouts,
-    pace: Pace,
+    scheduler: FairScheduler,
     *,
     limit: int,
     on_lost: Callable[[], None],
-) -> AsyncIterator[RemoteLink]:
-    """An SSE link, once the server has named its endpoint.
+) -> AsyncIterator[HttpTransport]:
+    """An SSE transport, once the server has named its endpoint.
 
     Raises:
         UnavailableError: If it does not in time.
     """
 
     def lose() -> None:
-        link.is_lost = True
+        transport.is_lost = True
         on_lost()
 
-    async with _client(remote, timeouts, pace, limit, expects_answers=False) as client:
+    async with _client(remote, timeouts, scheduler, limit, expects_answers=False) as client:
         opening = open_sse_streams(client, remote.url, on_end=lose, within=timeouts.reach)
         async with opening as streams:
             if streams is None:
                 raise timed_out(server, timeouts.reach)
             if isinstance(streams, HttpFailure):
                 raise unavailable(server, streams)
-            link = RemoteLink(server, "sse", client, streams)
-            yield link
+            transport = HttpTransport(server, "sse", client, streams)
+            yield transport
 
 
 def unavailable(server: ServerName, failure: HttpFailure) -> UnavailableError:
@@ -176,8 +181,8 @@ def _unavailable(server: ServerName, failure: HttpFailure) -> UnavailableError:
         return UnavailableError(
             server, FailureKind.NOT_MCP, failure.reason, hint="check that url is an MCP endpoint"
         )
-    if failure.lack is not None:
-        return no_room(server, failure.lack)
+    if failure.os_error is not None:
+        return resources_exhausted(server, failure.os_error)
     return UnavailableError(server, failure.outage.kind, failure.reason, hint=failure.outage.hint)
 
 
@@ -188,12 +193,17 @@ def _may_have_been_acted_on(failure: HttpFailure) -> bool:
 
 
 def _client(
-    remote: RemoteTransport, timeouts: Timeouts, pace: Pace, limit: int, *, expects_answers: bool
+    remote: RemoteTransport,
+    timeouts: Timeouts,
+    scheduler: FairScheduler,
+    limit: int,
+    *,
+    expects_answers: bool,
 ) -> GuardedClient:
     idle = max(timeouts.call, timeouts.list, timeouts.reach) + _READ_MARGIN
     timeout = httpx2.Timeout(30.0, connect=min(_CONNECT, timeouts.reach), read=idle, pool=None)
     return GuardedClient(
-        pace,
+        scheduler,
         limit,
         expects_answers=expects_answers,
         headers=dict(remote.headers),

@@ -18,12 +18,12 @@ from discovery_engine.errors import (
     UpstreamProtocolError,
 )
 from discovery_engine.tools.model import ServerName
-from discovery_engine.upstream.link import Link
+from discovery_engine.upstream.transport import Transport
 
 _MESSAGE_LENGTH = 500  # characters of a stranger's words
 
 
-class NotTakenUp(Exception):  # noqa: N818 - a signal inside this room, never an error outside
+class RequestNotProcessed(Exception):  # noqa: N818 - a signal inside this room, never an error outside
     """The server provably did not act on a request, and may on a second one."""
 
     def __init__(self, error: UpstreamError) -> None:
@@ -31,19 +31,19 @@ class NotTakenUp(Exception):  # noqa: N818 - a signal inside this room, never an
         self.error = error
 
 
-async def failed_call(link: Link, tool: str, error: MCPError) -> UpstreamError:
-    if reason := await link.loss(error) or _abandoned(error):
-        return OutcomeUnknownError(link.server, tool, reason)
-    return link.refusal(error) or refused(link.server, error)
+async def call_error(transport: Transport, tool: str, error: MCPError) -> UpstreamError:
+    if reason := await transport.describe_loss(error) or _abandoned(error):
+        return OutcomeUnknownError(transport.server, tool, reason)
+    return transport.refusal_error(error) or refused(transport.server, error)
 
 
-async def failed_listing(link: Link, error: MCPError) -> UpstreamError:
-    if refusal := link.refusal(error):
+async def listing_error(transport: Transport, error: MCPError) -> UpstreamError:
+    if refusal := transport.refusal_error(error):
         return refusal
-    if reason := await link.loss(error) or _abandoned(error):
+    if reason := await transport.describe_loss(error) or _abandoned(error):
         reason = f"it went away while its tools were listed: {reason}"
-        return UnavailableError(link.server, FailureKind.LOST, reason, stderr=link.stderr)
-    return _refused_listing(link.server, error)
+        return UnavailableError(transport.server, FailureKind.LOST, reason, stderr=transport.stderr)
+    return _refused_listing(transport.server, error)
 
 
 def _refused_listing(server: ServerName, error: MCPError) -> UpstreamProtocolError:

@@ -12,7 +12,11 @@ from discovery_engine.config.settings import (
     Timeouts,
 )
 from discovery_engine.tools.model import ServerName
-from discovery_engine.upstream.start import FIRST, FIRST_OF_A_RUNNER, start_limit
+from discovery_engine.upstream.startup import (
+    FIRST_START_TIMEOUT,
+    RUNNER_START_TIMEOUT,
+    startup_timeout,
+)
 
 
 def server(command: str, *args: str, connect: float | None = None) -> ServerSettings:
@@ -34,23 +38,23 @@ def server(command: str, *args: str, connect: float | None = None) -> ServerSett
     ],
 )
 def test_the_first_start_by_a_package_runner_has_time_for_a_download(words: list[str]) -> None:
-    assert start_limit(server(*words), is_first=True) == FIRST_OF_A_RUNNER
-    assert start_limit(server(*words), is_first=False) == USUAL_CONNECT
+    assert startup_timeout(server(*words), is_first=True) == RUNNER_START_TIMEOUT
+    assert startup_timeout(server(*words), is_first=False) == USUAL_CONNECT
 
 
 @pytest.mark.requirement("UPS-71")
 def test_the_first_start_of_another_program_has_twice_the_usual_time() -> None:
     program = server("python3", "-m", "a_server")
 
-    assert start_limit(program, is_first=True) == FIRST == 2 * USUAL_CONNECT
-    assert start_limit(program, is_first=False) == USUAL_CONNECT
+    assert startup_timeout(program, is_first=True) == FIRST_START_TIMEOUT == 2 * USUAL_CONNECT
+    assert startup_timeout(program, is_first=False) == USUAL_CONNECT
 
 
 @pytest.mark.requirement("UPS-71")
 def test_an_address_has_the_usual_time_always() -> None:
     remote = ServerSettings(ServerName("s"), RemoteTransport("https://npx.example/npx"))
 
-    assert {start_limit(remote, is_first=first) for first in (True, False)} == {USUAL_CONNECT}
+    assert {startup_timeout(remote, is_first=first) for first in (True, False)} == {USUAL_CONNECT}
 
 
 @pytest.mark.requirement("UPS-71")
@@ -58,4 +62,4 @@ def test_an_address_has_the_usual_time_always() -> None:
 def test_what_the_owner_allows_holds_for_every_start(seconds: float) -> None:
     runner = server("npx", "-y", "a-server", connect=seconds)
 
-    assert {start_limit(runner, is_first=first) for first in (True, False)} == {seconds}
+    assert {startup_timeout(runner, is_first=first) for first in (True, False)} == {seconds}

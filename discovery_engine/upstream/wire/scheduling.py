@@ -2,7 +2,7 @@
 
 There is one event loop for all, and all of this happens on it: a thread would fight the loop for
 the interpreter, and each of its victories costs every call under way. So a server that floods us
-is read at leisure, and what is large is parsed in slices. All such servers together get a tenth
+is read at leisure, and what is large is parsed in steps. All such servers together get a tenth
 of the time, in turns so short that the calls of the others do not notice.
 """
 
@@ -16,7 +16,7 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from discovery_engine._util import gc_pause
-from discovery_engine.upstream.wire.slices import Slices
+from discovery_engine.upstream.wire.incremental_json import ParseSteps
 
 LARGE = 64 * 1024  # bytes; to parse as much takes up to half a millisecond
 
@@ -31,7 +31,7 @@ _REST_OF_TURN = 9  # times as long
 T = TypeVar("T")
 
 
-class Pace:
+class FairScheduler:
     """Shared by all servers; `worked` tells the seconds that this thread has worked."""
 
     def __init__(
@@ -45,11 +45,11 @@ class Pace:
         self._lane = anyio.Lock()
         self._huge = anyio.Lock()
 
-    async def rest(self) -> None:
+    async def pause(self) -> None:
         """Wait until it is a flooding server's turn again."""
         await self._wait(_REST)
 
-    async def slowly(self, slices: Slices[T], *, size: int) -> T:
+    async def run(self, steps: ParseSteps[T], *, size: int) -> T:
         """What a generator makes of so many bytes in the end; other tasks run between its steps.
 
         Of what is huge one follows the other, and the collector looks only in between.
@@ -58,17 +58,17 @@ class Pace:
             Exception: What the generator raises.
         """
         if size <= _HUGE:
-            return await self._driven(slices)
+            return await self._driven(steps)
         async with self._huge:
             with gc_pause.paused():
-                return await self._driven(slices)
+                return await self._driven(steps)
 
-    async def _driven(self, slices: Slices[T]) -> T:
+    async def _driven(self, steps: ParseSteps[T]) -> T:
         turn = 0.0
         while True:
             began = self._worked()
             try:
-                next(slices)
+                next(steps)
             except StopIteration as end:
                 value: T = end.value
                 return value
@@ -84,11 +84,11 @@ class Pace:
             await self._sleep(seconds)
 
 
-class Allowance:
+class Quota:
     """What one server may cost between two answers; who has spent it has to rest."""
 
-    def __init__(self, pace: Pace) -> None:
-        self._pace = pace
+    def __init__(self, scheduler: FairScheduler) -> None:
+        self._scheduler = scheduler
         self._spent = self._stroke = 0
 
     def spend(self, cost: int) -> None:
@@ -99,15 +99,15 @@ class Allowance:
     def is_spent(self) -> bool:
         return self._spent >= _ALLOWANCE
 
-    def renew(self) -> None:
+    def reset(self) -> None:
         """It has answered."""
         self._spent = 0
 
-    async def keep(self) -> None:
-        """Rest if the allowance is spent; let other tasks run if they have not for a while."""
+    async def pause_if_spent(self) -> None:
+        """Rest if the quota is spent; let other tasks run if they have not for a while."""
         if self.is_spent:
             self._spent = self._stroke = 0
-            await self._pace.rest()
+            await self._scheduler.pause()
         elif self._stroke >= _STROKE:
             self._stroke = 0
             await checkpoint()
