@@ -83,20 +83,19 @@ class Invocation(Struct):
         """The view to answer from, with the servers that matter listed if they never were.
 
         Args:
-            concerned: Which servers matter, however long they take; all of them if None. Then a
-                person who sees what is waited for can cut it short, and a script is answered
-                without a slow one at first (see `get_to_know`).
+            concerned: Which servers matter; all of them if None. Those are waited for however long
+                they take. But where all matter, a person who sees what is waited for can cut it
+                short, and a script is answered without a slow one at first (see `get_to_know`).
 
         Raises:
             DiscoveryError: What `concerned` raises, and ConfigurationError.
         """
-        patience = None if concerned else _PATIENCE
         concerned = concerned or every_server
         if (view := self.remembered(concerned)) is not None:
             return view
         from discovery_cli.progress import is_watched
 
-        patience = None if is_watched(self) else patience
+        patience = None if is_watched(self) else _PATIENCE
         view = self.run(partial(self._first_contact, concerned=concerned, patience=patience))
         self._tell_age(view, concerned(view))
         return view
@@ -157,6 +156,9 @@ class Invocation(Struct):
         """As `get_to_know`; a press of Ctrl-C ends it, and the answer is given without the rest."""
         import anyio
 
+        servers = every_server(engine.view)
+        if len(servers) == 1 or set(concerned(engine.view)) < set(servers):
+            patience = None  # the question is of these servers
         with anyio.CancelScope() as wait, self.interrupts.cutting_short(wait.cancel):
             await get_to_know(engine, concerned=concerned, patience=patience)
         return engine.view.snapshot()

@@ -6,13 +6,14 @@ the same tool. A word that is a server's name is read as one first.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
 import click
 
 from discovery_cli.failures import UnlistedServerError
+from discovery_cli.invocation import named
 from discovery_engine._util.suggestions import nearest
 from discovery_engine.catalog import Entry
 from discovery_engine.errors import (
@@ -20,10 +21,11 @@ from discovery_engine.errors import (
     ServerNotFoundError,
     ToolNotFoundError,
 )
-from discovery_engine.tools.model import ServerName
+from discovery_engine.tools.model import ServerName, ToolName
 
 if TYPE_CHECKING:
     from discovery_cli.invocation import Concerned
+    from discovery_cli.output import Output
     from discovery_engine.config.settings import ServerSettings
     from discovery_engine.view.view import View
 
@@ -54,6 +56,35 @@ def servers_of(words: Sequence[str], server: str | None) -> Concerned:
         return found or [s.name for s in view.settings.servers]
 
     return concerned
+
+
+def servers_shown(words: Sequence[str], server: str | None) -> Concerned:
+    """As `servers_of`; where a known server has the tool, no other is asked just to show it."""
+
+    def concerned(view: View) -> Iterable[ServerName]:
+        if _is_tool_alone(view, words, server):
+            having = [entry.tool.server for entry in view.catalog.named(ToolName(words[0]))]
+            if having:
+                return having
+        return servers_of(words, server)(view)
+
+    return concerned
+
+
+def say_unlisted(output: Output, view: View, words: Sequence[str], server: str | None) -> None:
+    """That servers whose tools are not known may have one of that name, too."""
+    if not _is_tool_alone(view, words, server):
+        return
+    unlisted = [s.name for s in view.servers() if s.listed_at is None and s.status != "disabled"]
+    if unlisted:
+        output.say(
+            f"note: not listed yet, and may have a tool of that name, too: {named(unlisted)}"
+            " (`discovery refresh` asks again)"
+        )
+
+
+def _is_tool_alone(view: View, words: Sequence[str], server: str | None) -> bool:
+    return server is None and bool(words) and not view.addresses.servers_in(words[0])
 
 
 def tool_named(

@@ -11,7 +11,7 @@ from discovery_cli.invocation import Invocation, named
 from discovery_cli.options import complete_server, complete_target, pass_invocation
 from discovery_cli.portraits import Portrait
 from discovery_cli.rendering import say_last_lines, say_notices
-from discovery_cli.targets import server_named, servers_of, tool_shown
+from discovery_cli.targets import say_unlisted, server_named, servers_shown, tool_shown
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
@@ -59,11 +59,12 @@ def command(
     if not words and server is None:
         _inspect_all(invocation, portrait, which or "enabled", with_tools=tools)
         return
-    view = invocation.view(servers_of(words, server))
+    view = invocation.view(servers_shown(words, server))
     whole = _whole_server(view, words, server)
     if whole is not None:
         _inspect_server(view, portrait, whole, which or "enabled")
         return
+    say_unlisted(portrait.output, view, words, server)
     entry, extra = tool_shown(view, words, server)
     if extra:
         raise click.UsageError(f"one target at a time; {extra[0]!r} is one word too many")

@@ -11,16 +11,24 @@ from discovery_cli.failures import ExitCode, exit_code_of_failure
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import pass_invocation
 from discovery_cli.output import Output, counted
-from discovery_engine.errors import plain_reason
+from discovery_engine.errors import UnavailableError, plain_reason
 
 if TYPE_CHECKING:
+    from anyio import CancelScope
+
     from discovery_engine.catalog import Failure
     from discovery_engine.config.settings import ServerSettings
     from discovery_engine.engine import Engine
+    from discovery_engine.events import Subscription
     from discovery_engine.runtime.ingest import RefreshReport
     from discovery_engine.tools.model import ServerName
     from discovery_engine.trust.lockfile import Deviation
     from discovery_engine.view.view import View
+
+    Unlisted = dict[ServerName, Failure | None]
+    """The servers that did not list their tools, and why; None for one that is still starting."""
+
+_PATIENCE = 10.0  # seconds
 
 
 @click.command("lock")
@@ -33,25 +41,72 @@ def command(invocation: Invocation, *, check: bool) -> ExitCode:
     written while a server cannot be asked, or a tool waits for review.
     """
     invocation.frozen = False
-    report, view = invocation.run(_listed)
-    failed = [(name, failure) for name, failure in report.servers if failure]
-    if failed:
-        return _refuse(invocation.output, failed)
+    unlisted, view = invocation.run(listed)
+    if unlisted:
+        return _refuse(invocation.output, unlisted)
     return _check(invocation.output, view) if check else _write(invocation.output, view)
 
 
-async def _listed(engine: Engine) -> tuple[RefreshReport, View]:
-    return await engine.refresh(), engine.view
+async def listed(engine: Engine, *, patience: float = _PATIENCE) -> tuple[Unlisted, View]:
+    """The view once all servers were asked, and those that did not list their tools.
+
+    One that failed the last time too is asked first, as nothing can be pinned without it. It is
+    waited for `patience` seconds at most, and so are all others once one has failed.
+    """
+    import anyio
+
+    parts = [engine.view.catalog.part(name) for name in engine.view.connectable]
+    if doubtful := [part.server for part in parts if part.failure]:
+        report = await engine.refresh(doubtful, patience=patience)
+        if unlisted := _unlisted(report):
+            return unlisted, engine.view
+    unlisted = {}
+    with engine.subscribe() as events:
+        async with anyio.create_task_group() as tasks:
+            with anyio.CancelScope() as wait:
+                tasks.start_soon(_hurry, events, wait, patience)
+                unlisted = _unlisted(await engine.refresh())
+            tasks.cancel_scope.cancel()
+    if wait.cancelled_caught:
+        parts = [engine.view.catalog.part(name) for name in engine.view.connectable]
+        unlisted = {part.server: part.failure for part in parts if part.failure}
+        starting = [one.name for one in engine.view.servers() if one.status == "starting"]
+        unlisted |= dict.fromkeys(starting)
+    return unlisted, engine.view
 
 
-def _refuse(output: Output, failed: list[tuple[ServerName, Failure]]) -> ExitCode:
-    for name, failure in failed:
-        output.say(f"{name}: {plain_reason(name, failure.message)} ({failure.hint})")
+async def _hurry(events: Subscription, wait: CancelScope, patience: float) -> None:
+    """End `wait` soon after a server has failed."""
+    import anyio
+
+    from discovery_engine.events import ServerFailed
+
+    async for event in events:
+        if isinstance(event, ServerFailed):
+            wait.deadline = anyio.current_time() + patience
+            return
+
+
+def _unlisted(report: RefreshReport) -> Unlisted:
+    failed = {name: failure for name, failure in report.servers if failure}
+    return {**failed, **dict.fromkeys(report.starting)}
+
+
+def _refuse(output: Output, unlisted: Unlisted) -> ExitCode:
+    for name, failure in unlisted.items():
+        if failure:
+            output.say(f"{name}: {plain_reason(name, failure.message)} ({failure.hint})")
+        else:
+            output.say(
+                f"{name}: it is still starting (`discovery refresh {name}` waits for it to the end)"
+            )
     if output.as_json:
-        names = [name for name, _ in failed]
-        output.answer({"path": None, "written": False, "deviations": [], "failed": names})
-    output.say("nothing can be said of the whole catalog before every server was asked")
-    return min(exit_code_of_failure(failure.code) for _, failure in failed)
+        output.answer({"path": None, "written": False, "deviations": [], "failed": [*unlisted]})
+    output.say("nothing is pinned before every enabled server has listed its tools")
+    return min(
+        exit_code_of_failure(failure.code if failure else UnavailableError.code)
+        for failure in unlisted.values()
+    )
 
 
 def _write(output: Output, view: View) -> ExitCode:

@@ -11,7 +11,7 @@ from discovery_cli.forms import overridden_form
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import complete_target, pass_invocation
 from discovery_cli.output import Cell, Output
-from discovery_cli.targets import servers_of, tool_shown
+from discovery_cli.targets import say_unlisted, servers_shown, tool_shown
 from discovery_engine._util.text import named
 
 if TYPE_CHECKING:
@@ -33,7 +33,8 @@ def command(invocation: Invocation, words: tuple[str, ...]) -> None:
     Then come the `overrides` that match; of several that give the same, the last one counts.
     """
     output = invocation.output
-    view = invocation.view(servers_of(words, None))
+    view = invocation.view(servers_shown(words, None))
+    say_unlisted(output, view, words, None)
     entry, extra = tool_shown(view, words, None)
     if extra:
         raise click.UsageError(f"one tool at a time; {extra[0]!r} is one word too many")

@@ -437,6 +437,42 @@ def test_only_the_servers_that_matter_are_asked(words: list[str], asked: list[st
     assert engine.asked == [asked]
 
 
+def half_known() -> View:
+    """The view in which `time` is known, and `github` never was listed."""
+    usual = usual_view()
+    parts = {**usual.catalog.parts, ServerName("github"): ServerPart(ServerName("github"))}
+    return view_of(usual.settings, *parts.values())
+
+
+@pytest.mark.requirement("CLI-43")
+@pytest.mark.parametrize("command", ["why", "inspect"])
+def test_a_tool_that_a_known_server_has_is_shown_without_asking_another(command: str) -> None:
+    done = run(command, "convert_time", recalled=half_known())
+    of_server = run(command, "time:convert_time", recalled=half_known())
+
+    assert done.exit_code == of_server.exit_code == 0
+    assert "time:convert_time" in done.stdout
+    assert "may have a tool of that name, too: github" in done.stderr
+    assert "github" not in of_server.stderr
+
+
+@pytest.mark.requirement("CLI-43")
+@pytest.mark.parametrize("command", ["why", "inspect"])
+def test_a_tool_that_no_known_server_has_is_looked_for_in_the_others_for_a_while(
+    command: str,
+) -> None:
+    engine = FakeEngine(half_known(), after=usual_view())
+    slow = FakeEngine(nothing_known(usual_view()), after=half_known())
+
+    found = run(command, "delete_issue", recalled=half_known(), engine=engine)
+    not_found = run(command, "delete_issue", recalled=slow.view, engine=slow)
+
+    assert (found.exit_code, engine.asked) == (0, [["github"]])
+    assert slow.patience == 10.0
+    assert not_found.exit_code == 2
+    assert "may have a tool of that name, too: github" in not_found.stderr
+
+
 @pytest.mark.requirement("CLI-35")
 @pytest.mark.parametrize(("words", "patience"), [(["list"], 10.0), (["tools", "time"], None)])
 def test_a_slow_server_is_waited_for_where_the_question_is_of_it(
