@@ -1,7 +1,7 @@
-"""What the log has of the work of a gateway: each call, and how its servers fare.
+"""The activity log of a gateway: each call, and the changes of its servers' states.
 
-One listener on the engine's events. It never sees arguments or results, and a reason has passed
-the engine's redaction. A server that goes up and down cannot fill the log.
+One subscriber to the engine's events. Events contain no arguments and no results, and their reasons
+are redacted. A server that goes up and down cannot fill the log.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_TROUBLE = frozenset({"degraded", "failing", "crash-looping"})
+_PROBLEM_STATES = frozenset({"degraded", "failing", "crash-looping"})
 _LINES = 10  # of one server's state within a span
 _SPAN = 600.0  # seconds
 _CLIENT = 8  # characters of a client's id
@@ -41,12 +41,12 @@ _CLIENT = 8  # characters of a client's id
 
 @asynccontextmanager
 async def logged(engine: Engine) -> AsyncIterator[None]:
-    """Log what the engine does for as long as the block runs, to the last event."""
+    """Log the engine's events until the block ends, including the last one."""
 
     def reason(server: ServerName) -> str:
         return next((s.reason for s in engine.view.servers() if s.name == server), "")
 
-    activity = Activity(reason)
+    activity = ActivityLog(reason)
     with engine.subscribe() as events:
         try:
             async with open_task_group() as tasks:
@@ -57,32 +57,32 @@ async def logged(engine: Engine) -> AsyncIterator[None]:
             activity.drain(events)
 
 
-class _Standing(Struct):
-    """How one server fares, as far as the log knows, and how much that has taken of the log."""
+class _ServerLog(Struct):
+    """What was logged of one server, for suppressing repeats and limiting the rate."""
 
-    trouble: str = ""
-    """The state that it is in, or `listing` if only its tools cannot be listed; empty if none."""
+    problem: str = ""
+    """The problem that was logged last: a state, or `listing`; empty if it is healthy."""
     began: float = 0.0
     lines: int = 0
     left_out: int = 0
 
 
-class Activity:
-    """Writes events to the log; `reason` tells why a server is in its state, redacted."""
+class ActivityLog:
+    """Writes events to the log; `reason` returns the redacted reason for a server's state."""
 
     def __init__(
         self, reason: Callable[[ServerName], str], clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._reason = reason
         self._clock = clock
-        self._servers: dict[ServerName, _Standing] = {}
+        self._servers: dict[ServerName, _ServerLog] = {}
 
     async def follow(self, events: Subscription) -> None:
         async for event in events:
             self.log(event)
 
     def drain(self, events: Subscription) -> None:
-        """Log what was published and not followed yet."""
+        """Log what was published but not received by `follow` yet."""
         for event in events.drain():
             self.log(event)
 
@@ -96,48 +96,50 @@ class Activity:
                 logger.debug("%s: connected, listing its tools", server)
             case ServerConnected(server, count, dropped):
                 logger.debug("%s: %d tools, %d of them unusable", server, count + dropped, dropped)
-                self._is_well(server)
+                self._log_recovery(server)
             case ServerFailed(server, code, message):
-                if not self._standing(server).trouble:  # else it was logged as its state
-                    self._is_in_trouble(server, "listing", f"{code}: {message}")
-            case ServerStateChanged(server, state) if state in _TROUBLE:
+                if not self._server_log(server).problem:  # otherwise its state was logged
+                    self._log_problem(server, "listing", f"{code}: {message}")
+            case ServerStateChanged(server, state) if state in _PROBLEM_STATES:
                 reason = self._reason(server)
-                self._is_in_trouble(server, state, f"{state}: {reason}" if reason else state)
-            case ServerStateChanged(server, "ready") if self._standing(server).trouble in _TROUBLE:
-                self._is_well(server)
+                self._log_problem(server, state, f"{state}: {reason}" if reason else state)
+            case ServerStateChanged(server, "ready") if (
+                self._server_log(server).problem in _PROBLEM_STATES
+            ):
+                self._log_recovery(server)
 
-    def _standing(self, server: ServerName) -> _Standing:
-        return self._servers.setdefault(server, _Standing())
+    def _server_log(self, server: ServerName) -> _ServerLog:
+        return self._servers.setdefault(server, _ServerLog())
 
-    def _is_in_trouble(self, server: ServerName, trouble: str, line: str) -> None:
-        """Log what is wrong; once, however often it is tried and fails again."""
-        standing = self._standing(server)
-        if standing.trouble != trouble:
-            standing.trouble = trouble
+    def _log_problem(self, server: ServerName, problem: str, line: str) -> None:
+        """Log a problem once, however often the server is retried and fails again."""
+        logged_state = self._server_log(server)
+        if logged_state.problem != problem:
+            logged_state.problem = problem
             self._write(logging.WARNING, server, line)
 
-    def _is_well(self, server: ServerName) -> None:
-        standing = self._standing(server)
-        if standing.trouble:
-            standing.trouble = ""
+    def _log_recovery(self, server: ServerName) -> None:
+        logged_state = self._server_log(server)
+        if logged_state.problem:
+            logged_state.problem = ""
             self._write(logging.INFO, server, "recovered")
 
     def _write(self, level: int, server: ServerName, line: str) -> None:
-        standing, now = self._servers[server], self._clock()
-        if now - standing.began >= _SPAN:
-            if standing.left_out:
-                logger.warning("%s: %d more changes of state", server, standing.left_out)
-            standing.began, standing.lines, standing.left_out = now, 0, 0
-        if standing.lines == _LINES:
-            standing.left_out += 1
+        logged_state, now = self._servers[server], self._clock()
+        if now - logged_state.began >= _SPAN:
+            if logged_state.left_out:
+                logger.warning("%s: %d more changes of state", server, logged_state.left_out)
+            logged_state.began, logged_state.lines, logged_state.left_out = now, 0, 0
+        if logged_state.lines == _LINES:
+            logged_state.left_out += 1
             return
-        standing.lines += 1
+        logged_state.lines += 1
         logger.log(level, "%s: %s", server, one_line(line))
 
 
 def _log_call(called: ToolCalled) -> None:
     key = ToolKey(called.server or ServerName("?"), called.tool)
-    # The id of a session is as good as a login to whoever may read the log.
+    # A whole session id would allow any reader of the log to use the session.
     client = f" for {one_line(called.client[:_CLIENT])}" if called.client else ""
     logger.info(
         "Call of %s%s: %s, %.3f s, %d characters in, %d out",

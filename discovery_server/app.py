@@ -1,8 +1,8 @@
-"""`discovery serve`: the engine and the gateway, on a transport, until told to stop.
+"""`discovery serve`: the engine and the gateway on a transport, until a signal or the end of stdin.
 
-A client is answered from what is remembered; the upstreams are asked in the background, once the
-first answer is out. SIGINT, SIGTERM and the end of stdin close everything, from the first moment
-on; SIGHUP reads the configuration again.
+The remembered catalog answers first; servers are listed in the background after the first answer.
+SIGINT, SIGTERM and the end of stdin close everything, also during the start; SIGHUP reloads the
+configuration.
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ async def serve_stdio(
     data_dir: str | Path | None = None,
     frozen: bool = False,
 ) -> None:
-    """Serve one client over stdin and stdout, until it closes stdin or a signal comes.
+    """Serve one client over stdin and stdout, until it closes stdin or a signal arrives.
 
     The arguments are those of `open_engine`.
 
     Raises:
         ConfigurationError: If the configuration cannot be used.
     """
-    async with signals.heard() as heard:
+    async with signals.handled() as handlers:
         with stdio.own_standard_streams() as (stdin, stdout):
             async with _open_gateway(config, environ, data_dir, frozen=frozen) as (engine, server):
-                heard.reload = partial(_reload, engine)
+                handlers.reload = partial(_reload, engine)
                 logger.info("Serving MCP on stdio")
                 answered = anyio.Event()
                 serve = partial(stdio.serve, server, stdin, stdout, answered=answered)
@@ -72,22 +72,22 @@ async def serve_http(
     data_dir: str | Path | None = None,
     frozen: bool = False,
 ) -> None:
-    """Serve many clients over streamable HTTP, until a signal comes.
+    """Serve many clients over streamable HTTP, until the process receives a signal.
 
     Args:
         config: As `open_engine` takes it.
-        endpoint: Where to listen; by default on this machine alone, on a free port.
-        token: The bearer token that every request has to have, or several of which each will do;
-            None serves whoever asks, which only an endpoint for this machine alone may.
+        endpoint: Where to listen; by default on loopback, on a free port.
+        token: The bearer token that every request must have, or several valid ones; None serves
+            every request, which is allowed on loopback only.
         on_listening: Called with the address that clients connect to; if None, it is logged.
         environ: As `open_engine` takes it.
-        data_dir: Where to remember.
+        data_dir: The folder of the registry.
         frozen: Use only what the lock file pins.
 
     Raises:
         ConfigurationError: If the configuration, the address or the token cannot be used.
     """
-    # A server on stdio, which most are, would start slower with what HTTP needs.
+    # Importing what HTTP needs would slow down the start of a server on stdio.
     from discovery_server import guard, http  # noqa: PLC0415
     from discovery_server.tokens import parse_tokens  # noqa: PLC0415
 
@@ -95,11 +95,11 @@ async def serve_http(
     tokens = parse_tokens(token) if isinstance(token, str) else token
     guard.require_allowed(endpoint, has_token=tokens is not None)
     async with (
-        signals.heard() as heard,
+        signals.handled() as handlers,
         _open_gateway(config, environ, data_dir, frozen=frozen) as (engine, server),
     ):
         with http.listen(endpoint) as listener:
-            # A name such as `localhost` is what the system says it is.
+            # The system decides which address a name such as `localhost` has.
             bound = replace(endpoint, host=listener.getsockname()[0])
             guard.require_allowed(bound, has_token=tokens is not None)
             made = http.make_app(
@@ -111,7 +111,7 @@ async def serve_http(
             )
             web = http.HttpServer(made)
             (on_listening or _log_address)(http.address(listener))
-            heard.stop, heard.reload = web.stop, partial(_reload, engine)
+            handlers.stop, handlers.reload = web.stop, partial(_reload, engine)
             await _run(engine, partial(web.serve, [listener]))
 
 
@@ -138,7 +138,7 @@ async def _run(
     *,
     first: anyio.Event | None = None,
 ) -> None:
-    """Serve until `serve` returns; upstreams are asked after `first`."""
+    """Serve until `serve` returns; servers are listed after `first`."""
     async with open_task_group() as tasks:
         tasks.start_soon(_keep_fresh, engine, first)
         await serve()
@@ -150,14 +150,14 @@ async def _keep_fresh(engine: Engine, first: anyio.Event | None) -> None:
         await first.wait()
     try:
         await engine.keep_fresh()
-    except Exception:  # what is known can still be served
-        logger.exception("The servers are no longer asked for changes")
+    except Exception:  # the last catalog can still be served
+        logger.exception("The catalog is no longer refreshed")
 
 
 async def _reload(engine: Engine) -> None:
     try:
         await engine.reload()
     except ConfigurationError as error:
-        logger.warning("The configuration stays as it was:\n%s", error)
+        logger.warning("The configuration was not reloaded, the last one stays in use:\n%s", error)
     else:
-        logger.info("The configuration was read again")
+        logger.info("The configuration was reloaded")

@@ -1,6 +1,6 @@
-"""The bearer token, required of every request, before anything else looks at the request.
+"""The bearer token, required for every request before anything else is done with it.
 
-What a client learns of its mistake is how to send the token and where it is kept, never a token.
+An error says how to send the token and where it is stored; it never contains a token.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 _CREDENTIALS = re.compile(rb"bearer +([A-Za-z0-9._~+/-]+=*)", re.IGNORECASE)
 _IN_ADDRESS = frozenset({"access_token", "token", "api_key", "apikey", "authorization"})
-_MOST_LOGGED = 20  # refusals of different addresses or kinds; more are no client gone astray
+_MAX_LOGGED = 20  # refusals with different addresses or errors; more would be an attack
 
 
 class _Refusal(Struct, frozen=True):
@@ -37,9 +37,9 @@ class _Refusal(Struct, frozen=True):
 
 
 class Authorization:
-    """Lets a request with one of the tokens pass, as the user of that token.
+    """ASGI middleware that admits requests with a valid token, as the user of that token.
 
-    The SDK keeps a session to the user that opened it: to anybody else it is unknown.
+    The SDK binds a session to the user that opened it: for any other user it does not exist.
     """
 
     def __init__(self, app: ASGIApp, tokens: Tokens) -> None:
@@ -78,7 +78,7 @@ class Authorization:
         return user or _Refusal(401, "invalid_token", wrong)
 
     def _user_of(self, given: bytes) -> AuthenticatedUser | None:
-        # Digests are of one length, and all are compared: the time says nothing of a token.
+        # Digests have one length and all are compared, so the time reveals nothing about a token.
         digest, found = _digest(given), None
         for known, user in self._users.items():
             if hmac.compare_digest(known, digest):
@@ -86,10 +86,10 @@ class Authorization:
         return found
 
     def _log(self, scope: Scope, refusal: _Refusal) -> None:
-        """Say once for each address what is amiss: its owner sees only that nothing works."""
+        """Log a refusal once for each address: its owner only sees that nothing works."""
         host = scope["client"][0] if scope.get("client") else "a client"
         about = host, refusal.error
-        if about not in self._logged and len(self._logged) < _MOST_LOGGED:
+        if about not in self._logged and len(self._logged) < _MAX_LOGGED:
             self._logged.add(about)
             logger.warning(
                 "A request from %s was refused (%d): %s", host, refusal.status, refusal.description
@@ -119,6 +119,6 @@ def _response(refusal: _Refusal) -> JSONResponse:
         "error": refusal.error or "unauthorized",
         "error_description": refusal.description,
     }
-    # Or a stranger could keep a connection for ever, with one request behind the other.
+    # Otherwise a stranger could hold a connection forever by sending one request after another.
     headers = {"WWW-Authenticate": challenge, "Connection": "close"}
     return JSONResponse(content, refusal.status, headers)

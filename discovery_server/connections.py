@@ -1,9 +1,8 @@
-"""How many connections are held, and how long a client may take over a request.
+"""Limits on the number of connections, and on the time that a client takes for a request.
 
-A request that is half sent holds a descriptor, and an attacker needs a few hundred of them to take
-all that a process has. So each connection has to get on: its request has to arrive in time, and
-when there is no room for another one, the one that has kept us waiting longest gives its place.
-Whoever is being answered, and reads the answer, is never cut off.
+A half-sent request holds a file descriptor, and a few hundred of them exhaust a process (the
+slowloris attack). So each request must arrive in time, and at the limit, the connection that has
+waited longest for its client is closed. A client that reads its answer is never cut off.
 """
 
 from __future__ import annotations
@@ -18,32 +17,32 @@ from typing import Any
 from msgspec import Struct
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-_MOST = 1024  # connections; more clients than that want a gateway of their own
-_RESERVE = 256  # descriptors that upstreams, the registry and the log have for themselves
-_PER_ADDRESS = 0.75  # of all connections, so that one machine leaves room for the others
+_MAX = 1024  # connections
+_RESERVE = 256  # descriptors reserved for upstreams, the registry and the log
+_PER_ADDRESS = 0.75  # share of all connections that one machine may hold
 
-_SLOWEST = 1024  # bytes a second that a client reads of its answer
+_MIN_RATE = 1024  # bytes a second at which a client must read its answer
 
-_TOO_LATE = b"HTTP/1.1 408 Request Timeout\r\n"
+_TIMEOUT = b"HTTP/1.1 408 Request Timeout\r\n"
 _NO_ROOM = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\n"
-_THE_END = b"content-length: 0\r\nconnection: close\r\n\r\n"
+_LAST_HEADERS = b"content-length: 0\r\nconnection: close\r\n\r\n"
 
 
 class ConnectionLimits(Struct, frozen=True):
-    connections: int = _MOST
-    per_address: int = int(_MOST * _PER_ADDRESS)
+    connections: int = _MAX
+    per_address: int = int(_MAX * _PER_ADDRESS)
     head: float = 10.0
-    """Seconds for all that comes before the body of a request."""
+    """Seconds for the request line and the headers."""
     body: float = 30.0
     """Seconds for the body."""
     unread: float = 60.0
-    """Seconds between looks at how much a client has read of what it was sent."""
+    """Seconds between checks of how much of its answer a client has read."""
 
 
 def limits_of_process() -> ConnectionLimits:
     """As many connections as leave enough descriptors for everything else."""
     descriptors = _descriptors()
-    connections = min(_MOST, descriptors - min(_RESERVE, descriptors // 2))
+    connections = min(_MAX, descriptors - min(_RESERVE, descriptors // 2))
     return ConnectionLimits(connections, max(1, int(connections * _PER_ADDRESS)))
 
 
@@ -51,20 +50,20 @@ def _descriptors() -> int:
     try:
         import resource  # noqa: PLC0415 - Windows has none
     except ImportError:
-        return _MOST
+        return _MAX
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return _MOST + _RESERVE if soft == resource.RLIM_INFINITY else soft
+    return _MAX + _RESERVE if soft == resource.RLIM_INFINITY else soft
 
 
 class Stage(Enum):
-    HEAD = "its request has not begun, or only in part"
-    BODY = "the body of its request is not all there"
+    HEAD = "its request has not arrived"
+    BODY = "the body of its request is incomplete"
     ANSWER = "it is being answered"
-    IDLE = "it was answered, and may ask again"
+    IDLE = "it was answered, and may send another request"
 
 
 class Connections:
-    """All that are open, the longest waiting first."""
+    """All open connections, ordered by how long they have waited for their client."""
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self.limits = limits
@@ -77,7 +76,7 @@ class Connections:
         return len(self._open)
 
     def admit(self, connection: Connection) -> bool:
-        """Take one in, in place of one that waits for its client if there is no room."""
+        """Admit a connection; at the limit, one that waits for its client is closed for it."""
         address = connection.address
         if self._addresses[address] >= self.limits.per_address:
             victim = self._longest_waiting(address)
@@ -123,51 +122,51 @@ def _first(connections: Iterable[Connection], address: str | None) -> Connection
 
 
 class Connection(H11Protocol):
-    """A connection to one client, which has to get on with its request."""
+    """A connection to one client, with deadlines for its requests."""
 
     def __init__(self, connections: Connections, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.address = ""
-        """Of the client's machine, or of the IPv6 network that it may choose addresses of."""
+        """The client's address; for IPv6 its /64 network, from which it can choose addresses."""
         self._connections = connections
         self._stage: Stage | None = None
         self._request: object = None
         self._deadline: asyncio.TimerHandle | None = None
-        self._next_look: asyncio.TimerHandle | None = None
+        self._next_check: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        transport.set_write_buffer_limits(high=0)  # whatever the client has not read pauses us
+        transport.set_write_buffer_limits(high=0)  # so that any unread byte pauses the writer
         super().connection_made(transport)
         self.address = _machine(self.client[0]) if self.client else ""
         if self._connections.admit(self):
-            self._settle()
+            self._update_stage()
         else:
             self._end(_NO_ROOM)
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        self._settle()
+        self._update_stage()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        self._settle()
+        self._update_stage()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._connections.remove(self)
         self._cancel_deadline()
-        self._cancel_look()
+        self._cancel_check()
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._look_later()
+        self._check_later()
 
     def resume_writing(self) -> None:
-        self._cancel_look()
+        self._cancel_check()
         super().resume_writing()
 
-    def _settle(self) -> None:
-        """Note how far the request has come, and until when it has to have come further."""
+    def _update_stage(self) -> None:
+        """Note the stage of the request, and set the deadline of that stage."""
         if self.transport.is_closing():
             return
         stage, request = self._present_stage(), self.cycle
@@ -178,9 +177,9 @@ class Connection(H11Protocol):
         self._cancel_deadline()
         limits = self._connections.limits
         if stage is Stage.HEAD:
-            self._deadline = self.loop.call_later(limits.head, self._end, _TOO_LATE)
+            self._deadline = self.loop.call_later(limits.head, self._end, _TIMEOUT)
         elif stage is Stage.BODY:
-            self._deadline = self.loop.call_later(limits.body, self._end, _TOO_LATE)
+            self._deadline = self.loop.call_later(limits.body, self._end, _TIMEOUT)
 
     def _present_stage(self) -> Stage:
         cycle: RequestResponseCycle | None = self.cycle
@@ -198,29 +197,29 @@ class Connection(H11Protocol):
             self._deadline.cancel()
             self._deadline = None
 
-    def _look_later(self) -> None:
+    def _check_later(self) -> None:
         unread = self.transport.get_write_buffer_size()
         limit = self._connections.limits.unread
-        self._next_look = self.loop.call_later(limit, self._require_reading, unread)
+        self._next_check = self.loop.call_later(limit, self._require_reading, unread)
 
     def _require_reading(self, unread: int) -> None:
-        """Cut off a client that does not read its answer: closing would wait for it for ever."""
+        """Abort a client that does not read its answer; a plain close would wait forever."""
         read = unread - self.transport.get_write_buffer_size()
-        if read < _SLOWEST * self._connections.limits.unread:
+        if read < _MIN_RATE * self._connections.limits.unread:
             self.transport.abort()
         else:
-            self._look_later()
+            self._check_later()
 
-    def _cancel_look(self) -> None:
-        if self._next_look is not None:
-            self._next_look.cancel()
-            self._next_look = None
+    def _cancel_check(self) -> None:
+        if self._next_check is not None:
+            self._next_check.cancel()
+            self._next_check = None
 
     def _end(self, status: bytes) -> None:
         cycle: RequestResponseCycle | None = self.cycle
         is_answered = self._stage is Stage.BODY and cycle is not None and cycle.response_started
-        if not is_answered:  # a second answer would be taken for that of another request
-            self.transport.write(status + _THE_END)
+        if not is_answered:  # a second answer would be read as that of the next request
+            self.transport.write(status + _LAST_HEADERS)
         self.transport.close()
 
 

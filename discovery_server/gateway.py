@@ -1,7 +1,7 @@
 """The MCP server around the meta-tools, for clients of both protocol eras.
 
-The SDK speaks the protocol; this module answers it. One thing it does not leave to the SDK: what
-an upstream answered goes out as it came. Typed models would drop whatever they do not know.
+The SDK implements the protocol. This module answers its requests, and passes results of upstream
+tools through unchanged: the SDK's typed models would drop fields that they do not know.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 Context: TypeAlias = ServerRequestContext[Any, Any]
 
 _SESSION_HEADER = "mcp-session-id"
-_LONGEST_URI = 4 * NAME_LENGTH  # characters; each of a name may take several there
-_OPENINGS = frozenset({"initialize", "server/discover"})
+_MAX_URI = 4 * NAME_LENGTH  # characters; a percent-encoded character takes several
+_OPENING_METHODS = frozenset({"initialize", "server/discover"})
 _RESOURCE_NOT_FOUND = -32002  # before 2026-07-28; since then it is "invalid params"
 
 _A_DAY = CacheHint(ttl_ms=86_400_000, scope="public")
@@ -72,7 +72,7 @@ def make_server(engine: Engine) -> Server[Any]:
 class _Gateway:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._whole: ContextVar[JSONObject | None] = ContextVar("whole", default=None)
+        self._raw_result: ContextVar[JSONObject | None] = ContextVar("raw_result", default=None)
         self.server: Server[Any] = Server(
             "discovery",
             version=__version__,
@@ -94,16 +94,16 @@ class _Gateway:
             on_list_resource_templates=self._list_templates,
             on_read_resource=self._read_resource,
         )
-        self.server.middleware.append(self._through)
+        self.server.middleware.append(self._finish_result)
 
-    async def _through(self, ctx: Context, call_next: CallNext) -> HandlerResult:
-        """What goes out: instructions of the moment, and results as they came."""
-        self._whole.set(None)
-        shaped = await call_next(ctx)
-        if ctx.method in _OPENINGS and isinstance(shaped, dict):
-            return {**shaped, "instructions": render_instructions(self._engine.view)}
-        whole = self._whole.get()
-        return shaped if whole is None else _in_envelope(whole, shaped)
+    async def _finish_result(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+        """Middleware: add current instructions, and put raw results into the SDK's envelope."""
+        self._raw_result.set(None)
+        envelope = await call_next(ctx)
+        if ctx.method in _OPENING_METHODS and isinstance(envelope, dict):
+            return {**envelope, "instructions": render_instructions(self._engine.view)}
+        raw = self._raw_result.get()
+        return envelope if raw is None else _in_envelope(raw, envelope)
 
     async def _call_tool(
         self, ctx: Context, params: types.CallToolRequestParams
@@ -113,10 +113,10 @@ class _Gateway:
             names = ", ".join(META_TOOLS)
             hint = f"this server has {names}; other tools are called through execute_tool"
             raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {_shown(params.name)}; {hint}")
-        telling = _Telling(ctx)
-        caller = Caller(_client(ctx), telling.tell if telling.is_wanted else None)
-        self._whole.set(await call(self._engine, tool, params.arguments or {}, caller))
-        await telling.finish()
+        progress = _ProgressRelay(ctx)
+        caller = Caller(_client(ctx), progress.send if progress.is_requested else None)
+        self._raw_result.set(await call(self._engine, tool, params.arguments or {}, caller))
+        await progress.flush()
         return types.CallToolResult(content=[])
 
     async def _list_tools(self, _: Context, __: object) -> types.ListToolsResult:
@@ -144,7 +144,7 @@ class _Gateway:
         self, ctx: Context, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
         uri = str(params.uri)
-        if len(uri) > _LONGEST_URI:
+        if len(uri) > _MAX_URI:
             raise MCPError(types.INVALID_PARAMS, f"There is no resource {_shown(uri)}")
         try:
             mime_type, text = resources.read_resource(self._engine.view, uri)
@@ -154,18 +154,17 @@ class _Gateway:
         return types.ReadResourceResult(contents=[content])
 
 
-def _in_envelope(whole: JSONObject, shaped: HandlerResult) -> JSONObject:
-    """A result as it came, in what the SDK wraps around one in this client's era.
+def _in_envelope(raw: JSONObject, empty: HandlerResult) -> JSONObject:
+    """A raw result in the envelope that the protocol of this client's era requires.
 
-    `shaped` is an empty result on which the SDK did its part. What the protocol asks of the hop
-    to this client (`resultType`, `_meta` of the server) is taken from there, if the upstream did
-    not say it; the era before has no `resultType`.
+    `empty` is an empty result that the SDK has completed. `resultType` and `_meta` are taken from
+    it unless the upstream gave them; the handshake era has no `resultType`.
     """
-    envelope = shaped if isinstance(shaped, dict) else {}
-    result = {"resultType": envelope.get("resultType"), **whole}
+    envelope = empty if isinstance(empty, dict) else {}
+    result = {"resultType": envelope.get("resultType"), **raw}
     if "resultType" not in envelope:
         del result["resultType"]
-    meta = {**(envelope.get("_meta") or {}), **(whole.get("_meta") or {})}
+    meta = {**(envelope.get("_meta") or {}), **(raw.get("_meta") or {})}
     return {**result, "_meta": meta} if meta else result
 
 
@@ -175,10 +174,10 @@ def _input_schema(name: str) -> JSONObject | None:
 
 
 def _client(ctx: Context) -> str | None:
-    """Whom a server with `session: per_client` keeps a session for; None for everybody else.
+    """The key of this client's own session with a server that has `session: per_client`.
 
-    Over HTTP that is the client's session. An era without sessions would let a request claim any
-    that it names, so there it is whoever holds the token.
+    Over HTTP it is the id of the client's session. In the era without sessions a request could
+    claim any id, so there it is the user of the token. None over stdio.
     """
     if ctx.request is None:
         return None
@@ -189,25 +188,25 @@ def _client(ctx: Context) -> str | None:
     return session
 
 
-class _Telling:
-    """Passes progress on, in the order in which it came, and all of it before the result.
+class _ProgressRelay:
+    """Forwards progress in order, and all of it before the result.
 
-    It comes from tasks of the upstream's connection, which the result may overtake on its way out.
+    Progress comes from tasks of the upstream's connection, so the result could overtake it.
     """
 
     def __init__(self, ctx: Context) -> None:
-        self.is_wanted = ctx.meta is not None and "progress_token" in ctx.meta
+        self.is_requested = ctx.meta is not None and "progress_token" in ctx.meta
         self._session = ctx.session
-        self._turn = anyio.Lock()
+        self._lock = anyio.Lock()
 
-    async def tell(self, progress: float, total: float | None, message: str | None) -> None:
-        async with self._turn:
+    async def send(self, progress: float, total: float | None, message: str | None) -> None:
+        async with self._lock:
             await self._session.report_progress(progress, total, message)
 
-    async def finish(self) -> None:
-        """Wait for what was begun; turns are taken in the order of asking."""
-        if self.is_wanted:
-            async with self._turn:
+    async def flush(self) -> None:
+        """Wait for what was sent; `anyio.Lock` is fair, so it is acquired last."""
+        if self.is_requested:
+            async with self._lock:
                 return
 
 
@@ -216,8 +215,8 @@ def _resource_error(error: DiscoveryError, uri: str, version: str) -> MCPError:
     is_missing = isinstance(error, NotFoundError)
     code = types.INVALID_PARAMS if is_modern or not is_missing else _RESOURCE_NOT_FOUND
     message = f"{error.code}: {error.message}"
-    told = f"{message}; {error.hint}" if error.hint else message
-    return MCPError(code, told, {"uri": shortened(uri, _LONGEST_URI)})
+    text = f"{message}; {error.hint}" if error.hint else message
+    return MCPError(code, text, {"uri": shortened(uri, _MAX_URI)})
 
 
 def _shown(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Who may ask over HTTP: a guard before all routes, against pages that the user opens.
+"""Checks of `Host` and `Origin` before every route, against web pages that the user opens.
 
 A program on a port can be called by every web page, for a page may point a name of its own at any
 address (DNS rebinding). So a request must be sent to a name of this server, and may come only
@@ -28,22 +28,22 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_MOST_TOLD = 20  # names; who sends more is no neighbour who got one wrong
+_MAX_LOGGED = 20  # names; more would be an attack, not a misconfigured client
 
 
 class Endpoint(Struct, frozen=True):
-    """Where to listen, and for whom."""
+    """The address to listen on, and which machines may connect."""
 
     host: str = "127.0.0.1"
     port: int = 0
-    """0 takes a free one."""
+    """0 means any free port."""
     allow_remote: bool = False
     """Also serve other machines, without TLS."""
     allowed_hosts: tuple[str, ...] = ()
-    """Names that clients may call it by besides those of this machine; without a port."""
+    """Host names, without a port, that are valid besides those of this machine."""
 
     def names(self) -> frozenset[str]:
-        """What clients may call it by, in lower case, besides the names that only mean itself."""
+        """The valid host names in lower case, besides loopback names and addresses."""
         names = [*self.allowed_hosts]
         if self.allow_remote:
             machine = socket.gethostname()
@@ -53,24 +53,24 @@ class Endpoint(Struct, frozen=True):
 
 
 def require_allowed(endpoint: Endpoint, *, has_token: bool) -> None:
-    """Refuse to serve other machines unless the owner said so, and ever without a token.
+    """Refuse to serve other machines without `--allow-remote`, or without a token.
 
     Raises:
         ConfigurationError: If it is not for this machine alone, and may not be for others.
     """
     if not has_token and (endpoint.allow_remote or not is_loopback(endpoint.host)):
-        message = "without a token whoever reaches it can call every tool"
-        hint = "serve other machines with a token, or this one alone without"
+        message = "without a token every client that reaches it can call every tool"
+        hint = "use a token, or serve loopback only"
         raise ConfigurationError([Problem(Origin("--no-token"), "", message, hint)])
     if endpoint.allow_remote or is_loopback(endpoint.host):
         return
     problem = Problem(
         Origin("--http"),
         "",
-        f"{endpoint.host!r} can be reached from other machines, and there is no TLS: whoever"
-        " listens on the way reads the token",
-        "serve 127.0.0.1, behind a proxy of yours that speaks TLS (and whose name is an"
-        " `--allowed-host`); where nobody can listen, `--allow-remote` serves it as it is",
+        f"{endpoint.host!r} can be reached from other machines, and without TLS the token can"
+        " be read on the network",
+        "serve 127.0.0.1 behind a proxy with TLS (and add the name of the proxy with"
+        " `--allowed-host`); in a network that you trust, use `--allow-remote`",
     )
     raise ConfigurationError([problem])
 
@@ -81,22 +81,22 @@ def is_loopback(host: str) -> bool:
 
 
 class Guard:
-    """Turns away what was not sent to this server by a name of its own, or by a foreign page.
+    """ASGI middleware that refuses requests with a foreign `Host` or `Origin`.
 
-    `localhost` and loopback addresses are always names of it, and where other machines are served,
-    so is every address.
+    `localhost` and loopback addresses are always valid hosts; with `allow_remote` so is every IP
+    address.
     """
 
     def __init__(self, app: ASGIApp, endpoint: Endpoint) -> None:
         self._app = app
         self._names = endpoint.names()
         self._any_address = endpoint.allow_remote
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and (refusal := self._refusal(Headers(scope=scope))):
             status, text = refusal
-            # What follows on the connection may be part of what was refused.
+            # The rest of the connection may be part of the refused request (request smuggling).
             close = {"connection": "close"}
             await PlainTextResponse(text, status, close)(scope, receive, send)
             return
@@ -109,8 +109,8 @@ class Guard:
         host = host_of(f"//{hosts[0]}") if len(hosts) == 1 else None
         if host is None:
             return 421, "Invalid Host header"
-        if not self._is_ours(host):
-            self._tell(host)
+        if not self._is_valid_host(host):
+            self._log(host)
             return 421, "Invalid Host header: not a name of this server"
         for origin in headers.getlist("origin"):
             page = host_of(origin)
@@ -118,18 +118,18 @@ class Guard:
                 return 403, "Invalid Origin header"
         return None
 
-    def _is_ours(self, host: str) -> bool:
+    def _is_valid_host(self, host: str) -> bool:
         if host in self._names or is_loopback(host):
             return True
         return self._any_address and _address(host) is not None
 
-    def _tell(self, host: str) -> None:
-        """Say once which name was not taken: an owner who uses it has to know what to do."""
-        if host not in self._told and len(self._told) < _MOST_TOLD:
-            self._told.add(host)
+    def _log(self, host: str) -> None:
+        """Log a refused name once: an owner who uses it needs to know the option for it."""
+        if host not in self._logged and len(self._logged) < _MAX_LOGGED:
+            self._logged.add(host)
             hint = "`--allowed-host` adds one"
             logger.warning(
-                "A request to %.100r was refused: no name of this server; %s", host, hint
+                "A request for host %.100r was refused: not a name of this server; %s", host, hint
             )
 
 
@@ -137,7 +137,7 @@ def host_of(address: str) -> str | None:
     """The host of an address, in lower case; None if it has none (`null`) or more than a host."""
     try:
         parts = urlsplit(address)
-        _ = parts.port  # read for the error it raises if it is no number
+        _ = parts.port  # raises ValueError if it is not a number
     except ValueError:
         return None
     is_more = "@" in parts.netloc or parts.path or parts.query or parts.fragment

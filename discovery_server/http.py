@@ -1,4 +1,4 @@
-"""Streamable HTTP for both protocol eras, behind the guard."""
+"""Streamable HTTP for both protocol eras, behind checks of host, token and size."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from discovery_server.connections import (
     Connections,
     limits_of_process,
 )
-from discovery_server.farewell import Farewell
+from discovery_server.graceful_shutdown import GracefulShutdown
 from discovery_server.guard import Endpoint, Guard
-from discovery_server.http_sessions import IDLE_LIFE, Sessions
-from discovery_server.message_size import MessageSize
+from discovery_server.http_sessions import IDLE_LIFE, SessionLimit
+from discovery_server.message_size import MessageSizeLimit
 from discovery_server.plain_errors import PlainErrors
 
 if TYPE_CHECKING:
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 
 PATH = "/mcp"
 _OTHER_PORT = "choose another port; 0 takes a free one"
-_OF_ALL = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - all addresses, and one of them
-_GOODBYE = 2.0  # seconds that calls under way get when the server is told to stop
+_LOOPBACK_OF = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - wildcard addresses
+_GRACE = 2.0  # seconds that calls in flight get on shutdown
 _KEEP_ALIVE = 60  # seconds that a connection without a request stays
 _BACKLOG = 512  # connections that wait to be accepted
-# asyncio accepts this many before any of them can be turned away, so each costs a descriptor.
+# asyncio accepts this many before we can refuse any of them, and each takes a descriptor.
 _ACCEPTED_AT_ONCE = 16
-_LAST_GOODBYE = 5  # seconds for a client that does not read what it is sent meanwhile
+_GRACEFUL_SHUTDOWN = 5  # seconds for a client that does not read its answer
 
 
 def make_app(
@@ -56,43 +56,43 @@ def make_app(
     """The ASGI application that serves MCP at `/mcp`.
 
     Args:
-        server: What answers.
-        endpoint: For whom it is.
-        tokens: What opens it; if None, nobody is asked for a token.
-        max_sessions: How many sessions clients of the handshake era may have.
+        server: The MCP server.
+        endpoint: The valid host names.
+        tokens: The valid tokens; None requires no token.
+        max_sessions: The number of sessions in the handshake era.
         on_session_end: Called with the id of each of them that has ended.
     """
-    # Our guard is exact about names and stands before every route; the SDK's would come second.
+    # `Guard` is stricter and covers every route, so the SDK's own check is off.
     security = TransportSecuritySettings(enable_dns_rebinding_protection=False)
     app: ASGIApp = server.streamable_http_app(
         streamable_http_path=PATH,
         transport_security=security,
-        max_sessions=2 * max_sessions,  # `Sessions` ends some before that
+        max_sessions=2 * max_sessions,  # `SessionLimit` ends sessions before that
         session_idle_timeout=IDLE_LIFE,
     )
-    app = Sessions(
-        MessageSize(PlainErrors(app)), path=PATH, most=max_sessions, on_end=on_session_end
+    app = SessionLimit(
+        MessageSizeLimit(PlainErrors(app)), path=PATH, limit=max_sessions, on_end=on_session_end
     )
     return Guard(Authorization(app, tokens) if tokens else app, endpoint)
 
 
 class HttpServer(uvicorn.Server):
-    """A uvicorn server that leaves the signals to us, and its clients in good order."""
+    """A uvicorn server without signal handlers of its own, and with a graceful shutdown."""
 
     def __init__(self, app: ASGIApp, limits: ConnectionLimits | None = None) -> None:
-        self._farewell = Farewell(app, _GOODBYE)
+        self._shutdown = GracefulShutdown(app, _GRACE)
         self.connections = Connections(limits or limits_of_process())
         config = uvicorn.Config(
-            self._farewell,
+            self._shutdown,
             http=cast("type[asyncio.Protocol]", partial(Connection, self.connections)),
             log_config=None,
             access_log=False,
-            proxy_headers=False,  # whoever connects could name any address as its own
+            proxy_headers=False,  # any client could claim any address
             server_header=False,
             ws="none",
             backlog=_ACCEPTED_AT_ONCE,
             timeout_keep_alive=_KEEP_ALIVE,
-            timeout_graceful_shutdown=_LAST_GOODBYE,
+            timeout_graceful_shutdown=_GRACEFUL_SHUTDOWN,
         )
         super().__init__(config)
 
@@ -103,18 +103,18 @@ class HttpServer(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         for listener in sockets or ():
-            listener.listen(_BACKLOG)  # what is not accepted at once waits in the system
+            listener.listen(_BACKLOG)  # the kernel queues what is not accepted yet
 
     def stop(self) -> None:
         self.should_exit = True
-        self._farewell.say()
+        self._shutdown.begin()
 
 
 def listen(endpoint: Endpoint) -> socket.socket:
     """A listening socket.
 
     Raises:
-        ConfigurationError: If the address cannot be had.
+        ConfigurationError: If the address is not available.
     """
     host, port = endpoint.host, endpoint.port
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -132,7 +132,7 @@ def listen(endpoint: Endpoint) -> socket.socket:
 
 
 def address(listener: socket.socket) -> str:
-    """Where clients on this machine find the server, for instance `http://127.0.0.1:8000/mcp`."""
+    """The address for clients on this machine, for instance `http://127.0.0.1:8000/mcp`."""
     host, port = listener.getsockname()[:2]
-    host = _OF_ALL.get(host, host)
+    host = _LOOPBACK_OF.get(host, host)
     return f"http://{f'[{host}]' if ':' in host else host}:{port}{PATH}"

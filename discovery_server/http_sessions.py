@@ -1,10 +1,10 @@
-"""The sessions of clients of the handshake era: so many, and none for ever.
+"""A limit on the number and the idle time of HTTP sessions in the handshake era.
 
-A client opens a session with `initialize`, and may leave without closing it. What it leaves behind
-costs memory here, and perhaps a program of its own with a server. So when there are too many, the
-one that was idle the longest is ended, as if its client had closed it. Refusing the new one would
-let abandoned sessions, or a client that opens one after the other, shut everybody else out. Only
-when all are in use is a new one refused.
+A client opens a session with `initialize`, and may leave without closing it. An abandoned session
+costs memory, and perhaps a server process of its own. When there are too many, the one that was
+idle longest is ended as if its client had closed it: refusing new sessions instead would let
+abandoned ones, or one greedy client, lock out all others. A new session is refused only when all
+are in use.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from starlette.responses import JSONResponse
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-IDLE_LIFE = 600.0  # seconds; a client that listens for messages keeps its session by that
+IDLE_LIFE = 600.0  # seconds; a client with an open stream is not idle
 _ID = "mcp-session-id"
 _VERSION = "mcp-protocol-version"
 _RETRY_AFTER = 5  # seconds
@@ -33,24 +33,24 @@ class _Session(Struct, eq=False):
     user: object
     used_at: float
     requests: int = 0
-    """Under way."""
+    """In flight."""
     is_used: bool = False
-    """Whether anything followed its opening."""
+    """Whether a request followed the one that opened it."""
 
     @property
     def owner(self) -> str:
         return getattr(self.user, "username", "")
 
 
-class Sessions:
-    """Keeps count of the sessions that `app` opens, and ends what nobody needs."""
+class SessionLimit:
+    """ASGI middleware that counts the sessions of `app`, and ends idle ones."""
 
     def __init__(
         self,
         app: ASGIApp,
         *,
         path: str,
-        most: int,
+        limit: int,
         on_end: Callable[[str], object],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -59,13 +59,13 @@ class Sessions:
         Args:
             app: The SDK's application.
             path: Where it serves MCP.
-            most: How many sessions there may be.
+            limit: The number of sessions.
             on_end: Called with the id of each session that has ended.
-            clock: Seconds that never go back.
+            clock: Monotonic, in seconds.
         """
         self._app = app
         self._path = path
-        self._most = most
+        self._limit = limit
         self._on_end = on_end
         self._clock = clock
         self._sessions: dict[str, _Session] = {}
@@ -82,13 +82,13 @@ class Sessions:
             await self._serve_session(id_, scope, receive, send)
 
     async def _serve_opening(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if self._in_use() >= self._most:
-            await _refusal(self._most)(scope, receive, send)
+        if self._in_use() >= self._limit:
+            await _refusal(self._limit)(scope, receive, send)
             return
         opened: list[_Session] = []
 
         def note(answer: _Answer) -> None:
-            # Before the client knows of it, which may use it at once.
+            # Before the answer is sent: the client may use the session at once.
             if answer.is_good and answer.session:
                 session = _Session(answer.session, scope.get("user"), self._clock(), requests=1)
                 self._sessions[session.id] = session
@@ -100,7 +100,7 @@ class Sessions:
             for session in opened:
                 session.requests -= 1
         if opened:
-            await self._end_superfluous(but=opened[0])
+            await self._end_excess(but=opened[0])
 
     async def _serve_session(self, id_: str, scope: Scope, receive: Receive, send: Send) -> None:
         session = self._sessions.get(id_)
@@ -118,23 +118,22 @@ class Sessions:
             if (scope["method"] == "DELETE" and answer.is_good) or answer.is_unknown:
                 self._forget(session)
 
-    async def _end_superfluous(self, *, but: _Session) -> None:
-        """End what was idle for too long, and what is too many."""
-        while (victim := self._abandoned(but)) or (victim := self._least_missed(but)):
-            await self._end(victim)  # meanwhile another may be used again, or end
+    async def _end_excess(self, *, but: _Session) -> None:
+        """End sessions that were idle too long, and those above the limit."""
+        while (victim := self._abandoned(but)) or (victim := self._excess(but)):
+            await self._end(victim)  # other sessions may change while this one is closed
 
     def _abandoned(self, but: _Session) -> _Session | None:
         oldest = self._clock() - IDLE_LIFE
         return next((one for one in self._idle(but) if one.used_at < oldest), None)
 
-    def _least_missed(self, but: _Session) -> _Session | None:
-        """The one to end if there are too many; None if there are not, or all are in use.
+    def _excess(self, but: _Session) -> _Session | None:
+        """The session to end if there are too many; None otherwise, or if all are in use.
 
-        Of whoever has the most sessions, one never used if there is one, else the longest idle.
-
-        So a client that opens one session after the other ends its own, before those of others.
+        It belongs to the user with the most sessions: one that was never used, or else the one
+        that was idle longest. So a client that opens many sessions ends its own first.
         """
-        if len(self._sessions) <= self._most:
+        if len(self._sessions) <= self._limit:
             return None
         counts = Counter(one.owner for one in self._sessions.values())
         return min(
@@ -147,7 +146,7 @@ class Sessions:
         return (one for one in self._sessions.values() if not one.requests and one is not but)
 
     async def _end(self, session: _Session) -> None:
-        """Close it as its client would, which is the one way that the SDK offers."""
+        """Close it with a DELETE request as its client would: the SDK has no other interface."""
         scope: Scope = {
             "type": "http",
             "asgi": {"version": "3.0"},
@@ -200,8 +199,8 @@ class _Answer:
         await self._send(message)
 
 
-def _refusal(most: int) -> JSONResponse:
-    message = f"all {most} sessions of this gateway are in use; try again in a moment"
+def _refusal(limit: int) -> JSONResponse:
+    message = f"all {limit} sessions of this gateway are in use; try again in a moment"
     error = {"code": -32000, "message": message}
     content = {"jsonrpc": "2.0", "id": None, "error": error}
     return JSONResponse(content, 503, {"Retry-After": str(_RETRY_AFTER)})
@@ -212,4 +211,4 @@ async def _no_body() -> Message:
 
 
 async def _ignore(message: Message) -> None:
-    """Nobody waits for the answer."""
+    """The answer to our own request is not needed."""

@@ -1,7 +1,7 @@
-"""Lines written by a thread, so that whoever logs never waits for whoever reads.
+"""A writer thread for log lines, so that logging never waits for a reader.
 
-A pipe that nobody reads is full after 64 KiB, and the next write to it blocks its thread for good.
-Many clients start a gateway and never read its stderr.
+A pipe that nobody reads is full after 64 KiB, and the next write to it blocks forever. Many clients
+start a gateway and never read its stderr.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from queue import SimpleQueue
 
 
 class LineWriter:
-    """A stream for a log: `write` returns at once, and a thread hands the text on.
+    """A stream for a log: `write` returns at once, and a thread passes the text to `sink`.
 
-    When more than `most` characters wait, lines are dropped until all of them are written; then
-    follows a line with the number of those that are missing. `sink` may block, and may raise, which
-    drops what it was given.
+    When more than `max_waiting` characters wait, lines are dropped until all of these are written;
+    then a line reports the number of dropped lines. `sink` may block; when it raises, the text is
+    dropped.
     """
 
-    def __init__(self, sink: Callable[[str], object], *, most: int) -> None:
+    def __init__(self, sink: Callable[[str], object], *, max_waiting: int) -> None:
         self._sink = sink
-        self._most = most
+        self._max_waiting = max_waiting
         self._waiting = SimpleQueue[str | None]()
         self._size = 0  # characters that wait or are being written
         self._is_full = False
@@ -35,7 +35,7 @@ class LineWriter:
 
     def write(self, text: str) -> None:
         with self._lock:
-            if self._size and self._size + len(text) > self._most:
+            if self._size and self._size + len(text) > self._max_waiting:
                 self._is_full = True
             if self._is_full:
                 self._dropped += text.count("\n")
@@ -44,29 +44,29 @@ class LineWriter:
             self._waiting.put(text)
 
     def flush(self) -> None:
-        """No-op, for those who flush after each line; `close` is what waits."""
+        """No-op, since handlers flush after each line; `close` waits."""
 
     def close(self, within: float) -> bool:
-        """Wait until all is written, for at most `within` seconds; whether it is."""
+        """Wait at most `within` seconds until all is written; True if it is."""
         self._waiting.put(None)
         self._thread.join(within)
         return not self._thread.is_alive()
 
     def _run(self) -> None:
         while (text := self._waiting.get()) is not None:
-            self._hand_on(text, lines=text.count("\n"))
+            self._write(text, lines=text.count("\n"))
             if dropped := self._dropped_before_next(len(text)):
-                self._hand_on(f"… {dropped} log lines were dropped\n", lines=dropped)
+                self._write(f"… {dropped} log lines were dropped\n", lines=dropped)
 
-    def _hand_on(self, text: str, *, lines: int) -> None:
+    def _write(self, text: str, *, lines: int) -> None:
         try:
             self._sink(text)
-        except (OSError, ValueError):  # of a reader that is gone, of a text that has no encoding
+        except (OSError, ValueError):  # the reader is gone, or the text cannot be encoded
             with self._lock:
                 self._dropped += lines
 
     def _dropped_before_next(self, written: int) -> int:
-        """How many lines are missing here; 0 as long as others wait that came before those."""
+        """The number of lines dropped at this point; 0 while earlier lines still wait."""
         with self._lock:
             self._size -= written
             if self._size:
@@ -77,7 +77,7 @@ class LineWriter:
 
 
 def write_all(descriptor: int, data: bytes) -> None:
-    """Write however long it takes, also to a descriptor that somebody has made non-blocking."""
+    """Write everything, also to a descriptor that was set non-blocking elsewhere."""
     left = memoryview(data)
     while left:
         try:

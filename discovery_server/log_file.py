@@ -1,4 +1,4 @@
-"""The log's file, written by a thread: a disk that stalls stalls nobody who logs."""
+"""The log file, written by a thread, so that a stalled disk does not block the event loop."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ logger = logging.getLogger(__name__)
 
 _SIZE = 10 * 1024 * 1024  # bytes
 _FILES = 5  # kept beside the current one
-_MOST = 16 * 1024 * 1024  # characters that wait for a disk; no disk that works is that far behind
+_MOST = 16 * 1024 * 1024  # characters that may wait for the disk
 _LAST_WAIT = 1.0  # seconds
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[LineWriter]:
-    """A stream into a file that rotates, or into whatever else has that name, such as a pipe.
+    """A stream into a rotating file, or into a pipe or device of that name.
 
     Raises:
         OSError: If it cannot be written.
@@ -31,7 +31,7 @@ def opened(path: Path) -> Iterator[LineWriter]:
     path = path.expanduser()
     path.parent.mkdir(parents=True, exist_ok=True)
     file = _File(path) if _is_regular(path) else _Pipe(path)
-    writer = LineWriter(_Reported(file, path).write, most=_MOST)
+    writer = LineWriter(_WarningWriter(file, path).write, max_waiting=_MOST)
     try:
         yield writer
     finally:
@@ -41,15 +41,15 @@ def opened(path: Path) -> Iterator[LineWriter]:
 
 
 def _is_regular(path: Path) -> bool:
-    """Whether it is a file, or would be one."""
+    """Whether it is a regular file, or does not exist yet."""
     try:
         return stat.S_ISREG(path.stat().st_mode)
     except FileNotFoundError:
         return True
 
 
-class _Reported:
-    """Writes to a file; when that begins to fail, a warning says so on stderr."""
+class _WarningWriter:
+    """Writes to a file; the first of consecutive failures is logged as a warning to stderr."""
 
     def __init__(self, file: _File | _Pipe, path: Path) -> None:
         self._file = file
@@ -78,12 +78,12 @@ class _File(RotatingFileHandler):
         self.emit(logging.makeLogRecord({"msg": text}))
 
     def handleError(self, _: logging.LogRecord) -> NoReturn:  # noqa: N802 - the library's name
-        """Raise what the library would print, with a traceback for each line."""
+        """Raise the error, which the library would print with a traceback for each record."""
         raise  # noqa: PLE0704 - it is called where an error is handled
 
 
 class _Pipe:
-    """A pipe, a terminal, `/dev/stderr`: what has no size and can keep its writer waiting."""
+    """A pipe, a terminal or `/dev/stderr`: without a size, and its writer can block."""
 
     def __init__(self, path: Path) -> None:
         # Without O_NONBLOCK opening a named pipe waits for a reader.

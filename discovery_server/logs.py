@@ -1,6 +1,6 @@
-"""Where a serving process writes what happens: stderr, a rotating file, never stdout.
+"""Logging of a serving process: to stderr and a rotating file, never to stdout.
 
-Records are redacted where they are logged, and written by threads.
+Records are redacted by the formatter, and written by threads.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from discovery_engine._util.text import clean
 from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
 from discovery_server import log_file, standard_error
-from discovery_server.repeats import RepeatFilter
+from discovery_server.repeat_filter import RepeatFilter
 
 if TYPE_CHECKING:
     from discovery_engine.config.settings import LogSettings
@@ -24,23 +24,23 @@ logger = logging.getLogger(__name__)
 _FILE = "DISCOVERY_LOG_FILE"
 _LEVEL = "DISCOVERY_LOG_LEVEL"
 _FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
-_MORE = "\n    "  # before what follows the first line, so that no message can fake a record
+_MORE = "\n    "  # before each further line, so that no message can forge a record
 
-# They report every request, or every stray line of a child, at levels meant for developers.
+# These log every request or every unexpected line at INFO.
 _CHATTY = ("mcp", "httpx2", "httpcore2", "uvicorn")
-# What programs write for their developers is kept in a file; a host's own log is no place for it.
-_OVERHEARD = "discovery_engine.upstream.stderr_log"
+# The stderr of servers goes to the log file only.
+_SERVER_STDERR = "discovery_engine.upstream.stderr_log"
 
 
 class HarmlessFormatter(logging.Formatter):
-    """Formats records, tracebacks too, without secrets and without what a terminal would obey.
+    """Formats records and tracebacks without secrets and without terminal control characters.
 
-    Libraries write into the log whatever they send and receive.
+    Libraries log parts of what they send and receive.
     """
 
     def format(self, record: logging.LogRecord) -> str:
         head, name, message = clean(super().format(record)).partition(f"{record.name}: ")
-        # A logger may be named as a header is, after which everything counts as a credential.
+        # A logger may have the name of a header, after which everything would be redacted.
         text = KNOWN_SECRETS.redact_log(message if name else head)
         return (head + name + text if name else text).replace("\n", _MORE)
 
@@ -49,10 +49,10 @@ class HarmlessFormatter(logging.Formatter):
 def log_to(settings: LogSettings, environ: Mapping[str, str]) -> Iterator[None]:
     """Log as configured while the block runs; `environ` overrides level and file.
 
-    The file rotates at 10 MB and five older ones are kept. Its folder is made if need be. One that
-    cannot be written is warned of, and does without. What programs write to their error output is
-    logged to the file; to stderr only with level `debug`. Warnings of libraries that come over and
-    over are counted.
+    The file rotates at 10 MB and five older ones are kept. Its folder is created. If it cannot
+    be written, a warning is logged and logging continues without it. The stderr of servers is
+    logged to the file; to stderr only with level `debug`. Repeated warnings of libraries are
+    counted.
     """
     with ExitStack() as streams:
         streams.enter_context(standard_error.unblocked())
@@ -96,7 +96,7 @@ def _handled(handlers: Sequence[logging.Handler], level: int) -> Iterator[None]:
 
 
 def _level(name: str) -> int:
-    """The level of that name; an unknown one must not keep the server from starting."""
+    """The level of that name; INFO for an unknown one, which must not prevent the start."""
     return logging.getLevelNamesMapping().get(name.upper(), logging.INFO)
 
 
@@ -105,5 +105,5 @@ def _to_stderr(settings: LogSettings, level: int) -> list[logging.Handler]:
         return []
     handler = logging.StreamHandler()
     if level > logging.DEBUG:
-        handler.addFilter(lambda record: record.name != _OVERHEARD)
+        handler.addFilter(lambda record: record.name != _SERVER_STDERR)
     return [handler]

@@ -1,8 +1,8 @@
-"""Messages of more parts than any that means well, refused before they are parsed.
+"""A limit on the number of values in a message, checked before it is parsed.
 
-Parsing makes an object of each array and each member, and Python's garbage collector looks at them
-again and again: two million brackets in 4 MiB held the event loop for 1 to 4 s, during which nobody
-else was answered. Counting their bytes takes milliseconds.
+Parsing creates an object for each array and member, and the garbage collector traverses them again
+and again: two million brackets in 4 MiB blocked the event loop for 1 to 4 s. Counting bytes takes
+milliseconds.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ def _exceeds(message: bytes) -> bool:
     return False
 
 
-class MessageSize:
-    """Answers for `app` what must not be parsed."""
+class MessageSizeLimit:
+    """ASGI middleware that refuses messages that are too expensive to parse."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

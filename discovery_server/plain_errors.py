@@ -1,7 +1,7 @@
-"""Answers to what is no message of JSON-RPC, in the standard's code and in words for its sender.
+"""A plain error with the standard's code for a body that is no JSON-RPC message.
 
-The SDK tells clients of the handshake era -32602, "invalid params", with all that pydantic has to
-say about every kind of message that it might have been: classes, values, links. It is -32600.
+In the handshake era the SDK answers it with -32602 ("invalid params") and pydantic's report on
+every kind of message, with class names, values and links. The standard's code is -32600.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ERROR: JSONObject = {
 
 
 class PlainErrors:
-    """Rewrites one answer of an application, and passes the others on as they come."""
+    """ASGI middleware that replaces this one answer, and passes all others on unchanged."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -44,7 +44,7 @@ class _Answer:
     def __init__(self, send: Send) -> None:
         self._send = send
         self._start: Message | None = None
-        """Kept back until it is known how long the body is."""
+        """Held until the length of the body is known."""
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start" and message["status"] == _BAD_REQUEST:
@@ -61,7 +61,7 @@ class _Answer:
 
 
 def _is_of_no_kind(body: bytes) -> bool:
-    """Whether the SDK could not tell what kind of message it was sent."""
+    """Whether the SDK did not recognise the kind of the message."""
     try:
         answer = json.loads(body)
         return bool(answer["id"] is None and answer["error"]["code"] == _INVALID_PARAMS)

@@ -1,7 +1,7 @@
-"""What the process is told by signals, from before anything is opened until all is closed.
+"""Signal handling from before anything is opened until everything is closed.
 
-SIGINT and SIGTERM ask for the end, and a second one does not ask: it ends the process, and the
-reaper its servers. SIGHUP asks to read the configuration again.
+The first SIGINT or SIGTERM requests a shutdown; the second one ends the process at once, and the
+reaper ends its servers. SIGHUP requests a reload of the configuration.
 """
 
 from __future__ import annotations
@@ -17,54 +17,54 @@ import anyio
 from discovery_engine._util.tasks import open_task_group
 
 
-class Signals:
-    """What each signal does; made by `heard`, and changed as more can be done."""
+class SignalHandlers:
+    """The action for each signal; `handled` creates it, and callers replace the actions."""
 
     def __init__(self, stop: Callable[[], None]) -> None:
         self.stop = stop
         self.reload: Callable[[], Awaitable[None]] | None = None
 
-    async def reload_when(self, told: AsyncIterator[int]) -> None:
-        async for _ in told:
+    async def reload_on_each(self, received: AsyncIterator[int]) -> None:
+        async for _ in received:
             if self.reload:
                 await self.reload()
 
 
 @asynccontextmanager
-async def heard() -> AsyncIterator[Signals]:
-    """A block in which signals are obeyed; unless told otherwise, to stop is to cancel it."""
+async def handled() -> AsyncIterator[SignalHandlers]:
+    """A block in which signals are handled; by default a shutdown cancels the block."""
     with anyio.CancelScope() as scope:
-        signals = Signals(scope.cancel)
-        if sys.platform == "win32":  # the loop knows no signals there; Ctrl-C ends the process
-            yield signals
+        handlers = SignalHandlers(scope.cancel)
+        if sys.platform == "win32":  # asyncio has no signal handlers there; Ctrl-C ends the process
+            yield handlers
             return
-        async with _obeying(signals):
-            yield signals
+        async with _receiving(handlers):
+            yield handlers
 
 
 @asynccontextmanager
-async def _obeying(signals: Signals) -> AsyncIterator[None]:
-    # The receiver is what has signals wake the loop, those that it does not receive included.
-    with anyio.open_signal_receiver(signal.SIGHUP) as told, _stopping(signals):
+async def _receiving(handlers: SignalHandlers) -> AsyncIterator[None]:
+    # The receiver installs the wakeup descriptor, so that every signal wakes the loop.
+    with anyio.open_signal_receiver(signal.SIGHUP) as received, _stopping(handlers):
         async with open_task_group() as tasks:
-            tasks.start_soon(signals.reload_when, told)
+            tasks.start_soon(handlers.reload_on_each, received)
             yield
             tasks.cancel_scope.cancel()
 
 
 @contextmanager
-def _stopping(signals: Signals) -> Iterator[None]:
-    """A block in which the first signal to end asks, and the next one ends the process.
+def _stopping(handlers: SignalHandlers) -> Iterator[None]:
+    """A block in which the first signal requests a shutdown, and the next one ends the process.
 
-    The handlers are Python's: the loop's would be called once all signals are read, which a flood
-    of them can put off for ever.
+    `signal.signal` rather than the loop's handlers: the loop calls those after it has read all
+    pending signals, which a flood of them delays forever.
     """
     loop = asyncio.get_running_loop()
 
     def ask(*_: object) -> None:
         for one in before:
             signal.signal(one, signal.SIG_DFL)
-        loop.call_soon_threadsafe(signals.stop)
+        loop.call_soon_threadsafe(handlers.stop)
 
     before = {one: signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -1,7 +1,7 @@
-"""The stderr of a serving process, which never blocks who writes to it.
+"""A stderr for a serving process that never blocks its writers.
 
-Not only the log is written there: warnings, tracebacks of threads and destructors, the address of
-the server. All of it passes `sys.stderr`, so that is what is exchanged.
+Besides the log, warnings, tracebacks of threads and destructors, and the address of the server are
+written to it. All of them use `sys.stderr`, so that is replaced.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import TextIO
 
 from discovery_server.line_writer import LineWriter, write_all
 
-_MOST = 256 * 1024  # characters that wait for a reader, some 2,000 lines
+_MAX_WAITING = 256 * 1024  # characters that may wait for a reader: about 2,000 lines
 _LAST_WAIT = 1.0  # seconds; clients kill a server two seconds after they closed its stdin
 
 
 @contextmanager
 def unblocked() -> Iterator[None]:
-    """A block in which writing to `sys.stderr` returns at once, whether or not anybody reads it.
+    """A block in which writing to `sys.stderr` returns at once, even if nobody reads it.
 
-    At the end a reader has a second to take what waits.
+    At the end the reader has a second for the text that still waits.
     """
     stream = sys.stderr
     if not _can_block(stream):
@@ -31,7 +31,7 @@ def unblocked() -> Iterator[None]:
     descriptor, encoding, errors = stream.fileno(), stream.encoding, stream.errors or "strict"
     stream.flush()
     writer = LineWriter(
-        lambda text: write_all(descriptor, text.encode(encoding, errors)), most=_MOST
+        lambda text: write_all(descriptor, text.encode(encoding, errors)), max_waiting=_MAX_WAITING
     )
     try:
         with redirect_stderr(_Unblocked(writer, stream)):
@@ -45,9 +45,9 @@ def _can_block(stream: TextIO) -> bool:
         return False
     try:
         stream.fileno()
-    except (AttributeError, OSError):  # in memory
+    except (AttributeError, OSError):  # a stream in memory
         return False
-    # A console there takes text; bytes it would take for those of an old code page.
+    # A Windows console takes text; it would decode bytes with an old code page.
     return not (sys.platform == "win32" and stream.isatty())
 
 

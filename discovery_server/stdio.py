@@ -1,8 +1,8 @@
 """The stdio transport: one line is one message, and stdout carries nothing else.
 
-It decides the era of a connection a little later than the SDK would. A client that probes with
-`server/discover` may grow tired of waiting for a slow start and send `initialize` after all: then
-it is served the handshake, whether or not its probe has been answered.
+It decides the era of a connection later than the SDK would. A client that probes with
+`server/discover` may time out during a slow start and send `initialize` instead: then it is served
+in the handshake era, whether or not its probe was answered.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ if TYPE_CHECKING:
 
 Item: TypeAlias = SessionMessage | Exception
 
-_CHUNK = 1 << 18  # bytes asked of stdin at once
-_WRITE = 4096  # bytes that a pipe or socket which says it is writable takes without blocking
-_LONGEST_LINE = 64 << 20  # bytes; what is longer is dropped
-_AHEAD = 64  # messages read ahead of the one being handed on
-_HAS_POLL = hasattr(select, "poll")  # not on Windows, where a thread does the waiting
+_CHUNK = 1 << 18  # bytes of one read of stdin
+_WRITE = 4096  # bytes that a writable pipe or socket accepts without blocking (PIPE_BUF)
+_MAX_LINE = 64 << 20  # bytes; a longer line is dropped
+_READ_AHEAD = 64  # messages
+_HAS_POLL = hasattr(select, "poll")  # Windows has none; there a thread waits
 
 
 @contextmanager
 def own_standard_streams() -> Iterator[tuple[int, int]]:
-    """Yield descriptors of stdin and stdout that are ours alone.
+    """Yield private descriptors of stdin and stdout.
 
-    Meanwhile the usual ones lead elsewhere: nothing can be read from 0, and what a library or a
-    child writes to 1 goes to stderr instead of between two messages.
+    Meanwhile descriptor 0 is empty and descriptor 1 is stderr, so that output of a library or a
+    child process cannot end up between two messages.
     """
     stdin, stdout = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -61,19 +61,19 @@ async def serve(
 ) -> None:
     """Serve one client over two descriptors, until it closes its side.
 
-    `answered` is set when the first answer is out.
+    `answered` is set after the first answer.
     """
-    send, incoming = anyio.create_memory_object_stream[Item](_AHEAD)
+    send, incoming = anyio.create_memory_object_stream[Item](_READ_AHEAD)
     async with incoming, open_task_group() as tasks:
-        front = _Front(server, incoming, stdout, answered or anyio.Event())
-        tasks.start_soon(_read, stdin, send, front.write)
-        with suppress(BrokenPipeError):  # the client is gone, which is how this ends
-            await front.serve()
+        client = _ClientConnection(server, incoming, stdout, answered or anyio.Event())
+        tasks.start_soon(_read, stdin, send, client.write)
+        with suppress(BrokenPipeError):  # the client has closed its side
+            await client.serve()
         tasks.cancel_scope.cancel()
 
 
-class _Front:
-    """Hands the client's messages to the SDK, one run of the server for each era tried."""
+class _ClientConnection:
+    """Passes the client's messages to the SDK; the server runs once for each era that is tried."""
 
     def __init__(
         self,
@@ -88,10 +88,10 @@ class _Front:
         self._answered = answered
         self._ahead: deque[Item] = deque()
         self._probe: types.RequestId | None = None
-        """The id of the `server/discover` that nothing but `initialize` has followed."""
+        """The id of a `server/discover` that may still be followed by `initialize`."""
         self._probe_answered = anyio.Event()
-        self._turn = anyio.Lock()
-        """Of whoever writes: the server, or the reader, which refuses what is not handed on."""
+        self._write_lock = anyio.Lock()
+        """Two tasks write: the server, and the reader, which refuses oversized messages."""
 
     async def serve(self) -> None:
         while opening := await self._next():
@@ -107,7 +107,7 @@ class _Front:
             await self._server.run(read, write, self._server.create_initialization_options())
 
     async def _feed(self, to_server: MemoryObjectSendStream[Item]) -> None:
-        """Hand messages on until the input ends or the era must be decided anew."""
+        """Pass messages on until the input ends or the era must be decided again."""
         async with to_server:
             while item := await self._next():
                 request = _request(item)
@@ -117,14 +117,14 @@ class _Front:
                     self._probe = None
                     return
                 if request and request.method == "server/discover":
-                    if await self._is_overtaken(request.id):
+                    if await self._is_superseded(request.id):
                         continue
                 elif request:
                     self._probe = None
                 await to_server.send(item)
 
-    async def _is_overtaken(self, probe: types.RequestId) -> bool:
-        """Whether an `initialize` already waits behind a probe, which is then turned down."""
+    async def _is_superseded(self, probe: types.RequestId) -> bool:
+        """Whether an `initialize` already waits behind the probe, which is then refused."""
         with suppress(anyio.WouldBlock, anyio.EndOfStream):
             while True:
                 self._ahead.append(self._incoming.receive_nowait())
@@ -145,7 +145,7 @@ class _Front:
 
     async def write(self, message: types.JSONRPCMessage) -> None:
         text = message.model_dump_json(by_alias=True, exclude_unset=True)
-        async with self._turn:
+        async with self._write_lock:
             await _write(self._stdout, text.encode() + b"\n")
         self._answered.set()
 
@@ -177,7 +177,7 @@ async def _read(
                     await refuse(error)
                 continue
             try:
-                # In one step it would be parsed once for each kind of message that it may be.
+                # One step would parse it once for each kind of message in the union.
                 value = pydantic_core.from_json(line)
                 message = types.jsonrpc_message_adapter.validate_python(value, by_name=False)
             except ValueError as exc:
@@ -186,19 +186,19 @@ async def _read(
                 await send.send(SessionMessage(message))
 
 
-async def _lines(descriptor: int, longest: int = _LONGEST_LINE) -> AsyncIterator[bytes]:
-    """The lines that are not blank; each byte is looked at once, however long its line."""
+async def _lines(descriptor: int, max_length: int = _MAX_LINE) -> AsyncIterator[bytes]:
+    """The lines that are not blank, in time linear in their length."""
     parts: list[bytes] = []
     size = 0
     while chunk := await _read_some(descriptor):
         *ends, rest = chunk.split(b"\n")
         for end in ends:
             line = b"".join([*parts, end]).strip()
-            if line and size + len(end) <= longest:
+            if line and size + len(end) <= max_length:
                 yield line
             parts, size = [], 0
         size += len(rest)
-        if size <= longest:
+        if size <= max_length:
             parts.append(rest)
 
 
@@ -223,7 +223,7 @@ async def _write(descriptor: int, data: bytes) -> None:
 
 
 def _is_ready(descriptor: int, event: int) -> bool:
-    """Without waiting. Files, unlike pipes, are always ready and cannot be waited for."""
+    """Without waiting; a regular file is always ready, but epoll cannot watch it."""
     poll = select.poll()
     poll.register(descriptor, event)
     return bool(poll.poll(0))

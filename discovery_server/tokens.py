@@ -1,8 +1,8 @@
-"""Bearer tokens: who may use the gateway over HTTP.
+"""Bearer tokens for the gateway over HTTP.
 
-A token comes from `--token-file`, from `$DISCOVERY_TOKEN`, or else from a file of the data folder,
-where the first gateway puts a random one. Whoever holds a token can call every tool, so it is kept
-like a password: no `repr`, error or log of ours shows it.
+A token comes from `--token-file`, from `$DISCOVERY_TOKEN`, or else from a file in the data folder,
+which the first gateway fills with a random one. A token gives access to every tool, so it is
+handled like a password: no `repr`, error or log shows it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from discovery_engine.runtime.restore import registry_path
 VARIABLE = "DISCOVERY_TOKEN"
 _OWN_FILE = "http-token"
 _BYTES = 32  # 256 bits of randomness
-_SHORTEST = 16  # characters of a token that somebody else made
+_SHORTEST = 16  # characters of a token that was made elsewhere
 _LARGEST_FILE = 65_536  # bytes
 _PRIVATE = 0o600
 
@@ -33,13 +33,13 @@ _OWN_TOKEN = re.compile(r"[A-Za-z0-9_-]{43}")  # 32 bytes in URL-safe base64
 
 _HOW_TO_MAKE_ONE = "`openssl rand -hex 32` makes one"
 _HOW_TO_RENEW = "`discovery serve --http HOST:PORT --new-token` replaces it"
-# A file of ours is no link, and nobody waits for a pipe's writer; Windows knows neither flag.
+# Our own file is never a link, and opening must not wait for the writer of a pipe; not on Windows.
 _NO_WAITING = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 _NO_LINKS = getattr(os, "O_NOFOLLOW", 0) | _NO_WAITING
 
 
 class Tokens(Struct, frozen=True):
-    """The tokens that open the gateway; any of them does."""
+    """The valid tokens of a gateway."""
 
     values: tuple[str, ...]
     whereabouts: str = "whoever started the gateway has it"
@@ -47,19 +47,19 @@ class Tokens(Struct, frozen=True):
     placeholder: str = ""
     """What to write in place of the token where it should not be shown; empty if it may be."""
     notices: tuple[str, ...] = ()
-    """What the owner must know about it."""
+    """What the owner should be told, for instance where the token is stored."""
 
     def __repr__(self) -> str:
         return f"Tokens({len(self.values)} hidden)"
 
     @property
     def shown(self) -> str:
-        """What a client's entry is shown with: our own random token, or where theirs is."""
+        """The token as it is shown in a client's configuration, or a placeholder for it."""
         return self.placeholder or self.values[0]
 
 
 def parse_tokens(*values: str, origin: str = "token") -> Tokens:
-    """Tokens that somebody else made.
+    """Tokens that were made elsewhere.
 
     Raises:
         ConfigurationError: If there is none, or one cannot be sent in a header or is too short.
@@ -122,15 +122,15 @@ def _from_file(path: Path) -> Tokens:
 
 
 def _from_data_folder(path: Path, *, renew: bool) -> Tokens:
-    """The token that we keep; made if there is none, or if it is to be renewed."""
+    """The token of the data folder; generated if there is none, or with `renew`."""
     notices = [f"the token is kept in {path}"]
-    value, reason = None if renew else _kept(path, notices), ""
+    value, reason = None if renew else _read_own_token(path, notices), ""
     try:
-        value = value or _keep(path, secrets.token_urlsafe(_BYTES), renew=renew)
+        value = value or _write_own_token(path, secrets.token_urlsafe(_BYTES), renew=renew)
     except OSError as error:
         reason = _reason(error)
-        if isinstance(error, FileExistsError):  # another gateway was quicker
-            value = _kept(path, notices)
+        if isinstance(error, FileExistsError):  # another gateway has just written it
+            value = _read_own_token(path, notices)
     if value is None:
         if renew:
             raise _problem(path, f"cannot be replaced: {reason}", "see who may write there")
@@ -146,8 +146,8 @@ def _from_data_folder(path: Path, *, renew: bool) -> Tokens:
     return Tokens((value,), whereabouts, notices=tuple(notices))
 
 
-def _kept(path: Path, notices: list[str]) -> str | None:
-    """The token in a file of ours; None if there is no such file."""
+def _read_own_token(path: Path, notices: list[str]) -> str | None:
+    """The token of the data folder; None if there is no such file."""
     try:
         text, status = _read(path, _NO_LINKS)
     except (FileNotFoundError, NotADirectoryError):
@@ -160,7 +160,7 @@ def _kept(path: Path, notices: list[str]) -> str | None:
         raise _problem(path, "may have been written by another user", _HOW_TO_RENEW)
     if _is_readable_by_others(status):
         path.chmod(_PRIVATE)
-        notices.append(f"other users could read {path}, which is mended now; {_HOW_TO_RENEW}")
+        notices.append(f"other users could read {path}, which was corrected; {_HOW_TO_RENEW}")
     value = text.strip()
     if not _OWN_TOKEN.fullmatch(value):
         what = "is damaged" if value else "is empty"
@@ -168,8 +168,8 @@ def _kept(path: Path, notices: list[str]) -> str | None:
     return value
 
 
-def _keep(path: Path, value: str, *, renew: bool) -> str:
-    """Write the file whole, or not at all; unless renewed, one that is there stays.
+def _write_own_token(path: Path, value: str, *, renew: bool) -> str:
+    """Write the file atomically; without `renew` an existing one stays.
 
     Raises:
         FileExistsError: If one is there.
@@ -182,7 +182,7 @@ def _keep(path: Path, value: str, *, renew: bool) -> str:
             file.write(f"{value}\n")
             file.flush()
             os.fsync(file.fileno())
-        # Unlike a rename, a link never takes the place of what another gateway has just made.
+        # Unlike a rename, a link never replaces the file that another gateway has just written.
         (os.replace if renew else os.link)(name, path)
     finally:
         Path(name).unlink(missing_ok=True)
@@ -190,7 +190,7 @@ def _keep(path: Path, value: str, *, renew: bool) -> str:
 
 
 def _read(path: Path, flags: int) -> tuple[str, os.stat_result]:
-    """What a regular file holds, and what the system says of it.
+    """The content and the status of a regular file.
 
     Raises:
         ConfigurationError: If it is something else, or too large.
@@ -208,7 +208,7 @@ def _read(path: Path, flags: int) -> tuple[str, os.stat_result]:
 
 
 def _is_foreign(status: os.stat_result, path: Path) -> bool:
-    """Whether it is of a user who is neither this one nor in charge of the folder."""
+    """Whether its user is neither root, nor this one, nor the owner of the folder."""
     if os.name != "posix":
         return False
     return status.st_uid not in (0, os.geteuid(), path.parent.stat().st_uid)

@@ -170,7 +170,7 @@ def test_no_token_means_this_machine_alone(home: Home) -> None:
         _, errors = process.communicate(timeout=30)
 
     assert process.returncode == 2
-    assert "without a token whoever reaches it can call every tool" in errors.decode()
+    assert "without a token every client that reaches it can call every tool" in errors.decode()
 
 
 @pytest.mark.requirement("SRV-31", "SRV-32")

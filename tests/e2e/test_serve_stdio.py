@@ -183,11 +183,11 @@ async def test_hangup_reads_the_configuration_again(home: Home) -> None:
 
         home.config.write_text("servers: [", encoding="utf-8")
         process.send_signal(signal.SIGHUP)
-        await told_on_stderr(process, "The configuration stays as it was")
+        await told_on_stderr(process, "The configuration was not reloaded")
         before = text_told(process, "list_mcp_servers")
         home.write({"good": fault_entry(), "new": fault_entry()})
         process.send_signal(signal.SIGHUP)
-        await told_on_stderr(process, "The configuration was read again")
+        await told_on_stderr(process, "The configuration was reloaded")
         after = text_told(process, "list_mcp_servers")
 
     assert "new" not in before

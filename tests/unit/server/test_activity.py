@@ -16,7 +16,7 @@ from discovery_engine.events import (
     ToolCalled,
 )
 from discovery_engine.tools.model import ServerName, ToolName
-from discovery_server.activity import Activity, logged
+from discovery_server.activity import ActivityLog, logged
 from tests.contract.conftest import folder
 from tests.engines import Folder, broken, good
 from tests.servers.programs import text_of
@@ -33,7 +33,9 @@ LISTED = ServerConnected(GIT, 3, 1)
 def log(*events: Event, caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
     """Level and words of what is logged of events, from `debug` on."""
     caplog.set_level(logging.DEBUG, "discovery_server.activity")
-    activity = Activity(lambda _: "it exited with \u2022\u2022\u2022\u2022", clock=lambda: 1000.0)
+    activity = ActivityLog(
+        lambda _: "it exited with \u2022\u2022\u2022\u2022", clock=lambda: 1000.0
+    )
     for event in events:
         activity.log(event)
     return [(record.levelname, record.getMessage()) for record in caplog.records]
@@ -84,7 +86,7 @@ def test_a_server_that_only_connects_has_not_recovered_from_a_list_that_fails(
 def test_a_server_that_flaps_cannot_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "discovery_server.activity")
     now = [1000.0]
-    activity = Activity(lambda _: "", clock=lambda: now[0])
+    activity = ActivityLog(lambda _: "", clock=lambda: now[0])
 
     for _ in range(100):
         activity.log(FAILING)

@@ -131,10 +131,10 @@ async def test_hangup_reloads_and_a_broken_file_changes_nothing(
     async with serving(config, tmp_path) as address:
         before = await servers(address)
         config.write_text("servers: [")
-        await reloaded("The configuration stays as it was")
+        await reloaded("The configuration was not reloaded")
         kept = await servers(address)
         config.write_text("{log: {stderr: false}, servers: {two: {command: x, enabled: false}}}")
-        await reloaded("The configuration was read again")
+        await reloaded("The configuration was reloaded")
         after = await servers(address)
 
     assert before == "one (0 tools) disabled: its entry says enabled: false"
@@ -188,7 +188,7 @@ async def test_serving_goes_on_when_keeping_fresh_fails(caplog: pytest.LogCaptur
         await wire.send(INITIALIZED)
         answer = await wire.ask(call(3, "echo", text="still here"))
 
-    assert "no longer asked for changes" in caplog.text
+    assert "no longer refreshed" in caplog.text
     assert answer["result"]["content"][0]["text"] == "still here"
 
 

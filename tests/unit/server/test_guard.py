@@ -132,7 +132,7 @@ async def test_a_name_that_was_refused_is_told_once_with_what_to_do(
             await client.get(f"http://{number}.evil.example/")
 
     told = caplog.messages
-    assert told[0].startswith("A request to 'tools.example' was refused")
+    assert told[0].startswith("A request for host 'tools.example' was refused")
     assert "--allowed-host" in told[0]
     assert len(told) == len(set(told)) == 20
 

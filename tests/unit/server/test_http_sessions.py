@@ -10,7 +10,7 @@ import pytest
 from anyio.lowlevel import checkpoint
 from starlette.responses import Response
 
-from discovery_server.http_sessions import IDLE_LIFE, Sessions
+from discovery_server.http_sessions import IDLE_LIFE, SessionLimit
 
 pytestmark = pytest.mark.anyio
 
@@ -43,7 +43,7 @@ class Opener:
 @pytest.mark.requirement("SRV-34")
 async def test_what_nobody_has_used_for_long_ends_with_the_next_opening() -> None:
     app, ended = Opener(), []
-    sessions = Sessions(app, path="/mcp", most=9, on_end=ended.append, clock=lambda: app.now)
+    sessions = SessionLimit(app, path="/mcp", limit=9, on_end=ended.append, clock=lambda: app.now)
     transport = httpx2.ASGITransport(sessions)
 
     async with httpx2.AsyncClient(transport=transport, base_url="http://x") as client:
@@ -61,7 +61,7 @@ async def test_what_nobody_has_used_for_long_ends_with_the_next_opening() -> Non
 @pytest.mark.requirement("SRV-33")
 async def test_a_session_that_is_used_again_while_another_is_ended_stays() -> None:
     app, ended = Opener(), []
-    sessions = Sessions(app, path="/mcp", most=9, on_end=ended.append, clock=lambda: app.now)
+    sessions = SessionLimit(app, path="/mcp", limit=9, on_end=ended.append, clock=lambda: app.now)
     transport = httpx2.ASGITransport(sessions)
 
     entered, let_go = anyio.Event(), anyio.Event()
@@ -91,7 +91,7 @@ async def test_a_session_that_is_used_again_while_another_is_ended_stays() -> No
 @pytest.mark.requirement("SRV-34")
 async def test_a_session_that_the_application_ended_by_itself_is_told_as_well() -> None:
     app, ended = Opener(), []
-    sessions = Sessions(app, path="/mcp", most=9, on_end=ended.append, clock=lambda: app.now)
+    sessions = SessionLimit(app, path="/mcp", limit=9, on_end=ended.append, clock=lambda: app.now)
     transport = httpx2.ASGITransport(sessions)
 
     async with httpx2.AsyncClient(transport=transport, base_url="http://x") as client:

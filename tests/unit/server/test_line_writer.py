@@ -33,7 +33,7 @@ class Reader:
 
 def test_lines_that_find_no_room_are_counted_where_they_are_missing() -> None:
     reader = Reader()
-    writer = LineWriter(reader.take, most=30)
+    writer = LineWriter(reader.take, max_waiting=30)
 
     for n in range(10):
         writer.write(f"line {n}\n")  # 7 characters
@@ -54,7 +54,7 @@ def test_lines_that_find_no_room_are_counted_where_they_are_missing() -> None:
 @given(st.lists(st.integers(1, 60), max_size=40), st.integers(1, 100))
 def test_every_line_is_written_in_order_or_counted(lengths: list[int], most: int) -> None:
     taken: list[str] = []
-    writer = LineWriter(taken.append, most=most)
+    writer = LineWriter(taken.append, max_waiting=most)
     lines = [f"{n} {'x' * length}\n" for n, length in enumerate(lengths)]
 
     for line in lines:
@@ -73,7 +73,7 @@ def test_every_line_is_written_in_order_or_counted(lengths: list[int], most: int
 
 def test_a_line_longer_than_all_that_may_wait_is_written_when_nothing_does() -> None:
     taken: list[str] = []
-    writer = LineWriter(taken.append, most=10)
+    writer = LineWriter(taken.append, max_waiting=10)
 
     writer.write("x" * 100)
 
@@ -90,7 +90,7 @@ def test_lines_that_cannot_be_written_are_counted_once_one_can() -> None:
             raise error
         taken.append(text)
 
-    writer = LineWriter(sink, most=100)
+    writer = LineWriter(sink, max_waiting=100)
     for n in range(2):
         writer.write(f"line {n}\n")
         writer.write("\n")
@@ -103,7 +103,7 @@ def test_lines_that_cannot_be_written_are_counted_once_one_can() -> None:
 
 def test_closing_waits_no_longer_than_it_may_for_a_reader_that_does_not_read() -> None:
     never = threading.Event()
-    writer = LineWriter(lambda _: never.wait(), most=100)
+    writer = LineWriter(lambda _: never.wait(), max_waiting=100)
     writer.write("x\n")
 
     is_written = writer.close(0.01)

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals are a m
 BEGINNING = """
 import os, signal
 import anyio
-from discovery_server.signals import heard
+from discovery_server.signals import handled
 
 def send(number):
     os.kill(os.getpid(), number)
@@ -29,7 +29,7 @@ def ended(*lines: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_the_block_and_all_is_closed(number: int) -> None:
     done = ended(
-        "async with heard():",
+        "async with handled():",
         "    try:",
         f"        send({number})",
         "        await anyio.sleep_forever()",
@@ -46,7 +46,7 @@ def test_a_signal_ends_the_block_and_all_is_closed(number: int) -> None:
 @pytest.mark.parametrize("second", [signal.SIGINT, signal.SIGTERM])
 def test_a_second_signal_ends_the_process(first: int, second: int) -> None:
     done = ended(
-        "async with heard() as signals:",
+        "async with handled() as signals:",
         f"    signals.stop = lambda: send({second})",
         f"    send({first})",
         "    await anyio.sleep_forever()",
@@ -58,7 +58,7 @@ def test_a_second_signal_ends_the_process(first: int, second: int) -> None:
 @pytest.mark.requirement("SRV-4")
 def test_a_hangup_does_nothing_before_there_is_something_to_reload() -> None:
     done = ended(
-        "async with heard() as signals:",
+        "async with handled() as signals:",
         "    send(signal.SIGHUP)",
         "    for _ in range(10): await anyio.lowlevel.checkpoint()",
         "    reloaded = anyio.Event()",
@@ -75,7 +75,7 @@ def test_a_hangup_does_nothing_before_there_is_something_to_reload() -> None:
 def test_ctrl_c_is_what_it_was_before() -> None:
     done = ended(
         "before = signal.getsignal(signal.SIGINT)",
-        "async with heard(): pass",
+        "async with handled(): pass",
         "print(signal.getsignal(signal.SIGINT) is before)",
     )
 
@@ -85,7 +85,7 @@ def test_ctrl_c_is_what_it_was_before() -> None:
 def test_an_error_comes_as_itself() -> None:
     done = ended(
         "try:",
-        "    async with heard(): raise ValueError('wires crossed')",
+        "    async with handled(): raise ValueError('wires crossed')",
         "except ValueError as error: print(error)",
     )
 

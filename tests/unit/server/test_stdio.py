@@ -130,7 +130,7 @@ async def test_line_that_is_too_long_is_skipped() -> None:
     os.write(to_server, b"a" * 50 + b"\nshort\n" + b"b" * 11 + b"\nlast\nunfinished")
     os.close(to_server)
 
-    lines = [line async for line in stdio._lines(stdin, longest=10)]
+    lines = [line async for line in stdio._lines(stdin, max_length=10)]
 
     os.close(stdin)
     assert lines == [b"short", b"last"]

@@ -7,7 +7,7 @@ import pytest
 
 from discovery_engine.config.settings import LogSettings
 from discovery_server.logs import log_to
-from discovery_server.repeats import RepeatFilter
+from discovery_server.repeat_filter import RepeatFilter
 
 pytestmark = pytest.mark.requirement("SRV-32")
 
@@ -68,7 +68,7 @@ def test_each_minute_is_told_of_anew(caplog: pytest.LogCaptureFixture) -> None:
     finally:
         caplog.handler.removeFilter(repeats)
 
-    told = [record.getMessage() for record in caplog.records if "left out" in record.getMessage()]
+    told = [record.getMessage() for record in caplog.records if "suppressed" in record.getMessage()]
     assert len(told) == 2
     assert all(words.startswith("95 more warnings of mcp.server") for words in told)
     assert len(caplog.records) == 3 * 5 + 2

@@ -1,8 +1,8 @@
-"""Open requests, ended in good order when the server is told to stop.
+"""Graceful shutdown of open HTTP requests.
 
-A stream on which a client only listens would stay open for ever, and is ended at once; a call
-gets a while to finish. Without this the HTTP server would wait for both, then tear them down and
-log each as a failure.
+A stream on which a client only listens would stay open forever, and is ended at once; a call gets
+a grace period. Otherwise the HTTP server would wait for both, then abort them and log each as an
+error.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 
-class Farewell:
-    """`grace` is the time in seconds that calls get."""
+class GracefulShutdown:
+    """ASGI middleware; `grace` is the time in seconds that calls in flight get."""
 
     def __init__(self, app: ASGIApp, grace: float) -> None:
         self._app = app
         self._grace = grace
         self._open: dict[anyio.CancelScope, bool] = {}
-        """The requests under way, and whether each only listens."""
+        """The requests in flight, and whether each is only an open stream."""
 
-    def say(self) -> None:
-        """End what is open; what comes later is served as ever."""
-        for request, only_listens in self._open.items():
-            request.deadline = anyio.current_time() + (0 if only_listens else self._grace)
+    def begin(self) -> None:
+        """Set deadlines for the requests in flight; later requests are served as usual."""
+        for request, is_stream in self._open.items():
+            request.deadline = anyio.current_time() + (0 if is_stream else self._grace)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -46,7 +46,7 @@ class Farewell:
 
 
 class _Answer:
-    """How far the answer to a request has come."""
+    """The progress of the answer to one request."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -58,7 +58,7 @@ class _Answer:
         await self._send(message)
 
     async def end(self, scope: Scope, receive: Receive) -> None:
-        """Bring it to an end, wherever it was broken off."""
+        """Complete the answer from where it was interrupted."""
         if not self._is_begun:
             await PlainTextResponse("The server is stopping", 503)(scope, receive, self._send)
         elif not self._is_whole:

@@ -6,7 +6,7 @@ import anyio
 import httpx2
 import pytest
 
-from discovery_server.farewell import Farewell
+from discovery_server.graceful_shutdown import GracefulShutdown
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("SRV-17")]
 
@@ -32,12 +32,12 @@ class Slow:
 
 
 async def answer_of(app: Slow, method: str, grace: float, *, let_go: bool = False) -> Any:
-    """What a client gets whose request is under way when the farewell is said."""
-    farewell = Farewell(app, grace)
+    """What a client gets whose request is under way when the shutdown is said."""
+    shutdown = GracefulShutdown(app, grace)
     answers: list[httpx2.Response] = []
 
     async def ask() -> None:
-        transport = httpx2.ASGITransport(farewell)
+        transport = httpx2.ASGITransport(shutdown)
         async with httpx2.AsyncClient(transport=transport, base_url="http://x") as client:
             answers.append(await client.request(method, "/"))
 
@@ -45,7 +45,7 @@ async def answer_of(app: Slow, method: str, grace: float, *, let_go: bool = Fals
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(ask)
             await app.entered.wait()
-            farewell.say()
+            shutdown.begin()
             if let_go:
                 app.let_go.set()
     return answers[0].status_code, answers[0].text
@@ -77,6 +77,6 @@ async def test_what_is_no_request_passes() -> None:
     async def app(scope: Any, receive: Any, send: Any) -> None:
         passed.append(scope["type"])
 
-    await Farewell(app, 0)({"type": "lifespan"}, None, None)  # type: ignore[arg-type]
+    await GracefulShutdown(app, 0)({"type": "lifespan"}, None, None)  # type: ignore[arg-type]
 
     assert passed == ["lifespan"]

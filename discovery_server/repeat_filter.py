@@ -1,7 +1,7 @@
-"""Warnings of libraries that come over and over: the first few are logged, the rest are counted.
+"""A log filter for repeated warnings of libraries: the first few are logged, the rest are counted.
 
-A client can have the HTTP server warn of each of its requests, and a process that is out of
-descriptors has asyncio warn of each connection: thousands a second, each with a stack trace.
+A client can cause a warning of the HTTP server with each request, and asyncio warns of every
+connection when descriptors run out: thousands of records a second, each with a stack trace.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class _Window(Struct):
 
 
 class RepeatFilter(logging.Filter):
-    """For the handlers of one log, which share it, so that a record is counted once."""
+    """Shared by all handlers of a log, so that a record is counted once."""
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
@@ -44,13 +44,13 @@ class RepeatFilter(logging.Filter):
         return not getattr(record, _MARK)
 
     def report(self) -> None:
-        """Log what was counted and not told yet."""
+        """Log the counts that were not reported yet."""
         for kind, window in self._windows.items():
             _report(kind, window)
         self._windows.clear()
 
     def _is_repeat(self, record: logging.LogRecord) -> bool:
-        # The place in the code, as the words may hold the id of a session or of a task.
+        # By position in the code: the text may contain the id of a session or a task.
         kind = record.name, record.lineno, record.exc_info[0] if record.exc_info else None
         now = self._clock()
         window = self._windows.setdefault(kind, _Window(now + _WINDOW))
@@ -63,4 +63,6 @@ class RepeatFilter(logging.Filter):
 
 def _report(kind: _Kind, window: _Window) -> None:
     if (left_out := window.seen - _FIRST) > 0:
-        logger.warning("%d more warnings of %s like the last ones were left out", left_out, kind[0])
+        logger.warning(
+            "%d more warnings of %s like the last ones were suppressed", left_out, kind[0]
+        )
