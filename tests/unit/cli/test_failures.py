@@ -6,8 +6,17 @@ import sys
 
 import click
 import pytest
+from msgspec.structs import replace
 
-from discovery_cli.failures import ExitCode, exit_code, exit_code_of_failure, hint_of, tell
+from discovery_cli.failures import (
+    ExitCode,
+    UnlistedServerError,
+    exit_code,
+    exit_code_of_failure,
+    hint_of,
+    tell,
+)
+from discovery_engine.catalog import Failure
 from discovery_engine.errors import (
     ConfigurationError,
     DiscoveryError,
@@ -24,6 +33,7 @@ from discovery_engine.errors import (
     ToolAmbiguousError,
     ToolDisabledError,
     ToolNotFoundError,
+    ToolWithheldError,
     UnavailableError,
     UpstreamProtocolError,
     UpstreamTimeoutError,
@@ -96,10 +106,55 @@ def test_a_remembered_failure_has_the_exit_code_of_its_error() -> None:
         pytest.param(ValueError("x"), "-v shows where it happened", id="unexpected"),
         pytest.param(click.Abort(), "", id="none"),
         pytest.param(click.UsageError("x"), "", id="usage without a command"),
+        pytest.param(
+            click.UsageError("x", click.Context(click.Command("list"), info_name="discovery list")),
+            "`discovery list --help` says more",
+            id="usage",
+        ),
+        pytest.param(
+            ToolWithheldError("a", "b", "c", command="discovery review a"),
+            "`discovery review a` shows what it says now",
+            id="withheld",
+        ),
     ],
 )
 def test_a_hint_is_a_command_of_ours(error: BaseException, hint: str) -> None:
     assert hint_of(error) == hint
+
+
+UNLISTED = Failure(
+    "SERVER_NEEDS_AUTH",
+    "server 'a' is unavailable: it wants a login",
+    "`discovery auth a`",
+    1.0,
+    stderr="no token\n",
+    detail="HTTP 401",
+)
+
+
+@pytest.mark.parametrize(
+    ("failed_with", "code"),
+    [
+        ("SERVER_NEEDS_AUTH", ExitCode.SECRET_MISSING),
+        ("SERVER_CONNECTION_ERROR", ExitCode.UNREACHABLE),
+        ("SERVER_UNTRUSTED", ExitCode.DISABLED),
+    ],
+)
+def test_a_server_that_could_not_be_listed_has_the_exit_code_of_its_failure(
+    failed_with: str, code: ExitCode
+) -> None:
+    error = UnlistedServerError("a", replace(UNLISTED, code=failed_with))
+
+    assert exit_code(error) is exit_code_of_failure(failed_with) is code
+
+
+def test_a_server_that_could_not_be_listed_is_told_with_all_that_is_known(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert told(UnlistedServerError("a", UNLISTED), capsys) == (
+        "error: server 'a' is unavailable: it wants a login\n  HTTP 401\n"
+        "  its last words:\n    | no token\n  hint: `discovery auth a`\n"
+    )
 
 
 def told(error: BaseException, capsys: pytest.CaptureFixture[str], **options: bool) -> str:
@@ -126,6 +181,24 @@ def test_a_message_of_several_lines_is_indented(capsys: pytest.CaptureFixture[st
     assert told(OSError("a\nb"), capsys) == "error: a\n  | b\n  hint: -v shows where it happened\n"
 
 
+def test_a_problem_without_an_excerpt_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    problem = Problem(Origin("a.yaml", 3, 5), "cache.ttl", "too small")
+
+    assert (
+        told(ConfigurationError([problem]), capsys) == "error: a.yaml:3:5: cache.ttl: too small\n"
+    )
+
+
+def test_no_other_error_begins_a_line_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = io.StringIO()
+    terminal.isatty = lambda: True  # type: ignore[method-assign]
+    monkeypatch.setattr(sys, "stderr", terminal)
+
+    tell(ServerNotFoundError("a"), as_json=False, verbose=False)
+
+    assert terminal.getvalue().startswith("error: ")
+
+
 @pytest.mark.parametrize("error", [click.Abort(), KeyboardInterrupt()])
 def test_an_interruption_begins_a_line_of_its_own_on_a_terminal(
     error: BaseException, monkeypatch: pytest.MonkeyPatch
@@ -145,6 +218,22 @@ def test_a_traceback_is_shown_clean(capsys: pytest.CaptureFixture[str]) -> None:
     assert written.startswith("ValueError: x\n")
 
 
+def test_a_traceback_names_each_place_on_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    try:
+        int("x")
+    except ValueError as error:
+        written = told(error, capsys, verbose=True)
+
+    first, place, *_, last = written.splitlines()
+    assert first == "Traceback (most recent call last):"
+    assert place.startswith("  File ")
+    assert last == "  hint: -v shows where it happened"
+
+
+def test_an_error_that_was_foreseen_has_no_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    assert told(ServerNotFoundError("a"), capsys, verbose=True).startswith("error: ")
+
+
 @pytest.mark.parametrize(
     ("error", "message"),
     [
@@ -155,6 +244,21 @@ def test_a_traceback_is_shown_clean(capsys: pytest.CaptureFixture[str]) -> None:
             id="value",
         ),
         pytest.param(click.UsageError("Makefile is there."), "Makefile is there.", id="ours"),
+        pytest.param(
+            click.MissingParameter(param_hint="'TOOL'", param_type="argument"),
+            "missing argument 'TOOL'",
+            id="missing",
+        ),
+        pytest.param(
+            click.UsageError("Got unexpected extra argument (x)"),
+            "got unexpected extra argument (x)",
+            id="too much",
+        ),
+        pytest.param(
+            click.BadOptionUsage("--limit", "Option '--limit' requires an argument."),
+            "option '--limit' requires an argument",
+            id="option without its value",
+        ),
     ],
 )
 def test_clicks_own_messages_are_told_as_ours_are(
@@ -200,6 +304,23 @@ def test_json_has_the_facts_of_an_error(
     form = json.loads(told(error, capsys, as_json=True))["error"]
 
     assert form.items() >= facts.items()
+
+
+def test_json_has_all_that_is_known_of_a_server_that_could_not_be_listed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    form = json.loads(told(UnlistedServerError("a", UNLISTED), capsys, as_json=True))["error"]
+
+    assert form == {
+        "code": "SERVER_CONNECTION_ERROR",
+        "message": "server 'a' is unavailable: it wants a login",
+        "hint": "`discovery auth a`",
+        "exit_code": 6,
+        "kind": "other",
+        "stderr": "no token\n",
+        "detail": "HTTP 401",
+        "server": "a",
+    }
 
 
 def test_json_has_every_problem_with_its_place(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -57,6 +59,33 @@ def signals_for(query: str, *impacts: dict[str, int], known: set[str]) -> Signal
 @given(models, passages)
 def test_confidence_is_a_probability(model: Model, given_signals: list[Signals]) -> None:
     assert 0 <= model(given_signals) <= 1
+
+
+@given(models, signals)
+def test_the_probability_of_one_passage_has_its_log_odds(model: Model, one: Signals) -> None:
+    assert model([one]) == pytest.approx(logistic(model.log_odds(one)))
+
+
+@pytest.mark.requirement("ANS-14")
+@given(models, st.lists(signals, min_size=2, max_size=5))
+def test_several_passages_have_the_log_odds_of_the_best_and_a_part_of_the_second(
+    model: Model, given_signals: list[Signals]
+) -> None:
+    best, second, *_ = sorted(map(model.log_odds, given_signals), reverse=True)
+
+    odds = best + model.second * second - model.passages * math.log(len(given_signals))
+
+    assert model(given_signals) == pytest.approx(logistic(odds + model.long_offset))
+
+
+def logistic(log_odds: float) -> float:
+    """As `Model` has it, but for numbers that this form cannot hold."""
+    return 1 / (1 + math.exp(-log_odds)) if log_odds > -700 else 0.0
+
+
+@given(models, signals)
+def test_without_vectors_no_tool_is_meant(model: Model, one: Signals) -> None:
+    assert model([replace(one, meant=None)]) == model([replace(one, meant=0.0)])
 
 
 @pytest.mark.requirement("ANS-14")
@@ -185,6 +214,65 @@ def test_number_that_no_tool_says_asks_for_nothing() -> None:
     assert (found.asked, found.missed) == (pytest.approx(0.8), 0)
 
 
+def test_fit_is_the_share_of_what_the_query_weighs_that_the_best_tool_says() -> None:
+    known = {"list", "almanac"}
+    every = {term: FULL for word in known for term in default_lexicon().terms(word)}
+    halves = dict.fromkeys(every, FULL // 2)
+
+    whole = signals_for("list almanac", every, known=known)
+    half = signals_for("list almanac", halves, known=known)
+    other = signals_for("list almanac", {"zebra": FULL}, every, known=known)
+    strange = signals_for("list almanac zebra", every, known=known)
+
+    assert whole.fit == pytest.approx(1)
+    assert half.fit == pytest.approx(0.5, abs=0.01)
+    assert other.fit == 0
+    assert 0.5 < strange.fit < 0.9
+
+
+def test_size_and_likeness_are_signals_as_they_are_given() -> None:
+    found = signals_of(
+        question_of("list", {"list"}),
+        [{}],
+        lexicon=default_lexicon(),
+        weights={},
+        size=70,
+        meant=0.25,
+    )
+
+    assert (found.size, found.meant) == (70, 0.25)
+    assert signals_for("list", {}, known={"list"}).meant is None
+
+
+def test_unknown_word_that_tells_something_is_asked_for() -> None:
+    found = signals_for("list invoices", {"list": FULL}, known={"list"})
+
+    assert found.asked == pytest.approx(0.1 + 0.6)
+
+
+def test_word_that_tools_have_only_a_synonym_of_tells_what_it_tells_itself() -> None:
+    found = signals_of(
+        question_of("song", {"tune"}),
+        [{}],
+        lexicon=default_lexicon(),
+        weights={"song": 0.4},
+        size=100,
+    )
+
+    assert (found.asked, found.missed) == (pytest.approx(0.4), pytest.approx(0.4))
+
+
+def test_word_about_the_same_subject_counts_for_less_than_a_synonym() -> None:
+    lexicon = default_lexicon()
+    _stem, concept, subject = lexicon.terms("song")
+
+    synonym = signals_for("song", {concept: FULL}, known={"song"})
+    akin = signals_for("song", {subject: FULL}, known={"song"})
+
+    assert akin.pair == pytest.approx(0.9 * math.sqrt(0.25))
+    assert synonym.pair == pytest.approx(0.9 * math.sqrt(0.65))
+
+
 def test_query_of_which_nothing_is_known_has_no_fit() -> None:
     found = signals_for("almanac", {}, known=set())
 
@@ -202,6 +290,13 @@ def test_query_of_which_nothing_is_known_has_no_fit() -> None:
 )
 def test_name_speaks_for_itself(nearness: Nearness, least: float) -> None:
     found = in_all(0.1, nearness=nearness, tagged=0.0, says_all=False)
+
+    assert found == pytest.approx(least)
+
+
+@pytest.mark.parametrize(("by_words", "least"), [(0.1, 0.6), (0.7, 0.7)])
+def test_tool_that_says_all_is_not_improbable(by_words: float, least: float) -> None:
+    found = in_all(by_words, nearness=Nearness.NOT, tagged=0.0, says_all=True)
 
     assert found == pytest.approx(least)
 
