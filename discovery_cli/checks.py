@@ -19,7 +19,7 @@ from discovery_engine._util.text import named
 from discovery_engine.errors import Problem, RegistryError, UnavailableError
 
 if TYPE_CHECKING:
-    from discovery_cli.commands.lint import Finding
+    from discovery_cli.findings import Finding
     from discovery_engine._util.json import JSONObject
     from discovery_engine.catalog import Catalog
     from discovery_engine.config.settings import ServerSettings, Settings
@@ -116,7 +116,7 @@ def age(catalog: Catalog, *, ttl: float, now: float) -> Check:
     times = [p.listed_at for p in catalog.parts.values() if p.verdict.enabled and p.listed_at]
     if not times:
         return Check(
-            "cache", "note", "nothing is known yet", "`discovery refresh` asks all servers"
+            "cache", "note", "no server was listed yet", "`discovery refresh` asks all servers"
         )
     message = f"{counted(len(catalog), 'tool')}, the oldest listed {ago(now - min(times))} ago"
     if now - min(times) > ttl:
@@ -144,7 +144,7 @@ def registry(
         return Check("data", "good", f"{path} is not there yet")
     if mode & _OTHERS:
         return Check("data", "problem", f"{path} can be read by others", f"`chmod go-rwx {path}`")
-    return Check("data", "good", f"{path} is yours alone")
+    return Check("data", "good", f"{path} is readable by you only")
 
 
 def clients(files: Sequence[ClientFile], used: Iterable[str]) -> Check:

@@ -155,7 +155,7 @@ def hint_of(error: BaseException) -> str:
         case DiscoveryError():
             return error.hint
         case click.UsageError(ctx=click.Context() as context):
-            return f"`{context.command_path} --help` says more"
+            return f"`{context.command_path} --help` shows the options"
     return "-v shows where it happened" if _is_unexpected(error) else ""
 
 
@@ -188,7 +188,7 @@ def _lines(error: BaseException) -> Iterator[str]:
     if isinstance(error, DiscoveryError) and (detail := short_detail(error.detail)):
         yield f"  {one_line(detail)}"
     if isinstance(error, UnavailableError) and error.stderr.strip():
-        yield "  its last words:"
+        yield "  stderr (last lines):"
         yield from block(error.stderr, before="    | ")
     if hint := hint_of(error):
         yield f"  hint: {one_line(hint)}"

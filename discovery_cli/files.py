@@ -70,7 +70,9 @@ def confirm(question: str, *, yes: bool) -> bool:
     if yes:
         return True
     if not may_ask():
-        raise click.UsageError("nobody is there to ask; --yes goes ahead, --dry-run only shows")
+        raise click.UsageError(
+            "there is no terminal to ask on; use --yes to write the file, or --dry-run to show it"
+        )
     return click.confirm(question, default=True, err=True)
 
 

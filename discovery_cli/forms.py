@@ -99,7 +99,7 @@ def hit_form(hit: Hit, view: View) -> JSONObject:
 
 
 def alternative_forms(answer: SearchAnswer) -> list[JSONObject]:
-    """What tells the first results apart, where they fit alike."""
+    """What tells the first results apart, where they fit equally well."""
     return [
         {
             "server": one.server,

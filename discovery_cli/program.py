@@ -118,8 +118,8 @@ def _not_in(taken: set[str], options: Iterable[click.Option]) -> list[click.Opti
     cls=Discovery,
     params=list[click.Parameter](global_options(hidden=False)),
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="The options above are read after a command, too. `discovery COMMAND --help` says more"
-    " of each; `discovery init` is where to begin.",
+    epilog="The options above may also follow a command. `discovery COMMAND --help` describes a"
+    " command; begin with `discovery init`.",
 )
 @click.version_option(__version__, message="discovery %(version)s")
 def cli() -> None:

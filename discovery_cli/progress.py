@@ -31,14 +31,26 @@ if TYPE_CHECKING:
     from rich.live import Live
     from rich.table import Table
 
-    from discovery_cli.invocation import Invocation
     from discovery_engine.engine import Engine
     from discovery_engine.tools.model import ServerName
     from discovery_engine.view.status import ServerSummary
 
 _SECOND = 1.0  # seconds
 _SLOW = 5.0  # seconds; an ordinary server is up in two
-_LAST_WORDS = 1.0  # seconds for events that were published and not shown yet
+_DRAIN = 1.0  # seconds for events that were published but not shown yet
+
+
+class ProgressOptions(Protocol):
+    """The options of a command that decide how its progress is shown."""
+
+    @property
+    def verbose(self) -> int: ...
+    @property
+    def no_progress(self) -> bool: ...
+    @property
+    def as_json(self) -> bool: ...
+    @property
+    def output(self) -> Output: ...
 
 
 class Display(Protocol):
@@ -48,17 +60,19 @@ class Display(Protocol):
         """Show how far servers are that are starting; called every second."""
 
 
-def is_watched(invocation: Invocation) -> bool:
-    """Whether a person sees what a command waits for."""
+def is_watched(options: ProgressOptions) -> bool:
+    """Whether progress is shown on a terminal, to a person who can interrupt the command."""
     is_shown = sys.stderr.isatty() and not os.environ.get("CI")
-    return is_shown and not invocation.no_progress
+    return is_shown and not options.no_progress
 
 
 @asynccontextmanager
-async def shown(engine: Engine, invocation: Invocation, *, with_lines: bool) -> AsyncIterator[None]:
+async def shown(
+    engine: Engine, options: ProgressOptions, *, with_lines: bool
+) -> AsyncIterator[None]:
     """Show what the engine's servers do for as long as the block runs."""
     with ExitStack() as stack:
-        display = _display(invocation, stack, with_lines=with_lines)
+        display = _display(options, stack, with_lines=with_lines)
         if display is None:
             yield
             return
@@ -68,7 +82,7 @@ async def shown(engine: Engine, invocation: Invocation, *, with_lines: bool) -> 
             tasks.start_soon(watcher.follow, events)
             tasks.start_soon(_follow_starts, engine, display)
             yield
-            with anyio.move_on_after(_LAST_WORDS):
+            with anyio.move_on_after(_DRAIN):
                 await watcher.settled()
             tasks.cancel_scope.cancel()
 
@@ -183,15 +197,15 @@ class Moving:
         self._live.update(_table(self._states), refresh=True)
 
 
-def _display(invocation: Invocation, stack: ExitStack, *, with_lines: bool) -> Display | None:
-    if invocation.no_progress:
+def _display(options: ProgressOptions, stack: ExitStack, *, with_lines: bool) -> Display | None:
+    if options.no_progress:
         return None
-    is_terminal = is_watched(invocation)
-    if is_terminal and allows_escapes(os.environ) and not invocation.verbose:
+    is_terminal = is_watched(options)
+    if is_terminal and allows_escapes(os.environ) and not options.verbose:
         return Moving(stack)
-    if is_terminal or invocation.verbose or with_lines:
-        return Lines(invocation.output)
-    return None if invocation.as_json else Waits(invocation.output)
+    if is_terminal or options.verbose or with_lines:
+        return Lines(options.output)
+    return None if options.as_json else Waits(options.output)
 
 
 def _slow_start(server: ServerSummary) -> str:

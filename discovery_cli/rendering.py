@@ -68,7 +68,7 @@ def last_lines(stderr: str, most: int = 5) -> list[str]:
 def say_last_lines(output: Output, stderr: str) -> None:
     """Write the end of a failed program's stderr below what is said of its server."""
     if lines := last_lines(stderr):
-        output.say("  its last words:")
+        output.say("  stderr (last lines):")
     for line in lines:
         output.say(f"  {line}")
 

@@ -52,7 +52,7 @@ def validate(invocation: Invocation) -> ExitCode:
 
     The exit code is 2 if it cannot be used, or a server's entry cannot. Nothing is started.
     """
-    from discovery_cli.commands.lint import finding_form, findings_of, show_finding
+    from discovery_cli.findings import finding_form, findings_of, show_finding
 
     output = invocation.output
     settings = _load(invocation)

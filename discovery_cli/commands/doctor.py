@@ -14,8 +14,8 @@ import click
 
 from discovery_cli import checks
 from discovery_cli.checks import Check
-from discovery_cli.commands.lint import findings_of_overrides, findings_of_rules
 from discovery_cli.failures import ExitCode
+from discovery_cli.findings import findings_of_overrides, findings_of_rules
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import pass_invocation
 from discovery_cli.output import Cell, Output, counted
@@ -137,6 +137,6 @@ def _rows(output: Output, check: Check) -> Iterator[list[Cell | str]]:
     if check.hint:
         yield ["", "", Cell(f"hint: {check.hint}", "faint")]
     if lines := last_lines(check.stderr):
-        yield ["", "", "its last words:"]
+        yield ["", "", "stderr (last lines):"]
         for line in lines:
             yield ["", "", Cell(line, "faint")]

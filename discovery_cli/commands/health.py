@@ -35,7 +35,7 @@ def command(
 ) -> ExitCode:
     """Show how every server fares, and what to do.
 
-    With SERVER everything that is known of it is shown, its program's last words too. Without
+    With SERVER everything that is known of it is shown, and the last lines of its stderr. Without
     --online nothing is started and nothing is reached. With problems the exit code is 7.
     """
     output = invocation.output
@@ -90,7 +90,7 @@ def _show(output: Output, servers: Sequence[ServerHealth], hidden: int, now: flo
     off = f", {hidden} disabled (--all)" if hidden else ""
     output.say(f"{counted(len(servers), 'server')}{off}, {counted(len(ill), 'problem')}")
     if ill:
-        output.say(f"`discovery health {ill[0].server}` says more")
+        output.say(f"`discovery health {ill[0].server}` shows details")
 
 
 def _row(output: Output, server: ServerHealth, now: float) -> Row:
@@ -127,7 +127,7 @@ def _show_in_full(output: Output, server: ServerHealth, now: float) -> None:
     output.table([[Cell(word, "faint"), text] for word, text in _facts(server, now)], indent=2)
     stderr = server.summary.stderr or (server.now.stderr if server.now else "")
     if stderr:
-        output.line("  its last words:")
+        output.line("  stderr (last lines):")
         for line in block(stderr, before="    | "):
             output.line(line, "faint")
 

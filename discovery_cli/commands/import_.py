@@ -63,7 +63,9 @@ def command(
     if output.as_json:
         output.answer({"path": str(target), "written": writes, **plan.to_json()})
     else:
-        output.say(f"wrote {_servers(plan)} into {target}" if writes else f"{target} is as it was")
+        output.say(
+            f"wrote {_servers(plan)} into {target}" if writes else f"{target} was not changed"
+        )
     return ExitCode.USAGE if origins and plan.is_empty else ExitCode.OK
 
 

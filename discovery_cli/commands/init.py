@@ -97,7 +97,9 @@ def _sources(output: Output, origins: tuple[str, ...], *, yes: bool) -> list[Sou
         return [files.source_named(origin) for origin in origins]
     found = files.found_files()
     if not found:
-        output.say("no file of another client was found; name your servers in the file")
+        output.say(
+            "no configuration of another client was found; add your servers to discovery.yaml"
+        )
         return []
     return _chosen(output, found, yes=yes)
 

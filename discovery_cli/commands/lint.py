@@ -1,15 +1,16 @@
-"""`discovery lint`: entries without effect, suspicious words of servers, and tools hard to find."""
+"""`discovery lint`: entries without effect, suspicious texts, and tools that are hard to find."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
 from discovery_cli.failures import ExitCode
+from discovery_cli.findings import finding_form, findings_of, show_finding
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import pass_invocation
 from discovery_cli.output import Output, counted
@@ -17,14 +18,11 @@ from discovery_cli.suspicions import excerpt
 from discovery_engine._util.text import named
 
 if TYPE_CHECKING:
+    from discovery_cli.findings import Finding
     from discovery_engine._util.json import JSONObject
     from discovery_engine.evaluation.catalog_lint import CatalogFinding, CatalogLint
     from discovery_engine.evaluation.text_lint import Suspicion
-    from discovery_engine.overrides.lint import Finding as OverrideFinding
-    from discovery_engine.rules.lint import Finding as RuleFinding
     from discovery_engine.view.view import View
-
-    Finding: TypeAlias = RuleFinding | OverrideFinding
 
 T = TypeVar("T")
 
@@ -40,15 +38,16 @@ _IN_FULL = {"danger"}  # but of these all are shown
 @click.option("--exit-zero", is_flag=True, help="Leave with 0 even if something was found.")
 @pass_invocation
 def command(invocation: Invocation, *, strict: bool, thorough: bool, exit_zero: bool) -> ExitCode:
-    """Find rules without effect, words that mean harm, and tools that are hard to find.
+    """Find rules without effect, suspicious texts, and tools that are hard to find.
 
     Rules and overrides are tried on every known tool. With findings about them the exit code is 2.
 
-    What servers say is read for hidden text, orders to a model and the like. A `danger` is what
-    no honest tool says, a `warning` is worth a look, and a `notice` seems to be talk about such.
+    Texts of servers are scanned for hidden characters, instructions to a model and the like.
+    A `danger` occurs in no honest tool, a `warning` should be reviewed, and a `notice` is probably
+    harmless.
 
-    The catalog is looked at for tools that cannot be told apart, found or understood. What mends
-    a finding is drafted as an entry for `overrides:`; `discovery eval` shows what it did.
+    The catalog is checked for tools that are easily confused, not found or not understood. A fix
+    is drafted as an entry for `overrides:`; `discovery eval` shows its effect.
     """
     from discovery_engine.evaluation.catalog_lint import SEARCHES, lint_catalog
     from discovery_engine.evaluation.text_lint import lint_texts
@@ -71,38 +70,6 @@ def command(invocation: Invocation, *, strict: bool, thorough: bool, exit_zero: 
     return ExitCode.USAGE if counts and not exit_zero else ExitCode.OK
 
 
-def findings_of(view: View) -> tuple[Finding, ...]:
-    return *findings_of_rules(view), *findings_of_overrides(view)
-
-
-def findings_of_rules(view: View) -> tuple[RuleFinding, ...]:
-    from discovery_engine.rules.lint import findings
-
-    return findings(view.settings.tool_rules, [entry.tool for entry in view.catalog])
-
-
-def findings_of_overrides(view: View) -> tuple[OverrideFinding, ...]:
-    from discovery_engine.overrides.lint import findings
-
-    return findings(view.settings.overrides, [entry.tool for entry in view.catalog])
-
-
-def show_finding(output: Output, finding: Finding) -> None:
-    output.line(f"{finding.kind}: {finding.message}")
-    output.line(f"  hint: {finding.hint}")
-
-
-def finding_form(finding: Finding) -> JSONObject:
-    return {
-        "kind": finding.kind,
-        "rule": getattr(finding, "rule", None),
-        "override": getattr(finding, "override", None),
-        "origin": str(finding.origin),
-        "message": finding.message,
-        "hint": finding.hint,
-    }
-
-
 def _form(
     found: Sequence[Finding], suspicions: Sequence[Suspicion], about: CatalogLint
 ) -> JSONObject:
@@ -121,7 +88,7 @@ def _alarms(suspicions: Sequence[Suspicion]) -> list[Suspicion]:
 def _of_each(
     findings: Sequence[T], kind_of: Callable[[T], str], most: int | None, output: Output
 ) -> Iterator[T]:
-    """The first of each kind, or all with None; then it is said how many are left out."""
+    """The first `most` of each kind, or all with None; then a line counts the others."""
     seen: Counter[str] = Counter()
     for finding in findings:
         kind = kind_of(finding)
@@ -152,7 +119,7 @@ def _show_catalog_finding(output: Output, finding: CatalogFinding) -> None:
 
 
 def _yaml(override: JSONObject) -> Iterator[str]:
-    """An entry as YAML, in which JSON values may stand; no YAML library is loaded for it."""
+    """An entry as YAML with JSON values; importing a YAML library for it would take longer."""
     for index, (name, value) in enumerate(override.items()):
         lead = "  " if index else "- "
         yield f"{lead}{name}: {json.dumps(value, ensure_ascii=False)}"
@@ -169,7 +136,7 @@ def _say_sum(
     if overrides := len(view.settings.overrides):
         entries += f" and {counted(overrides, 'override')}"
     output.say(f"{counted(len(found), 'finding')} in {entries} over {counted(tools, 'tool')}")
-    output.say(f"{counted(len(_alarms(suspicions)), 'alarm')} about what servers say")
+    output.say(f"{counted(len(_alarms(suspicions)), 'suspicious text')} of servers")
     some = about.searched < about.searchable
     sample = f", {about.searched} of {about.searchable} searched for" if some else ""
     output.say(f"{counted(len(about.findings), 'finding')} about the tools themselves{sample}")

@@ -149,7 +149,7 @@ def _summary(answer: SearchAnswer) -> str:
     if any(notice.kind in ("empty", "unknown") for notice in answer.notices):
         return ""
     if answer.hits:
-        alike = f"; the first {answer.alike} fit alike" if answer.alike > 1 else ""
+        alike = f"; the first {answer.alike} fit equally well" if answer.alike > 1 else ""
         return f"{answer.certainty} match: {counted(len(answer.hits), 'tool')}{alike}"
     missing = ", ".join(repr(one_line(word)) for word in answer.uncovered)
     nearest = ", ".join(hit.entry.key.label for hit in answer.nearest)

@@ -156,7 +156,7 @@ async def _serve_stdio(invocation: Invocation) -> None:
     from discovery_server import app
 
     if sys.stdin.isatty():
-        sys.stderr.write("note: it waits for an agent to speak MCP on stdin; Ctrl-C ends it\n")
+        sys.stderr.write("note: waiting for an MCP client on stdin; Ctrl-C stops the server\n")
     await app.serve_stdio(invocation.config, data_dir=invocation.data_dir, frozen=invocation.frozen)
 
 

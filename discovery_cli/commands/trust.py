@@ -90,7 +90,7 @@ def _is_confirmed(output: Output, count: int, *, yes: bool) -> bool:
     if yes:
         return True
     if output.as_json or not may_ask():
-        output.say("nobody is there to ask; --yes approves what is shown")
+        output.say("there is no terminal to ask on; use --yes to approve what is shown")
         return False
     return click.confirm(f"May {counted(count, 'server')} be started as shown?", err=True)
 

@@ -277,7 +277,7 @@ class Searcher:
         most: int,
         allowed: Callable[[Place], bool],
     ) -> list[Place]:
-        """Tools of which the query names a tag, in the order of names if they fit alike."""
+        """Tools of which the query names a tag, in the order of names if they fit equally well."""
         places = [
             place
             for server in self._tags.servers(tagged)

@@ -58,7 +58,7 @@ class ServerHistory:
         self._state = State.IDLE
         self._since = policy.clock()
         self.stderr = ""
-        """The last words of a program that is gone."""
+        """The last lines of stderr of a program that has exited."""
         self.start: Startup | None = None
         """The newest one; None while that waits for its turn."""
 

@@ -136,7 +136,7 @@ def test_name_that_two_servers_have_is_ambiguous_and_they_are_told_apart() -> No
         ("jira", (), ("project",)),
     ]
     assert told(answer).splitlines()[0] == (
-        "Match: sure. The first 2 fit alike: only github:create_issue requires repo; "
+        "Match: sure. The first 2 fit equally well: only github:create_issue requires repo; "
         "only jira:create_issue requires project."
     )
 

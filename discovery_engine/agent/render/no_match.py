@@ -66,7 +66,7 @@ def match_item(answer: SearchAnswer) -> Item:
     alike = answer.alternatives
     if not alike:
         return Item(_WEIGHT, (line_variant(head, 1.0),))
-    said = f"{head} The first {len(alike)} fit alike"
+    said = f"{head} The first {len(alike)} fit equally well"
     only = "; ".join(filter(None, map(_peculiar, alike)))
     variants = (
         line_variant(head, 0.3),

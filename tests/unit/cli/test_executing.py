@@ -121,7 +121,7 @@ def test_a_tool_of_a_server_that_failed_before_is_looked_for_again() -> None:
     assert run("execute", "time:now", recalled=view, engine=found).stdout == "done\n"
     done = run("execute", "time:now", recalled=view, engine=lost)
     assert done.exit_code == 5
-    assert "its last words:\n    | oops" in done.stderr
+    assert "stderr (last lines):\n    | oops" in done.stderr
 
 
 def test_progress_is_streamed_where_it_is_wanted() -> None:

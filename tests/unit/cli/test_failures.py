@@ -172,7 +172,8 @@ def test_the_last_words_of_a_program_are_shown_clean(capsys: pytest.CaptureFixtu
     error = UnavailableError("a", FailureKind.EXITED, "it exited", stderr="one\n\x1b[1mtwo\n")
 
     assert told(error, capsys) == (
-        "error: server 'a' is unavailable: it exited\n  its last words:\n    | one\n    | two\n"
+        "error: server 'a' is unavailable: it exited\n"
+        "  stderr (last lines):\n    | one\n    | two\n"
         "  hint: `discovery health a` shows what it wrote last\n"
     )
 

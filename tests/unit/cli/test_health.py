@@ -83,7 +83,7 @@ def test_every_server_has_a_row_with_what_to_do_the_sick_ones_first() -> None:
     ]
     assert done.stderr.splitlines() == [
         "3 servers, 1 disabled (--all), 2 problems",
-        "`discovery health down` says more",
+        "`discovery health down` shows details",
     ]
     assert done.exit_code == 7
 
@@ -113,7 +113,7 @@ def test_a_server_that_is_named_is_shown_in_full() -> None:
         "  reason     it exited",
         "  next step  mend what it wrote last, below; then `discovery refresh down`",
         "  listed     never",
-        "  its last words:",
+        "  stderr (last lines):",
         "    | reading the settings",
         "    | no licence",
     ]
@@ -156,7 +156,7 @@ def test_what_was_seen_of_a_session_is_told() -> None:
         "  protocol   2026-07-28",
         "  so far     3 calls, 1 failure, 4 restarts, 2 lines of garbage",
         '  garbage    "Welcome!"',
-        "  its last words:",
+        "  stderr (last lines):",
         "    | help",
     ]
 
@@ -188,7 +188,7 @@ def test_a_list_and_a_check_show_the_end_of_the_last_words() -> None:
     checked = run("doctor", engine=FakeEngine(view))
 
     assert "line 3" not in listed.stderr + checked.stdout
-    assert "  its last words:\n    | line 4\n" in listed.stderr
+    assert "  stderr (last lines):\n    | line 4\n" in listed.stderr
     assert "line 8" in listed.stderr
 
 

@@ -379,7 +379,7 @@ def test_lint_tells_findings_and_leaves_with_2() -> None:
     assert done.exit_code == 2
     assert done.stdout.startswith("matches nothing: rule 2")
     assert done.stderr == (
-        "1 finding in 2 rules over 5 tools\n0 alarms about what servers say\n"
+        "1 finding in 2 rules over 5 tools\n0 suspicious texts of servers\n"
         "0 findings about the tools themselves\n"
     )
     assert run("lint", "--exit-zero", recalled=view).exit_code == 0

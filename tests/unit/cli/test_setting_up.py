@@ -206,7 +206,7 @@ def test_init_without_any_client_leaves_the_servers_to_its_owner(home: Path) -> 
 
     done = run("init", "--yes")
 
-    assert "no file of another client was found" in done.stderr
+    assert "no configuration of another client was found" in done.stderr
     assert "servers: {}" in Path("discovery.yaml").read_text()
 
 
@@ -300,7 +300,7 @@ def test_nobody_is_asked_where_that_is_not_wanted(monkeypatch: pytest.MonkeyPatc
     done = run("init", input="y\ny\ny\n")
 
     assert done.exit_code == 2
-    assert "--yes goes ahead" in done.stderr
+    assert "use --yes to write the file" in done.stderr
 
 
 def test_doctor_reports_on_everything() -> None:
@@ -468,7 +468,7 @@ def test_the_refusal_to_serve_other_machines_says_how_to_allow_it() -> None:
     done = run("serve", "--http", "0.0.0.0:0")
 
     assert done.exit_code == 2
-    assert "`--allow-remote` serves it" in done.stderr
+    assert "use `--allow-remote`" in done.stderr
 
 
 @pytest.mark.parametrize(
