@@ -18,7 +18,7 @@ from discovery_engine.rules import (
     findings,
 )
 from discovery_engine.rules.regexes import TimeLimit
-from discovery_engine.tools.model import ServerName, Tool
+from discovery_engine.tools.model import AppliedOverride, ServerName, Tool, ToolName
 from tests.contract.fleet import FLEET, TOOLS
 from tests.factories import make_tool
 
@@ -271,6 +271,55 @@ def test_in_doubt_a_server_stays_disabled(
     judge = ServerRules([Rule(**asked, enabled=enabled)], limit=BRIEF)
 
     assert not judge.verdict(ServerName(SLOW_NAME), (SLOW_NAME,), True).enabled
+
+
+def renamed_to(name: str) -> Tool:
+    """A tool that its server calls `given`, and its owner so."""
+    return replace(make_tool("given"), overridden=AppliedOverride(name=ToolName(name), by=(0,)))
+
+
+@pytest.mark.requirement("OVR-20")
+@pytest.mark.parametrize(
+    ("rule", "matches"),
+    [
+        pytest.param(Rule(("given",), enabled=True), True, id="enables by the server's name"),
+        pytest.param(Rule(("chosen",), enabled=True), False, id="enables not by the owner's"),
+        pytest.param(Rule(("!given",), enabled=True), False, id="excepts by the server's name"),
+        pytest.param(Rule(("!chosen",), enabled=True), True, id="excepts not by the owner's"),
+        pytest.param(Rule(("given",), enabled=False), True, id="disables by the server's name"),
+        pytest.param(Rule(("chosen",), enabled=False), True, id="disables by the owner's"),
+        pytest.param(Rule(("github:chosen",), enabled=False), True, id="disables with the server"),
+        pytest.param(Rule(("given",), tags=("t",)), True, id="tags by the server's name"),
+        pytest.param(Rule(("chosen",), tags=("t",)), True, id="tags by the owner's"),
+        pytest.param(Rule(("other",), tags=("t",)), False, id="tags by no other"),
+    ],
+)
+def test_of_a_renamed_tool_what_enables_reads_the_servers_name_and_all_else_both(
+    rule: Rule, *, matches: bool
+) -> None:
+    renamed = replace(
+        make_tool("given"), overridden=AppliedOverride(name=ToolName("chosen"), by=(0,))
+    )
+    rules, tools = ToolRules([rule]), [make_tool("plain"), renamed]
+
+    [found] = rules.matches(tools)
+    explained = rules.explain(renamed, ENABLED)
+
+    assert (1 in found) is matches
+    assert explained.steps[0].matched is matches
+    assert explained.verdict == rules.verdicts(tools, ENABLED)[1]
+
+
+@pytest.mark.requirement("OVR-20")
+@pytest.mark.timeout(20)
+def test_a_slow_pattern_on_the_owners_name_leaves_a_tool_disabled() -> None:
+    renamed = replace(
+        make_tool("given"), overridden=AppliedOverride(name=ToolName(SLOW_NAME), by=(0,))
+    )
+    judge = ToolRules([Rule((SLOW,), enabled=False)], limit=BRIEF)
+
+    assert not judge.verdicts([renamed], ENABLED)[0].enabled
+    assert SLOW_NAME in judge.problems[0].message
 
 
 @pytest.mark.requirement("RUL-30")

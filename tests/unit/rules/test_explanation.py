@@ -4,6 +4,7 @@ import pytest
 
 from discovery_engine.errors import Origin
 from discovery_engine.rules import Rule, Verdict, describe
+from discovery_engine.rules.explanation import decider, public_decider
 
 ORIGIN = Origin("discovery.yaml", 12, 5)
 
@@ -57,3 +58,37 @@ def test_sentence_without_an_origin(verdict, subject, sentence) -> None:
     rules = [Rule(enabled=False), Rule(has_tags=("x",), enabled=True)]
 
     assert describe(verdict, rules, subject=subject) == sentence
+
+
+HELD_BACK = [
+    pytest.param("off", "the configuration says `enabled: false`", id="off"),
+    pytest.param("changed", "a change that waits for review", id="changed"),
+    pytest.param("pending", "quarantine until it is reviewed", id="pending"),
+    pytest.param("suspicious", "a suspicion that waits for review", id="suspicious"),
+    pytest.param("untrusted", "the lack of an approval", id="untrusted"),
+]
+
+
+@pytest.mark.parametrize(("reason", "sentence"), HELD_BACK)
+def test_what_no_rule_settled_is_said_alike_to_everybody(reason, sentence) -> None:
+    verdict = Verdict(False, (), reason)
+
+    assert describe(verdict, ()) == decider(verdict, ()) == public_decider(verdict) == sentence
+
+
+@pytest.mark.parametrize("subject", ["tool", "server"])
+def test_what_settled_it_is_named_for_the_owner_with_its_place_and_for_others_without(
+    subject,
+) -> None:
+    rules = [Rule(), Rule(("secret_*",), enabled=True, origin=ORIGIN)]
+    decided, whitelisted = Verdict(False, (), "rule", 1), Verdict(False, (), "whitelist")
+    disabled = Verdict(False, (), "server")
+
+    assert decider(decided, rules, subject=subject) == "rule 2 (discovery.yaml:12:5)"
+    assert public_decider(decided, subject=subject) == "rule 2 of the owner"
+    assert decider(whitelisted, rules, subject=subject) == (
+        "no rule enables it, and rule 2 (discovery.yaml:12:5) makes them a whitelist"
+    )
+    assert public_decider(whitelisted, subject=subject) == "no rule of the owner enables it"
+    assert decider(disabled, rules, subject=subject) == public_decider(disabled, subject=subject)
+    assert public_decider(disabled, subject=subject) == describe(disabled, (), subject=subject)

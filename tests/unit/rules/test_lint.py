@@ -98,4 +98,44 @@ def test_shadowed_rule_that_tags_is_kept_for_its_tags() -> None:
 def test_unmatched_rule_says_so() -> None:
     [finding] = findings([Rule(("get_isue",), origin=Origin("d.yaml", 2, 3))], TOOLS)
 
-    assert finding.message == "rule 1 (d.yaml:2:3) matches no tool of the catalog"
+    assert finding == Finding(
+        "matches nothing",
+        0,
+        Origin("d.yaml", 2, 3),
+        "rule 1 (d.yaml:2:3) matches no tool of the catalog",
+        "check how it is spelled, and whether its server has been listed",
+    )
+
+
+def test_rules_that_decide_together_are_all_named() -> None:
+    rules = [
+        Rule(("*issue",), enabled=False),
+        Rule(("nothing*",), tags=("t",)),
+        Rule(servers=("wiki",), enabled=False),
+        Rule(("get_*",), enabled=False),
+    ]
+
+    *_, finding = findings(rules, TOOLS)
+
+    assert (finding.kind, finding.hint) == ("shadowed", "remove it")
+    assert finding.message == (
+        "rule 4 decides nothing in this catalog: what it matches is decided by rule 1 and rule 3"
+    )
+
+
+def test_only_the_first_rule_that_is_broader_is_named() -> None:
+    *_, finding = findings([Rule(enabled=False), Rule(enabled=False), Rule(enabled=False)], [])
+
+    assert finding.message == "rule 3 can never decide: what it matches is decided by rule 1"
+
+
+def test_a_rule_before_that_decides_other_tools_is_not_named() -> None:
+    rules = [
+        Rule(("delete_*",), enabled=False),
+        Rule(("get_issue",), enabled=False),
+        Rule(("get_i*",), enabled=False),
+    ]
+
+    [finding] = findings(rules, TOOLS)
+
+    assert finding.message.endswith("is decided by rule 2")

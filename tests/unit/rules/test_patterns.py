@@ -43,6 +43,28 @@ def test_unusable_pattern_says_why(text: str, reason: str) -> None:
         Pattern.parse(text)
 
     assert caught.value.text == text
+    assert str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "it is empty"),
+        ("!!x", "it has more than one leading `!`"),
+        ("/get", "a regular expression ends with `/` and its flags"),
+        ("//", "the regular expression is empty"),
+    ],
+)
+def test_unusable_pattern_says_why_in_whole_words(text: str, reason: str) -> None:
+    with pytest.raises(PatternError) as caught:
+        Pattern.parse(text)
+
+    assert caught.value.reason == reason
+
+
+def test_a_pattern_may_be_as_long_as_is_said_and_hold_slashes() -> None:
+    assert selected(["x" * 1000], ["x" * 1000]).hits == {0}
+    assert selected(["/a/b/i"], ["A/B", "a", "b"]).hits == {0}
 
 
 @pytest.mark.parametrize(

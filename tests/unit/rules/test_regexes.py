@@ -79,11 +79,25 @@ def test_case_fold_is_tried_only_with_flag_i() -> None:
         pytest.param("(" * 600 + ")" * 600, "", "no regular expression", id="too deep"),
         pytest.param("((a{1000}){1000}){1000}", "", "repetitions", id="repetitions multiply"),
         pytest.param("a{0,1000000}", "", "repetitions", id="one huge repetition"),
+        pytest.param("a", "X", "flag 'X' is unknown; i, m, s and x are known", id="a big letter"),
     ],
 )
 def test_unusable_expression_says_why(body: str, flags: str, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         Regex.parse(body, flags)
+
+
+@pytest.mark.parametrize("body", ["(?:a{1000}){100}", "(?:a{,5}){20000}", "a{}b{}" * 20])
+def test_repetitions_up_to_the_limit_are_used(body: str) -> None:
+    assert Regex.parse(body, "").compiled
+
+
+def test_without_flag_i_a_disguise_is_tried_as_it_is_spelt() -> None:
+    expression = Regex.parse("ss", "")
+
+    assert not expression.ignores_case
+    assert selected("ss", "", "stra\u00dfe") == []
+    assert selected("ss", "i", "stra\u00dfe") == ["stra\u00dfe"]
 
 
 @pytest.mark.parametrize("body", [SLOW, f"(?={SLOW})a"])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from wcmatch import fnmatch
 
-from discovery_engine.errors import Origin
+from discovery_engine.errors import Origin, Problem
 from discovery_engine.rules import Rule, ServerRules, ToolRules, Verdict
 from discovery_engine.rules.regexes import TimeLimit
 from discovery_engine.tools.model import ServerName, Tool
@@ -132,11 +132,39 @@ def test_slow_pattern_is_reported_once_with_its_place() -> None:
     for _ in range(2):
         judge.verdicts([make_tool(SLOW_NAME), make_tool("b")], Verdict())
 
-    [problem] = judge.problems
-    assert problem.origin == origin
-    assert problem.path == "toolRules.1"
-    assert SLOW in problem.message
-    assert SLOW_NAME in problem.message
+    assert judge.problems == (
+        Problem(
+            origin,
+            "toolRules.1",
+            f"pattern {SLOW!r} was too slow on {SLOW_NAME!r} and cut off: "
+            "taken as a match, since the rule disables",
+            "write it as a glob, or without a repetition inside a repetition",
+        ),
+    )
+
+
+@pytest.mark.parametrize("enabled", [True, None])
+def test_slow_pattern_that_disables_nothing_is_taken_as_no_match(*, enabled: bool | None) -> None:
+    rules = [Rule((SLOW,), enabled=enabled), Rule(("x", "/(b|bb)+$/"), tags=("t",))]
+    judge = ToolRules(rules, limit=BRIEF)
+
+    judge.verdicts([make_tool(SLOW_NAME), make_tool("b" * 50 + "!")], Verdict())
+
+    assert [(problem.path, problem.message[-24:]) for problem in judge.problems] == [
+        ("toolRules.0", "cut off: taken as no match"[-24:]),
+        ("toolRules.1", "cut off: taken as no match"[-24:]),
+    ]
+
+
+def test_server_that_no_rule_disables_is_explained_as_a_server() -> None:
+    judge = ServerRules([Rule(("git*",), enabled=True, origin=Origin("d.yaml", 2, 3))])
+
+    explained = judge.explain(GITHUB, (), True)
+
+    assert explained.sentence == "rule 1 (d.yaml:2:3) enables servers matching 'git*'"
+    assert [step.rule for step in explained.steps] == [
+        Rule(("git*",), enabled=True, origin=Origin("d.yaml", 2, 3))
+    ]
 
 
 @pytest.mark.parametrize(
