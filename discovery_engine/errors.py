@@ -40,7 +40,7 @@ from msgspec import Struct
 from discovery_engine._util.text import one_line, quoted
 
 
-class Origin(Struct, frozen=True):
+class Origin(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """Where something was written; `line` and `column` count from 1, 0 means unknown."""
 
     file: str
@@ -57,7 +57,7 @@ class Origin(Struct, frozen=True):
         return str(Origin(name, self.line, self.column))
 
 
-class Problem(Struct, frozen=True):
+class Problem(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """One thing that is wrong with a configuration."""
 
     origin: Origin

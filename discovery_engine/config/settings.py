@@ -1,14 +1,18 @@
 """The configuration as the rest of the engine sees it: checked, frozen, without positions.
 
 `config.model` says what an owner may write; `config.loading` turns that into these values. They
-need no parser and no pydantic, so that a stored configuration loads in microseconds.
+need no parser and no pydantic, so that a stored configuration loads in microseconds. Written out,
+a field has the name of its key in `discovery.yaml`.
+
+Every field says what a file of untrusted origin may set it to. One that says nothing is its
+owner's alone: in such a file the default stands in its place.
 """
 
-from __future__ import annotations
+# Annotations are values here, not text: a decoder for them is made in 0.5 ms in place of 1.6 ms.
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Literal, TypeAlias
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct, field
 
@@ -21,34 +25,57 @@ TrustPolicy: TypeAlias = Literal["open", "on_first_use", "quarantine"]
 """What becomes of a tool that nobody has accepted: used unwatched, used from now on, held back."""
 
 
-class StdioTransport(Struct, frozen=True):
+class Permission(NamedTuple):
+    """What of a field's value counts if a file of untrusted origin gives it."""
+
+    permitted: Callable[[Any, Any], Any]
+    """From the value that is given and the default, what is used."""
+
+
+UNTRUSTED = Permission(lambda value, _: value)
+"""Whatever the file says: it loosens nothing, or an approval is bound to it."""
+AT_MOST_DEFAULT = Permission(min)
+NOT_OPEN = Permission(lambda policy, _: "on_first_use" if policy == "open" else policy)
+LOCAL = Permission(lambda provider, default: provider if provider == "hash" else default)
+"""Only the provider that neither sends texts and keys elsewhere nor loads files of the project."""
+INTERNAL = Permission(lambda value, _: value)
+"""Set by the engine; no key of any file."""
+
+
+class _Section(Struct, frozen=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
+    """What is written and read under one key."""
+
+
+class StdioTransport(_Section, frozen=True, tag_field="type", tag="stdio"):
     """A program to start. Values may hold `${references}`, resolved when it is started."""
 
-    command: str
-    args: tuple[str, ...] = ()
-    env: Mapping[str, str] = field(default_factory=dict)
-    cwd: str | None = None
+    command: Annotated[str, UNTRUSTED]
+    args: Annotated[tuple[str, ...], UNTRUSTED] = ()
+    env: Annotated[Mapping[str, str], UNTRUSTED] = field(default_factory=dict)
+    cwd: Annotated[str | None, UNTRUSTED] = None
 
 
-class RemoteTransport(Struct, frozen=True):
+class RemoteTransport(_Section, frozen=True, tag_field="type", tag="remote"):
     """An address to connect to. Values may hold `${references}`, resolved when it is reached."""
 
-    url: str
-    headers: Mapping[str, str] = field(default_factory=dict)
-    kind: Literal["auto", "http", "sse"] = "auto"
+    url: Annotated[str, UNTRUSTED]
+    headers: Annotated[Mapping[str, str], UNTRUSTED] = field(default_factory=dict)
+    kind: Annotated[Literal["auto", "http", "sse"], UNTRUSTED] = field(
+        default="auto", name="transport"
+    )
     """`auto` tries streamable HTTP first and falls back to SSE."""
 
 
 USUAL_CONNECT = 30.0  # seconds
 
 
-class Timeouts(Struct, frozen=True):
+class Timeouts(_Section, frozen=True):
     """Seconds that each step may take."""
 
-    connect: float | None = None
+    connect: Annotated[float | None, UNTRUSTED] = None
     """None is the usual time, and longer for the first start of a program."""
-    list: float = 30.0
-    call: float = 60.0
+    list: Annotated[float, UNTRUSTED] = 30.0
+    call: Annotated[float, UNTRUSTED] = 60.0
 
     @property
     def reach(self) -> float:
@@ -56,16 +83,16 @@ class Timeouts(Struct, frozen=True):
         return self.connect or USUAL_CONNECT
 
 
-class Limits(Struct, frozen=True):
+class Limits(_Section, frozen=True):
     """The most that one server may have of anything."""
 
-    calls: int = 16
+    calls: Annotated[int, AT_MOST_DEFAULT] = 16
     """Calls under way at the same time."""
-    queue: int = 64
+    queue: Annotated[int, AT_MOST_DEFAULT] = 64
     """Calls that wait for one of these to end."""
-    answer_mib: int = 8
+    answer_mib: Annotated[int, AT_MOST_DEFAULT] = 8
     """The longest message, in MiB; a tool result of this size is already unusable to an agent."""
-    sessions: int = 16
+    sessions: Annotated[int, AT_MOST_DEFAULT] = 16
     """Sessions at the same time, where each client has its own: as many programs."""
 
     @property
@@ -73,62 +100,62 @@ class Limits(Struct, frozen=True):
         return self.answer_mib * 1024 * 1024
 
 
-class ServerSettings(Struct, frozen=True):
-    name: ServerName
+class ServerSettings(_Section, frozen=True):
+    name: Annotated[ServerName, INTERNAL]
     transport: StdioTransport | RemoteTransport | None
     """None in a remembered configuration, and in an entry that has a `problem`."""
-    description: str = ""
-    enabled: bool = True
-    prefix: str = ""
+    description: Annotated[str, UNTRUSTED] = ""
+    enabled: Annotated[bool, UNTRUSTED] = True
+    prefix: Annotated[str, UNTRUSTED] = ""
     """Put before each of the server's tool names, and taken off again before a call."""
-    tags: tuple[str, ...] = ()
+    tags: Annotated[tuple[str, ...], UNTRUSTED] = ()
     timeouts: Timeouts = Timeouts()
     limits: Limits = Limits()
-    session: Literal["shared", "per_client"] = "shared"
-    trust: TrustPolicy | None = None
+    session: Annotated[Literal["shared", "per_client"], UNTRUSTED] = "shared"
+    trust: Annotated[TrustPolicy | None, NOT_OPEN] = None
     """None follows the settings' own."""
-    is_untrusted_origin: bool = False
-    """It stands in a file that nobody named: nothing is started before its owner approved it."""
-    bound_to: str = ""
+    is_untrusted_origin: Annotated[bool, INTERNAL] = False
+    """Somebody else may have written its entry: it is not started before its owner approved it."""
+    bound_to: Annotated[str, INTERNAL] = ""
     """The digest of what else of that file an approval is bound to; may be empty."""
-    origin: Origin = Origin("")
-    source: str = "discovery.yaml"
+    origin: Annotated[Origin, INTERNAL] = Origin("")
+    source: Annotated[str, INTERNAL] = "discovery.yaml"
     """The id of the source that it came from, for instance `cursor`."""
-    problem: Problem | None = None
+    problem: Annotated[Problem | None, INTERNAL] = None
     """What is wrong with the entry; such a server is listed, and never connected."""
 
 
-class Source(Struct, frozen=True):
+class Source(_Section, frozen=True):
     """A client's file, or any other list of servers, to be read along with `discovery.yaml`."""
 
-    type: str
-    path: str | None = None
+    type: Annotated[str, UNTRUSTED]
+    path: Annotated[str | None, UNTRUSTED] = None
 
 
-class CacheSettings(Struct, frozen=True):
+class CacheSettings(_Section, frozen=True):
     enabled: bool = True
-    ttl: float = 3600.0
+    ttl: Annotated[float, UNTRUSTED] = 3600.0
     """Seconds after which a server's list of tools is asked for again."""
 
 
-class Weights(Struct, frozen=True):
-    exact: float = 1.0
-    partial: float = 0.5
-    tag: float = 0.3
+class Weights(_Section, frozen=True):
+    exact: Annotated[float, UNTRUSTED] = 1.0
+    partial: Annotated[float, UNTRUSTED] = 0.5
+    tag: Annotated[float, UNTRUSTED] = 0.3
 
 
-class EmbeddingsSettings(Struct, frozen=True):
+class EmbeddingsSettings(_Section, frozen=True):
     """Who makes vectors of texts; `url` and `api_key` may hold `${references}`."""
 
-    provider: Literal["none", "onnx", "openai", "http", "hash"] = "none"
-    model: str = ""
+    provider: Annotated[Literal["none", "onnx", "openai", "http", "hash"], LOCAL] = "none"
+    model: Annotated[str, UNTRUSTED] = ""
     path: str = ""
     url: str = ""
     api_key: str = ""
-    dimensions: int = 0
+    dimensions: Annotated[int, UNTRUSTED] = 0
     """How long vectors are asked for; 0 leaves it to the model."""
-    batch: int = 32
-    timeout: float = 0.3
+    batch: Annotated[int, UNTRUSTED] = 32
+    timeout: Annotated[float, UNTRUSTED] = 0.3
     """Seconds that a search waits for the vector of its query."""
 
     @property
@@ -136,73 +163,74 @@ class EmbeddingsSettings(Struct, frozen=True):
         return self.provider != "none"
 
 
-class SearchSettings(Struct, frozen=True):
-    limit: int = 10
+class SearchSettings(_Section, frozen=True):
+    limit: Annotated[int, UNTRUSTED] = 10
     weights: Weights = Weights()
-    max_tokens: int = 180
+    max_tokens: Annotated[int, UNTRUSTED] = 180
     """The most that the answer to one query may take, in estimated tokens."""
-    min_confidence: float = 0.15
+    min_confidence: Annotated[float, UNTRUSTED] = 0.15
     """The least probability of the best tool's being right at which it is a match."""
     embeddings: EmbeddingsSettings = EmbeddingsSettings()
-    synonyms: tuple[tuple[str, ...], ...] = ()
+    synonyms: Annotated[tuple[tuple[str, ...], ...], UNTRUSTED] = ()
     """Groups of words or phrases, in any language, that mean the same."""
-    learn: bool = False
+    learn: Annotated[bool, UNTRUSTED] = False
     """Whether tools that were found and then used come before others that fit as well."""
 
 
-class ServeSettings(Struct, frozen=True):
+class ServeSettings(_Section, frozen=True):
     """How upstreams are held and how `discovery serve` presents itself."""
 
-    max_connecting: int = 8
-    idle_timeout: float = 300.0
+    max_connecting: Annotated[int, UNTRUSTED] = 8
+    idle_timeout: Annotated[float, UNTRUSTED] = 300.0
     """Seconds without a call after which an upstream's session is closed."""
-    instructions_tokens: int = 300
+    instructions_tokens: Annotated[int, UNTRUSTED] = 300
     """The most that the instructions for the agent may take, in estimated tokens."""
-    list_tokens: int = 1200
+    list_tokens: Annotated[int, UNTRUSTED] = 1200
     """The same for a list of tools or of servers."""
-    details_tokens: int = 1000
+    details_tokens: Annotated[int, UNTRUSTED] = 1000
     """The same for the details of a tool."""
-    max_sessions: int = 256
+    max_sessions: Annotated[int, AT_MOST_DEFAULT] = 256
     """Clients that have a session over HTTP at the same time."""
-    max_own_sessions: int = 64
+    max_own_sessions: Annotated[int, AT_MOST_DEFAULT] = 64
     """Sessions of all servers with `session: per_client`."""
 
 
-class LogSettings(Struct, frozen=True):
-    level: Literal["debug", "info", "warning", "error"] = "info"
+class LogSettings(_Section, frozen=True):
+    level: Annotated[Literal["debug", "info", "warning", "error"], UNTRUSTED] = "info"
     file: str | None = None
-    stderr: bool = True
+    stderr: Annotated[bool, UNTRUSTED] = True
 
 
-class InputFile(Struct, frozen=True):
+class InputFile(_Section, frozen=True):
     """A file that was read for the configuration; `digest` is None if it did not exist."""
 
     path: str
     digest: str | None
 
 
-class Settings(Struct, frozen=True, dict=True):
+class Settings(_Section, frozen=True, dict=True):
     """The configuration as it is in force: checked, with its servers and those of its sources."""
 
-    enabled: bool = True
-    servers: tuple[ServerSettings, ...] = ()
-    server_rules: tuple[Rule, ...] = ()
-    tool_rules: tuple[Rule, ...] = ()
-    overrides: tuple[Override, ...] = ()
-    sources: tuple[Source, ...] = ()
+    enabled: Annotated[bool, UNTRUSTED] = True
     cache: CacheSettings = CacheSettings()
+    sources: Annotated[tuple[Source, ...], UNTRUSTED] = ()
+    servers: Annotated[tuple[ServerSettings, ...], UNTRUSTED] = ()
+    server_rules: Annotated[tuple[Rule, ...], UNTRUSTED] = ()
+    tool_rules: Annotated[tuple[Rule, ...], UNTRUSTED] = ()
+    overrides: Annotated[tuple[Override, ...], UNTRUSTED] = ()
+    """The approval of each server of an untrusted file is bound to all of them."""
     search: SearchSettings = SearchSettings()
     server: ServeSettings = ServeSettings()
     log: LogSettings = LogSettings()
-    trust: TrustPolicy = "on_first_use"
-    path: str | None = None
+    trust: Annotated[TrustPolicy, NOT_OPEN] = "on_first_use"
+    path: Annotated[str | None, INTERNAL] = None
     """The `discovery.yaml` in use; None with built-in defaults."""
-    is_untrusted_origin: bool = False
-    """That file was found in the working directory: nobody named it."""
-    frozen: bool = False
+    is_untrusted_origin: Annotated[bool, INTERNAL] = False
+    """That file was discovered in the working directory, not named, or others may write to it."""
+    frozen: Annotated[bool, INTERNAL] = False
     """Only what the lock file pins may be used."""
-    inputs: tuple[InputFile, ...] = ()
-    warnings: tuple[Problem, ...] = ()
+    inputs: Annotated[tuple[InputFile, ...], INTERNAL] = ()
+    warnings: Annotated[tuple[Problem, ...], INTERNAL] = ()
     """What the owner should know, though it stops nothing (a source that is not there, say)."""
 
     @cached_property

@@ -16,11 +16,14 @@ from discovery_engine.errors import Origin
 from discovery_engine.tools.model import ToolName
 
 
-class Override(Struct, frozen=True):
-    """One entry of `overrides`, as the owner wrote it."""
+class Override(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """One entry of `overrides`, as the owner wrote it.
 
-    patterns: tuple[str, ...] = ()
-    servers: tuple[str, ...] = ()
+    Written out, a field has the name of its key.
+    """
+
+    patterns: tuple[str, ...] = field(default=(), name="pattern")
+    servers: tuple[str, ...] = field(default=(), name="server")
     """Patterns that the server's name must match."""
     description: str | None = None
     name: ToolName | None = None

@@ -2,7 +2,8 @@
 
 Nothing secret passes: `without_secrets` comes before anything is written. A field that has its
 default is left out, and one that is not known is refused, so that a record of another version
-is never half understood. Tools are not here; they have columns of their own.
+is never half understood. The structs of settings are their own declaration of that form; parts
+have a table. Tools are not here; they have columns of their own.
 """
 
 from __future__ import annotations
@@ -12,28 +13,16 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from msgspec import NODEFAULT, Struct, convert
+from msgspec import NODEFAULT, Struct, ValidationError, convert, to_builtins
 from msgspec.structs import replace
 
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.catalog import DroppedTool, Failure, ServerPart
 from discovery_engine.config.settings import (
-    CacheSettings,
-    EmbeddingsSettings,
-    InputFile,
-    Limits,
-    LogSettings,
-    SearchSettings,
     ServerSettings,
-    ServeSettings,
     Settings,
-    Source,
-    Timeouts,
-    Weights,
 )
-from discovery_engine.errors import Origin, Problem
-from discovery_engine.overrides.override import Override
-from discovery_engine.rules.rule import Rule, Verdict
+from discovery_engine.rules.rule import Verdict
 from discovery_engine.tools.model import AppliedOverride
 
 if TYPE_CHECKING:
@@ -48,10 +37,12 @@ _Reader: TypeAlias = Callable[[JSONValue], Any]
 
 def without_secrets(settings: Settings) -> Settings:
     """What may be remembered: no transport, no pinned value, no key, and no excerpt of a file."""
-    embeddings = replace(settings.search.embeddings, url="", api_key="")
+    search, embeddings = settings.search, settings.search.embeddings
+    if embeddings.url or embeddings.api_key:
+        search = replace(search, embeddings=replace(embeddings, url="", api_key=""))
     return replace(
         settings,
-        search=replace(settings.search, embeddings=embeddings),
+        search=search,
         servers=tuple(_server_without_secrets(server) for server in settings.servers),
         overrides=tuple(override.without_values() for override in settings.overrides),
         warnings=tuple(replace(problem, excerpt="") for problem in settings.warnings),
@@ -63,12 +54,30 @@ def _server_without_secrets(server: ServerSettings) -> ServerSettings:
     return replace(server, transport=None, problem=problem)
 
 
-def to_text(value: Settings | ServerPart | Verdict) -> str:
+def settings_to_text(settings: Settings) -> str:
+    """JSON text of settings, without their secrets."""
+    return json.dumps(to_builtins(without_secrets(settings)), separators=(",", ":"))
+
+
+def settings_from_text(text: str) -> Settings:
+    """What `settings_to_text` wrote.
+
+    Raises:
+        ValueError: If it is not that.
+    """
+    # Not `msgspec.json`: it refuses the surrogates that stand for bytes of a path.
+    try:
+        return convert(json.loads(text), Settings)
+    except ValidationError as exc:
+        raise ValueError(f"not stored settings: {exc}") from exc
+
+
+def to_text(value: ServerPart | Verdict) -> str:
     """JSON text of `value`; of a part without its entries, but with what overrides them."""
     if isinstance(value, ServerPart):
         record = _encode(replace(value, entries=())) | _overridden_of(value)
     else:
-        record = _encode(without_secrets(value) if isinstance(value, Settings) else value)
+        record = _encode(value)
     return json.dumps(record, separators=(",", ":"))
 
 
@@ -154,41 +163,7 @@ def _findings(record: JSONObject | None) -> Findings | None:
 
 # The fields that JSON does not give back as they were; all others are plain.
 _READERS: dict[type[Any], dict[str, _Reader]] = {
-    Settings: {
-        "servers": _many(ServerSettings),
-        "server_rules": _many(Rule),
-        "tool_rules": _many(Rule),
-        "overrides": _many(Override),
-        "sources": _many(Source),
-        "cache": _one(CacheSettings),
-        "search": _one(SearchSettings),
-        "server": _one(ServeSettings),
-        "log": _one(LogSettings),
-        "inputs": _many(InputFile),
-        "warnings": _many(Problem),
-    },
-    ServerSettings: {
-        "tags": tuple,
-        "timeouts": _one(Timeouts),
-        "limits": _one(Limits),
-        "origin": _one(Origin),
-        "problem": _one(Problem),
-    },
-    SearchSettings: {
-        "weights": _one(Weights),
-        "embeddings": _one(EmbeddingsSettings),
-        "synonyms": lambda groups: tuple(map(tuple, groups)),
-    },
-    Override: {"patterns": tuple, "servers": tuple, "tags": tuple, "origin": _one(Origin)},
     AppliedOverride: {"tags": tuple, "by": tuple, "problems": tuple},
-    Problem: {"origin": _one(Origin)},
-    Rule: {
-        "patterns": tuple,
-        "servers": tuple,
-        "has_tags": tuple,
-        "tags": tuple,
-        "origin": _one(Origin),
-    },
     ServerPart: {
         "verdict": _one(Verdict),
         "failure": _one(Failure),

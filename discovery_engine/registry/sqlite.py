@@ -16,7 +16,7 @@ from discovery_engine._util.json import JSONObject
 from discovery_engine.catalog import Catalog, ServerPart
 from discovery_engine.config.settings import Settings
 from discovery_engine.registry import decisions, embeddings, listings, usage
-from discovery_engine.registry.codec import from_text, to_text
+from discovery_engine.registry.codec import settings_from_text, settings_to_text
 from discovery_engine.registry.database import Database
 from discovery_engine.registry.decision_log import DecisionLog
 from discovery_engine.registry.encoding import as_text, from_column
@@ -91,7 +91,7 @@ class SqliteStore(AbstractContextManager["SqliteStore"]):
             return None
 
     def save_settings(self, scope: str, settings: Settings) -> None:
-        text = to_text(settings)
+        text = settings_to_text(settings)
         names = [server.name for server in settings.servers]
         self._database.write(lambda connection: _save_settings(connection, scope, text, names))
 
@@ -188,7 +188,7 @@ class _WorldRows(Struct, frozen=True):
         """
         if not isinstance(self.revision, int):  # a damaged row may hold anything
             raise TypeError("the revision is no number")
-        settings = from_text(Settings, self.settings)
+        settings = settings_from_text(self.settings)
         parts = map(listings.part_of, self.parts)
         return World(settings, Catalog.of(parts, revision=self.revision))
 

@@ -29,15 +29,18 @@ FOR_REVIEW: tuple[Withheld, ...] = ("changed", "pending", "suspicious")
 REFUSALS: frozenset[str] = frozenset(get_args(Refusal))
 
 
-class Rule(Struct, frozen=True):
-    """One entry of `toolRules` or `serverRules`, as the owner wrote it."""
+class Rule(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """One entry of `toolRules` or `serverRules`, as the owner wrote it.
 
-    patterns: tuple[str, ...] = ()
-    servers: tuple[str, ...] = ()
+    Written out, a field has the name of its key.
+    """
+
+    patterns: tuple[str, ...] = field(default=(), name="pattern")
+    servers: tuple[str, ...] = field(default=(), name="server")
     """Patterns that the server's name must match; only in `toolRules`."""
     annotations: Mapping[str, bool | str] = field(default_factory=dict)
     """What the tool's annotations must say; only in `toolRules`."""
-    has_tags: tuple[str, ...] = ()
+    has_tags: tuple[str, ...] = field(default=(), name="matchTags")
     """Patterns of which the server's own tags must match one; only in `serverRules`."""
     enabled: bool | None = None
     tags: tuple[str, ...] = ()

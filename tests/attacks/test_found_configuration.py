@@ -156,7 +156,7 @@ def test_what_is_written_into_the_registry_starts_nothing(repository: Repository
         [(settings,)] = registry.execute("SELECT settings FROM scopes").fetchall()
         parts = registry.execute("SELECT id, part FROM servers").fetchall()
         trusted = json.loads(settings)
-        trusted["servers"][0].pop("is_untrusted_origin")
+        trusted["servers"][0].pop("isUntrustedOrigin")
         registry.execute("UPDATE scopes SET settings = ?", (json.dumps(trusted),))
         for key, text in parts:
             part = json.loads(text) | {"verdict": {}, "listed_at": 1.0}

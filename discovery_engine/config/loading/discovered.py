@@ -1,30 +1,28 @@
-"""A configuration that was found rather than named: it may tighten, and loosen nothing.
+"""A configuration of untrusted origin: it may tighten, and loosen nothing.
 
-Whoever wrote a file in the working directory may be a stranger, so what it says about guarding
-against strangers counts only where it guards more. A file that others may write to is nobody's
-word either, however it was reached.
+A file that was discovered in the working directory, not named, may be a stranger's, and so may one
+that others can write to. `config.settings` declares for each field what of such a file counts; a
+field that declares nothing keeps its default.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
+from functools import cache
+from typing import Any, NamedTuple, TypeVar, get_type_hints
 
-from msgspec import to_builtins
-from msgspec.structs import replace
+from msgspec import Struct
+from msgspec.structs import asdict, fields, replace
 
+from discovery_engine._util.json import JSONObject
 from discovery_engine.config.files.location import VARIABLE, Location
 from discovery_engine.config.files.permissions import writable_by_others
-from discovery_engine.config.settings import (
-    CacheSettings,
-    EmbeddingsSettings,
-    Limits,
-    ServerSettings,
-    ServeSettings,
-    Settings,
-)
+from discovery_engine.config.settings import Permission, Settings
 from discovery_engine.errors import Origin, Problem
+from discovery_engine.overrides.override import Override
 from discovery_engine.tools.model import canonical_json, fingerprint
+
+_Section = TypeVar("_Section", bound=Struct)
 
 _HINT = f"it counts in a file that is named, with --config or ${VARIABLE}"
 
@@ -51,84 +49,81 @@ def permission_warnings(location: Location) -> Iterator[Problem]:
 
 def restrict(settings: Settings) -> Settings:
     """The settings of such a file: every server waits for approval, and nothing is loosened."""
+    taken, refusals = _restricted(settings)
     bound_to = _digest_of_overrides(settings)
+    origin = Origin(settings.path or "")
+    warnings = [refusal.warning(origin) for refusal in refusals]
+    servers = []
+    for server in settings.servers:
+        restricted, refusals = _restricted(server)
+        servers.append(replace(restricted, is_untrusted_origin=True, bound_to=bound_to))
+        warnings += [one.warning(server.origin, "servers", server.name) for one in refusals]
     return replace(
-        settings,
+        taken,
         is_untrusted_origin=True,
-        servers=tuple(_tightened(server, bound_to) for server in settings.servers),
-        trust=_at_least_watched(settings.trust),
-        search=replace(settings.search, embeddings=_at_home(settings.search.embeddings)),
-        server=_serving_at_most_usual(settings.server),
-        cache=CacheSettings(enabled=True, ttl=settings.cache.ttl),
-        log=replace(settings.log, file=None),
-        warnings=(*settings.warnings, *_warnings(settings)),
+        servers=tuple(servers),
+        warnings=(*settings.warnings, *warnings),
     )
 
 
-def _tightened(server: ServerSettings, bound_to: str) -> ServerSettings:
-    trust = None if server.trust is None else _at_least_watched(server.trust)
-    limits = _at_most_usual(server.limits)
-    return replace(server, is_untrusted_origin=True, trust=trust, limits=limits, bound_to=bound_to)
+class _Refusal(NamedTuple):
+    """A value that does not count."""
+
+    path: tuple[str, ...]
+    taken: object
+    is_default: bool
+
+    def warning(self, origin: Origin, *section: str) -> Problem:
+        counts = "is ignored" if self.is_default else f"counts as {self.taken!r}"
+        path = ".".join((*section, *self.path))
+        return Problem(origin, path, f"{counts}, because this file is not trusted", _HINT)
+
+
+class _Field(NamedTuple):
+    name: str
+    key: str
+    default: Any
+    permission: Permission | None
+
+
+def _restricted(section: _Section) -> tuple[_Section, list[_Refusal]]:
+    """What counts of a section and those below it, and what does not."""
+    changes: dict[str, object] = {}
+    refusals: list[_Refusal] = []
+    for name, key, default, permission in _fields(type(section)):
+        given = getattr(section, name)
+        if permission is None and isinstance(given, Struct):
+            changes[name], below = _restricted(given)
+            refusals += [one._replace(path=(key, *one.path)) for one in below]
+            continue
+        taken = permission.permitted(given, default) if permission else default
+        if taken != given:
+            changes[name] = taken
+            refusals.append(_Refusal((key,), taken, permission is None))
+    return replace(section, **changes), refusals
+
+
+@cache
+def _fields(cls: type[Struct]) -> tuple[_Field, ...]:
+    hints = get_type_hints(cls, include_extras=True)
+    return tuple(
+        _Field(one.name, one.encode_name, one.default, _permission(hints[one.name]))
+        for one in fields(cls)
+    )
+
+
+def _permission(hint: object) -> Permission | None:
+    metadata = getattr(hint, "__metadata__", ())
+    return next((one for one in metadata if isinstance(one, Permission)), None)
 
 
 def _digest_of_overrides(settings: Settings) -> str:
-    """What the file has agents told, and tools given, beside what the servers say themselves."""
+    """What the file has agents read, and tools given, in place of what the servers write."""
     if not settings.overrides:
         return ""
-    nowhere = [to_builtins(replace(override, origin=Origin(""))) for override in settings.overrides]
-    return fingerprint(canonical_json(nowhere))
+    return fingerprint(canonical_json(list(map(_without_place, settings.overrides))))
 
 
-def _at_least_watched(policy: str) -> Literal["on_first_use", "quarantine"]:
-    return "quarantine" if policy == "quarantine" else "on_first_use"
-
-
-def _at_most_usual(limits: Limits) -> Limits:
-    usual = Limits()
-    return Limits(
-        min(limits.calls, usual.calls),
-        min(limits.queue, usual.queue),
-        min(limits.answer_mib, usual.answer_mib),
-        min(limits.sessions, usual.sessions),
-    )
-
-
-def _serving_at_most_usual(server: ServeSettings) -> ServeSettings:
-    usual = ServeSettings()
-    return replace(
-        server,
-        max_sessions=min(server.max_sessions, usual.max_sessions),
-        max_own_sessions=min(server.max_own_sessions, usual.max_own_sessions),
-    )
-
-
-def _at_home(embeddings: EmbeddingsSettings) -> EmbeddingsSettings:
-    """Nothing that sends texts and a key elsewhere, or loads what lies in the project."""
-    return embeddings if embeddings.provider == "hash" else EmbeddingsSettings()
-
-
-def _warnings(settings: Settings) -> Iterator[Problem]:
-    origin = Origin(settings.path or "")
-    if settings.trust == "open":
-        yield Problem(origin, "trust", "'open' is not taken from a file that was found", _HINT)
-    for server in settings.servers:
-        if server.trust == "open":
-            path = f"servers.{server.name}.trust"
-            message = "'open' is not taken from a file that was found"
-            yield Problem(server.origin, path, message, _HINT)
-        if _at_most_usual(server.limits) != server.limits:
-            path = f"servers.{server.name}.limits"
-            message = "a file that was found allows no server more than the usual"
-            yield Problem(server.origin, path, message, _HINT)
-    if _serving_at_most_usual(settings.server) != settings.server:
-        message = "a file that was found allows no more sessions than the usual"
-        yield Problem(origin, "server", message, _HINT)
-    if not settings.cache.enabled:
-        message = "what is remembered guards against changes; a file that was found keeps it on"
-        yield Problem(origin, "cache.enabled", message, _HINT)
-    if _at_home(settings.search.embeddings) != settings.search.embeddings:
-        message = "a file that was found does not choose who reads every tool"
-        yield Problem(origin, "search.embeddings", message, _HINT)
-    if settings.log.file:
-        message = "a file that was found does not choose where to write"
-        yield Problem(origin, "log.file", message, _HINT)
+def _without_place(override: Override) -> JSONObject:
+    # Approvals are bound to a digest of this form: it must not change.
+    return asdict(override) | {"origin": asdict(Origin(""))}

@@ -24,7 +24,15 @@ from discovery_engine.config.loading.key_names import known_keys, normalize_keys
 from discovery_engine.config.model.configuration import Configuration
 from discovery_engine.config.model.rules import ServerRuleEntry, ToolRuleEntry
 from discovery_engine.config.model.server import NamedServerEntry, ServerEntry, validate_name
-from discovery_engine.config.settings import ServerSettings, Settings
+from discovery_engine.config.settings import (
+    CacheSettings,
+    LogSettings,
+    SearchSettings,
+    ServerSettings,
+    ServeSettings,
+    Settings,
+    Source,
+)
 from discovery_engine.errors import ConfigurationError, Origin, Problem
 from discovery_engine.rules.rule import Rule
 from discovery_engine.tools.model import ServerName
@@ -172,7 +180,7 @@ class _Parser:
         at = entry.node.name_at
         origin = Origin(self._file, at.line, at.column)
         if valid and entry.path not in problems:
-            return valid.to_settings(entry.name, origin)
+            return valid.to_server(entry.name, origin)
         problem = problems[entry.path][0]
         return ServerSettings(ServerName(entry.name), None, origin=origin, problem=problem)
 
@@ -194,11 +202,11 @@ class _Parser:
                     written.overrides, self._origins(root.child("overrides")), strict=True
                 )
             ),
-            sources=tuple(source.to_settings() for source in written.sources),
-            cache=written.cache.to_settings(),
-            search=written.search.to_settings(),
-            server=written.server.to_settings(),
-            log=written.log.to_settings(),
+            sources=tuple(source.to_settings(Source) for source in written.sources),
+            cache=written.cache.to_settings(CacheSettings),
+            search=written.search.to_settings(SearchSettings),
+            server=written.server.to_settings(ServeSettings),
+            log=written.log.to_settings(LogSettings),
             trust=written.trust,
         )
 

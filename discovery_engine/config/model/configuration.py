@@ -30,13 +30,7 @@ from discovery_engine.config.model.rules import ServerRuleEntry, ToolRuleEntry
 from discovery_engine.config.model.section import Section
 from discovery_engine.config.model.server import NamedServerEntry, ServerEntry
 from discovery_engine.config.settings import (
-    CacheSettings,
-    LogSettings,
-    SearchSettings,
-    ServeSettings,
-    Source,
     TrustPolicy,
-    Weights,
 )
 
 
@@ -80,9 +74,6 @@ class SourceEntry(Section):
         examples=["~/servers.json"],
     )
 
-    def to_settings(self) -> Source:
-        return Source(self.type, self.path or None)
-
 
 class CacheSection(Section):
     """What is kept, and for how long."""
@@ -97,9 +88,6 @@ class CacheSection(Section):
         description="Seconds after which a server is asked again for its tools.",
         examples=[7200],
     )
-
-    def to_settings(self) -> CacheSettings:
-        return CacheSettings(self.enabled, self.ttl)
 
 
 class WeightsSection(Section):
@@ -162,17 +150,6 @@ class SearchSection(Section):
         examples=[True],
     )
 
-    def to_settings(self) -> SearchSettings:
-        return SearchSettings(
-            limit=self.limit,
-            weights=Weights(self.weights.exact, self.weights.partial, self.weights.tag),
-            max_tokens=self.max_tokens,
-            min_confidence=self.min_confidence,
-            embeddings=self.embeddings.to_settings(),
-            synonyms=tuple(map(tuple, self.synonyms)),
-            learn=self.learn,
-        )
-
 
 class ServeSection(Section):
     """How upstream servers are held, and how `discovery serve` presents itself."""
@@ -217,17 +194,6 @@ class ServeSection(Section):
         examples=[16],
     )
 
-    def to_settings(self) -> ServeSettings:
-        return ServeSettings(
-            self.max_connecting,
-            self.idle_timeout,
-            self.instructions_tokens,
-            self.list_tokens,
-            self.details_tokens,
-            self.max_sessions,
-            self.max_own_sessions,
-        )
-
 
 class LogSection(Section):
     """What is logged, and where to."""
@@ -245,9 +211,6 @@ class LogSection(Section):
         description="Whether the log goes to the standard error stream.",
         examples=[False],
     )
-
-    def to_settings(self) -> LogSettings:
-        return LogSettings(self.level, self.file or None, self.stderr)
 
 
 class Configuration(Section):

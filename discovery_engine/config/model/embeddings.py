@@ -15,7 +15,6 @@ from discovery_engine.config.model.field_types import (
     custom_error,
 )
 from discovery_engine.config.model.section import Section
-from discovery_engine.config.settings import EmbeddingsSettings
 
 Provider = Literal["none", "onnx", "openai", "http", "hash"]
 
@@ -80,15 +79,3 @@ class EmbeddingsSection(Section):
                 f"{self.provider!r} needs {key!r}", key="provider", hint=f"add {key}"
             )
         return self
-
-    def to_settings(self) -> EmbeddingsSettings:
-        return EmbeddingsSettings(
-            self.provider,
-            model=self.model,
-            path=self.path,
-            url=self.url,
-            api_key=self.api_key,
-            dimensions=self.dimensions,
-            batch=self.batch,
-            timeout=self.timeout,
-        )

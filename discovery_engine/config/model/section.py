@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any, TypeVar
+
+from msgspec import NODEFAULT, Struct
+from msgspec.structs import fields
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
+
+_Settings = TypeVar("_Settings", bound=Struct)
 
 
 class Section(BaseModel):
@@ -19,3 +25,24 @@ class Section(BaseModel):
         allow_inf_nan=False,
         hide_input_in_errors=True,
     )
+
+    def to_settings(self, settings: type[_Settings], **values: Any) -> _Settings:
+        """The settings with the values of this section's fields; `values` are those of others."""
+        given = {
+            one.name: _frozen(getattr(self, one.name), one.default)
+            for one in fields(settings)
+            if one.name in type(self).model_fields
+        }
+        return settings(**given | values)
+
+
+def _frozen(value: Any, default: Any) -> Any:
+    """A field's value as the settings have it; empty text is None where that is the default."""
+    match value:
+        case Section():
+            return value.to_settings(type(default))
+        case list():
+            return tuple(_frozen(one, NODEFAULT) for one in value)
+        case "" if default is None:
+            return None
+    return value

@@ -24,11 +24,9 @@ from discovery_engine.config.model.field_types import (
 )
 from discovery_engine.config.model.section import Section
 from discovery_engine.config.settings import (
-    Limits,
     RemoteTransport,
     ServerSettings,
     StdioTransport,
-    Timeouts,
     TrustPolicy,
 )
 from discovery_engine.errors import Origin
@@ -265,20 +263,12 @@ class ServerEntry(Section):
                 f"{self.transport!r} is of no use without a {needed}", key="transport"
             )
 
-    def to_settings(self, name: str, origin: Origin) -> ServerSettings:
-        return ServerSettings(
-            ServerName(name),
-            self._transport(),
-            description=self.description,
-            enabled=self.enabled,
-            prefix=self.prefix,
+    def to_server(self, name: str, origin: Origin) -> ServerSettings:
+        return self.to_settings(
+            ServerSettings,
+            name=ServerName(name),
+            transport=self._transport(),
             tags=tuple(dict.fromkeys(self.tags)),
-            timeouts=Timeouts(self.timeouts.connect, self.timeouts.list, self.timeouts.call),
-            limits=Limits(
-                self.limits.calls, self.limits.queue, self.limits.answer_mib, self.limits.sessions
-            ),
-            session=self.session,
-            trust=self.trust,
             origin=origin,
         )
 

@@ -7,13 +7,19 @@ import sys
 import pytest
 
 from discovery_engine.config.settings import Settings
-from discovery_engine.registry.codec import from_text, part_from_text, to_text
+from discovery_engine.registry.codec import (
+    from_text,
+    part_from_text,
+    settings_from_text,
+    settings_to_text,
+    to_text,
+)
 from discovery_engine.rules.rule import Verdict
 from tests.factories import make_part, make_settings
 
 
 def test_defaults_take_no_room() -> None:
-    assert to_text(Settings()) == "{}"
+    assert settings_to_text(Settings()) == "{}"
     assert json.loads(to_text(make_part("a", "x"))) == {"server": "a", "listed_at": 1000.0}
 
 
@@ -38,15 +44,26 @@ def test_what_is_not_understood_is_a_value_error(text: str) -> None:
         from_text(Verdict, text)
 
 
-def test_a_file_of_nested_values_of_another_type_is_a_value_error() -> None:
-    with pytest.raises(ValueError, match="Settings"):
-        from_text(Settings, '{"servers": [3]}')
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param('{"servers": [3]}', id="nested"),
+        pytest.param('{"servers": [{"name": "a", "transport": null, "is_found": true}]}', id="old"),
+        pytest.param('{"server_rules": []}', id="keys of an older version"),
+        pytest.param('{"toolRules": [{"pattern": ["*"], "unless": ["x"]}]}', id="of a newer one"),
+        pytest.param('{"trust": "always"}', id="a word that is none"),
+        pytest.param("[]", id="a list"),
+    ],
+)
+def test_settings_of_another_version_are_refused_whole(text: str) -> None:
+    with pytest.raises(ValueError, match="settings"):
+        settings_from_text(text)
 
 
 def test_settings_that_were_read_are_written_the_same() -> None:
-    text = to_text(make_settings("a", "b"))
+    text = settings_to_text(make_settings("a", "b", path="/home/\udcff/discovery.yaml"))
 
-    assert to_text(from_text(Settings, text)) == text
+    assert settings_to_text(settings_from_text(text)) == text
 
 
 def test_a_remembered_world_is_read_with_the_standard_library_alone() -> None:

@@ -1,12 +1,14 @@
-"""What a file that nobody named may say, and what of it is taken."""
+"""What a file of untrusted origin may say, and what of it is taken."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any, get_type_hints
 
 import pytest
-from msgspec.structs import fields, replace
+from msgspec import Struct, defstruct
+from msgspec.structs import asdict, fields, replace
 
 from discovery_engine.config.files.location import Location, locate
 from discovery_engine.config.loading.discovered import is_untrusted_origin, restrict
@@ -15,64 +17,175 @@ from discovery_engine.config.settings import (
     EmbeddingsSettings,
     Limits,
     LogSettings,
+    Permission,
+    RemoteTransport,
     SearchSettings,
+    ServerSettings,
     ServeSettings,
     Settings,
+    StdioTransport,
+    Timeouts,
+    Weights,
 )
 from discovery_engine.errors import Origin
 from discovery_engine.overrides.override import Override
 from tests.factories import make_server, make_settings
 
-HARMLESS = {
-    "enabled", "server_rules", "tool_rules", "sources", "server", "path", "inputs", "frozen",
-}  # fmt: skip
-TIGHTENED = {"servers", "cache", "search", "log", "trust", "is_untrusted_origin", "warnings"}
-BOUND = {"overrides"}
+SECTIONS = {
+    Settings: (),
+    CacheSettings: ("cache",),
+    SearchSettings: ("search",),
+    Weights: ("search", "weights"),
+    EmbeddingsSettings: ("search", "embeddings"),
+    ServeSettings: ("server",),
+    LogSettings: ("log",),
+}
+ENTRIES = {ServerSettings: (), Timeouts: ("timeouts",), Limits: ("limits",)}
+TRANSPORTS = {StdioTransport: StdioTransport("x"), RemoteTransport: RemoteTransport("http://x")}
+OWNERS_ALONE = {
+    (CacheSettings, "enabled"),
+    (EmbeddingsSettings, "path"),
+    (EmbeddingsSettings, "url"),
+    (EmbeddingsSettings, "api_key"),
+    (LogSettings, "file"),
+}
+
+
+def wider(section: Struct) -> Struct:
+    """The section with a field more, which nobody has judged yet, and with a value in it."""
+    cls = type(section)
+    wide = defstruct(f"Wide{cls.__name__}", [("new_key", str, "usual")], bases=(cls,), frozen=True)
+    return wide(**asdict(section), new_key="given")
+
+
+def put(settings: Struct, path: tuple[str, ...], value: Struct) -> Any:
+    if not path:
+        return value
+    first, *rest = path
+    return replace(settings, **{first: put(getattr(settings, first), tuple(rest), value)})
+
+
+def at(settings: Any, path: tuple[str, ...]) -> Any:
+    for step in path:
+        settings = getattr(settings, step)
+    return settings
 
 
 @pytest.mark.requirement("TRU-8")
-def test_every_section_was_judged_before_strangers_may_write_it() -> None:
-    assert {field.name for field in fields(Settings)} == HARMLESS | TIGHTENED | BOUND
+@pytest.mark.parametrize(("section", "path"), SECTIONS.items())
+def test_a_field_that_is_added_to_a_section_is_its_owners_alone(
+    section: type[Struct], path: tuple[str, ...]
+) -> None:
+    settings = put(Settings(), path, wider(section()))
+
+    restricted = restrict(settings)
+
+    assert at(restricted, path).new_key == "usual"
+    assert [warning.path for warning in restricted.warnings] == [".".join((*path, "newKey"))]
+
+
+@pytest.mark.requirement("TRU-8")
+@pytest.mark.parametrize(("section", "path"), ENTRIES.items())
+def test_a_field_that_is_added_to_a_servers_entry_is_its_owners_alone(
+    section: type[Struct], path: tuple[str, ...]
+) -> None:
+    server = put(make_server("a"), path, wider(at(make_server("a"), path)))
+
+    restricted = restrict(make_settings(server))
+
+    assert at(restricted.servers[0], path).new_key == "usual"
+    told = ".".join(("servers", "a", *path, "newKey"))
+    assert [warning.path for warning in restricted.warnings] == [told]
+
+
+@pytest.mark.requirement("TRU-8")
+@pytest.mark.parametrize("transport", TRANSPORTS.values(), ids=lambda one: type(one).__name__)
+def test_a_field_that_is_added_to_a_transport_is_its_owners_alone(transport: Any) -> None:
+    server = replace(make_server("a"), transport=wider(transport))
+
+    [restricted] = restrict(make_settings(server)).servers
+
+    assert at(restricted, ("transport", "new_key")) == "usual"
+
+
+@pytest.mark.requirement("TRU-8")
+def test_fields_that_declare_nothing_are_known_and_have_a_default() -> None:
+    silent = {
+        (cls, field.name): field
+        for cls in (*SECTIONS, *ENTRIES, *TRANSPORTS)
+        for field in fields(cls)
+        if not is_declared(cls, field.name)
+        and not isinstance(field.default, Struct)
+        and field.name != "transport"
+    }
+
+    assert silent.keys() == OWNERS_ALONE
+    assert not any(field.required for field in silent.values())
+
+
+def is_declared(cls: type[Struct], name: str) -> bool:
+    hint = get_type_hints(cls, include_extras=True)[name]
+    return any(isinstance(one, Permission) for one in getattr(hint, "__metadata__", ()))
+
+
+def elsewhere(*embeddings: str, **more: str) -> dict[str, object]:
+    return {"search": SearchSettings(embeddings=EmbeddingsSettings(*embeddings, **more))}  # type: ignore[arg-type]
 
 
 @pytest.mark.requirement("TRU-8")
 @pytest.mark.parametrize(
-    "loosening",
+    ("loosening", "keys"),
     [
-        pytest.param({"trust": "open"}, id="trust"),
-        pytest.param({"cache": CacheSettings(enabled=False)}, id="cache"),
-        pytest.param({"log": LogSettings(file="/x")}, id="log"),
+        pytest.param({"trust": "open"}, "trust", id="trust"),
+        pytest.param({"cache": CacheSettings(enabled=False)}, "cache.enabled", id="cache"),
+        pytest.param({"log": LogSettings(file="/x")}, "log.file", id="log"),
         pytest.param(
-            {
-                "search": SearchSettings(
-                    embeddings=EmbeddingsSettings("http", url="https://evil", api_key="${TOKEN}")
-                )
-            },
+            elsewhere("http", url="https://evil", api_key="${TOKEN}"),
+            "search.embeddings.provider search.embeddings.url search.embeddings.apiKey",
             id="embeddings elsewhere",
         ),
         pytest.param(
-            {"search": SearchSettings(embeddings=EmbeddingsSettings("onnx", path="model"))},
+            elsewhere("onnx", path="model"),
+            "search.embeddings.provider search.embeddings.path",
             id="a model of the project",
         ),
-        pytest.param({"server": ServeSettings(max_own_sessions=999)}, id="sessions of clients"),
-        pytest.param({"server": ServeSettings(max_sessions=999)}, id="clients with a session"),
+        pytest.param(
+            {"server": ServeSettings(max_own_sessions=999)},
+            "server.maxOwnSessions",
+            id="sessions of clients",
+        ),
+        pytest.param(
+            {"server": ServeSettings(max_sessions=999)},
+            "server.maxSessions",
+            id="clients with a session",
+        ),
     ],
 )
-def test_what_loosens_is_not_taken_and_is_a_warning(loosening: dict[str, object]) -> None:
-    found = restrict(replace(Settings(), **loosening))  # type: ignore[arg-type]
+def test_what_loosens_is_not_taken_and_is_a_warning(
+    loosening: dict[str, object], keys: str
+) -> None:
+    restricted = restrict(replace(Settings(), **loosening))  # type: ignore[arg-type]
 
-    assert replace(found, warnings=()) == replace(Settings(), is_untrusted_origin=True)
-    assert len(found.warnings) == 1
+    assert replace(restricted, warnings=()) == replace(Settings(), is_untrusted_origin=True)
+    assert [warning.path for warning in restricted.warnings] == keys.split()
 
 
 @pytest.mark.requirement("TRU-8")
 def test_no_server_of_such_a_file_may_have_more_than_is_usual() -> None:
     wide, narrow = Limits(999, queue=0, answer_mib=999, sessions=999), Limits(calls=1)
 
-    found = restrict(make_settings(make_server("a", limits=wide), make_server("b", limits=narrow)))
+    restricted = restrict(
+        make_settings(make_server("a", limits=wide), make_server("b", limits=narrow))
+    )
 
-    assert [server.limits for server in found.servers] == [Limits(queue=0), narrow]
-    assert [warning.path for warning in found.warnings] == ["servers.a.limits"]
+    assert [server.limits for server in restricted.servers] == [Limits(queue=0), narrow]
+    reason = "counts as 16, because this file is not trusted"
+    assert restricted.warnings[0].sentence == f"servers.a.limits.calls: {reason}"
+    assert [warning.path.removeprefix("servers.a.limits.") for warning in restricted.warnings] == [
+        "calls",
+        "answerMib",
+        "sessions",
+    ]
 
 
 @pytest.mark.requirement("TRU-8")
@@ -85,11 +198,15 @@ def test_what_tightens_or_merely_counts_differently_is_taken() -> None:
         log=LogSettings(level="debug"),
     )
 
-    found = restrict(said)
+    restricted = restrict(said)
 
-    assert found.warnings == ()
-    assert (found.trust, found.servers[0].trust) == ("quarantine", "quarantine")
-    assert (found.cache, found.search, found.log) == (said.cache, said.search, said.log)
+    assert restricted.warnings == ()
+    assert (restricted.trust, restricted.servers[0].trust) == ("quarantine", "quarantine")
+    assert (restricted.cache, restricted.search, restricted.log) == (
+        said.cache,
+        said.search,
+        said.log,
+    )
 
 
 @pytest.mark.requirement("TRU-3")
@@ -106,13 +223,34 @@ def test_an_approval_is_bound_to_the_overrides_wherever_they_stand() -> None:
     assert len({bound_to(), bound_to(one), bound_to(other), bound_to(one, other)}) == 4
 
 
-class TestFinding:
+@pytest.mark.requirement("TRU-3")
+def test_an_approval_that_older_versions_bound_to_overrides_still_holds() -> None:
+    whole = Override(
+        ("a", "!b"),
+        ("s",),
+        "d",
+        "n",
+        ("t",),
+        {"to": ["x", {"y": 1.5}], "k": None},
+        Origin("f", 3),  # type: ignore[arg-type]
+    )
+
+    [server] = restrict(
+        make_settings("a", overrides=(whole, Override(("*",), tags=("q",))))
+    ).servers
+
+    assert server.bound_to == "957122c7fbcd0318839b9c42c762a0ea49e2b09ac34df51df565cf7712210f34"
+
+
+class TestDiscovery:
     def place(self, folder: Path, home: Path) -> Location:
         return locate(environ={"XDG_CONFIG_HOME": str(home)}, cwd=folder)
 
     @pytest.mark.requirement("TRU-2")
     @pytest.mark.parametrize("where", ["discovery.yaml", ".discovery/discovery.yaml"])
-    def test_what_lies_in_the_working_folder_was_found(self, tmp_path: Path, where: str) -> None:
+    def test_what_lies_in_the_working_folder_was_discovered(
+        self, tmp_path: Path, where: str
+    ) -> None:
         file = tmp_path / where
         file.parent.mkdir(exist_ok=True)
         file.touch()
@@ -141,7 +279,7 @@ class TestFinding:
 
     @pytest.mark.requirement("TRU-2")
     @pytest.mark.skipif(os.name != "posix", reason="modes mean something else there")
-    def test_what_anybody_may_write_or_nobody_can_look_at_is_nobodys_word(
+    def test_what_anybody_may_write_or_nobody_can_look_at_is_of_untrusted_origin(
         self, tmp_path: Path
     ) -> None:
         file = tmp_path / "discovery.yaml"
