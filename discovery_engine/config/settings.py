@@ -102,7 +102,7 @@ class Limits(_Section, frozen=True):
 
 class ServerSettings(_Section, frozen=True):
     name: Annotated[ServerName, INTERNAL]
-    transport: StdioTransport | RemoteTransport | None
+    transport: StdioTransport | RemoteTransport | None = None
     """None in a remembered configuration, and in an entry that has a `problem`."""
     description: Annotated[str, UNTRUSTED] = ""
     enabled: Annotated[bool, UNTRUSTED] = True

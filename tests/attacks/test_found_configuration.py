@@ -189,7 +189,7 @@ def test_the_clone_cannot_lower_the_guard(repository: Repository) -> None:
 
 @pytest.mark.requirement("TRU-2")
 @pytest.mark.parametrize(
-    "command",
+    "program",
     [
         pytest.param("${SHELL}", id="a variable"),
         pytest.param("${${A}}", id="nested"),
@@ -198,11 +198,11 @@ def test_the_clone_cannot_lower_the_guard(repository: Repository) -> None:
     ],
 )
 def test_no_reference_in_a_command_gets_around_the_gate(
-    repository: Repository, command: str
+    repository: Repository, program: str
 ) -> None:
     (repository.path / "command.txt").write_text("/bin/sh", "utf-8")
     args = ["-c", f"touch {repository.mark}"]
-    repository.configure(trap={"command": command, "args": args})
+    repository.configure(trap={"command": program, "args": args})
 
     for words in (["refresh"], ["execute", "trap:x"], ["doctor", "--online"]):
         repository(*words, SHELL="/bin/sh", A="SHELL")

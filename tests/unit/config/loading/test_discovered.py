@@ -27,8 +27,9 @@ from discovery_engine.config.settings import (
     Timeouts,
     Weights,
 )
-from discovery_engine.errors import Origin
+from discovery_engine.errors import Origin, Problem
 from discovery_engine.overrides.override import Override
+from discovery_engine.tools.model import ServerName
 from tests.factories import make_server, make_settings
 
 SECTIONS = {
@@ -109,6 +110,16 @@ def test_a_field_that_is_added_to_a_transport_is_its_owners_alone(transport: Any
 
 
 @pytest.mark.requirement("TRU-8")
+def test_an_entry_that_is_broken_has_no_transport_to_warn_of() -> None:
+    broken = ServerSettings(ServerName("a"), problem=Problem(Origin("f"), "servers.a", "is wrong"))
+
+    restricted = restrict(make_settings(broken))
+
+    assert restricted.servers == (replace(broken, is_untrusted_origin=True),)
+    assert restricted.warnings == ()
+
+
+@pytest.mark.requirement("TRU-8")
 def test_fields_that_declare_nothing_are_known_and_have_a_default() -> None:
     silent = {
         (cls, field.name): field
@@ -116,7 +127,7 @@ def test_fields_that_declare_nothing_are_known_and_have_a_default() -> None:
         for field in fields(cls)
         if not is_declared(cls, field.name)
         and not isinstance(field.default, Struct)
-        and field.name != "transport"
+        and (cls, field.name) != (ServerSettings, "transport")
     }
 
     assert silent.keys() == OWNERS_ALONE
