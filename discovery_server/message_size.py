@@ -7,6 +7,7 @@ milliseconds.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import mcp_types as types
@@ -14,12 +15,21 @@ import msgspec
 from starlette.responses import Response
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _MOST = 50_000  # arrays, objects and members of objects: 4 to 20 ms of parsing
 _SMALL = 64 * 1024  # bytes; what is shorter is parsed before it is counted
 _SLICE = 64 * 1024  # bytes counted at once
 _LONGEST_BODY = 4 << 20  # bytes; what is longer is refused by the SDK
+
+
+_EDGE = 512  # bytes
+_ID = rb'"id"\s*:\s*(-?\d{1,18}|"[^"\\]{0,200}")\s*'
+_OTHER = rb'"(?:jsonrpc|method)"\s*:\s*"[^"\\]{0,200}"\s*'
+_BEGINNING = re.compile(rb"\s*\{\s*(?:" + _OTHER + rb",\s*)*" + _ID + rb"[,}]")
+_END = re.compile(rb",\s*" + _ID + rb"(?:,\s*" + _OTHER + rb")*\}\s*$")
 
 
 class _Envelope(msgspec.Struct):
@@ -34,11 +44,24 @@ def refusal(message: bytes) -> types.JSONRPCError | None:
     if len(message) <= _SMALL or not _has_many_parts(message):
         return None
     try:
-        request = _ENVELOPE.decode(message).id
+        request = _request_id(message)
     except (ValueError, RecursionError):
         return _error(None, types.PARSE_ERROR, "the body is no JSON, or is nested too deeply")
     text = f"INPUT_TOO_LONG: the message has more than {_MOST:,} arrays, objects and members"
     return _error(request, types.INVALID_PARAMS, f"{text}; split it into several calls")
+
+
+def _request_id(message: bytes) -> int | str | None:
+    """The id of a request.
+
+    Nearly all have it at one end. Reading 4 MB of brackets to find it there took 13 ms.
+
+    Raises:
+        ValueError, RecursionError: If it is at neither end, and the message cannot be read.
+    """
+    if found := _BEGINNING.match(message[:_EDGE]) or _END.search(message[-_EDGE:]):
+        return msgspec.json.decode(found[1], type=int | str)
+    return _ENVELOPE.decode(message).id
 
 
 def _error(request: int | str | None, code: int, text: str) -> types.JSONRPCError:
@@ -47,24 +70,31 @@ def _error(request: int | str | None, code: int, text: str) -> types.JSONRPCErro
 
 
 def _has_many_parts(message: bytes) -> bool:
-    if not _exceeds(message):
-        return False
-    unescaped = message.replace(b"\\\\", b"").replace(b'\\"', b"")
     # As many texts as parts: telling them apart would cost as much as parsing.
-    if unescaped.count(b'"') > 2 * _MOST:
-        return True
-    # Brackets and colons of a text, such as code, are no parts of the message.
-    return _exceeds(b"".join(unescaped.split(b'"')[::2]))
+    return any(parts > _MOST or texts > _MOST for parts, texts in counted(message))
 
 
-def _exceeds(message: bytes) -> bool:
-    found = 0
-    for start in range(0, len(message), _SLICE):
-        part = message[start : start + _SLICE]
-        found += sum(part.count(sign) for sign in (b"[", b"{", b":"))
-        if found > _MOST:
-            return True
-    return False
+def counted(message: bytes, *, step: int = _SLICE) -> Iterator[tuple[int, int]]:
+    """How many parts and texts there are up to the end of each slice of `step` bytes.
+
+    Brackets and colons of a text, such as code, are no parts of the message. Whoever has read
+    enough goes no further: two million brackets are too many after 64 KiB of their 4 MB.
+    """
+    parts = quotes = 0
+    cut = b""
+    for start in range(0, len(message), step):
+        unescaped = cut + message[start : start + step]
+        if b"\\" in unescaped:
+            unescaped = unescaped.replace(b"\\\\", b"")
+            cut = b"\\" if unescaped.endswith(b"\\") else b""  # what it escapes comes next
+            unescaped = unescaped.removesuffix(cut).replace(b'\\"', b"")
+        else:
+            cut = b""
+        pieces = unescaped.split(b'"')
+        outside = b"".join(pieces[quotes % 2 :: 2])
+        parts += sum(outside.count(sign) for sign in (b"[", b"{", b":"))
+        quotes += len(pieces) - 1
+        yield parts, quotes // 2
 
 
 class MessageSizeLimit:
