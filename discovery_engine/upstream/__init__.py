@@ -1,22 +1,22 @@
 """Sessions with MCP servers; a faulty server affects no other.
 
-    sessions        the door: lists a server's tools, calls them
-      listing       many pages, and the tools in them that cannot be used
-      failures      what a request that failed means for whoever made it
-      timeout      how long a call may take
-      history        how a server has behaved so far (breaker, state), and its slots
-    session         one connection from its opening to its end
-      attempt       which ways to reach a server are tried (connection: what is known of it)
-      handshake     the opening words; rpc: the requests after them
-    transport            what carries the messages, one of
-      stdio/        a program's pipes
-      http/         an address
-    wire/           the messages themselves, and what reading them may cost
-    identity        what a server's approval is bound to
+    sessions          the entry point: lists the tools of servers and calls them
+      listing         reads all pages of tools/list, drops unusable tools
+      request_errors  maps a failed request to the error that its caller gets
+      call_timeout    the time limit of a call, extended by progress
+      history         what a server did so far (breaker, counters), across sessions
+      concurrency     limits: calls, starts and sessions at the same time
+    session           one connection, from connecting to closing
+      connect_strategy  which ways to connect are tried, in which order
+      handshake       server/discover or initialize; rpc_client: the requests after it
+    transport         the base class of
+      stdio/          the pipes of a program
+      http/           streamable HTTP and SSE
+    wire/             JSON-RPC messages, and the CPU time spent on parsing them
+    identity          the digest that the approval of a server is bound to
 
-The door loads the MCP SDK, which costs over a second of CPU, so this face and the modules it draws
-on stay free of it: whoever only wants the values, or the fingerprint of how a server is reached,
-does not pay.
+`sessions` imports the MCP SDK, which takes over a second of CPU. This module and those it imports
+do not, so that a command which only needs the values or `connection_fingerprint` starts quickly.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""When a server that failed is tried again: later each time, and by one caller first.
+"""A circuit breaker with exponential backoff: when a server that failed may be tried again.
 
-Only what kept a request from its answer counts here: programs that die, connections that break.
-A tool that fails is a tool's matter, and a server that refuses a request is alive.
+Only failures of the connection count: a program that exits, a connection that breaks. A tool that
+fails does not count, and a server that refuses a request is alive.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ _LOOP_SPAN = 120.0  # seconds
 _JITTER = 0.25
 
 
-class RetryLater(Exception):  # noqa: N818 - a signal inside this room, never an error outside
-    """The server is not to be tried for so many seconds; 0 if somebody is just trying it."""
+class RetryLater(Exception):  # noqa: N818 - a signal within this package, never an error outside
+    """The server must not be tried for `seconds`; 0 if another caller is trying it now."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(seconds)
@@ -39,12 +39,12 @@ class Breaker:
         self._exits: deque[float] = deque(maxlen=_LOOP_EXITS)
         self._trying = 0
         self.failures = 0
-        """How many there were since the last answer."""
+        """Failures in a row, since the last answer."""
         self.is_crash_looping = False
 
     @property
     def is_open(self) -> bool:
-        """Whether only one caller at a time may try the server, and only now and then."""
+        """Whether only one caller at a time may try the server, after each pause."""
         return self.failures >= _OPENS_AT or self.is_crash_looping
 
     @property
@@ -54,10 +54,10 @@ class Breaker:
 
     @contextmanager
     def attempt(self) -> Iterator[None]:
-        """The time in which one caller tries the server.
+        """Run one attempt to reach the server.
 
         Raises:
-            RetryLater: If it is too early, or the one caller who may try it is at it.
+            RetryLater: If it is too early, or the breaker is open and another caller is trying.
         """
         if not self.failures and not self.is_crash_looping:
             yield
@@ -71,17 +71,17 @@ class Breaker:
             self._trying -= 1
 
     def record_success(self) -> None:
-        """The server has answered something: all is forgiven, but for how often it died."""
+        """Reset failures and backoff; the exits of the program still count for crash looping."""
         self.failures = 0
         self.is_crash_looping = False
         self._next_try = self._clock()
 
     def record_failure(self, *, exited: bool, at_least: float = 0.0) -> None:
-        """A request got no answer.
+        """Record that a request got no answer.
 
         Args:
-            exited: Whether the program died of it, or before it.
-            at_least: Seconds that the server asks to be left alone; cut to a minute.
+            exited: Whether the program exited.
+            at_least: Seconds that the server asked to wait (Retry-After); at most 48 are used.
         """
         now = self._clock()
         self.failures += 1
@@ -90,15 +90,15 @@ class Breaker:
             pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(self.failures - 2, 30))
         if exited:
             self._exits.append(now)
-            self.is_crash_looping |= self._is_dying_often(now)
+            self.is_crash_looping |= self._exits_too_often(now)
         if self.is_crash_looping:
             pause = _LOOP_SPAN
         pause = max(pause, min(at_least, _LONGEST_PAUSE))
         self._next_try = now + pause * (1 + _JITTER * self._random())
 
     def reset_backoff(self) -> None:
-        """Somebody wants it tried now, once, whatever happened."""
+        """Allow the next attempt at once."""
         self._next_try = self._clock()
 
-    def _is_dying_often(self, now: float) -> bool:
+    def _exits_too_often(self, now: float) -> bool:
         return len(self._exits) == _LOOP_EXITS and now - self._exits[0] <= _LOOP_SPAN

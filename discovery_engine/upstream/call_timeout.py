@@ -1,4 +1,4 @@
-"""How long a call may take: as long as it tells of its progress, and never for ever."""
+"""The time limit of a call: each progress notification extends it, up to a maximum."""
 
 from __future__ import annotations
 
@@ -8,28 +8,25 @@ import anyio
 
 from discovery_engine.upstream.rpc_client import OnProgress
 
-_LONGEST = 600.0  # seconds, however often it tells of its progress
+_LONGEST = 600.0  # seconds, however often progress is reported
 
 
 class CallTimeout:
-    """The time limit of one call; `on_progress` is what to give the call for its progress.
-
-    As a context it raises TimeoutError at the end of the timeout.
-    """
+    """A context manager that raises TimeoutError; pass its `on_progress` to the call."""
 
     def __init__(
         self, seconds: float, on_progress: OnProgress | None, *, longest: float = _LONGEST
     ) -> None:
         self._step = seconds
         self._longest = max(seconds, longest)
-        self._tell = on_progress
+        self._report = on_progress
         self._scope = anyio.CancelScope()
         self._began = 0.0
         self.on_progress = self._extend if on_progress else None
 
     @property
     def seconds(self) -> float:
-        """How long there was nothing to hear; the longest time at all, if that was it."""
+        """The limit that applied: seconds without progress, or the maximum if that was reached."""
         is_last = self._scope.deadline >= self._began + self._longest
         return self._longest if is_last else self._step
 
@@ -52,5 +49,5 @@ class CallTimeout:
     async def _extend(self, progress: float, total: float | None, message: str | None) -> None:
         latest = self._began + self._longest
         self._scope.deadline = min(latest, anyio.current_time() + self._step)
-        if self._tell is not None:
-            await self._tell(progress, total, message)
+        if self._report is not None:
+            await self._report(progress, total, message)

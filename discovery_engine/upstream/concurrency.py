@@ -1,7 +1,8 @@
-"""How much happens at the same time: servers that start, calls under way, clients' own sessions.
+"""Limits of concurrency: calls to a server, servers that start, sessions of single clients.
 
-A server that is slow holds up itself and nobody else: its calls fill its own slots and its own
-queue, and who finds the queue full is told at once; and it does not keep the others from starting.
+Each server has its own slots and its own bounded queue, so a slow server delays only its own
+callers. A call that finds the queue full fails at once, and a server that starts slowly gives up
+its start slot.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from discovery_engine.errors import FailureKind, UnavailableError
 _SLOW = 5.0  # seconds; an ordinary server is up in two
 
 
-class QueueFull(Exception):  # noqa: N818 - a signal inside this room, never an error outside
-    """There is no slot, and no place to wait for one."""
+class QueueFull(Exception):  # noqa: N818 - a signal within this package, never an error outside
+    """All slots are in use, and the queue is full or the wait timed out."""
 
 
 class CallLimiter:
-    """The slots of one server."""
+    """At most `limits.calls` calls of one server at a time, and a bounded queue of waiting ones."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
@@ -32,10 +33,10 @@ class CallLimiter:
         self.waiting = 0
 
     async def acquire(self, *, max_wait: float) -> None:
-        """Take a slot, first come, first served; give it back with `release`.
+        """Take a slot, first in, first out; `release` returns it.
 
         Raises:
-            QueueFull: If too many wait, or none is free within `max_wait` seconds.
+            QueueFull: If too many callers wait, or no slot is free within `max_wait` seconds.
         """
         try:
             self._free.acquire_nowait()
@@ -59,42 +60,43 @@ class CallLimiter:
 
 
 class StartLimiter:
-    """The places of servers that start, which costs CPU: a hundred at once are slower than a few.
+    """At most `slots` servers start at a time, because starting costs CPU.
 
-    One that takes longer than `slow` seconds is only waiting, and gives its place up.
+    A server that takes longer than `slow` seconds mostly waits (for a download, say), so its slot
+    is released early.
     """
 
-    def __init__(self, places: int, *, slow: float = _SLOW) -> None:
-        self._places = anyio.Semaphore(places)
+    def __init__(self, slots: int, *, slow: float = _SLOW) -> None:
+        self._slots = anyio.Semaphore(slots)
         self._slow = slow
 
     @asynccontextmanager
     async def slot(self) -> AsyncIterator[Callable[[], None]]:
-        """Wait for a place; yields what gives it back, early and more than once if need be."""
-        await self._places.acquire()
+        """Wait for a slot; yields a function that releases it early, any number of times."""
+        await self._slots.acquire()
         is_held = True
 
-        def leave() -> None:
+        def release() -> None:
             nonlocal is_held
             if is_held:
                 is_held = False
-                self._places.release()
+                self._slots.release()
 
-        async def leave_when_slow() -> None:
+        async def release_when_slow() -> None:
             await anyio.sleep(self._slow)
-            leave()
+            release()
 
         try:
             async with open_task_group() as tasks:
-                tasks.start_soon(leave_when_slow)
-                yield leave
+                tasks.start_soon(release_when_slow)
+                yield release
                 tasks.cancel_scope.cancel()
         finally:
-            leave()
+            release()
 
 
 class LimitedSession(Protocol):
-    """What has a place: a session."""
+    """What `SessionLimiter` needs of a session."""
 
     @property
     def server(self) -> ServerSettings: ...
@@ -104,62 +106,64 @@ class LimitedSession(Protocol):
 
     @property
     def expires_in(self) -> float | None:
-        """Seconds until it ends for want of callers; None while it has some."""
+        """Seconds until it is closed for being idle; None while it has callers."""
 
 
 class SessionLimiter:
-    """The sessions of servers with `session: per_client`: so many of one, so many of all.
+    """Bounds the sessions of servers with `session: per_client`, per server and in total.
 
-    One has its place until its program is gone: however quickly clients come and go, there are
-    never more programs than places.
+    A session holds its slot until its program has exited, so there are never more programs than
+    slots, however quickly clients come and go.
     """
 
-    def __init__(self, everywhere: int) -> None:
-        self._everywhere = everywhere
+    def __init__(self, total: int) -> None:
+        self._total = total
         self._held: list[LimitedSession] = []
-        self._left = anyio.Event()
+        self._released = anyio.Event()
 
     @asynccontextmanager
     async def slot(self, session: LimitedSession) -> AsyncIterator[None]:
-        """The time of a session, once there is room for it.
+        """Hold a slot for the life of a session.
 
         Raises:
-            UnavailableError: If there is none, and no session is about to end.
+            UnavailableError: If all are in use and no session is about to end.
         """
         if session.server.session != "per_client":
             yield
             return
-        await self._room(session.server)
+        await self._wait_for_slot(session.server)
         self._held.append(session)
         try:
             yield
         finally:
             self._held.remove(session)
-            self._left.set()
-            self._left = anyio.Event()
+            self._released.set()
+            self._released = anyio.Event()
 
-    async def _room(self, server: ServerSettings) -> None:
+    async def _wait_for_slot(self, server: ServerSettings) -> None:
         with anyio.move_on_after(server.timeouts.connect):
-            while rivals := self._rivals(server):
-                if not any(rival.is_retired for rival in rivals):
+            while holders := self._holders(server):
+                if not any(holder.is_retired for holder in holders):
                     break
-                await self._left.wait()
-        if rivals := self._rivals(server):
-            raise self._crowded(server, rivals)
+                await self._released.wait()
+        if holders := self._holders(server):
+            raise self._limit_error(server, holders)
 
-    def _rivals(self, server: ServerSettings) -> list[LimitedSession]:
-        """Those of whom one has to end first; none if there is room."""
+    def _holders(self, server: ServerSettings) -> list[LimitedSession]:
+        """The sessions of which one must end first; empty if a slot is free."""
         own = [held for held in self._held if held.server.name == server.name]
         if len(own) >= server.limits.sessions:
             return own
-        return self._held if len(self._held) >= self._everywhere else []
+        return self._held if len(self._held) >= self._total else []
 
-    def _crowded(self, server: ServerSettings, rivals: list[LimitedSession]) -> UnavailableError:
-        if rivals is self._held:
-            reason = f"clients have {len(rivals)} sessions of their own with all servers"
+    def _limit_error(
+        self, server: ServerSettings, holders: list[LimitedSession]
+    ) -> UnavailableError:
+        if holders is self._held:
+            reason = f"clients have {len(holders)} sessions of their own with all servers"
             setting = "`server.maxOwnSessions`"
         else:
-            reason = f"{len(rivals)} clients have a session of their own with it"
+            reason = f"{len(holders)} clients have a session of their own with it"
             setting = f"`limits.sessions` of server {server.name!r}"
         error = UnavailableError(
             server.name,
@@ -167,6 +171,6 @@ class SessionLimiter:
             f"{reason}, which is the most",
             hint=f"try again when one of them has ended, or raise {setting}",
         )
-        waits = [wait for rival in rivals if (wait := rival.expires_in) is not None]
+        waits = [wait for holder in holders if (wait := holder.expires_in) is not None]
         error.retry_after = max(1.0, min(waits, default=1.0))
         return error

@@ -1,7 +1,7 @@
-"""Which ways to reach a server are tried, and in which order.
+"""Which ways to connect to a server are tried, and in which order.
 
-What is remembered is tried first; if it does not hold, the server is asked anew, once. A program
-that goes away when it is asked something new is started again and spoken to in the old way.
+The stored era is tried first; if it fails, the server is probed once. A program that exits on
+`server/discover` is started again and gets `initialize`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from discovery_engine.config.settings import RemoteTransport, ServerSettings
 from discovery_engine.errors import FailureKind, UnavailableError
 from discovery_engine.upstream.connection import Era, TransportKind
 
-_HOPELESS = {
+_FINAL = {
     FailureKind.NOT_FOUND,
     FailureKind.PERMISSION,
     FailureKind.NEEDS_CONFIG,
@@ -31,22 +31,23 @@ class ConnectStrategy(Struct, frozen=True):
 
     kind: TransportKind
     era: Era | None = None
-    """What the server is taken to speak; None asks it."""
-    is_remembered: bool = False
+    """The protocol era to use; None probes the server."""
+    is_stored: bool = False
+    """Whether the era comes from an earlier connection."""
     falls_back: bool = False
-    """Whether SSE may be tried when streamable HTTP is not spoken."""
+    """Whether SSE is tried if the server does not support streamable HTTP."""
     first_failure: UnavailableError | None = None
-    """Told in the end if nothing else works: the later ways are only guesses."""
+    """Raised in the end if nothing else works: the later strategies are only guesses."""
 
     @property
     def skips_handshake(self) -> bool:
-        """Whether a remembered answer stands for the handshake, and nothing is asked."""
-        return self.is_remembered and self.era is not None and self.era.discover is not None
+        """Whether the stored answer to `server/discover` replaces the handshake."""
+        return self.is_stored and self.era is not None and self.era.discover is not None
 
 
-def first_strategy(server: ServerSettings, remembered: Era | None) -> ConnectStrategy:
-    if remembered is not None:
-        return ConnectStrategy(remembered.kind, remembered, is_remembered=True)
+def first_strategy(server: ServerSettings, stored: Era | None) -> ConnectStrategy:
+    if stored is not None:
+        return ConnectStrategy(stored.kind, stored, is_stored=True)
     transport = server.transport
     if not isinstance(transport, RemoteTransport):
         return ConnectStrategy("stdio")
@@ -58,10 +59,10 @@ def first_strategy(server: ServerSettings, remembered: Era | None) -> ConnectStr
 def next_strategy(
     server: ServerSettings, failed: ConnectStrategy, failure: UnavailableError
 ) -> ConnectStrategy | None:
-    """What to try after `failed`; None if that was all."""
-    if failure.kind in _HOPELESS:
+    """The strategy after `failed`; None if it was the last."""
+    if failure.kind in _FINAL:
         return None
-    if failed.is_remembered:
+    if failed.is_stored:
         return first_strategy(server, None)
     if failed.kind == "stdio" and failed.era is None and failure.kind is FailureKind.EXITED:
         return replace(failed, era=Era("stdio"))

@@ -1,8 +1,7 @@
-"""How a server is reached: its fingerprint, its era, and its references made good.
+"""How a server is reached: its connection fingerprint, its era, its resolved references.
 
-An *era* is one of the two ways to open an MCP connection: `server/discover`, or the older
-`initialize`. Which one a server speaks is remembered by its connection fingerprint, so that the
-next connect need not ask.
+An *era* is one of the two handshakes of MCP: `server/discover`, or the older `initialize`. The era
+of a server is stored under its connection fingerprint, so that the next connect skips the probe.
 """
 
 from __future__ import annotations
@@ -24,30 +23,30 @@ TransportKind: TypeAlias = Literal["stdio", "http", "sse"]
 
 
 class EraMemory(Protocol):
-    """Where eras are remembered; a registry store is one. Its calls may block."""
+    """Stores eras; a registry store is one. Its calls may block."""
 
     def recall_era(self, connection: str) -> JSONObject | None: ...
 
     def remember_era(self, connection: str, era: JSONObject | None) -> None:
-        """None forgets."""
+        """Store an era; None deletes it."""
 
 
 class Era(Struct, frozen=True):
-    """What a server last proved about itself."""
+    """The transport and the handshake that last worked with a server."""
 
     kind: TransportKind
     discover: JSONObject | None = None
-    """Its answer to `server/discover`; None if it wants `initialize`."""
+    """Its answer to `server/discover`; None for `initialize`."""
 
     @classmethod
-    def from_json(cls, remembered: JSONObject | None) -> Era | None:
-        """None if nothing usable is remembered."""
-        match remembered:
+    def from_json(cls, stored: JSONObject | None) -> Era | None:
+        """None if the stored value is not usable."""
+        match stored:
             case {
                 "carrier": "stdio" | "http" | "sse" as kind,
-                "discover": dict() | None as said,
+                "discover": dict() | None as discover,
             }:
-                return cls(kind, said)
+                return cls(kind, discover)
             case _:
                 return None
 
@@ -56,7 +55,7 @@ class Era(Struct, frozen=True):
 
 
 def connection_fingerprint(server: ServerSettings) -> str:
-    """Equal for entries that reach a server in the same way; references stay unresolved."""
+    """Equal for entries with the same transport; references stay unresolved."""
     transport = server.transport
     how = [type(transport).__name__, asdict(transport) if transport else None]
     return fingerprint(canonical_json(how))
@@ -69,7 +68,7 @@ def resolved_transport(
 
     Raises:
         NeedsConfigError: If references have no value; names each.
-        UnavailableError: If the entry says nothing that could be reached.
+        UnavailableError: If the entry has no transport.
     """
     if server.transport is None:
         reason = server.problem.sentence if server.problem else "its entry is not loaded"
@@ -83,10 +82,10 @@ def resolved_transport(
 def resolved_fields(
     server: ServerSettings, environ: Mapping[str, str]
 ) -> tuple[Mapping[str, str], tuple[MissingValue, ...]]:
-    """The texts of an entry by their places (`args.0`, `env.TOKEN`), with values for references.
+    """The texts of an entry by place (`args.0`, `env.TOKEN`), with references resolved.
 
-    Those of which a reference has no value are missing instead. Relative paths of `${file:…}`
-    start at the folder of the file that the entry stands in.
+    A text with a reference that has no value is returned as missing instead. Relative paths in
+    `${file:…}` start at the folder of the file that contains the entry.
     """
     base_dir = os.path.dirname(server.origin.file) or None  # noqa: PTH120 - "" must stay ""
     values: dict[str, str] = {}
@@ -102,7 +101,7 @@ def resolved_fields(
 
 
 def written_fields(transport: StdioTransport | RemoteTransport | None) -> dict[str, str]:
-    """The texts of a transport that may hold references, by their places."""
+    """The texts of a transport that may contain references, by place."""
     match transport:
         case StdioTransport(command, args, env, cwd):
             fields = {"command": command}
@@ -116,14 +115,14 @@ def written_fields(transport: StdioTransport | RemoteTransport | None) -> dict[s
 
 
 def _reason(error: UnsetReference) -> str:
-    """Why there is no value, without the place of a file: agents read it as well."""
+    """Why there is no value, without the path of a file: agents read it as well."""
     return f"its file {error.reason}" if error.name.startswith("file:") else str(error)
 
 
 def with_fields(
     transport: StdioTransport | RemoteTransport, values: Mapping[str, str]
 ) -> StdioTransport | RemoteTransport:
-    """The transport with these texts in place of its own, by their places."""
+    """The transport with these texts instead of its own, by place."""
     match transport:
         case StdioTransport(args=args, env=env):
             return StdioTransport(

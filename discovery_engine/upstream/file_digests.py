@@ -1,8 +1,8 @@
-"""The files of a project that would run, and digests of their content.
+"""The files of a project that a server would run, and digests of their content.
 
-A program and scripts that lie in the project can be exchanged with it: by a pull, a branch, a
-dependency. What lies elsewhere belongs to the owner, and counts by its path alone. What a program
-loads by itself is not seen here.
+A pull, a branch or a dependency can replace a program or a script in the project, so their content
+counts. Files outside the project belong to the owner and count by path. Files that a program loads
+by itself are not covered.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 _LIMIT = 256 * 1024 * 1024
-"""Bytes of one server's files; reading them takes about a second, and a start waits for it."""
+"""Bytes of the files of one server; reading them takes about a second of its start."""
 _CHUNK = 1024 * 1024
 _READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-_MOST_WORDS = 100  # of one argument that may be a command line; each costs some looks at the disk
-_MOST_FOLDERS = 4  # that arguments name, and others may start at
+_MOST_WORDS = 100  # of one argument that may be a command line; each costs some file lookups
+_MOST_FOLDERS = 4  # named by arguments, in which relative paths are tried
 
 _CODE = re.compile(
     r"\.(pyw?|pyz|pyc|[cm]?jsx?|[cm]?tsx?|node|(ba|z|k|fi)?sh|rb|pl|pm|php|phar|lua|tcl|r|jl|groovy"
@@ -40,10 +40,10 @@ _SEPARATORS = re.compile(r"[\s;&|()<>`'\"=]+")
 
 
 def project_of(file: str) -> Path | None:
-    """The folder of the project that a configuration stands in; None if that is no project.
+    """The project folder of a configuration file; None if there is none.
 
-    It is the root of the repository, or else the folder of the file, less one such as `.cursor`.
-    A home folder is none, nor is one above it: what lies there is its owner's.
+    It is the root of the repository, or else the folder of the file (its parent for folders such as
+    `.cursor`). The home folder and those above it are no project: they belong to the owner.
     """
     folder = Path(os.path.realpath(file)).parent
     if folder.name.startswith("."):
@@ -57,22 +57,22 @@ def project_of(file: str) -> Path | None:
 def digests_of(
     project: Path | None, program: str, texts: Mapping[str, str], cwd: str | None
 ) -> dict[str, dict[str, str]]:
-    """The digests of a project's files that would run, by place in the entry and by path.
+    """Digests of the project files that would run, by place in the entry and by path.
 
     Args:
-        project: The folder that they must lie in.
-        program: The path of what is started; empty if it is not installed.
-        texts: The command, its arguments and variables, by their places.
-        cwd: Where it is started; the working folder with None.
+        project: Only files in this folder are included.
+        program: The path of the program; empty if it is not installed.
+        texts: The command, its arguments and variables, by place.
+        cwd: Its working directory; that of this process if None.
     """
     if project is None:
         return {}
     reader = _Reader(project)
     found = {"command": reader.digests([Path(program)] if program else [])}
-    base = Path(os.path.abspath(cwd or "."))  # noqa: PTH100 - a link is kept, to be seen as one
+    base = Path(os.path.abspath(cwd or "."))  # noqa: PTH100 - keeps links, to recognize them
     for named_by, folder in [("", base), *_folders(texts, base)]:
         for place, paths in _running(texts, folder):
-            # What is found from a folder belongs to what names the folder, and may have no value.
+            # A file found in a folder belongs to the argument that names the folder.
             found.setdefault(named_by or place, {}).update(reader.digests(paths))
     return {place: digests for place, digests in found.items() if digests}
 
@@ -87,7 +87,7 @@ class _Reader:
         return {self._name(path): self._digest(path) for path in paths if self._is_inside(path)}
 
     def _is_inside(self, path: Path) -> bool:
-        """Whether it lies in the project as it is named, as it is, or but for the last link."""
+        """Whether a path is in the project, as written, resolved, or up to the last link."""
         ways = (os.path.normpath(path), os.path.realpath(path), self._place(path))
         return any(Path(way).is_relative_to(self._project) for way in ways)
 
@@ -105,7 +105,7 @@ class _Reader:
         return self._read[real]
 
     def _digest_at(self, real: Path) -> str:
-        if not real.is_relative_to(self._project):  # a link to what its owner installed
+        if not real.is_relative_to(self._project):  # a link to a file that the owner installed
             return f"is {real}"
         try:
             return self._digest_of(real)
@@ -113,7 +113,7 @@ class _Reader:
             return f"cannot be read: {error.strerror}"
 
     def _digest_of(self, path: Path) -> str:
-        # Not to wait for the writer of a pipe that takes the file's place.
+        # Non-blocking: the file may have been replaced by a pipe without a writer.
         with open(os.open(path, _READ), "rb") as file:  # noqa: PTH123 - opened by its descriptor
             found = os.fstat(file.fileno())
             if not stat.S_ISREG(found.st_mode):
@@ -128,12 +128,12 @@ class _Reader:
 
 
 def is_bound(digest: str) -> bool:
-    """Whether a digest is that of a file's content."""
+    """Whether this is the digest of a content, not a note why there is none."""
     return " " not in digest
 
 
 def _folders(texts: Mapping[str, str], base: Path) -> list[tuple[str, Path]]:
-    """The folders that are named, as by `--directory` or `cd`, each with the place that does."""
+    """The folders named by arguments (`--directory`, `cd`), each with the place that names it."""
     found = [
         (place, path)
         for place, text in texts.items()
@@ -145,16 +145,18 @@ def _folders(texts: Mapping[str, str], base: Path) -> list[tuple[str, Path]]:
 
 
 def _running(texts: Mapping[str, str], base: Path) -> Iterator[tuple[str, Sequence[Path]]]:
-    """The files of code that are named from a folder, by the places that name them."""
+    """The code files named relative to a folder, by the place that names them."""
     scripts = _scripts(texts, base)
     for place, text in texts.items():
-        words = [] if place == "command" else _words(text)  # a bare name is looked up elsewhere
+        words = (
+            [] if place == "command" else _words(text)
+        )  # a bare command is looked up on the PATH
         named = [path for word in words for path in _files(word, base) if _is_code(path)]
         yield place, [*named, *scripts.get(place, ())]
 
 
 def _scripts(texts: Mapping[str, str], base: Path) -> dict[str, list[Path]]:
-    """What interpreters are given first: they run it, however it is called."""
+    """The first argument of each interpreter: it runs that file, whatever its suffix."""
     found: dict[str, list[Path]] = {}
     is_due, before = False, ""
     for place, text in texts.items():
@@ -180,7 +182,7 @@ def _in_order(text: str) -> Sequence[str]:
 
 
 def _words(text: str) -> list[str]:
-    """What may name a file: the text, what stands behind `=`, before `:`, or in a command."""
+    """Words that may name a file: the text, parts behind `=` or before `:`, parts of a command."""
     words = {text, text.partition("=")[2], *_split(text)}
     words.update(_SEPARATORS.split(text, _MOST_WORDS))
     return sorted((words | {word.rpartition(":")[0] for word in words}) - {""})
@@ -194,7 +196,7 @@ def _split(text: str) -> Sequence[str]:
 
 
 def _files(word: str, base: Path) -> Iterator[Path]:
-    """The file of that name, or the one that a program may find by it."""
+    """The file of that name, or of that name with a suffix that a program may add."""
     path = _path(word, base)
     ends = _ENDS if "/" in word and not word.endswith("/") else ()
     for found in (path, *(Path(f"{path}{end}") for end in ends)):
@@ -204,7 +206,7 @@ def _files(word: str, base: Path) -> Iterator[Path]:
 
 
 def _script(word: str, base: Path) -> list[Path]:
-    """What an interpreter runs that is given a file, perhaps without its suffix, or a folder."""
+    """The files an interpreter runs for a file, a file without its suffix, or a folder."""
     path = _path(word, base)
     if _is(path, Path.is_dir):
         return [path / name for name in _ENTRIES if _is(path / name, Path.is_file)]

@@ -1,8 +1,8 @@
-"""The opening words of a connection, in both eras.
+"""The handshake of a connection, in both eras.
 
-A server of unknown era is asked `server/discover`; any refusal means the older `initialize`. One
-that stays silent is sent `initialize` as well after a short wait. If it refuses that, too, it may
-be a slow starter of the newer era, whose answer to `server/discover` still counts.
+A server of unknown era gets `server/discover`; any error answer means the older `initialize`. If
+it does not answer within three seconds, it gets `initialize` as well. If it refuses that too, it
+may be a slow starter of the newer era: its late answer to `server/discover` still counts.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from discovery_engine.version import __version__
 CLIENT_INFO = Implementation(name="discovery", version=__version__)
 
 _DISCOVER = "server/discover"
-_PATIENCE = 3.0  # seconds of silence after which `initialize` is tried as well
+_PROBE_TIMEOUT = 3.0  # seconds without an answer after which `initialize` is sent as well
 
 
 class ServerInfo(Struct, frozen=True):
-    """What a server said of itself, and how it wants to be spoken to."""
+    """The result of the handshake."""
 
     version: str
     instructions: str = ""
     list_changed: bool = False
-    """Whether it promises to tell when its tools change."""
+    """Whether it declares the `listChanged` capability for tools."""
     discover: JSONObject | None = None
-    """Its raw answer to `server/discover`; None in the era of `initialize`."""
+    """Its raw answer to `server/discover`; None after `initialize`."""
 
     @property
     def is_modern(self) -> bool:
@@ -50,7 +50,7 @@ class ServerInfo(Struct, frozen=True):
 
 
 class _Probe(Struct):
-    """One `server/discover` on its way."""
+    """One `server/discover` request in flight."""
 
     answer: JSONObject | None = None
     settled: anyio.Event = field(default_factory=anyio.Event)
@@ -64,7 +64,7 @@ class _Probe(Struct):
 
 
 def request_meta(version: str) -> JSONObject:
-    """What every request of the newer era carries in `_meta`; we offer no capabilities."""
+    """The `_meta` of every request of the newer era; this client declares no capabilities."""
     return {
         PROTOCOL_VERSION_META_KEY: version,
         CLIENT_INFO_META_KEY: {"name": CLIENT_INFO.name, "version": CLIENT_INFO.version},
@@ -76,7 +76,7 @@ async def discover(dispatcher: JSONRPCDispatcher) -> JSONObject:
     """The raw answer to `server/discover`.
 
     Raises:
-        MCPError: If the server refuses, or goes away.
+        MCPError: If the server answers with an error or the connection breaks.
     """
     headers = {
         MCP_PROTOCOL_VERSION_HEADER: LATEST_MODERN_VERSION,
@@ -91,13 +91,13 @@ async def negotiate(session: ClientSession, dispatcher: JSONRPCDispatcher) -> Se
     """Open a connection to a server of unknown era.
 
     Raises:
-        MCPError: If it refuses both ways, or goes away.
-        RuntimeError, ValueError: If its answer makes no sense.
+        MCPError: If it refuses both handshakes, or the connection breaks.
+        RuntimeError, ValueError: If its answer is not valid.
     """
     probe = _Probe()
     async with open_task_group() as tasks:
         tasks.start_soon(probe.run, dispatcher)
-        with anyio.move_on_after(_PATIENCE):
+        with anyio.move_on_after(_PROBE_TIMEOUT):
             await probe.settled.wait()
         outcome = adopt(session, probe.answer) or await _initialize_or_adopt(session, probe)
         tasks.cancel_scope.cancel()
@@ -107,7 +107,7 @@ async def negotiate(session: ClientSession, dispatcher: JSONRPCDispatcher) -> Se
 
 
 def adopt(session: ClientSession, answer: JSONObject | None) -> ServerInfo | None:
-    """Take an answer to `server/discover` as the handshake; None if it is not fit for that."""
+    """Use an answer to `server/discover` as the handshake; None if it is not usable."""
     info = read_discovered(answer)
     if info is not None:
         session.adopt(DiscoverResult.model_validate(info.discover))
@@ -115,7 +115,7 @@ def adopt(session: ClientSession, answer: JSONObject | None) -> ServerInfo | Non
 
 
 def read_discovered(answer: JSONObject | None) -> ServerInfo | None:
-    """The info in an answer to `server/discover`; None if there is none for us."""
+    """Parse an answer to `server/discover`; None if it has no version that we support."""
     if answer is None:
         return None
     ttl = answer.get("ttlMs")
@@ -141,8 +141,8 @@ async def initialize(session: ClientSession) -> ServerInfo:
     """Open a connection in the older era.
 
     Raises:
-        MCPError: If the server refuses, or goes away.
-        RuntimeError, ValueError: If its answer makes no sense.
+        MCPError: If the server answers with an error or the connection breaks.
+        RuntimeError, ValueError: If its answer is not valid.
     """
     result = await session.initialize()
     return ServerInfo(str(result.protocol_version), result.instructions or "")
@@ -154,7 +154,7 @@ async def _initialize_or_adopt(session: ClientSession, probe: _Probe) -> ServerI
         return await initialize(session)
     except MCPError as error:
         if error.code == UNSUPPORTED_PROTOCOL_VERSION:
-            await probe.settled.wait()  # it is of the newer era after all, and was slow to say so
+            await probe.settled.wait()  # it is of the newer era and answers slowly
         return adopt(session, probe.answer) or error
     except (RuntimeError, ValueError) as error:
         return error

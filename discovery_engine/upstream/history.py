@@ -1,7 +1,7 @@
-"""How one server has behaved so far, and what follows from it.
+"""What happened with one server so far: failures, counters, state, across its sessions.
 
-A history outlives the sessions with its server. Everything that happens is told to it once, by
-whoever saw it; it decides whether the server may be tried, and tells of every change of state.
+Sessions and calls record each event here once. The history decides whether the server may be
+tried (through its breaker) and publishes every change of state.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from discovery_engine.upstream.concurrency import CallLimiter
 from discovery_engine.upstream.startup import Startup
 from discovery_engine.upstream.state import Condition, Counters, Phase, SessionState, State
 
-_NOTHING_WAS_TRIED = (FailureKind.NEEDS_CONFIG, FailureKind.UNTRUSTED, FailureKind.BUSY)
-_HELD_BACK = (State.FAILING, State.CRASH_LOOPING)
+_NOT_TRIED = (FailureKind.NEEDS_CONFIG, FailureKind.UNTRUSTED, FailureKind.BUSY)
+_BACKING_OFF = (State.FAILING, State.CRASH_LOOPING)
 
 
 class Policy(Struct, frozen=True):
-    """What all records go by."""
+    """Limits and clocks shared by the histories of all servers."""
 
     everywhere: int = 256
-    """Calls under way at all servers; who still waits for a server does not count."""
+    """Calls in flight at all servers; calls that wait in the queue of a server do not count."""
     own_sessions: int = 64
     """Sessions of all servers with `session: per_client`."""
     clock: Callable[[], float] = time.monotonic
-    """Seconds that never go back, for when a server that failed is tried again."""
+    """A monotonic clock in seconds, for backoff."""
     random: Callable[[], float] = chance.random
-    """A number in [0, 1), so that servers that failed together are not tried together."""
+    """A number in [0, 1): the jitter of the backoff."""
 
 
 class ServerHistory:
@@ -50,17 +50,17 @@ class ServerHistory:
         self.counters = Counters()
         self._connecting = 0
         self._ready = 0
-        self._starts = 0
-        self._unanswered = ""
+        self._sessions = 0
+        self._timeout = ""
         self._fault = ""
         self._last: UnavailableError | None = None
         self._samples: tuple[str, ...] = ()
         self._state = State.IDLE
         self._since = policy.clock()
         self.stderr = ""
-        """The last lines of stderr of a program that has exited."""
+        """The last stderr lines of a program that has exited."""
         self.start: Startup | None = None
-        """The newest one; None while that waits for its turn."""
+        """The newest start; None while it waits for a start slot."""
 
     @property
     def state(self) -> State:
@@ -68,10 +68,10 @@ class ServerHistory:
 
     @property
     def reason(self) -> str:
-        """Why it is in that state, where that is not plain; may be empty."""
+        """Why it is in that state; may be empty."""
         if self.is_in_doubt:
             return self._last.reason if self._last else ""
-        return self._unanswered or self._fault
+        return self._timeout or self._fault
 
     @property
     def detail(self) -> str:
@@ -80,31 +80,31 @@ class ServerHistory:
 
     @property
     def is_in_doubt(self) -> bool:
-        """Whether an attempt may be refused; if not, none need be made of a request."""
+        """Whether requests need `attempt`: true if the server failed since its last answer."""
         return bool(self._breaker.failures or self._breaker.is_crash_looping)
 
     @contextmanager
     def attempt(self) -> Iterator[None]:
-        """The time of one request.
+        """Run one request if the breaker allows it.
 
         Raises:
-            UnavailableError: If the server is not to be tried now; says when it is.
+            UnavailableError: If the server must not be tried now; `retry_after` says when.
         """
         try:
             with self._breaker.attempt():
                 yield
         except RetryLater as refusal:
-            raise self._not_now(refusal.seconds) from self._last
+            raise self._retry_later_error(refusal.seconds) from self._last
 
     def reset_backoff(self) -> None:
-        """Let the next request through, however the server failed."""
+        """Allow the next request at once, whatever failed before."""
         self._breaker.reset_backoff()
 
     def apply_settings(self, server: ServerSettings) -> None:
-        """Go by the settings of the request that is being made.
+        """Use the settings of the current request.
 
-        A server that is reached in another way than before is another one: its failures are
-        forgotten. Other limits hold from this call on; earlier calls end under their own.
+        If the transport differs, it is another server: its failures are reset. New limits apply
+        from this call on; earlier calls end under the old ones.
         """
         if server.limits != self.calls.limits:
             self.calls = CallLimiter(server.limits)
@@ -112,79 +112,79 @@ class ServerHistory:
             return
         self._transport = server.transport
         self._breaker = Breaker(clock=self._policy.clock, random=self._policy.random)
-        self._unanswered = self._fault = self.stderr = ""
+        self._timeout = self._fault = self.stderr = ""
         self._last = None
-        self._note()
+        self._update_state()
 
     def record_connecting(self) -> None:
         self.start = None
         self._connecting += 1
-        self._starts += 1
-        self.counters.restarts = self._starts - 1
-        self._note()
+        self._sessions += 1
+        self.counters.restarts = self._sessions - 1
+        self._update_state()
 
     def record_ready(self) -> None:
-        """A session that was connecting is open now; what the last one did is forgiven."""
+        """A session that was connecting is open now; faults of the last one are cleared."""
         self._connecting -= 1
         self._ready += 1
         self._fault = ""
-        self._note()
+        self._update_state()
 
     def add_session(self, session: SessionState) -> None:
-        """What only a session has counted, when that is over."""
+        """Add the counters of a session that has ended."""
         self.counters = self.counters.with_session(session)
         self._samples = session.samples or self._samples
 
     def record_closed(self, *, was_ready: bool, lost: UnavailableError | None = None) -> None:
-        """A session takes no more callers; `lost` if that is the server's doing.
+        """A session takes no more callers; `lost` if the server closed it.
 
-        A fault for which it was ended stays told until the next one is open.
+        A fault for which it was closed stays visible until the next session is open.
         """
         if was_ready:
             self._ready -= 1
         else:
             self._connecting -= 1
         if not self._ready:
-            self._unanswered = ""
+            self._timeout = ""
         if lost:
             self.record_failure(lost, exited=True)
-        self._note()
+        self._update_state()
 
     def record_success(self) -> None:
-        if self.is_in_doubt or self._unanswered:
+        if self.is_in_doubt or self._timeout:
             self._breaker.record_success()
-            self._unanswered = ""
-            self._note()
+            self._timeout = ""
+            self._update_state()
 
     def record_timeout(self, what: str, seconds: float) -> None:
-        """A request was given up: the session goes on, and others may fare better."""
+        """A request timed out; the session stays open for other requests."""
         self.counters.failures += 1
-        self._unanswered = f"{what} was not answered within {seconds:g} s"
-        self._note()
+        self._timeout = f"{what} was not answered within {seconds:g} s"
+        self._update_state()
 
     def record_fault(self, fault: str) -> None:
-        """It says what nobody can have asked."""
+        """The server violated the protocol, for example with unsolicited answers."""
         self._fault = fault
-        self._note()
+        self._update_state()
 
     def record_failure(self, error: UnavailableError, *, exited: bool = False) -> None:
-        """It could not be connected, or a connection broke during a request."""
-        if error.kind in _NOTHING_WAS_TRIED:
+        """Connecting failed, or the connection broke during a request."""
+        if error.kind in _NOT_TRIED:
             return
         self.counters.failures += 1
         self._last = error
         self.stderr = error.stderr or self.stderr
         has_exited = exited or error.kind is FailureKind.EXITED
         self._breaker.record_failure(exited=has_exited, at_least=error.retry_after or 0.0)
-        self._note()
+        self._update_state()
 
     def explain_loss(self, loss: UnavailableError, reason: str) -> None:
-        """How a session was lost, as it turned out; no-op if something else has failed since."""
+        """Set the reason of a lost session once known; no-op if something else failed since."""
         if self._last is loss:
             self._last = UnavailableError(self.server, loss.kind, reason, stderr=self.stderr)
 
     def condition(self, session: SessionState | None) -> Condition:
-        """How the server fares; `session` is the live one, if there is one."""
+        """The state of the server; `session` is the live session, if any."""
         live = session or SessionState(Phase.CONNECTING)
         return Condition(
             self._state,
@@ -204,9 +204,9 @@ class ServerHistory:
     @property
     def _next_try(self) -> float | None:
         wait = self._breaker.wait
-        return wait if wait or self._state in _HELD_BACK else None
+        return wait if wait or self._state in _BACKING_OFF else None
 
-    def _not_now(self, seconds: float) -> UnavailableError:
+    def _retry_later_error(self, seconds: float) -> UnavailableError:
         last = self._last
         when = f"next try in {seconds:.0f} s" if seconds >= 1 else "it is just being tried again"
         reason = f"{last.reason if last else 'it failed'}; {when}"
@@ -220,19 +220,19 @@ class ServerHistory:
         error.retry_after = max(1.0, seconds)
         return error
 
-    def _note(self) -> None:
-        if (now := self._derived()) is not self._state:
+    def _update_state(self) -> None:
+        if (now := self._current_state()) is not self._state:
             self._state = now
             self._since = self._policy.clock()
             reason = KNOWN_SECRETS.redact(self.reason)
             self._events.publish(ServerStateChanged(self.server, now, reason))
 
-    def _derived(self) -> State:
+    def _current_state(self) -> State:
         if self._breaker.is_crash_looping:
             return State.CRASH_LOOPING
         if self._breaker.failures and (self._breaker.is_open or not self._ready):
             return State.FAILING
         if self._ready:
-            is_faulty = self._breaker.failures or self._unanswered or self._fault
+            is_faulty = self._breaker.failures or self._timeout or self._fault
             return State.DEGRADED if is_faulty else State.READY
         return State.STARTING if self._connecting else State.IDLE

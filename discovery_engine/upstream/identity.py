@@ -1,9 +1,9 @@
-"""What an approval of a server is bound to, as it would be started or reached now.
+"""The identity of a server: what its approval is bound to, computed for the current environment.
 
-The entry counts as it is written. Values of `env` and `headers` are no part of it, for they are
-secrets; what a value takes from a file is, for files come with a project. Elsewhere a value counts
-where it may select what runs: in the command, in arguments, in the folder, in an address, in
-variables that make a program load or reach something else.
+It covers the entry as written. Values of `env` and `headers` are excluded because they are secrets,
+except those read from files, which may come with a project. Other values count where they may
+select what runs: the command, arguments, the working directory, the address, and variables that
+make a program load or reach something else.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _SELECTING = re.compile(
 
 
 def selects_code(variable: str) -> bool:
-    """Whether a variable makes a program load or run something else than its command says."""
+    """Whether a variable makes a program load or run code that its command does not name."""
     return _SELECTING.fullmatch(variable) is not None
 
 
 def identity_as_configured(server: ServerSettings, environ: Mapping[str, str]) -> Identity:
-    """The identity that a server would have if it were started now, whatever is missing."""
+    """The identity of a server if it were started now; missing values are left out."""
     values, _ = resolved_fields(server, environ)
     return _identity(server, values, environ)
 
@@ -151,7 +151,7 @@ def _files(
 
 
 def _earlier(server: ServerSettings, values: Mapping[str, str], program: str) -> str | None:
-    """The digest that earlier versions made; None if that cannot be told."""
+    """The digest that earlier versions computed; None if values are missing."""
     needed = {p: t for p, t in written_fields(server.transport).items() if _was_resolved(p, t)}
     if server.transport is None or not needed.keys() <= values.keys():
         return None

@@ -1,6 +1,6 @@
-"""Reading a server's whole list of tools, page by page, and sorting out what cannot be used.
+"""Reads the whole tool list of a server, page by page, and drops unusable definitions.
 
-One bad tool costs that tool alone, and the pages that were read are kept when a later one fails.
+A bad definition costs only that tool, and the pages already read are kept if a later one fails.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _MAX_TOOLS = 20_000
 _MAX_SECONDS = 60.0
 _MAX_SIZE = 64 * 1024  # characters of a definition as ASCII JSON; honest ones stay under a tenth
 _MAX_DEPTH = 32
-_NODES = 2000  # looked at in one turn of the event loop: a fraction of a millisecond
-_BATCH = 100  # tools looked at in one turn of the event loop: some 3 ms
+_NODES = 2000  # per turn of the event loop: a fraction of a millisecond
+_BATCH = 100  # tools per turn of the event loop: some 3 ms
 _MAX_TTL = 10**12  # milliseconds; an integer may be larger than any float
 _NAME_SHOWN = 100  # characters
 _NESTING = frozenset({dict, list})
@@ -37,14 +37,14 @@ _NESTING = frozenset({dict, list})
 
 class Listing(Struct, frozen=True):
     tools: tuple[JSONObject, ...]
-    """The definitions that can be used, as the server gave them and in its order."""
+    """The usable definitions, unchanged, in the order of the server."""
     dropped: tuple[DroppedTool, ...] = ()
     instructions: str = ""
     ttl: float | None = None
-    """Seconds for which the server promises the list to hold; None if it does not say."""
+    """Seconds for which the list may be cached (`ttlMs`); None if the server gives none."""
     connection: str = ""
     cut: str = ""
-    """Why the list stops short of its end; empty if it is whole."""
+    """Why the list is incomplete; empty if it is complete."""
 
 
 class Pages(Struct, frozen=True):
@@ -53,25 +53,25 @@ class Pages(Struct, frozen=True):
     cut: str = ""
 
 
-async def read_pages(ask: FetchPage, *, seconds: float) -> Pages:
-    """Everything that a server lists within `seconds` (never more than a minute).
+async def read_pages(fetch: FetchPage, *, seconds: float) -> Pages:
+    """All pages that arrive within `seconds` (at most a minute).
 
     Raises:
-        TimeoutError: If not even the first page came in time.
-        ValueError: If the first page is not a page.
-        Exception: Whatever `ask` raises for the first page.
+        TimeoutError: If the first page does not arrive in time.
+        ValueError: If the first page is not valid.
+        Exception: What `fetch` raises for the first page.
     """
-    reader = _Reader()
+    reader = _PageReader()
     with anyio.move_on_after(min(seconds, _MAX_SECONDS)):
         while not reader.done:
-            await reader.read(ask)
+            await reader.read(fetch)
     if not reader.count:
         raise TimeoutError
     cut = reader.cut if reader.done else f"no further page came within {seconds:g} s"
     return Pages(tuple(reader.definitions), reader.ttl, cut)
 
 
-class _Reader:
+class _PageReader:
     def __init__(self) -> None:
         self.definitions: list[JSONValue] = []
         self.ttl: float | None = None
@@ -81,19 +81,19 @@ class _Reader:
         self._cursor: str | None = None
         self._seen: set[str] = set()
 
-    async def read(self, ask: FetchPage) -> None:
+    async def read(self, fetch: FetchPage) -> None:
         params = {} if self._cursor is None else {"cursor": self._cursor}
         try:
-            self._take(await ask(params))
-        except Exception as error:  # a stranger's later page must not lose the earlier ones
+            self._add(await fetch(params))
+        except Exception as error:  # a later page that fails must not lose the earlier ones
             if not self.count:
                 raise
             self._stop(f"page {self.count + 1} failed: {error}")
 
-    def _take(self, page: JSONObject) -> None:
+    def _add(self, page: JSONObject) -> None:
         tools = page.get("tools")
         if not isinstance(tools, list):
-            raise ValueError("its answer to tools/list holds no list of tools")  # noqa: TRY004 - a value from a stranger, not a caller's mistake
+            raise ValueError("its answer to tools/list holds no list of tools")  # noqa: TRY004 - external data, not a caller's mistake
         if not self.count:
             self.ttl = _seconds(page.get("ttlMs"))
         self.count += 1
@@ -142,7 +142,7 @@ async def split_usable(
 
 
 async def in_batches(definitions: Iterable[T]) -> AsyncIterator[T]:
-    """Definitions one by one; other tasks run in between, after so many."""
+    """Yield definitions; let other tasks run after every batch."""
     for position, definition in enumerate(definitions, start=1):
         yield definition
         if position % _BATCH == 0:
@@ -150,7 +150,7 @@ async def in_batches(definitions: Iterable[T]) -> AsyncIterator[T]:
 
 
 def fault_of(definition: JSONValue) -> str | None:
-    """Why a definition is no tool that we could show or call; None if it is one."""
+    """Why a definition cannot be shown or called; None if it can."""
     if not isinstance(definition, dict):
         return "it is not an object"
     if not isinstance(definition.get("name"), str) or not definition["name"].strip():
@@ -161,7 +161,7 @@ def fault_of(definition: JSONValue) -> str | None:
 
 
 def depth_of(value: JSONValue, *, limit: int) -> int:
-    """How deeply objects and arrays nest, counted up to `limit` + 1; a scalar is 0 deep."""
+    """The nesting depth of objects and arrays, counted up to `limit` + 1; 0 for a scalar."""
     depth = 0
     level = [value]
     while level := [node for node in level if isinstance(node, dict | list)]:
@@ -175,7 +175,7 @@ def depth_of(value: JSONValue, *, limit: int) -> int:
 
 
 async def exceeds_depth(value: JSONObject, *, limit: int) -> bool:
-    """Whether objects and arrays nest deeper than `limit`; other tasks run in between."""
+    """Whether objects and arrays nest deeper than `limit`; lets other tasks run meanwhile."""
     level: list[Any] = [value]
     for _ in range(limit):
         inner: list[Any] = []

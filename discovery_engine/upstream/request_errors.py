@@ -1,7 +1,7 @@
-"""What a failed request means for whoever made it.
+"""Maps a failed request to the error that its caller gets.
 
-A request that may have been acted on is never sent again; only one that was provably not taken
-up may be.
+A request that the server may have processed is never sent again; one that it provably did not
+process may be.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from discovery_engine.errors import (
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.transport import Transport
 
-_MESSAGE_LENGTH = 500  # characters of a stranger's words
+_MESSAGE_LENGTH = 500  # characters of a server's message
 
 
-class RequestNotProcessed(Exception):  # noqa: N818 - a signal inside this room, never an error outside
-    """The server provably did not act on a request, and may on a second one."""
+class RequestNotProcessed(Exception):  # noqa: N818 - internal signal
+    """The server provably did not process a request, so it may be sent again."""
 
     def __init__(self, error: UpstreamError) -> None:
         super().__init__(error)
@@ -47,15 +47,15 @@ async def listing_error(transport: Transport, error: MCPError) -> UpstreamError:
 
 
 def _refused_listing(server: ServerName, error: MCPError) -> UpstreamProtocolError:
-    # Whoever called a tool reads the server's words. Here agents read the error beside answers
-    # that have nothing to do with that server.
+    # The caller of a tool reads the server's message. A listing error is shown to agents beside
+    # answers about other servers, so the message goes to `detail`, for the owner.
     refusal = UpstreamProtocolError(server, "", error.code)
     refusal.detail = f"it answered {quoted(error.message[:_MESSAGE_LENGTH])}"
     return refusal
 
 
 def _abandoned(error: MCPError) -> str | None:
-    """Why an answer cannot come any more, if it was us who closed the connection."""
+    """Why no answer can come, if this process closed the connection."""
     is_ours = error.code == CONNECTION_CLOSED and error.message == "Connection closed"
     return "its session was closed" if is_ours else None
 

@@ -1,6 +1,6 @@
-"""Raw requests over one open connection.
+"""JSON-RPC requests over one open connection.
 
-Results stay the JSON that the server sent: typed models would drop what they do not know.
+Results stay the JSON that the server sent: typed models would drop unknown fields.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from discovery_engine.upstream.transport import Transport
 from discovery_engine.upstream.wire.json_codec import decode, encode
 
 OnProgress: TypeAlias = Callable[[float, float | None, str | None], Awaitable[None]]
-"""Told the progress, the total if known, and a message if there is one."""
+"""Called with the progress, the total if known, and the message if any."""
 
 
 class RpcClient:
-    """An open connection, ready for requests from any task."""
+    """Sends requests over an open connection, from any task."""
 
     def __init__(
         self,
@@ -37,27 +37,27 @@ class RpcClient:
         dispatcher: JSONRPCDispatcher,
         info: ServerInfo,
         *,
-        is_remembered: bool,
+        is_stored: bool,
         on_proven: Callable[[], None],
     ) -> None:
         self.transport = transport
         self.dispatcher = dispatcher
         self.info = info
-        self.is_remembered = is_remembered
-        """Whether the info is that of an earlier connection."""
+        self.is_stored = is_stored
+        """Whether `info` comes from an earlier connection."""
         self.is_proven = False
-        """Whether the server has answered anything in the era that it is taken to speak."""
+        """Whether the server has answered a request in the assumed era."""
         self._on_proven = on_proven
-        if not is_remembered:
+        if not is_stored:
             self._prove()
         self._meta = request_meta(info.version) if info.is_modern else None
 
     async def refresh_info(self) -> None:
-        """Ask for the info again; no-op if the server will not give it now."""
+        """Request `server/discover` again; no-op if the server answers with an error."""
         with suppress(MCPError):
             if info := read_discovered(await discover(self.dispatcher)):
                 self.info = info
-                self.is_remembered = False
+                self.is_stored = False
 
     async def list_page(self, params: JSONObject) -> JSONObject:
         return await self._request("tools/list", params)
@@ -88,7 +88,7 @@ class RpcClient:
         if self._meta:
             params = params | {"_meta": self._meta}
         if self.transport.kind != "stdio":
-            params = decode(encode(params))  # the SDK's HTTP client dies of what JSON cannot say
+            params = decode(encode(params))  # what JSON cannot express crashes the SDK
             options["headers"] = self._headers(method, headers or {})
         answer = await self.dispatcher.send_raw_request(method, params, options)
         if not self.is_proven:
@@ -107,7 +107,7 @@ class RpcClient:
 
 
 def _by_name(on_progress: OnProgress) -> ProgressFnT:
-    async def tell(progress: float, total: float | None, message: str | None) -> None:
+    async def report(progress: float, total: float | None, message: str | None) -> None:
         await on_progress(progress, total, message)
 
-    return tell
+    return report

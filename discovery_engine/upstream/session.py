@@ -1,7 +1,7 @@
-"""One session's life: connect, serve, end.
+"""The life of one session: connect, serve, close.
 
-A single task, its owner, goes through all of it, because what the SDK opens in a task must be
-closed in that task. Callers come from other tasks, wait for the rpc, and send through it.
+One task runs all of it, because what the SDK opens in a task must be closed in that task. Callers
+in other tasks lease the session, wait for its RPC client and send through that.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ from discovery_engine.upstream.transport import (
 from discovery_engine.upstream.wire.scheduling import FairScheduler
 
 _RENEWAL = 5.0  # seconds
-_TOO_MANY_FAULTS = 100
-_NOT_THE_ERA = {
+_FAULT_LIMIT = 100
+_NOT_CAUSED_BY_ERA = {
     FailureKind.AUTH,
     FailureKind.DNS,
     FailureKind.REFUSED,
@@ -78,21 +78,21 @@ logger = logging.getLogger(__name__)
 
 
 Admit: TypeAlias = Callable[[ServerSettings, StdioTransport | RemoteTransport], None]
-"""Raises UntrustedServerError unless a server may be started or reached in just this way."""
+"""Raises UntrustedServerError unless the server may be started or reached this way."""
 
 
 OnStderr: TypeAlias = Callable[[ServerName, Sequence[str]], None]
-"""StdioCallbacks each line that a server's program writes to its error output."""
+"""Called with the stderr lines of a server's program."""
 
 
 class SessionContext(Struct, frozen=True):
-    """What all sessions share."""
+    """Shared by all sessions."""
 
     events: EventBus
     eras: EraMemory
     environ: Mapping[str, str]
-    starts: StartLimiter
-    places: SessionLimiter
+    start_limiter: StartLimiter
+    session_limiter: SessionLimiter
     reaper: Reaper
     scheduler: FairScheduler
     idle_timeout: float
@@ -111,22 +111,22 @@ class Session:
         self.connection = connection_fingerprint(server)
         self._context = context
         self._rpc: Promise[RpcClient] = Promise()
-        self._over = anyio.Event()
+        self._retired = anyio.Event()
         self._unused = anyio.Event()
         self._users = 0
         self._used_at = anyio.current_time()
-        self._told_of_change = False
+        self._change_published = False
         self._is_counted = False
         self._loss: UnavailableError | None = None
 
     @property
     def is_retired(self) -> bool:
-        """Whether it takes no new callers; those it has are served to the end."""
-        return self._over.is_set()
+        """Whether it takes no new callers; current calls still finish."""
+        return self._retired.is_set()
 
     @property
     def expires_in(self) -> float | None:
-        """Seconds until it ends for want of callers; None while it has some."""
+        """Seconds until it is closed for being idle; None while it has callers."""
         if self._users:
             return None
         return self._used_at + self._context.idle_timeout - anyio.current_time()
@@ -154,11 +154,11 @@ class Session:
         )
 
     def retire(self) -> None:
-        """End it once its present callers are served."""
-        self._over.set()
+        """Take no new callers, and close once the current calls have finished."""
+        self._retired.set()
 
     def _lose(self) -> None:
-        """The server went away by itself. During the handshake that is the handshake's matter."""
+        """The server closed the connection; during the handshake, the handshake fails by itself."""
         if self._rpc.value is None:
             return
         if self._users and not self.is_retired:
@@ -167,25 +167,25 @@ class Session:
         self.retire()
 
     def _close(self, lost: UnavailableError | None = None) -> None:
-        """Tell the history, once, that nobody can use this any more."""
+        """Record once that the session takes no more calls."""
         if self._is_counted:
             self._is_counted = False
             self.history.record_closed(was_ready=self._rpc.value is not None, lost=lost)
 
-    def _suspect(self, fault: str, times: int) -> None:
-        """The server does what none should; one that goes on with it is started again."""
+    def _on_fault(self, fault: str, times: int) -> None:
+        """Record a protocol violation; after too many the session is closed and opened again."""
         if self.is_retired:
             return
         self.history.record_fault(fault)
-        if times >= _TOO_MANY_FAULTS:
+        if times >= _FAULT_LIMIT:
             self.retire()
 
     @asynccontextmanager
     async def lease(self) -> AsyncIterator[RpcClient]:
-        """The rpc, once it is open; the session stays while the block runs.
+        """The RPC client, once connected; the session stays open while the block runs.
 
         Raises:
-            UnavailableError: If it cannot be opened.
+            UnavailableError: If connecting fails.
         """
         self._users += 1
         try:
@@ -196,45 +196,45 @@ class Session:
             self._unused.set()
 
     def rearm_change_event(self) -> None:
-        """The tools are about to be listed: a change from now on is news again."""
-        self._told_of_change = False
+        """Publish the next change again; call it before tools are listed."""
+        self._change_published = False
 
     async def refreshed_info(self, rpc: RpcClient) -> ServerInfo:
-        """The info; one that was only remembered is asked for again, and kept if new."""
-        if not rpc.is_remembered:
+        """The server info; one from an earlier connection is requested again and stored."""
+        if not rpc.is_stored:
             return rpc.info
         with anyio.move_on_after(_RENEWAL):
             await rpc.refresh_info()
-            await self._remember(Era(rpc.transport.kind, rpc.info.discover))
+            await self._save_era(Era(rpc.transport.kind, rpc.info.discover))
         return rpc.info
 
     async def reject_stored_era(self, rpc: RpcClient, error: UpstreamError) -> bool:
-        """Whether `error` may come from a wrong memory of what the server speaks.
+        """Delete the stored era if `error` may come from it; returns whether it was deleted.
 
-        If so the memory is dropped, and the next session asks the server.
+        The next session then probes the server.
         """
-        is_elsewhere = isinstance(error, UnavailableError) and error.kind in _NOT_THE_ERA
+        is_elsewhere = isinstance(error, UnavailableError) and error.kind in _NOT_CAUSED_BY_ERA
         if rpc.is_proven or is_elsewhere:
             return False
         self.retire()
-        await self._remember(None)
+        await self._save_era(None)
         return True
 
     async def run(self) -> None:
-        """The owner's task; whatever the server does, it ends without an error."""
+        """Run the session to its end; a failing server raises nothing here."""
         try:
-            async with self._context.places.slot(self):
+            async with self._context.session_limiter.slot(self):
                 self._is_counted = True
                 self.history.record_connecting()
-                async with self._context.starts.slot() as connected:
-                    await self._live(connected)
+                async with self._context.start_limiter.slot() as connected:
+                    await self._connect(connected)
         except UnavailableError as error:
             self._fail(error)
-        except Exception as error:  # a stranger's server must not take its neighbours along
+        except Exception as error:  # a faulty server must not affect the others
             logger.debug("Session of %r broke", self.server.name, exc_info=True)
             self._fail(_broken(self.server.name, error))
         finally:
-            self._over.set()
+            self._retired.set()
             self._rpc.fail(_closed(self.server.name))
             self.history.add_session(self.state)
             self._close()
@@ -244,36 +244,36 @@ class Session:
             self.history.record_failure(error)
             self._rpc.fail(error)
 
-    async def _live(self, connected: Callable[[], None]) -> None:
+    async def _connect(self, connected: Callable[[], None]) -> None:
         self._context.events.publish(ServerConnecting(self.server.name))
         resolved = resolved_transport(self.server, self._context.environ)
-        # In a thread: files of what was found are read, to see whether they are as approved.
+        # In a thread: it reads files of the project to compare them with the approval.
         await to_thread.run_sync(self._context.admit, self.server, resolved)
-        remembered = await self._recall()
-        start = Startup(startup_timeout(self.server, is_first=remembered is None))
+        stored = await self._load_era()
+        start = Startup(startup_timeout(self.server, is_first=stored is None))
         self.history.start = start
-        attempt: ConnectStrategy | None = first_strategy(self.server, remembered)
-        while attempt is not None:
-            attempt = await self._try(attempt, resolved, start, connected)
+        strategy: ConnectStrategy | None = first_strategy(self.server, stored)
+        while strategy is not None:
+            strategy = await self._try(strategy, resolved, start, connected)
 
     async def _try(
         self,
-        attempt: ConnectStrategy,
+        strategy: ConnectStrategy,
         resolved: StdioTransport | RemoteTransport,
         start: Startup,
         connected: Callable[[], None],
     ) -> ConnectStrategy | None:
-        """Connect and serve; returns what to try next if the connect failed."""
+        """Connect and serve; returns the next strategy if connecting failed."""
         try:
-            async with self._open_transport(attempt, resolved) as transport:
-                return await self._hold(transport, attempt, start, connected)
+            async with self._open_transport(strategy, resolved) as transport:
+                return await self._serve_transport(transport, strategy, start, connected)
         except UnavailableError as failure:
-            return await self._after(attempt, failure, start)
+            return await self._after(strategy, failure, start)
 
-    async def _hold(
+    async def _serve_transport(
         self,
         transport: Transport,
-        attempt: ConnectStrategy,
+        strategy: ConnectStrategy,
         start: Startup,
         connected: Callable[[], None],
     ) -> ConnectStrategy | None:
@@ -282,21 +282,21 @@ class Session:
         async with ClientSession(
             dispatcher=dispatcher, client_info=CLIENT_INFO, message_handler=self._on_message
         ) as session:
-            info = await self._greeting(session, dispatcher, transport, attempt.era, start)
+            info = await self._handshake(session, dispatcher, transport, strategy.era, start)
             if isinstance(info, UnavailableError):
-                return await self._after(attempt, info, start)
-            if not attempt.is_remembered:
-                await self._remember(Era(transport.kind, info.discover))
+                return await self._after(strategy, info, start)
+            if not strategy.is_stored:
+                await self._save_era(Era(transport.kind, info.discover))
             rpc = RpcClient(
                 transport,
                 dispatcher,
                 info,
-                is_remembered=attempt.skips_handshake,
+                is_stored=strategy.skips_handshake,
                 on_proven=connected,
             )
             self._rpc.set(rpc)
             self.history.record_ready()
-            if transport.is_lost:  # while its era was written down
+            if transport.is_lost:  # while its era was stored
                 self._lose()
             await self._serve(session, info)
             if transport.is_lost:
@@ -306,7 +306,7 @@ class Session:
                     self.history.explain_loss(self._loss, reason)
         return None
 
-    async def _greeting(
+    async def _handshake(
         self,
         session: ClientSession,
         dispatcher: JSONRPCDispatcher,
@@ -314,7 +314,7 @@ class Session:
         era: Era | None,
         start: Startup,
     ) -> ServerInfo | UnavailableError:
-        # Errors are returned, so that the task groups around this do not wrap them.
+        # Errors are returned, not raised, so that task groups do not wrap them.
         try:
             with anyio.fail_after(start.limit - start.seconds):
                 if era is None:
@@ -330,9 +330,11 @@ class Session:
     ) -> ConnectStrategy | None:
         is_late = failure.kind is FailureKind.TIMEOUT or start.seconds >= start.limit
         following = None if is_late else next_strategy(self.server, failed, failure)
-        if failed.is_remembered and (following or is_late):
-            await self._remember(None)
-        if following is None:  # told before the slow goodbye to a stubborn program
+        if failed.is_stored and (following or is_late):
+            await self._save_era(None)
+        if (
+            following is None
+        ):  # reported before a program that ignores SIGTERM is killed, which takes seconds
             self._fail(failed.first_failure or failure)
             self.retire()
         return following
@@ -341,13 +343,13 @@ class Session:
         async with anyio.create_task_group() as tasks:
             if info.is_modern and info.list_changed:
                 tasks.start_soon(self._listen, session)
-            await self._until_over()
+            await self._wait_retired()
             while self._users:
                 self._unused = anyio.Event()
                 await self._unused.wait()
             tasks.cancel_scope.cancel()
 
-    async def _until_over(self) -> None:
+    async def _wait_retired(self) -> None:
         while not self.is_retired:
             rest = self.expires_in
             if rest is None:
@@ -355,27 +357,27 @@ class Session:
             elif rest <= 0:
                 self.retire()
             with anyio.move_on_after(rest):
-                await self._over.wait()
+                await self._retired.wait()
 
     async def _listen(self, session: ClientSession) -> None:
         try:
             async with listen(session, tools_list_changed=True) as changes:
                 async for _ in changes:
-                    self._tell_of_change()
+                    self._publish_change()
         except (MCPError, ListenNotSupportedError, SubscriptionLost):
-            logger.debug("%r does not tell of changes", self.server.name, exc_info=True)
+            logger.debug("%r sends no notifications of changes", self.server.name, exc_info=True)
 
     async def _on_message(self, message: IncomingMessage) -> None:
         if isinstance(message, ToolListChangedNotification):
-            self._tell_of_change()
+            self._publish_change()
 
-    def _tell_of_change(self) -> None:
-        if not self._told_of_change:
-            self._told_of_change = True
+    def _publish_change(self) -> None:
+        if not self._change_published:
+            self._change_published = True
             self._context.events.publish(ToolsChanged(self.server.name))
 
     def _open_transport(
-        self, attempt: ConnectStrategy, resolved: StdioTransport | RemoteTransport
+        self, strategy: ConnectStrategy, resolved: StdioTransport | RemoteTransport
     ) -> AbstractAsyncContextManager[Transport]:
         context, name, timeouts = self._context, self.server.name, self.server.timeouts
         limit = self.server.limits.answer_bytes
@@ -388,32 +390,32 @@ class Session:
                     context.reaper,
                     context.scheduler,
                     limit=limit,
-                    told=StdioCallbacks(
-                        self._lose, self._suspect, partial(context.on_stderr, name)
+                    callbacks=StdioCallbacks(
+                        self._lose, self._on_fault, partial(context.on_stderr, name)
                     ),
                 )
-            case RemoteTransport() if attempt.kind == "sse":
+            case RemoteTransport() if strategy.kind == "sse":
                 return open_sse_transport(
                     name, resolved, timeouts, context.scheduler, limit=limit, on_lost=self._lose
                 )
             case RemoteTransport():
                 return open_http_transport(name, resolved, timeouts, context.scheduler, limit=limit)
 
-    async def _recall(self) -> Era | None:
+    async def _load_era(self) -> Era | None:
         try:
-            recall = self._context.eras.recall_era
-            return Era.from_json(await to_thread.run_sync(recall, self.connection))
+            load = self._context.eras.recall_era
+            return Era.from_json(await to_thread.run_sync(load, self.connection))
         except RegistryError:
-            logger.warning("What %r speaks cannot be recalled", self.server.name, exc_info=True)
+            logger.warning("The stored era of %r cannot be loaded", self.server.name, exc_info=True)
             return None
 
-    async def _remember(self, era: Era | None) -> None:
-        remember = partial(self._context.eras.remember_era, self.connection)
+    async def _save_era(self, era: Era | None) -> None:
+        save = partial(self._context.eras.remember_era, self.connection)
         try:
-            said = KNOWN_SECRETS.redact_json(era.to_json()) if era else None
-            await to_thread.run_sync(remember, said)
+            redacted = KNOWN_SECRETS.redact_json(era.to_json()) if era else None
+            await to_thread.run_sync(save, redacted)
         except RegistryError:
-            logger.warning("What %r speaks is not remembered", self.server.name, exc_info=True)
+            logger.warning("The era of %r cannot be stored", self.server.name, exc_info=True)
 
 
 def _broken(server: ServerName, error: Exception) -> UnavailableError:

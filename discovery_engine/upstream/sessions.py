@@ -1,7 +1,7 @@
-"""The door to the upstreams: list their tools, call them.
+"""The entry point to the upstreams: list their tools, call them.
 
-Sessions are opened when first needed, shared, closed when idle, and opened again. A call is sent
-once; only one that the server provably did not take up is sent a second time.
+Sessions are opened on first use, shared, closed when idle and opened again. A call is sent once;
+only a call that the server provably did not process is sent a second time.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ __all__ = ["OnProgress", "OnStderr", "Upstreams", "open_upstreams"]
 
 T = TypeVar("T")
 SessionKey: TypeAlias = tuple[ServerName, str | None]
-"""A server and whose session it is; None for one that no single client has called in."""
+"""A server and the client whose session it is; None for a shared session."""
 HeaderMap: TypeAlias = Mapping[tuple[str, ...], str]
 
-_SOLE_CLIENT = ""  # of a transport that has but one
-_MAX_RESULT_DEPTH = 100  # beyond it, whoever writes the result as JSON again may give up
+_SOLE_CLIENT = ""  # where the gateway has only one client
+_MAX_RESULT_DEPTH = 100  # deeper results may fail in JSON encoders
 _NEVER_EXECUTED = (UNSUPPORTED_PROTOCOL_VERSION, METHOD_NOT_FOUND)
 
 
@@ -88,12 +88,12 @@ async def open_upstreams(
     Args:
         max_connecting: How many servers start at the same time.
         idle_timeout: Seconds without a call after which a session is closed.
-        events: Where connects, listings and changes of tools are told.
-        eras: Where it is remembered what each server speaks.
-        environ: Where references are looked up; programs inherit a harmless part of it.
-        admit: The gate: asked before anything is started or reached, each time.
-        on_stderr: Told the lines that a program writes to its error output.
-        policy: How many calls and clients' own sessions there may be, and the clock of retries.
+        events: Gets events of connects, listings and changes of tools.
+        eras: Stores the protocol era of each server.
+        environ: For resolving references; programs inherit a safe subset of it.
+        admit: Called before each start or connect; raises if it is not approved.
+        on_stderr: Called with the stderr lines of programs.
+        policy: The limits of calls and client sessions, and the clock of retries.
     """
     async with open_reaper() as reaper, open_task_group() as tasks:
         context = SessionContext(
@@ -113,58 +113,60 @@ async def open_upstreams(
 
 
 class Upstreams:
-    """Made by `open_upstreams`, which owns the tasks that the sessions live in."""
+    """Created by `open_upstreams`, which owns the task group of the sessions."""
 
     def __init__(self, context: SessionContext, tasks: TaskGroup, policy: Policy) -> None:
         self._context = context
         self._tasks = tasks
         self._policy = policy
-        self._records: dict[ServerName, ServerHistory] = {}
+        self._histories: dict[ServerName, ServerHistory] = {}
         self._everywhere = anyio.Semaphore(policy.everywhere, fast_acquire=True)
         self._sessions: dict[SessionKey, Session] = {}
         self._headers: dict[str, Mapping[str, HeaderMap]] = {}
 
     def states(self) -> Mapping[ServerName, SessionState]:
-        """The servers with a live session; where each client has its own, the newest one."""
+        """The servers with a live session; the newest one if clients have their own."""
         live = {name: s for (name, _), s in self._sessions.items() if not s.is_retired}
         return {name: session.state for name, session in live.items()}
 
     @property
     def histories(self) -> Mapping[ServerName, ServerHistory]:
-        """What is known of every server that was ever asked for anything."""
-        return self._records
+        """The history of every server used so far."""
+        return self._histories
 
     def conditions(self) -> Mapping[ServerName, Condition]:
-        """How every server fares that was ever asked for anything; reads all they wrote last."""
+        """The state of every server used so far, with its last stderr lines."""
         live = {name: session.state for (name, _), session in self._sessions.items()}
-        return {name: history.condition(live.get(name)) for name, history in self._records.items()}
+        return {
+            name: history.condition(live.get(name)) for name, history in self._histories.items()
+        }
 
     def reset_backoff(self, server: ServerName) -> None:
-        """Let the next request to a server through, although it failed only just before."""
-        if history := self._records.get(server):
+        """Allow the next request to a server at once, although it is backing off."""
+        if history := self._histories.get(server):
             history.reset_backoff()
 
     async def close(self, server: ServerName) -> None:
-        """End a server's sessions after their present calls; no-op if there is none."""
+        """Close the sessions of a server after their current calls; no-op if there are none."""
         for (name, _), session in self._sessions.items():
             if name == server:
                 session.retire()
 
     def close_client(self, client: str) -> None:
-        """End a client's own sessions after its present calls; no-op if there is none."""
-        for (_, whose), session in self._sessions.items():
-            if whose == client:
+        """Close the sessions of a client after its current calls; no-op if there are none."""
+        for (_, owner), session in self._sessions.items():
+            if owner == client:
                 session.retire()
 
     async def list_tools(self, server: ServerSettings) -> Listing:
         """All tools of a server, connected first if need be.
 
         Raises:
-            UnavailableError: If it cannot be connected, or goes away.
+            UnavailableError: If connecting fails, or the connection breaks.
             UpstreamTimeoutError: If it does not list in time.
-            UpstreamProtocolError: If it refuses to, or answers something else.
+            UpstreamProtocolError: If it answers with an error or an invalid list.
         """
-        with self._record(server).attempt():
+        with self._history(server).attempt():
             return await _at_most_twice(lambda: self._list(server))
 
     async def call(
@@ -176,26 +178,26 @@ class Upstreams:
         client: str | None = None,
         on_progress: OnProgress | None = None,
     ) -> JSONObject:
-        """The whole raw result of a tool, which is called by the server's own name for it.
+        """The raw result of a tool, complete.
 
         Args:
-            server: Whose tool it is; connected first if need be.
-            tool: Its name.
-            arguments: What it is called with; nothing is checked here.
-            client: Who calls; with `session: per_client` each has a session of its own.
-            on_progress: Told what the tool says of its progress.
+            server: The server of the tool; connected first if needed.
+            tool: The server's own name of the tool.
+            arguments: Sent unchecked.
+            client: The caller; with `session: per_client` each client has its own session.
+            on_progress: Called with the progress notifications of the tool.
 
         Raises:
-            UnavailableError: If the server cannot be connected or reached, is not to be tried
-                yet, or is busy with too many calls; `retry_after` then says when to try again.
-            OutcomeUnknownError: If it goes away during the call.
-            UpstreamTimeoutError: If it does not answer in time; it is told to stop.
-            UpstreamProtocolError: If it refuses the call, or its answer cannot be read.
+            UnavailableError: If connecting fails, the server is backing off, or its call queue is
+                full; `retry_after` says when to try again.
+            OutcomeUnknownError: If the connection breaks during the call.
+            UpstreamTimeoutError: If it does not answer in time; the request is cancelled.
+            UpstreamProtocolError: If it answers with an error, or the answer is invalid.
         """
-        history = self._record(server)
+        history = self._history(server)
         history.counters.calls += 1
         with history.attempt() if history.is_in_doubt else nullcontext():
-            slots = await _slot(history, server)
+            calls = await _acquire_slot(history, server)
             try:
                 return await _at_most_twice(
                     lambda: self._call(
@@ -203,7 +205,7 @@ class Upstreams:
                     )
                 )
             finally:
-                slots.release()
+                calls.release()
 
     async def _list(self, server: ServerSettings) -> Listing:
         session = self._listing_session(server)
@@ -224,18 +226,22 @@ class Upstreams:
             return await read_pages(rpc.list_page, seconds=seconds)
         except MCPError as error:
             if error.code == METHOD_NOT_FOUND and rpc.is_proven:
-                return Pages()  # a server without tools need not know the request
-            told = await listing_error(rpc.transport, error)
+                return Pages()  # a server without tools need not support the request
+            failure = await listing_error(rpc.transport, error)
             if rpc.transport.wants_new_session(error):
                 session.retire()
-                raise RequestNotProcessed(told) from error
-            await _note_failure(session.history, rpc, told, error)
+                raise RequestNotProcessed(failure) from error
+            await _note_failure(session.history, rpc, failure, error)
         except TimeoutError:
-            told = UpstreamTimeoutError(server.name, "tools/list", seconds)
+            failure = UpstreamTimeoutError(server.name, "tools/list", seconds)
             session.history.record_timeout("tools/list", seconds)
         except ValueError as error:
-            told = UpstreamProtocolError(server.name, str(error), PARSE_ERROR)
-        raise RequestNotProcessed(told) if await session.reject_stored_era(rpc, told) else told
+            failure = UpstreamProtocolError(server.name, str(error), PARSE_ERROR)
+        raise (
+            RequestNotProcessed(failure)
+            if await session.reject_stored_era(rpc, failure)
+            else failure
+        )
 
     async def _call(
         self,
@@ -257,12 +263,12 @@ class Upstreams:
                             tool, arguments, headers=headers, on_progress=timeout.on_progress
                         )
             except TimeoutError:
-                told = UpstreamTimeoutError(server.name, repr(tool), timeout.seconds)
+                failure = UpstreamTimeoutError(server.name, repr(tool), timeout.seconds)
                 session.history.record_timeout(repr(tool), timeout.seconds)
-                await session.reject_stored_era(rpc, told)
-                raise told from None
+                await session.reject_stored_era(rpc, failure)
+                raise failure from None
             except MCPError as error:
-                raise await self._why(session, rpc, tool, error) from error
+                raise await self._call_error(session, rpc, tool, error) from error
             except ValueError as error:
                 raise UpstreamProtocolError(server.name, str(error), INVALID_PARAMS) from error
         if await exceeds_depth(result, limit=_MAX_RESULT_DEPTH):
@@ -271,26 +277,26 @@ class Upstreams:
         session.history.record_success()
         return result
 
-    async def _why(
+    async def _call_error(
         self, session: Session, rpc: RpcClient, tool: str, error: MCPError
     ) -> UpstreamError | RequestNotProcessed:
-        """What to raise for a failed call."""
-        told = await call_error(rpc.transport, tool, error)
+        """The error to raise for a failed call."""
+        failure = await call_error(rpc.transport, tool, error)
         if rpc.transport.wants_new_session(error):
             session.retire()
-            return RequestNotProcessed(told)
+            return RequestNotProcessed(failure)
         if error.code == HEADER_MISMATCH and session.connection not in self._headers:
-            await self._list(session.server)  # now it is known which arguments go into headers
-            return RequestNotProcessed(told)
-        if await session.reject_stored_era(rpc, told) and error.code in _NEVER_EXECUTED:
-            return RequestNotProcessed(told)
-        await _note_failure(session.history, rpc, told, error)
-        return told
+            await self._list(session.server)  # learns which arguments are sent as headers
+            return RequestNotProcessed(failure)
+        if await session.reject_stored_era(rpc, failure) and error.code in _NEVER_EXECUTED:
+            return RequestNotProcessed(failure)
+        await _note_failure(session.history, rpc, failure, error)
+        return failure
 
-    def _record(self, server: ServerSettings) -> ServerHistory:
-        if (history := self._records.get(server.name)) is None:
+    def _history(self, server: ServerSettings) -> ServerHistory:
+        if (history := self._histories.get(server.name)) is None:
             history = ServerHistory(server, self._context.events, self._policy)
-            self._records[server.name] = history
+            self._histories[server.name] = history
         history.apply_settings(server)
         return history
 
@@ -301,16 +307,16 @@ class Upstreams:
         return mcp_param_headers(header_map, arguments) if header_map else {}
 
     def _listing_session(self, server: ServerSettings) -> Session:
-        """Any session there is: listing leaves no trace in it, and a start costs seconds."""
+        """Any open session: listing does not change it, and a start costs seconds."""
         for (name, _), session in self._sessions.items():
             if name == server.name and _serves(session, server):
                 return session
         return self._session((server.name, None), server)
 
     def _calling_session(self, server: ServerSettings, client: str | None) -> Session:
-        """The one that all share, or the client's own.
+        """The shared session, or the client's own.
 
-        A client without one takes over the session in which only tools were listed so far.
+        A client without one takes over a session that was only used to list tools.
         """
         shared: SessionKey = (server.name, None)
         if server.session != "per_client":
@@ -322,32 +328,32 @@ class Upstreams:
         return self._session(own, server)
 
     def _session(self, key: SessionKey, server: ServerSettings) -> Session:
-        """The session to use now; one of outdated settings is let go."""
+        """The current session; one with outdated settings is retired."""
         session = self._sessions.get(key)
         if session is not None:
             if _serves(session, server):
                 return session
             session.retire()
-        session = self._sessions[key] = Session(server, self._context, self._record(server))
-        self._tasks.start_soon(self._own, session)
+        session = self._sessions[key] = Session(server, self._context, self._history(server))
+        self._tasks.start_soon(self._run, session)
         return session
 
-    async def _own(self, session: Session) -> None:
+    async def _run(self, session: Session) -> None:
         try:
             await session.run()
-        finally:  # under which key, a client that took it over has decided
-            for key in [key for key, held in self._sessions.items() if held is session]:
+        finally:  # a client that took it over has changed its key
+            for key in [key for key, value in self._sessions.items() if value is session]:
                 del self._sessions[key]
 
 
 async def _note_failure(
-    history: ServerHistory, rpc: RpcClient, told: UpstreamError, error: MCPError
+    history: ServerHistory, rpc: RpcClient, failure: UpstreamError, error: MCPError
 ) -> None:
-    """Tell the history of a failed request; the loss of a whole session it is told by that."""
+    """Record a failed request; a lost session is recorded by the session itself."""
     transport = rpc.transport
-    if isinstance(told, UnavailableError) and not transport.is_lost:
-        history.record_failure(told)
-    elif isinstance(told, OutcomeUnknownError):
+    if isinstance(failure, UnavailableError) and not transport.is_lost:
+        history.record_failure(failure)
+    elif isinstance(failure, OutcomeUnknownError):
         if not transport.is_lost and (reason := await transport.describe_loss(error)):
             history.record_failure(
                 UnavailableError(history.server, FailureKind.LOST, f"it failed: {reason}")
@@ -356,19 +362,19 @@ async def _note_failure(
         history.record_success()
 
 
-async def _slot(history: ServerHistory, server: ServerSettings) -> CallLimiter:
-    """Take one of the slots there are now; they take it back."""
-    slots = history.calls
+async def _acquire_slot(history: ServerHistory, server: ServerSettings) -> CallLimiter:
+    """Acquire a call slot; release it at the returned limiter, which may be replaced meanwhile."""
+    calls = history.calls
     try:
-        await slots.acquire(max_wait=server.timeouts.call)
+        await calls.acquire(max_wait=server.timeouts.call)
     except QueueFull:
         history.counters.refused += 1
         raise _busy(server) from None
-    return slots
+    return calls
 
 
 def _serves(session: Session, server: ServerSettings) -> bool:
-    """Whether a session takes new callers, and was opened for a server that is reached alike."""
+    """Whether a session takes new callers and has the same transport and limits."""
     opened_for = session.server
     is_alike = (opened_for.transport, opened_for.limits.answer_mib) == (
         server.transport,
@@ -397,12 +403,12 @@ async def _at_most_twice(ask: Callable[[], Awaitable[T]]) -> T:
 
 
 def find_invalid_header(definition: JSONObject) -> str | None:
-    """Why a tool must not be used because of a header it wants an argument copied to."""
+    """Why a tool cannot be used: an invalid header for one of its arguments; None if valid."""
     return find_invalid_x_mcp_header(definition["inputSchema"])
 
 
 async def header_maps(tools: tuple[JSONObject, ...]) -> dict[str, HeaderMap]:
-    """Which arguments are copied to headers, for the tools that want it."""
+    """The arguments that are sent as headers, by tool."""
     maps: dict[str, HeaderMap] = {}
     async for tool in in_batches(tools):
         if header_map := x_mcp_header_map(tool["inputSchema"]):
@@ -410,5 +416,5 @@ async def header_maps(tools: tuple[JSONObject, ...]) -> dict[str, HeaderMap]:
     return maps
 
 
-def _no_fault(definition: JSONObject) -> None:  # noqa: ARG001 - takes what its twin takes
+def _no_fault(definition: JSONObject) -> None:  # noqa: ARG001 - same signature as find_invalid_header
     return None

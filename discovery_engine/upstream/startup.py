@@ -1,7 +1,7 @@
-"""One start of a server: how long it may take, and how far it has come.
+"""One start of a server: its time limit and its progress.
 
-The owner's `timeouts.connect` holds for every start. Without it, the first start of a program gets
-longer: its modules are not compiled yet, and a package runner may have to download them.
+The owner's `timeouts.connect` applies to every start. Without it, the first start of a program
+gets longer: its modules are not compiled yet, and a package runner may have to download them.
 """
 
 from __future__ import annotations
@@ -31,31 +31,31 @@ _RUNNERS = frozenset(
     }
 )
 _ENDINGS = (".exe", ".cmd", ".bat", ".ps1")
-_LOOKED_AT = 6  # words; a runner may stand behind `env`, `cmd /c` or `sh -c "exec`
+_LEADING_WORDS = 6  # a runner may follow `env`, `cmd /c` or `sh -c "exec`
 
 
 class Startup:
-    """Made when a server gets its turn: waiting for a turn takes nothing from its time."""
+    """Created when a server gets its start slot: waiting for the slot does not count."""
 
     def __init__(self, limit: float) -> None:
         self.limit = limit
-        """Seconds until it must have answered the handshake."""
+        """Seconds within which it must answer the handshake."""
         self.transport: Transport | None = None
         self._began = anyio.current_time()
 
     @property
     def seconds(self) -> float:
-        """For how long it has been under way."""
+        """Seconds since it began."""
         return anyio.current_time() - self._began
 
     @property
     def stderr(self) -> str:
-        """The last lines that its program wrote."""
+        """The last stderr lines of its program."""
         return self.transport.stderr if self.transport else ""
 
 
 def startup_timeout(server: ServerSettings, *, is_first: bool) -> float:
-    """Seconds; `is_first` if it has never connected, as far as anybody remembers."""
+    """Seconds a start may take; `is_first` if no earlier connection is stored."""
     if server.timeouts.connect is not None:
         return server.timeouts.connect
     if not is_first or not isinstance(server.transport, StdioTransport):
@@ -64,7 +64,7 @@ def startup_timeout(server: ServerSettings, *, is_first: bool) -> float:
 
 
 def _is_run_by_a_runner(stdio: StdioTransport) -> bool:
-    words = " ".join((stdio.command, *stdio.args[:_LOOKED_AT])).split()[:_LOOKED_AT]
+    words = " ".join((stdio.command, *stdio.args[:_LEADING_WORDS])).split()[:_LEADING_WORDS]
     return any(_program(word) in _RUNNERS for word in words)
 
 

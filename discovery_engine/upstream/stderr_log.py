@@ -1,7 +1,7 @@
-"""What programs write to their error output, told in the log as theirs.
+"""Logs the stderr lines of programs, under the name of their server.
 
-One line of the log for each, without what was given in confidence, and with whatever a terminal
-would obey, or nobody would see, written out. The one rule: no program can fill the log.
+One log line for each stderr line, redacted, with control and invisible characters escaped. The
+rate is bounded, so that no program can flood the log.
 """
 
 from __future__ import annotations
@@ -18,40 +18,40 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_LINES = 50  # told of one program within a span
+_LINES = 50  # logged per server and span
 _SPAN = 10.0  # seconds
 _LENGTH = 500  # characters of a line
 
 
 class StderrLog:
-    """All that one server's programs say; `clock` gives seconds that never go back."""
+    """The stderr log of one server; `clock` is monotonic, in seconds."""
 
     def __init__(self, server: ServerName, clock: Callable[[], float] = time.monotonic) -> None:
         self._server = server
         self._clock = clock
         self._began = clock()
-        self._told = 0
-        self._left_out = 0
+        self._logged = 0
+        self._skipped = 0
 
-    def write(self, lines: Sequence[str], hide: Callable[[str], str]) -> None:
-        """Log lines, and count those that are too many; `hide` takes secrets out of them."""
+    def write(self, lines: Sequence[str], redact: Callable[[str], str]) -> None:
+        """Log lines up to the rate limit and count the rest; `redact` removes secrets."""
         if not logger.isEnabledFor(logging.INFO):
             return
         if (now := self._clock()) - self._began >= _SPAN:
             self._begin(now)
         for number, line in enumerate(lines):
-            if self._told == _LINES:
-                self._left_out += len(lines) - number
+            if self._logged == _LINES:
+                self._skipped += len(lines) - number
                 break
             if text := line.rstrip():
-                self._told += 1
-                logger.info("%s: %s", self._server, _fit(hide(text)))
+                self._logged += 1
+                logger.info("%s: %s", self._server, _fit(redact(text)))
 
     def _begin(self, now: float) -> None:
-        """Another span, and how much was left out of the last one."""
-        if self._left_out:
-            logger.info("%s: (%d more lines, which are not told)", self._server, self._left_out)
-        self._began, self._told, self._left_out = now, 0, 0
+        """Begin another span; log how many lines of the last one were skipped."""
+        if self._skipped:
+            logger.info("%s: (%d more lines, not logged)", self._server, self._skipped)
+        self._began, self._logged, self._skipped = now, 0, 0
 
 
 def _fit(line: str) -> str:

@@ -1,4 +1,4 @@
-"""What carries messages to one server and back, and can say why it failed."""
+"""The base class of transports: messages to and from one server, and why they failed."""
 
 from __future__ import annotations
 
@@ -19,61 +19,61 @@ from discovery_engine.errors import FailureKind, UnavailableError
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.connection import TransportKind
 
-_OUT_OF_ROOM = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM, errno.ETOOMANYREFS)
+_EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM, errno.ETOOMANYREFS)
 
 
 class Transport(ABC):
-    """An open transport to one server; made, and closed, by a room-internal `open_…_link`."""
+    """An open transport to one server; created and closed by an `open_…_transport` function."""
 
     kind: TransportKind
     is_lost: bool = False
-    """Set when the server went away by itself."""
+    """Set when the server closed the connection."""
 
     def __init__(self, server: ServerName) -> None:
         self.server = server
 
     @property
     def stderr(self) -> str:
-        """The last lines of a program's error output; empty for an address."""
+        """The last stderr lines of a program; empty for a remote server."""
         return ""
 
     @abstractmethod
     def dispatcher(self) -> JSONRPCDispatcher:
-        """The messages of this transport as requests and answers; called once."""
+        """A dispatcher over the messages of this transport; called once."""
 
     @abstractmethod
     async def connect_error(self, error: Exception) -> UnavailableError:
-        """What kept the server from being connected, told from what was caught."""
+        """The error for a failed connect, from the exception that was caught."""
 
     def timeout_error(self, seconds: float) -> UnavailableError:
-        """The error for a server that did not answer the handshake in so many seconds."""
+        """The error for a server that did not answer the handshake within `seconds`."""
         return timed_out(self.server, seconds)
 
-    def result(self, passed_on: JSONObject) -> JSONObject:
-        """The result of a request, from what the SDK passed on."""
-        return passed_on
+    def result(self, returned: JSONObject) -> JSONObject:
+        """The result of a request, from what the SDK returned."""
+        return returned
 
     async def exit_reason(self) -> str:
-        """How the server went away, in words."""
+        """How the server closed the connection, as text."""
         return "it closed the connection"
 
     @abstractmethod
     async def describe_loss(self, error: MCPError) -> str | None:
-        """Why the fate of a request that ended in `error` is unknown; None if it is known."""
+        """Why the outcome of a request that failed with `error` is unknown; None if it is known."""
 
     @abstractmethod
     def refusal_error(self, error: MCPError) -> UnavailableError | None:
-        """Why a request that ended in `error` was not taken up on the way; None if it was."""
+        """Why a request that failed with `error` never reached the server; None if it did."""
 
     @abstractmethod
     def wants_new_session(self, error: MCPError) -> bool:
-        """Whether the server refused a request only because it forgot the session."""
+        """Whether the server refused a request because it no longer has the session."""
 
 
 class Stream:
-    """What the SDK's protocols for reading and writing messages have in common.
+    """The common part of the SDK's protocols for reading and writing messages.
 
-    Its ends are closed by whoever opened them, not by the SDK.
+    `aclose` does nothing: the transport that opened the streams closes them, not the SDK.
     """
 
     async def aclose(self) -> None: ...
@@ -91,14 +91,14 @@ class Stream:
 
 
 class ReadingStream(Stream, ABC):
-    """Messages to be read, one by one; what is no message may come as the error that it is."""
+    """Messages to read, one by one; an invalid message may be returned as an exception."""
 
     @abstractmethod
     async def receive(self) -> SessionMessage | Exception:
-        """The next one.
+        """The next message.
 
         Raises:
-            EndOfStream: If there will be none any more.
+            EndOfStream: If there are no more.
         """
 
     def __aiter__(self) -> Self:
@@ -112,7 +112,7 @@ class ReadingStream(Stream, ABC):
 
 
 def handshake_error(server: ServerName, error: Exception, *, stderr: str = "") -> UnavailableError:
-    """The error for a server that answers the handshake, but not as one does."""
+    """The error for a server whose answer to the handshake is not usable."""
     if isinstance(error, MCPError):
         reason = f"it refused the handshake with error {error.code}"
         detail = f"it answered {quoted(error.message[:200])}"
@@ -126,44 +126,44 @@ def handshake_error(server: ServerName, error: Exception, *, stderr: str = "") -
 
 
 def is_resource_exhausted(error: BaseException) -> TypeGuard[OSError]:
-    """Whether the system had nothing left to give: no descriptor, no process, no memory."""
-    return isinstance(error, OSError) and error.errno in _OUT_OF_ROOM
+    """Whether the system is out of descriptors, processes or memory."""
+    return isinstance(error, OSError) and error.errno in _EXHAUSTED
 
 
 def resources_exhausted(server: ServerName, error: OSError) -> UnavailableError:
-    """The error for a server that we are in no state to reach; it is not to blame."""
-    told = UnavailableError(
+    """The error when this process is out of resources; the server is not at fault."""
+    failure = UnavailableError(
         server,
         FailureKind.BUSY,
-        f"there is no room to reach it: {error.strerror}",
+        f"this process is out of resources to reach it: {error.strerror}",
         hint="try again when less is going on, or raise the limits of this process (`ulimit -a`)",
     )
-    told.retry_after = 1.0
-    return told
+    failure.retry_after = 1.0
+    return failure
 
 
-class Wrote(Struct, frozen=True):
-    """What a program wrote instead of messages; both are empty if it wrote nothing."""
+class ForeignOutput(Struct, frozen=True):
+    """Output of a program that is not MCP; both fields are empty if there was none."""
 
     reason: str = ""
-    """That it did, in our words."""
+    """One sentence without a quote, for agents too."""
     detail: str = ""
-    """The same with a quote, for the owner alone."""
+    """The same with a quote of the output, for the owner only."""
 
 
-_NOTHING = Wrote()
+_NOTHING = ForeignOutput()
 
 
 def timed_out(
-    server: ServerName, seconds: float, *, wrote: Wrote = _NOTHING, stderr: str = ""
+    server: ServerName, seconds: float, *, output: ForeignOutput = _NOTHING, stderr: str = ""
 ) -> UnavailableError:
-    """The error for a server that did not answer; `wrote` is what came instead."""
+    """The error for a server that did not answer; `output` is what it wrote instead."""
     kind, reason = FailureKind.TIMEOUT, f"it did not answer the handshake within {seconds:g} s"
     hint = f"raise `timeouts.connect` of server {server!r} if it is slow to start"
-    if wrote.reason:
-        kind, reason = FailureKind.NOT_MCP, f"{reason}; {wrote.reason}"
+    if output.reason:
+        kind, reason = FailureKind.NOT_MCP, f"{reason}; {output.reason}"
         hint = f"check that this is an MCP server, with nothing else on its stdout; or {hint}"
-    return UnavailableError(server, kind, reason, hint=hint, stderr=stderr, detail=wrote.detail)
+    return UnavailableError(server, kind, reason, hint=hint, stderr=stderr, detail=output.detail)
 
 
 def _first_line(error: Exception) -> str:

@@ -1,8 +1,8 @@
-"""Servers at an address: what goes wrong with one request is the answer to that request alone.
+"""Remote servers: a failure of one HTTP exchange is the answer to that one request.
 
-link            messages over streamable HTTP, or over sse, the transport of old servers
-  guard         the HTTP client of both, whose failures are answers
-    outage      why an exchange broke, in words
-    redirect    which redirects are followed, and where the others lead
-    event_stream and large_results: what the SDK's own client gets to see of long answers
+http_transport    messages over streamable HTTP, or over sse, the transport of old servers
+  guarded_client  the HTTP client of both; its failures are answers, not exceptions
+    outage        why an exchange failed, as text
+    redirect      which redirects are followed
+    event_stream and large_results: long answers, before the SDK's client reads them
 """

@@ -1,7 +1,7 @@
-"""A stream of events from a server, as the SDK's HTTP client gets to see it.
+"""An event stream of a server, wrapped for the SDK's HTTP client.
 
-It ends where it breaks, so that the client settles the request by itself. It comes at leisure: some
-events or lines at a time, and a rest before the next ones, however many there are.
+A broken stream just ends, so that the client fails the request by itself. Floods are throttled:
+after some lines or events, reading pauses.
 """
 
 from __future__ import annotations
@@ -14,17 +14,16 @@ import httpx2
 from discovery_engine.upstream.wire.scheduling import Quota
 
 Sanitize: TypeAlias = Callable[[bytes], Awaitable[bytes]]
-"""Makes the data of an event fit for the client."""
+"""Sanitizes the data of an event for the client."""
 
-# What things cost; 256 make a rest. A comment every now and then is free for all to send, but
-# without a price a flood of them held the others up for 600 ms.
+# Costs; 256 lead to a pause. Comments cost too: a flood of free ones delayed other calls by 600 ms.
 _LINE = 1
 _EVENT = 8  # the client takes up to a tenth of a millisecond for one
-_BYTES = 4096  # that cost as much as a line
+_BYTES = 4096  # cost as much as a line
 
 
 def cost(chunk: bytes) -> int:
-    """What it costs to receive so much at once: however little it is, it takes a turn."""
+    """The cost of one received chunk: even a tiny one takes a turn of the event loop."""
     return _LINE + len(chunk) // _BYTES
 
 
@@ -32,15 +31,15 @@ class EventStream(httpx2.AsyncByteStream):
     def __init__(
         self,
         stream: Any,
-        mend: Sanitize,
+        sanitize: Sanitize,
         *,
         limit: int,
         quota: Quota,
         broken: tuple[type[Exception], ...],
     ) -> None:
-        """A line beyond `limit` bytes is left as it is; `broken` is what a stream breaks with."""
+        """A line over `limit` bytes is unchanged; `broken` are the errors of a broken stream."""
         self._stream = stream
-        self._mend = mend
+        self._sanitize = sanitize
         self._limit = limit
         self._quota = quota
         self._broken = broken
@@ -67,25 +66,25 @@ class EventStream(httpx2.AsyncByteStream):
         await self._stream.aclose()
 
     async def _completed(self, piece: bytes) -> bytes:
-        """The line that ends with a piece; nothing if it does not end."""
+        """The line that ends with a piece; empty if it does not end."""
         self._line += piece
         if piece[-1:] not in b"\r\n" and len(self._line) <= self._limit:
             return b""
         line = bytes(self._line)
         self._line.clear()
-        return await self._mended(line) if len(line) <= self._limit else line
+        return await self._sanitized(line) if len(line) <= self._limit else line
 
-    async def _mended(self, line: bytes) -> bytes:
+    async def _sanitized(self, line: bytes) -> bytes:
         name, colon, data = line.partition(b":")
         if name != b"data" or not colon:
             return line
         self._quota.spend(_EVENT)
         end = line[len(line.rstrip(b"\r\n")) :]
-        return b"data: " + await self._mend(data.strip()) + end
+        return b"data: " + await self._sanitize(data.strip()) + end
 
 
 class CompressedEventStream(httpx2.AsyncByteStream):
-    """The same of one that is compressed, where nothing can be told apart."""
+    """A compressed event stream, whose events are not visible here; it is only throttled."""
 
     def __init__(self, stream: Any, *, quota: Quota, broken: tuple[type[Exception], ...]) -> None:
         self._stream = stream

@@ -1,8 +1,8 @@
 """An HTTP client whose failures are answers.
 
-The SDK's transports let a refused connection, a reset, or an odd answer tear down the session of
-everybody who shares it. Here each becomes the JSON-RPC error of the one request it concerns, and
-what really happened is kept beside it under a key that no server can guess.
+With the SDK's transports a refused connection, a reset or an invalid answer closes the session of
+all its callers. Here each becomes the JSON-RPC error of the one request, and the details are stored
+under a random key that no server can guess.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.upstream.http.event_stream import CompressedEventStream, EventStream, cost
 from discovery_engine.upstream.http.large_results import LargeResults
 from discovery_engine.upstream.http.outage import Outage, causes, outage
-from discovery_engine.upstream.http.redirect import explanation, is_followed, is_redirect
+from discovery_engine.upstream.http.redirect import describe_redirect, is_followed, is_redirect
 from discovery_engine.upstream.transport import is_resource_exhausted
 from discovery_engine.upstream.wire.json_codec import decode, encode, is_clean
 from discovery_engine.upstream.wire.messages import answered_id, as_message
 from discovery_engine.upstream.wire.scheduling import LARGE, FairScheduler, Quota
 
 _ERROR_LIMIT = 64 * 1024  # bytes read of the body of an HTTP error
-_REMEMBERED = 100  # failures that nobody has asked about
+_REMEMBERED = 100  # failures that were not looked up yet
 _FAILURE = "discovery.failure"
-_MAY_BE_LARGE = ("tools/call", "tools/list")  # whose results nobody but us looks into
+_MAY_BE_LARGE = ("tools/call", "tools/list")  # the SDK does not need their results
 _SESSION_HEADER = "mcp-session-id"
-_A_DAY = 86_400.0  # seconds; what is further away is told as this
+_A_DAY = 86_400.0  # seconds; longer delays are cut to this
 _OK = 200
 _NOT_FOUND = 404
 _BAD_REQUEST = 400
@@ -47,85 +47,87 @@ _BROKEN = (httpx2.TransportError, httpx2.DecodingError)
 
 
 class HttpFailure(Struct, frozen=True):
-    """What went wrong with one HTTP exchange."""
+    """Why one HTTP exchange failed."""
 
     reason: str
     status: int | None = None
     outage: Outage | None = None
-    """What broke the exchange, if no answer came."""
+    """The cause, if no answer came."""
     detail: str = ""
-    """What the server or a library said of it, for the owner alone."""
+    """The message of the server or a library, for the owner only."""
     os_error: OSError | None = None
-    """What we had no room for, so that nothing was tried."""
+    """Set if this process was out of resources, so that nothing was sent."""
     was_sent: bool = True
     """False if the request provably never reached the server."""
     lost_session: bool = False
-    """The server refused the request because it no longer knows the session."""
+    """The server refused the request because the session does not exist any more."""
     retry_after: float | None = None
-    """Seconds that the server asks to be left alone."""
+    """Seconds of the server's Retry-After header."""
 
 
 class GuardedClient(httpx2.AsyncClient):
-    """A client that raises no transport error and returns no answer that the SDK chokes on."""
+    """Raises no transport error and returns no answer that crashes the SDK."""
 
     def __init__(
         self, scheduler: FairScheduler, limit: int, *, expects_answers: bool, **options: Any
     ) -> None:
-        """With `expects_answers` a request is answered by the response to its own post."""
+        """With `expects_answers` the response to a POST contains the answer to its request."""
         super().__init__(**options)
         self.limit = limit
         """The most bytes of one JSON answer, or of one event."""
         self._scheduler = scheduler
         self.large_results = LargeResults(scheduler)
-        """Where the large results of calls and lists are, in place of which tickets come."""
+        """Results of calls and lists that the SDK sees as placeholders."""
         self._expects_answers = expects_answers
         self._failures: OrderedDict[str, HttpFailure] = OrderedDict()
 
     def find_failure(self, data: JSONValue) -> HttpFailure | None:
-        """What happened, by the `data` of the JSON-RPC error that stands for it."""
+        """The failure behind a JSON-RPC error, by its `data`."""
         return self._failures.get(data) if isinstance(data, str) else None
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         try:
             response = await super().send(request, **options)
-            return await self._vetted(request, response)
+            return await self._checked_response(request, response)
         except _BROKEN as error:
-            return self._refusal(request, _transport_failure(error, request), status=503)
+            return self._failure_response(request, _transport_failure(error, request), status=503)
 
-    async def _vetted(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
+    async def _checked_response(
+        self, request: httpx2.Request, response: httpx2.Response
+    ) -> httpx2.Response:
         if response.status_code >= _FIRST_ERROR:
-            return await self._vetted_error(request, response)
+            return await self._checked_response_error(request, response)
         if is_redirect(response):
-            return await self._vetted_redirect(request, response)
+            return await self._checked_response_redirect(request, response)
         kind = media_type(response)
         if kind == "application/json":
-            return await self._vetted_json(request, response)
-        asked = self._asked(request)
-        if kind != "text/event-stream" and asked and response.status_code == _OK:
+            return await self._checked_response_json(request, response)
+        call = self._answered_request(request)
+        if kind != "text/event-stream" and call and response.status_code == _OK:
             await response.aclose()
             reason = f"it answers with {named_type(kind)}, not with MCP"
-            return self._refusal(request, HttpFailure(reason, detail=kind), status=502)
-        response.stream = self._events(response, asked)
+            return self._failure_response(request, HttpFailure(reason, detail=kind), status=502)
+        response.stream = self._events(response, call)
         return response
 
     def _events(
-        self, response: httpx2.Response, asked: JSONObject | None
+        self, response: httpx2.Response, call: JSONObject | None
     ) -> EventStream | CompressedEventStream:
         stream, quota = response.stream, Quota(self._scheduler)
         if "content-encoding" in response.headers:
             return CompressedEventStream(stream, quota=quota, broken=_BROKEN)
-        mend = partial(self._mended, asked)
-        return EventStream(stream, mend, limit=self.limit, quota=quota, broken=_BROKEN)
+        sanitize = partial(self._sanitized, call)
+        return EventStream(stream, sanitize, limit=self.limit, quota=quota, broken=_BROKEN)
 
-    async def _mended(self, asked: JSONObject | None, data: bytes) -> bytes:
-        """The data of an event; what cannot be read is left to the SDK to tell of."""
-        if asked is None or (len(data) <= LARGE and is_clean(data)):
+    async def _sanitized(self, call: JSONObject | None, data: bytes) -> bytes:
+        """The data of an event; the SDK reports invalid data itself."""
+        if call is None or (len(data) <= LARGE and is_clean(data)):
             return data
         with suppress(ValueError):
-            return (await self._fit(asked, data)).rstrip(b"\n")
+            return (await self._sdk_safe(call, data)).rstrip(b"\n")
         return data
 
-    async def _vetted_error(
+    async def _checked_response_error(
         self, request: httpx2.Request, response: httpx2.Response
     ) -> httpx2.Response:
         body = await _read(response, _ERROR_LIMIT, Quota(self._scheduler))
@@ -139,47 +141,47 @@ class GuardedClient(httpx2.AsyncClient):
             lost_session=_forgot_session(request, response, error),
             retry_after=_retry_after(response),
         )
-        return self._refusal(request, failure, status=response.status_code)
+        return self._failure_response(request, failure, status=response.status_code)
 
-    async def _vetted_redirect(
+    async def _checked_response_redirect(
         self, request: httpx2.Request, response: httpx2.Response
     ) -> httpx2.Response:
         if self._expects_answers and await is_followed(response):
             return response
         await response.aclose()
-        failure = HttpFailure(explanation(response), status=response.status_code)
-        return self._refusal(request, failure, status=502)
+        failure = HttpFailure(describe_redirect(response), status=response.status_code)
+        return self._failure_response(request, failure, status=502)
 
-    async def _vetted_json(
+    async def _checked_response_json(
         self, request: httpx2.Request, response: httpx2.Response
     ) -> httpx2.Response:
         body = await _read(response, self.limit, Quota(self._scheduler))
         if body is None:
             reason = f"its answer is longer than {self.limit // (1024 * 1024)} MiB"
             return _unreadable(request, reason)
-        if (asked := self._asked(request)) is None:
+        if (call := self._answered_request(request)) is None:
             return _rebuilt(request, response, body)
         try:
-            return _rebuilt(request, response, await self._fit(asked, body))
+            return _rebuilt(request, response, await self._sdk_safe(call, body))
         except ValueError as error:
             return _unreadable(request, f"its answer cannot be read: {error}")
 
-    async def _fit(self, asked: JSONObject, data: bytes) -> bytes:
-        """An answer as the SDK can take it: clean, and with no large result.
+    async def _sdk_safe(self, call: JSONObject, data: bytes) -> bytes:
+        """An answer that the SDK can parse: sanitized, without a large result.
 
         Raises:
-            ValueError: If it cannot be read, or is not one to what was asked.
+            ValueError: If it is invalid, or answers another request.
         """
-        answer = _checked(await self.large_results.decode(data), asked["id"])
-        if len(data) > LARGE and asked["method"] in _MAY_BE_LARGE and "result" in answer:
+        answer = _checked(await self.large_results.decode(data), call["id"])
+        if len(data) > LARGE and call["method"] in _MAY_BE_LARGE and "result" in answer:
             return self.large_results.placeholder(answer)
         return data if is_clean(data) else encode(answer)
 
-    def _asked(self, request: httpx2.Request) -> JSONObject | None:
-        """The message in a request that is answered by its response."""
-        return _asking(request) if self._expects_answers and request.method == "POST" else None
+    def _answered_request(self, request: httpx2.Request) -> JSONObject | None:
+        """The JSON-RPC request that the response answers; None if there is none."""
+        return _rpc_request(request) if self._expects_answers and request.method == "POST" else None
 
-    def _refusal(
+    def _failure_response(
         self, request: httpx2.Request, failure: HttpFailure, *, status: int
     ) -> httpx2.Response:
         key = secrets.token_hex(16)
@@ -193,7 +195,7 @@ class GuardedClient(httpx2.AsyncClient):
 
 
 def failure_of(response: httpx2.Response) -> HttpFailure | None:
-    """What went wrong, if `response` is one that the guard made up."""
+    """The failure, if `response` was made up by this client."""
     failure = response.extensions.get(_FAILURE)
     return failure if isinstance(failure, HttpFailure) else None
 
@@ -237,7 +239,7 @@ def _forgot_session(
 ) -> bool:
     if _SESSION_HEADER not in request.headers:
         return False
-    if response.status_code == _BAD_REQUEST:  # what several SDKs say where the protocol says 404
+    if response.status_code == _BAD_REQUEST:  # several SDKs answer 400, not 404
         return error is not None and "session" in str(error.get("message")).lower()
     return response.status_code == _NOT_FOUND
 
@@ -253,18 +255,18 @@ def _json_rpc_error(body: bytes | None) -> JSONObject | None:
 
 
 def _unreadable(request: httpx2.Request, reason: str) -> httpx2.Response:
-    """The answer in place of one that came and cannot be used: the server has done its work."""
+    """An error answer instead of one that cannot be parsed; the request itself was processed."""
     error = {"code": PARSE_ERROR, "message": reason}
     answer = {"jsonrpc": "2.0", "id": _request_id(request), "error": error}
     return httpx2.Response(_OK, request=request, json=answer)
 
 
-def _checked(value: JSONValue, asked: JSONValue) -> JSONObject:
-    """A value that is an answer to the request of that id, or else a ValueError."""
+def _checked(value: JSONValue, call: JSONValue) -> JSONObject:
+    """The value, if it answers the request with that id; otherwise raises ValueError."""
     answered = answered_id(value)
     if answered is None or as_message(value) is None:
         raise ValueError("it is not one of JSON-RPC")
-    if str(answered) != str(asked):
+    if str(answered) != str(call):
         raise ValueError("it is one to another request")
     answer: JSONObject = value
     return answer
@@ -293,11 +295,11 @@ def _status_line(status: int) -> str:
 
 
 def _request_id(request: httpx2.Request) -> JSONValue:
-    asking = _asking(request)
-    return asking["id"] if asking else None
+    message = _rpc_request(request)
+    return message["id"] if message else None
 
 
-def _asking(request: httpx2.Request) -> JSONObject | None:
+def _rpc_request(request: httpx2.Request) -> JSONObject | None:
     try:
         message = json.loads(request.content or b"null")
     except (ValueError, httpx2.RequestNotRead):

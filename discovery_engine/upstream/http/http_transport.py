@@ -1,4 +1,4 @@
-"""Messages over HTTP: the streamable transport of the SDK, or SSE for servers of the old kind."""
+"""Messages over HTTP: the SDK's streamable HTTP, or SSE for servers of the old protocol."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from discovery_engine.upstream.transport import (
     resources_exhausted,
     timed_out,
 )
-from discovery_engine.upstream.wire.messages import is_digestible
+from discovery_engine.upstream.wire.messages import is_sdk_safe
 from discovery_engine.upstream.wire.scheduling import FairScheduler
 
 _CONNECT = 10.0  # seconds for DNS, TCP and TLS
 _READ_MARGIN = 60.0  # seconds that a silent stream outlives the longest call
 _UNAUTHORIZED = (401, 403)
-_FIRST_ERROR = 400  # what is below and still a failure is a redirect
+_FIRST_ERROR = 400  # a failure below it is a redirect
 _NOT_FOUND = 404
 _SERVER_ERROR = 500
 _TRY_LATER = 503
@@ -55,10 +55,10 @@ class HttpTransport(Transport):
 
     def dispatcher(self) -> JSONRPCDispatcher:
         reading, writing = self._streams
-        return JSONRPCDispatcher(_Digestible(reading), writing)
+        return JSONRPCDispatcher(_SdkSafeStream(reading), writing)
 
-    def result(self, passed_on: JSONObject) -> JSONObject:
-        return self._client.large_results.restore(passed_on)
+    def result(self, returned: JSONObject) -> JSONObject:
+        return self._client.large_results.restore(returned)
 
     async def connect_error(self, error: Exception) -> UnavailableError:
         return self._unavailable(error) or handshake_error(self.server, error)
@@ -66,7 +66,7 @@ class HttpTransport(Transport):
     async def describe_loss(self, error: MCPError) -> str | None:
         failure = self._client.find_failure(error.data)
         if failure is not None:
-            return failure.reason if _may_have_been_acted_on(failure) else None
+            return failure.reason if _may_have_been_processed(failure) else None
         broken = error.code == CONNECTION_CLOSED and error.message.startswith("SSE stream")
         garbled = error.code == PARSE_ERROR and error.message.startswith("Failed to parse")
         if broken or garbled or (self.is_lost and error.code == CONNECTION_CLOSED):
@@ -86,21 +86,21 @@ class HttpTransport(Transport):
         return unavailable(self.server, failure) if failure else None
 
 
-class _Digestible(ReadingStream):
-    """The messages of a stream, without those that the SDK would not survive."""
+class _SdkSafeStream(ReadingStream):
+    """The messages of a stream, without those that crash the SDK."""
 
     def __init__(self, source: ReadStream[SessionMessage | Exception]) -> None:
         self._source = source
 
     @property
     def last_context(self) -> object:
-        """What the SDK asks its own streams for: the sender's context variables."""
+        """An attribute that the SDK expects of streams: the sender's context variables."""
         return getattr(self._source, "last_context", None)
 
     async def receive(self) -> SessionMessage | Exception:
         while True:
             item = await self._source.receive()
-            if isinstance(item, Exception) or is_digestible(item.message):
+            if isinstance(item, Exception) or is_sdk_safe(item.message):
                 return item
 
     async def aclose(self) -> None:
@@ -159,7 +159,7 @@ async def open_sse_transport(
 
 
 def unavailable(server: ServerName, failure: HttpFailure) -> UnavailableError:
-    """The error that an owner can act on, from what went wrong on the wire."""
+    """The error for a failed exchange, with a hint for the owner."""
     error = _unavailable(server, failure)
     error.detail = one_line(failure.detail)
     return error
@@ -186,7 +186,7 @@ def _unavailable(server: ServerName, failure: HttpFailure) -> UnavailableError:
     return UnavailableError(server, failure.outage.kind, failure.reason, hint=failure.outage.hint)
 
 
-def _may_have_been_acted_on(failure: HttpFailure) -> bool:
+def _may_have_been_processed(failure: HttpFailure) -> bool:
     if failure.status is None:
         return failure.was_sent
     return failure.status >= _SERVER_ERROR and failure.status != _TRY_LATER

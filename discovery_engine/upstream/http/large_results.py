@@ -1,7 +1,7 @@
-"""Large results, kept away from the SDK's HTTP client.
+"""Keeps large results away from the SDK's HTTP client.
 
-The SDK parses an answer in one go, and everybody waits meanwhile. Here it is parsed in slices and
-kept; what the SDK gets to see in its place is a ticket that no server can forge.
+The SDK parses an answer in one go, which holds the event loop (90 ms for 9 MB). Here it is parsed
+in steps and stored; the SDK gets a small placeholder, whose random key no server can forge.
 """
 
 from __future__ import annotations
@@ -17,42 +17,42 @@ from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.upstream.wire.json_codec import decode, decode_incrementally, encode
 from discovery_engine.upstream.wire.scheduling import LARGE, FairScheduler
 
-_KEPT = 8  # results; who gave up on one does not come for it
+_MOST = 8  # stored results; the caller of some may have given up
 
 
 class LargeResults:
     def __init__(self, scheduler: FairScheduler) -> None:
         self._scheduler = scheduler
-        self._mark = secrets.token_hex(16)
+        self._key = secrets.token_hex(16)
         self._numbers = count()
-        self._kept: OrderedDict[int, JSONObject] = OrderedDict()
+        self._results: OrderedDict[int, JSONObject] = OrderedDict()
 
     async def decode(self, data: bytes) -> JSONValue:
-        """The JSON of an answer, clean as `decode` has it.
+        """The JSON of an answer, sanitized as by `json_codec.decode`.
 
         Raises:
-            ValueError: If it cannot be read.
+            ValueError: If it cannot be parsed.
         """
         if len(data) <= LARGE:
             return decode(data)
         return await self._scheduler.run(decode_incrementally(data), size=len(data))
 
     def placeholder(self, answer: JSONObject) -> bytes:
-        """The same answer with a ticket in place of its result, which is kept."""
+        """The answer with a placeholder instead of its result, which is stored."""
         number = next(self._numbers)
-        self._kept[number] = answer["result"]
-        if len(self._kept) > _KEPT:
-            self._kept.popitem(last=False)
-        return encode({"jsonrpc": "2.0", "id": answer["id"], "result": {self._mark: number}})
+        self._results[number] = answer["result"]
+        if len(self._results) > _MOST:
+            self._results.popitem(last=False)
+        return encode({"jsonrpc": "2.0", "id": answer["id"], "result": {self._key: number}})
 
-    def restore(self, passed_on: JSONObject) -> JSONObject:
-        """The result that a ticket stands for; anything else is the result itself.
+    def restore(self, result: JSONObject) -> JSONObject:
+        """The stored result of a placeholder; any other result is returned unchanged.
 
         Raises:
-            MCPError: If others have taken its place since.
+            MCPError: If newer results have displaced it.
         """
-        if self._mark not in passed_on:
-            return passed_on
-        if (kept := self._kept.pop(passed_on[self._mark], None)) is None:
+        if self._key not in result:
+            return result
+        if (stored := self._results.pop(result[self._key], None)) is None:
             raise MCPError(INTERNAL_ERROR, "too many large answers came at the same time")
-        return kept
+        return stored

@@ -1,4 +1,4 @@
-"""Why an HTTP exchange broke, in words that name the host, and what its owner can do.
+"""Why an HTTP exchange failed: a text that names the host, and a hint for the owner.
 
 What the libraries raise says "All connection attempts failed", and the reason is somewhere behind
 it. An address is named by host and port alone: the rest of it may hold a key.
@@ -28,7 +28,7 @@ class Outage(Struct, frozen=True):
 
 
 def outage(error: httpx2.RequestError, request: httpx2.Request) -> Outage:
-    """What `error` means, which was raised when `request` was sent."""
+    """The cause of `error`, which was raised when `request` was sent."""
     place = _place(request.url)
     if isinstance(error, httpx2.TimeoutException):
         reason = _timed_out(error, request, place)
@@ -48,7 +48,7 @@ def outage(error: httpx2.RequestError, request: httpx2.Request) -> Outage:
 
 
 def causes(error: BaseException | None) -> Iterator[BaseException]:
-    """An error, and all that are behind it."""
+    """An error and all its causes."""
     while error is not None:
         yield error
         if isinstance(error, BaseExceptionGroup):
@@ -94,7 +94,7 @@ def _not_connected(error: httpx2.ConnectError, place: str) -> str:
 
 
 def _detail(error: httpx2.RequestError) -> str:
-    """What the system said, if it did."""
-    said = (cause.strerror for cause in causes(error) if isinstance(cause, OSError))
-    told = next(filter(None, said), "") or str(error)
-    return f": {told}" if told else ""
+    """The message of the system, if there is one."""
+    messages = (cause.strerror for cause in causes(error) if isinstance(cause, OSError))
+    text = next(filter(None, messages), "") or str(error)
+    return f": {text}" if text else ""

@@ -1,7 +1,7 @@
-"""Redirects: followed within the origin of a server, and explained beyond it.
+"""Redirects: followed within the origin of a server, refused beyond it.
 
-Whatever a request carries was written for the address that the owner approved. Where another one
-leads to is named by scheme, host and port alone: the rest of it may hold a key.
+A request may contain secrets for the address that the owner approved. The target of a refused
+redirect is named by scheme, host and port only: the rest may contain a key.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ async def is_followed(response: httpx2.Response) -> bool:
     return True
 
 
-def explanation(response: httpx2.Response) -> str:
-    """Where a redirect leads to, and why it is not followed."""
+def describe_redirect(response: httpx2.Response) -> str:
+    """The target of a redirect, and why it is not followed."""
     status, own = response.status_code, urlsplit(str(response.request.url))
     try:
         target = urlsplit(urljoin(own.geturl(), response.headers.get("location", "")))

@@ -1,8 +1,7 @@
 """The SSE transport of servers from before streamable HTTP.
 
-One long answer carries every message of the server; ours are posted to the address that its
-first event names. The SDK's own transport goes silent for good after one failed post; here the
-request concerned gets an error and the others go on.
+All messages of the server arrive in one long response; ours are posted to the address in its first
+event. The SDK's own transport stops working after one failed POST; here only that request fails.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _GONE = (anyio.BrokenResourceError, anyio.ClosedResourceError)
 
 
 class Poster(Stream):
-    """Posts each message in the task that sends it."""
+    """Posts each message in the task that sends it; a failed POST becomes the error answer."""
 
     def __init__(
         self, client: GuardedClient, endpoint: str, inbox: MemoryObjectSendStream[Item]
@@ -59,9 +58,9 @@ class Poster(Stream):
 async def open_sse_streams(
     client: GuardedClient, url: str, *, on_end: Callable[[], None], within: float
 ) -> AsyncIterator[SseStreams | HttpFailure | None]:
-    """The streams once the server has named its endpoint, or what it did instead.
+    """The streams once the server has sent its endpoint, or the failure.
 
-    None stands for an endpoint that was not named `within` so many seconds.
+    None if the endpoint did not arrive `within` that many seconds.
     """
     response: httpx2.Response | None = None
     endpoint: str | HttpFailure | None = None
@@ -74,7 +73,7 @@ async def open_sse_streams(
         if not isinstance(endpoint, str):
             yield endpoint
             return
-        async with _flowing(client, endpoint, events, on_end) as streams:
+        async with _open_streams(client, endpoint, events, on_end) as streams:
             yield streams
     finally:
         if response is not None:
@@ -83,7 +82,7 @@ async def open_sse_streams(
 
 
 @asynccontextmanager
-async def _flowing(
+async def _open_streams(
     client: GuardedClient,
     endpoint: str,
     events: AsyncIterator[httpx2.ServerSentEvent],

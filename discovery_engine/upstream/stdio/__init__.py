@@ -1,14 +1,14 @@
-"""Servers that are programs of ours: started, spoken to over their pipes, and always ended.
+"""Local servers: programs that are started, spoken to over their pipes, and always ended.
 
-    link            messages over the pipes
-      reading       cuts them out of what a program writes (framing), and drops what answers
-                    nothing that we asked (ids)
-      replies       answers what it asks of us
-    program         what is started, and with which environment
-    reaper          starts it from a process of its own (reaper_program), which ends it with all
-                    that it started even if we are killed
-      process       drains it, ends it with its group
-      pipes         its stdin, stdout and stderr
+    pipe_transport    messages over the pipes
+      message_reader  splits stdout into messages (framing), drops unsolicited answers
+                      (request_ids)
+      replies         answers requests of the server
+    executable        which program is started, with which environment
+    reaper            starts it from a separate process (reaper_program), which ends it and all
+                      that it started even if this process is killed
+      process         drains its stderr, ends it with its group
+      pipes           its stdin, stdout and stderr
 
-`program` is asked before anybody connects, so this face loads nothing.
+`executable` is used before a connection exists, so this module imports nothing.
 """

@@ -1,7 +1,7 @@
-"""Which program a server is, and the little of our environment that it gets to see.
+"""Finds the program of a server and builds its environment.
 
-A server is started from an argument list, never through a shell, and inherits no variable that
-could carry a secret of ours.
+A program is started from an argument list, never through a shell. It inherits only variables that
+cannot contain a secret of this process.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _WINDOWS = (
 )
 _INHERITED = (*(_WINDOWS if sys.platform == "win32" else _POSIX), "USER", "USERNAME")
 
-_HOW_TO_GET = {
+_INSTALL_HINTS = {
     "uvx": "uvx comes with uv: `pip install uv`, or https://docs.astral.sh/uv/",
     "uv": "`pip install uv`, or https://docs.astral.sh/uv/",
     "npx": "npx comes with Node.js: https://nodejs.org/",
@@ -37,21 +37,21 @@ _HOW_TO_GET = {
 
 
 def child_environment(environ: Mapping[str, str], declared: Mapping[str, str]) -> dict[str, str]:
-    """What is harmless and needed of `environ`, plus what the owner declared."""
+    """The safe and needed variables of `environ`, plus those that the owner declared."""
     inherited = {
         name: value
         for name in _INHERITED
-        # a value that starts so is a shell function, which some shells would run
+        # such a value is a shell function, which some shells would run
         if (value := environ.get(name)) is not None and not value.startswith("()")
     }
     return inherited | dict(declared)
 
 
 def find_program(server: ServerName, stdio: StdioTransport, env: Mapping[str, str]) -> str:
-    """The path of the program to start, looked up on the `PATH` that it will itself see.
+    """The path of the program, looked up on the `PATH` of its own environment.
 
     Raises:
-        UnavailableError: If it or its working directory is not there, or may not be run.
+        UnavailableError: If it or its working directory does not exist, or is not executable.
     """
     cwd = _working_directory(server, stdio)
     path = env.get("PATH", os.defpath)
@@ -74,7 +74,7 @@ def find_program(server: ServerName, stdio: StdioTransport, env: Mapping[str, st
 def _failed(
     server: ServerName, kind: FailureKind, reason: str, *, hint: str, detail: str
 ) -> UnavailableError:
-    """`detail` has the paths, which only the owner may read."""
+    """`detail` contains the paths, which only the owner may read."""
     error = UnavailableError(server, kind, reason, hint=hint)
     error.detail = detail
     return error
@@ -105,5 +105,5 @@ def _not_found(server: ServerName, command: str, path: str) -> UnavailableError:
     else:
         reason, detail = f"program {command!r} is not on the PATH", f"PATH is {path}"
         path_hint = "install it, or give its full path as `command`"
-    hint = _HOW_TO_GET.get(name.removesuffix(".exe"), path_hint)
+    hint = _INSTALL_HINTS.get(name.removesuffix(".exe"), path_hint)
     return _failed(server, FailureKind.NOT_FOUND, reason, hint=hint, detail=detail)

@@ -1,7 +1,7 @@
-"""Lines from a program that nobody here wrote: bounded, and linear in time.
+"""Splits the output of a program into lines, with bounded memory and in linear time.
 
-Each byte is looked at once and copied once. A line over the limit is dropped up to its newline,
-and the stream goes on behind it.
+Each byte is read once and copied once. A line over the limit is dropped up to its newline, and the
+stream continues behind it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SAMPLE_LENGTH = 200  # characters
 
 
 class Overlong(Struct, frozen=True):
-    """A part of a line that is too long to keep: where it starts, or where it ends."""
+    """The beginning or the end of a line that is too long to keep."""
 
     head: bytes = b""
     tail: bytes = b""
@@ -30,12 +30,12 @@ class Overlong(Struct, frozen=True):
 
 
 class Garbage(Struct):
-    """What came that was not a message: how many lines, and the first few of them."""
+    """Lines that were no messages: their number and the first few of them."""
 
     count: int = 0
     samples: list[str] = field(default_factory=list)
     foreign: str = ""
-    """The first that is no JSON-RPC message at all; others are answers that nobody waited for."""
+    """The first line that is not JSON-RPC at all; the others are unsolicited answers."""
 
     def add(self, line: bytes) -> None:
         self.count += 1
@@ -48,7 +48,7 @@ class Garbage(Struct):
 
 
 class Framer:
-    """Cuts a stream of bytes into lines."""
+    """Splits a byte stream into lines."""
 
     def __init__(self, limit: int = LINE_LIMIT) -> None:
         self._limit = limit
@@ -56,7 +56,7 @@ class Framer:
         self._tail: bytes | None = None  # set while the rest of an overlong line is dropped
 
     def feed(self, chunk: bytes) -> Iterator[bytes | Overlong]:
-        """The lines that end in `chunk`, and word of a line that has become too long."""
+        """The lines that end in `chunk`, and an `Overlong` for a line over the limit."""
         *ends, rest = chunk.split(b"\n")
         for end in ends:
             yield from self._add(end)
@@ -65,13 +65,13 @@ class Framer:
             yield from self._add(rest)
 
     def finish(self) -> Iterator[bytes | Overlong]:
-        """What is left when the stream ends without a newline."""
+        """The rest, when the stream ends without a newline."""
         if self._line or self._tail is not None:
             yield self._finished()
 
     @property
     def unfinished(self) -> str:
-        """How the line begins that has not ended yet; empty for one that is too long."""
+        """The beginning of the line that has not ended yet; empty for an overlong one."""
         return _sample(self._line)
 
     def _add(self, piece: bytes) -> Iterator[Overlong]:

@@ -1,7 +1,7 @@
-"""The messages in what a program writes: one at a time, and only those that concern us.
+"""Reads the messages in the stdout of a program and passes on those that the client needs.
 
-What is not a message, or answers what nobody asked, is counted and left out. A program that
-writes much of that is read slowly, so that its neighbours do not notice.
+Invalid lines and unsolicited answers are counted and dropped. A program that writes many of them
+is read slowly, so that calls to other servers are not delayed.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ from discovery_engine.upstream.wire.messages import (
     STRANGE,
     answered_id,
     as_message,
-    is_digestible,
+    is_sdk_safe,
     unreadable,
 )
 from discovery_engine.upstream.wire.scheduling import LARGE, FairScheduler, Quota
 
-_CHUNK = 64 * 1024  # bytes read in one turn of the loop; what asyncio buffers of a pipe
-_BAD_MANNERS = 64  # requests that it lets us not answer, for one fault
+_CHUNK = 64 * 1024  # bytes per turn of the event loop: the buffer size of asyncio for a pipe
+_REQUESTS_PER_FAULT = 64  # requests that cannot be answered count as one fault
 
-# What things cost that nobody waits for; a line that is left out costs 1.
+# Costs of data that no caller waits for; a dropped line costs 1.
 _LINE = 1
 _REQUEST = 2
 _PASSED_ON = 4
-_BYTES = 4096  # that cost as much to read as a line does
+_BYTES = 4096  # cost as much to read as a line
 
-_HEARD = (
+_FORWARDED = (
     "notifications/cancelled",
     "notifications/progress",
     "notifications/subscriptions/acknowledged",
@@ -58,9 +58,9 @@ _HEARD = (
 )
 
 OnRequest: TypeAlias = Callable[[JSONRPCRequest], bool]
-"""Answers what a server asks of us; False if it leaves that."""
+"""Answers a request of the server; False if it does not."""
 OnFault: TypeAlias = Callable[[str, int], None]
-"""Told what a server does wrong, in words, and how bad it is by now: 100 is too much."""
+"""Called with a description of a fault and a count; at 100 the session is closed."""
 
 
 class MessageReader(ReadingStream):
@@ -87,14 +87,14 @@ class MessageReader(ReadingStream):
         self._framer = Framer(limit)
         self._lines: Iterator[bytes | Overlong] = iter(())
         self._ended = False
-        self._is_told = False  # whose answer the line is that is being dropped
+        self._is_answered = False  # whether the caller of the overlong line got an error
         self._quota = Quota(scheduler)
         self.garbage = Garbage()
         self._unanswered = 0
 
     @property
     def unfinished(self) -> str:
-        """How the line begins that has not ended yet."""
+        """The beginning of the line that has not ended yet."""
         return self._framer.unfinished
 
     async def receive(self) -> SessionMessage | Exception:
@@ -119,7 +119,7 @@ class MessageReader(ReadingStream):
             return
         self._quota.spend(_LINE + len(chunk) // _BYTES)
         self._lines = self._framer.feed(chunk)
-        if len(chunk) == _CHUNK:  # there is more, and it would be read without a pause
+        if len(chunk) == _CHUNK:  # more data is ready and would be read without yielding
             await checkpoint()
 
     async def _message(self, line: bytes | Overlong) -> JSONRPCMessage | None:
@@ -131,13 +131,15 @@ class MessageReader(ReadingStream):
         try:
             value = await self._decoded(line)
         except ValueError as error:
-            self._left_out(line, foreign=True)
-            return self._instead(sniffed_id(*edges(line)), f"its answer cannot be read: {error}")
+            self._drop(line, foreign=True)
+            return self._error_answer(
+                sniffed_id(*edges(line)), f"its answer cannot be read: {error}"
+            )
         message = as_message(value)
         if message is None:
-            self._left_out(line, foreign=True)
-            return self._instead(answered_id(value), STRANGE)
-        return message if self._concerns_us(message, line) else None
+            self._drop(line, foreign=True)
+            return self._error_answer(answered_id(value), STRANGE)
+        return message if self._is_forwarded(message, line) else None
 
     async def _decoded(self, line: bytes) -> JSONValue:
         if len(line) <= LARGE:
@@ -147,43 +149,43 @@ class MessageReader(ReadingStream):
     def _overlong(self, line: Overlong) -> JSONRPCMessage | None:
         if line.head:
             self.garbage.add(line.head)
-            self._is_told = line.request_id is not None
-        elif self._is_told:
+            self._is_answered = line.request_id is not None
+        elif self._is_answered:
             return None
         reason = f"its answer is longer than {self._limit // (1024 * 1024)} MiB"
-        return self._instead(line.request_id, reason)
+        return self._error_answer(line.request_id, reason)
 
-    def _left_out(self, line: bytes, *, foreign: bool = False) -> None:
+    def _drop(self, line: bytes, *, foreign: bool = False) -> None:
         (self.garbage.add_foreign if foreign else self.garbage.add)(line)
         self._quota.spend(_LINE)
 
-    def _instead(self, request_id: RequestId | None, reason: str) -> JSONRPCMessage | None:
-        """An answer in place of one that cannot be read, if somebody waits for it."""
-        is_ours = request_id is not None and self._is_waited_for(request_id)
+    def _error_answer(self, request_id: RequestId | None, reason: str) -> JSONRPCMessage | None:
+        """An error answer instead of one that cannot be read, if a caller waits for it."""
+        is_ours = request_id is not None and self._is_pending(request_id)
         return unreadable(request_id, reason) if is_ours else None
 
-    def _concerns_us(self, message: JSONRPCMessage, line: bytes) -> bool:
+    def _is_forwarded(self, message: JSONRPCMessage, line: bytes) -> bool:
         match message:
             case JSONRPCNotification(method=method):
-                is_heard = method in _HEARD and is_digestible(message)
-                self._quota.spend(_PASSED_ON if is_heard else _LINE)
-                return is_heard
+                is_forwarded = method in _FORWARDED and is_sdk_safe(message)
+                self._quota.spend(_PASSED_ON if is_forwarded else _LINE)
+                return is_forwarded
             case JSONRPCRequest():
                 self._answer(message, line)
                 return False
             case JSONRPCResponse(id=id_) | JSONRPCError(id=id_):
-                is_ours = id_ is not None and self._is_waited_for(id_)
+                is_ours = id_ is not None and self._is_pending(id_)
                 if not is_ours:
-                    self._left_out(line)
+                    self._drop(line)
                 return is_ours
 
-    def _is_waited_for(self, request_id: RequestId) -> bool:
+    def _is_pending(self, request_id: RequestId) -> bool:
         if self._ids.settle(request_id):
             self._quota.reset()
             return True
         times = self._ids.unsolicited + self._ids.duplicates
         if times:
-            self._on_fault(f"it sent {times} answers that nobody waited for", times)
+            self._on_fault(f"it sent {times} answers without a request", times)
         return False
 
     def _answer(self, request: JSONRPCRequest, line: bytes) -> None:
@@ -192,5 +194,5 @@ class MessageReader(ReadingStream):
             return
         self.garbage.add(line)
         self._unanswered += 1
-        reason = f"it asked {self._unanswered} more things than it lets us answer"
-        self._on_fault(reason, self._unanswered // _BAD_MANNERS)
+        reason = f"it sent {self._unanswered} requests and did not read their answers"
+        self._on_fault(reason, self._unanswered // _REQUESTS_PER_FAULT)

@@ -1,8 +1,8 @@
 """Messages over the pipes of a child process.
 
-Reading and writing happen in the task that wants the message: no relay tasks, no queues, and
-the server's scheduler is the only buffer. The SDK's own reader takes quadratic time on long lines
-and dies of one invalid byte.
+Each task reads and writes its own messages: there are no relay tasks and no queues, so a slow
+server applies back-pressure to its callers. The SDK's own reader takes quadratic time on long
+lines and fails on one invalid byte.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from discovery_engine.errors import FailureKind, UnavailableError
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.stdio.executable import child_environment, find_program
 from discovery_engine.upstream.stdio.message_reader import MessageReader, OnFault
-from discovery_engine.upstream.stdio.process import ChildProcess, OnLines, running
+from discovery_engine.upstream.stdio.process import ChildProcess, OnLines, supervise
 from discovery_engine.upstream.stdio.reaper import Reaper
 from discovery_engine.upstream.stdio.replies import Replies
 from discovery_engine.upstream.stdio.request_ids import RequestIds
 from discovery_engine.upstream.transport import (
+    ForeignOutput,
     Stream,
     Transport,
-    Wrote,
     handshake_error,
     is_resource_exhausted,
     resources_exhausted,
@@ -48,7 +48,7 @@ _BROKEN = (anyio.BrokenResourceError, anyio.ClosedResourceError)
 
 
 class MessageWriter(Stream):
-    """Writes one message at a time, so that a server that does not read holds back its callers."""
+    """Writes one message at a time; a server that does not read blocks its callers."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class MessageWriter(Stream):
 
     async def send(self, item: SessionMessage, /) -> None:
         line = encode(as_json(item.message))
-        self._book(item.message)
+        self._track(item.message)
         await self.write(line)
 
     async def write(self, line: bytes) -> None:
@@ -72,10 +72,10 @@ class MessageWriter(Stream):
             try:
                 await self._sink.send(line)
             except _BROKEN:
-                self._on_end()  # it may be seen to break before its other end is seen to close
+                self._on_end()  # a broken stdin may be noticed before the end of stdout
                 raise
 
-    def _book(self, message: JSONRPCMessage) -> None:
+    def _track(self, message: JSONRPCMessage) -> None:
         match message:
             case JSONRPCRequest(id=id_):
                 self._ids.add(id_)
@@ -84,12 +84,12 @@ class MessageWriter(Stream):
 
 
 class StdioCallbacks(NamedTuple):
-    """Who is told of what a program does."""
+    """Callbacks of a stdio session."""
 
     on_lost: Callable[[], None]
     on_fault: OnFault
     on_stderr: OnLines
-    """Of the lines of its error output."""
+    """Called with the stderr lines of the program."""
 
 
 class PipeTransport(Transport):
@@ -102,12 +102,12 @@ class PipeTransport(Transport):
         scheduler: FairScheduler,
         *,
         limit: int,
-        told: StdioCallbacks,
+        callbacks: StdioCallbacks,
     ) -> None:
         super().__init__(server)
         self.child = child
         self.ids = RequestIds()
-        self._on_lost = told.on_lost
+        self._on_lost = callbacks.on_lost
         self._replies = Replies()
         self._writer = MessageWriter(child.stdin, self.ids, on_end=self._lose)
         self.reader = MessageReader(
@@ -116,7 +116,7 @@ class PipeTransport(Transport):
             scheduler,
             on_end=self._lose,
             on_request=self._replies.enqueue,
-            on_fault=told.on_fault,
+            on_fault=callbacks.on_fault,
             limit=limit,
         )
 
@@ -124,7 +124,7 @@ class PipeTransport(Transport):
         return JSONRPCDispatcher(self.reader, self._writer)
 
     async def send_replies(self) -> None:
-        """Answer what the server asks of us, until it is gone."""
+        """Answer the requests of the server until it closes."""
         await self._replies.drain(self._writer.write)
 
     @property
@@ -134,15 +134,15 @@ class PipeTransport(Transport):
     async def connect_error(self, error: Exception) -> UnavailableError:
         if not self.is_lost:
             return handshake_error(self.server, error, stderr=self.stderr)
-        wrote = self._wrote()
+        output = self._foreign_output()
         reason = f"it {await self.child.exit_reason()} before the handshake was done"
-        reason = "; ".join(filter(None, (reason, wrote.reason)))
+        reason = "; ".join(filter(None, (reason, output.reason)))
         return UnavailableError(
-            self.server, FailureKind.EXITED, reason, stderr=self.stderr, detail=wrote.detail
+            self.server, FailureKind.EXITED, reason, stderr=self.stderr, detail=output.detail
         )
 
     def timeout_error(self, seconds: float) -> UnavailableError:
-        return timed_out(self.server, seconds, wrote=self._wrote(), stderr=self.stderr)
+        return timed_out(self.server, seconds, output=self._foreign_output(), stderr=self.stderr)
 
     async def exit_reason(self) -> str:
         return f"it {await self.child.exit_reason()}"
@@ -152,25 +152,27 @@ class PipeTransport(Transport):
             await self.exit_reason() if self.is_lost and error.code == CONNECTION_CLOSED else None
         )
 
-    def refusal_error(self, error: MCPError) -> None:  # noqa: ARG002 - a pipe has nobody who refuses
+    def refusal_error(self, error: MCPError) -> None:  # noqa: ARG002 - never on a pipe
         return None
 
-    def wants_new_session(self, error: MCPError) -> bool:  # noqa: ARG002 - a pipe is the session
+    def wants_new_session(self, error: MCPError) -> bool:  # noqa: ARG002 - never on a pipe
         return False
 
-    def _wrote(self) -> Wrote:
-        """What it wrote that is not of this protocol.
+    def _foreign_output(self) -> ForeignOutput:
+        """What it wrote to stdout that is not MCP.
 
-        A line that it does not end comes first: it may ask something, and wait for the answer.
-        Cut between words and quoted as it is, so that a secret in it is still known for one.
+        An unfinished line comes first: it may be a prompt that waits for input. It is cut between
+        words, so that the redactor still recognizes a secret in it.
         """
         unfinished = self.reader.unfinished
         line = one_line(unfinished or self.reader.garbage.foreign)
         sample = shorten(line, _SAMPLE_LENGTH, placeholder=" …")
         if not sample:
-            return Wrote()
+            return ForeignOutput()
         what = "a line without an end" if unfinished else "a line"
-        return Wrote(f"it wrote {what} to stdout that is not MCP", f"it wrote {quoted(sample)}")
+        return ForeignOutput(
+            f"it wrote {what} to stdout that is not MCP", f"it wrote {quoted(sample)}"
+        )
 
     def _lose(self) -> None:
         self.is_lost = True
@@ -197,7 +199,7 @@ async def open_pipe_transport(
     scheduler: FairScheduler,
     *,
     limit: int,
-    told: StdioCallbacks,
+    callbacks: StdioCallbacks,
 ) -> AsyncIterator[PipeTransport]:
     """Start the program.
 
@@ -215,10 +217,10 @@ async def open_pipe_transport(
     except (OSError, ValueError) as error:
         raise _not_started(server, command[0], error, FailureKind.OTHER) from error
     async with (
-        running(process, on_lines=told.on_stderr, rest=scheduler.pause) as child,
+        supervise(process, on_lines=callbacks.on_stderr, pause=scheduler.pause) as child,
         open_task_group() as tasks,
     ):
-        transport = PipeTransport(server, child, scheduler, limit=limit, told=told)
+        transport = PipeTransport(server, child, scheduler, limit=limit, callbacks=callbacks)
         tasks.start_soon(transport.send_replies)
         yield transport
         tasks.cancel_scope.cancel()

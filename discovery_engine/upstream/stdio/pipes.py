@@ -1,7 +1,6 @@
-"""The pipes to a program, as streams of bytes.
+"""The pipes of a program as byte streams.
 
-As those that asyncio makes for a program that it starts itself; those are not to be had for one
-that somebody else starts.
+asyncio creates such streams only for programs that it starts itself; here the reaper starts them.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ class PipeReader(ByteReceiveStream):
 
     @classmethod
     async def from_descriptor(cls, descriptor: int) -> PipeReader:
-        """Closes the descriptor in the end."""
+        """Open a stream that closes the descriptor."""
         loop = asyncio.get_running_loop()
         reader = asyncio.StreamReader()
         protocol = asyncio.StreamReaderProtocol(reader)
@@ -49,7 +48,7 @@ class PipeWriter(ByteSendStream):
 
     @classmethod
     async def from_descriptor(cls, descriptor: int) -> PipeWriter:
-        """Closes the descriptor in the end."""
+        """Open a stream that closes the descriptor."""
         loop = asyncio.get_running_loop()
         file = os.fdopen(descriptor, "wb", buffering=0)
         transport, protocol = await loop.connect_write_pipe(

@@ -1,9 +1,8 @@
-"""A child process with everything it started: one group, drained, and always ended.
+"""A child process with its process group: stderr is drained, and the group is always ended.
 
-Its error output is read all the time, or a full pipe would stop it, a little at a time, or a flood
-of it would stop everybody else; only the end is kept.
-Stopping is gentle first and sure at last: its input is closed, then the group is asked to
-terminate, then killed.
+stderr is read continuously, because a full pipe would block the program, and at a bounded rate,
+because a flood would block the event loop. Only the last lines are kept.
+To stop a program, its stdin is closed; then its group gets SIGTERM, then SIGKILL.
 """
 
 from __future__ import annotations
@@ -26,25 +25,25 @@ from anyio.lowlevel import checkpoint
 
 _TERM_AFTER = 1.0  # seconds from the closed input to SIGTERM
 _KILL_AFTER = 3.0  # seconds from the closed input to SIGKILL
-_REAP_WITHIN = 2.0  # seconds for the kernel to hand over a killed child
-_ORPHANS_WITHIN = 0.5  # seconds that a dead program's own children get after SIGTERM
-_POLL = 0.02  # seconds between looks at a group whose members are not our children
+_REAP_WITHIN = 2.0  # seconds for the kernel to report a killed child
+_ORPHANS_WITHIN = 0.5  # seconds that the children of an exited program get after SIGTERM
+_POLL = 0.02  # seconds between checks of a group whose members are not our children
 
-_CHUNK = 16 * 1024  # bytes of error output read at a time: half a millisecond if lines are short
-_CHUNKS = 4  # read before a rest
+_CHUNK = 16 * 1024  # bytes of stderr per read: half a millisecond if lines are short
+_CHUNKS = 4  # reads before a pause
 _LINE_SIZE = 8 * 1024  # characters kept of one line
 _TAIL_LINES = 20
 
-_SIGKILL = getattr(signal, "SIGKILL", signal.SIGTERM)  # Windows has but one way to end
+_SIGKILL = getattr(signal, "SIGKILL", signal.SIGTERM)  # Windows has only one way to end a process
 
 OnLines: TypeAlias = Callable[[Sequence[str]], None]
-Rest: TypeAlias = Callable[[], Awaitable[None]]
+Pause: TypeAlias = Callable[[], Awaitable[None]]
 
 _VISIBLE = {c: f"\\x{c:02x}" for c in (*range(32), *range(127, 160)) if chr(c) != "\t"}
 
 
 class StderrBuffer:
-    """The last lines that a program wrote to its error output, terminal controls made visible."""
+    """The last stderr lines of a program, with control characters escaped."""
 
     def __init__(self, on_lines: OnLines = lambda _lines: None) -> None:
         self._on_lines = on_lines
@@ -56,7 +55,7 @@ class StderrBuffer:
         self._add(self._decoder.decode(chunk))
 
     def end(self) -> None:
-        """No more will come, not even the end of the line that was begun."""
+        """The stream has ended; an unfinished line counts as a line."""
         self._add(self._decoder.decode(b"", final=True))
         if self._open:
             self._keep([self._open])
@@ -81,13 +80,13 @@ class StderrBuffer:
 
 
 class ChildProcess:
-    """A running program; made by `running`, which ends it."""
+    """A running program; created by `supervise`, which ends it."""
 
-    def __init__(self, process: Process, on_lines: OnLines, rest: Rest) -> None:
+    def __init__(self, process: Process, on_lines: OnLines, pause: Pause) -> None:
         self._process = process
-        self._rest = rest
+        self._pause = pause
         self._watching = anyio.CancelScope(shield=True)
-        self._gone = anyio.Event()  # the program and whatever it started
+        self._gone = anyio.Event()  # the program and all it started
         self.stderr = StderrBuffer(on_lines)
 
     @property
@@ -107,7 +106,7 @@ class ChildProcess:
         return self._process.stdout
 
     async def exit_reason(self, *, within: float = 1.0) -> str:
-        """How it ended, in words; waits up to `within` seconds for it to end."""
+        """How it exited, as text; waits up to `within` seconds for its exit."""
         with anyio.move_on_after(within):
             await self._process.wait()
         match self._process.returncode:
@@ -119,10 +118,10 @@ class ChildProcess:
                 return f"exited with status {code}"
 
     async def watch(self) -> None:
-        """Drain the error output and, once the program is gone, end what it left behind.
+        """Drain stderr and, after the program has exited, end the rest of its group.
 
-        A grandchild that holds the pipes open would otherwise hide that the server is dead. Goes
-        on when the session is cancelled: the goodbye needs it. `stop` ends it.
+        A grandchild that keeps the pipes open would otherwise hide the exit. It continues when the
+        session is cancelled, because `stop` needs it; `stop` ends it.
         """
         with self._watching:
             async with anyio.create_task_group() as tasks:
@@ -132,7 +131,7 @@ class ChildProcess:
                 self._gone.set()
 
     async def stop(self) -> None:
-        """Close its input and see it and its group off; takes at most about five seconds."""
+        """Close its stdin and end it and its group; takes at most about five seconds."""
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
             await self.stdin.aclose()
         if not await self._exits(within=_TERM_AFTER):
@@ -147,7 +146,7 @@ class ChildProcess:
         if not self._signal(signal.SIGTERM):
             return
         with anyio.move_on_after(_ORPHANS_WITHIN):
-            while self._signal(0):  # noqa: ASYNC110 - nobody tells us of their end
+            while self._signal(0):  # noqa: ASYNC110 - their exit raises no event here
                 await anyio.sleep(_POLL)
         self._signal(_SIGKILL)
 
@@ -167,17 +166,17 @@ class ChildProcess:
                 read += len(chunk)
                 if read >= _CHUNKS * _CHUNK:
                     read = 0
-                    await self._rest()
+                    await self._pause()
         except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
             pass
         finally:
             self.stderr.end()
 
     def _signal(self, number: int) -> bool:
-        """Send a signal to the whole group; False if nobody is left in it."""
-        if sys.platform == "win32":  # knows no groups, and no gentle way
+        """Send a signal to the whole group; False if it is empty."""
+        if sys.platform == "win32":  # no process groups and no SIGTERM
             if number:
-                with suppress(ProcessLookupError):  # it has ended by itself
+                with suppress(ProcessLookupError):  # it has exited
                     self._process.terminate()
             return False
         try:
@@ -190,14 +189,14 @@ class ChildProcess:
 async def start_program(
     command: Sequence[str], *, env: Mapping[str, str], cwd: str | None
 ) -> Process:
-    """Start a program as the head of a group of its own; hand it to `running` at once.
+    """Start a program as the leader of its own group; pass it to `supervise` at once.
 
     Raises:
         OSError: If the system will not start it.
-        ValueError: If an argument holds a NUL.
+        ValueError: If an argument contains a NUL.
     """
     require_thread()
-    with anyio.CancelScope(shield=True):  # half a start could not be ended by anybody
+    with anyio.CancelScope(shield=True):  # a half-started program could not be ended
         process = await anyio.open_process(
             command, stdin=PIPE, stdout=PIPE, stderr=PIPE, cwd=cwd, env=env, start_new_session=True
         )
@@ -205,9 +204,9 @@ async def start_program(
 
 
 def require_thread() -> None:
-    """To be called before a program is started, which asyncio may need a thread to wait for.
+    """Check that a thread can be started; asyncio may need one to wait for a program.
 
-    If it gets none, it leaves the program running, and nobody knows of it.
+    Without one, asyncio would leave the program running, unwatched.
 
     Raises:
         OSError: If no thread can be started.
@@ -219,15 +218,14 @@ def require_thread() -> None:
 
 
 @asynccontextmanager
-async def running(
-    process: Process, *, on_lines: OnLines = lambda _lines: None, rest: Rest = checkpoint
+async def supervise(
+    process: Process, *, on_lines: OnLines = lambda _lines: None, pause: Pause = checkpoint
 ) -> AsyncIterator[ChildProcess]:
-    """Look after a program while it is needed, and end it on exit.
+    """Supervise a program during the block, and end it on exit.
 
-    `on_lines` is told each line of its error output, some at a time; `rest` is waited for in
-    between if there are many.
+    `on_lines` is called with the stderr lines; `pause` is awaited between reads of a flood.
     """
-    child = ChildProcess(process, on_lines, rest)
+    child = ChildProcess(process, on_lines, pause)
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(child.watch)

@@ -1,8 +1,8 @@
-"""The programs that we start do not outlive us, not even if we are killed.
+"""Starts programs through a reaper process, so that none outlives this process, even if killed.
 
-A small process of its own starts them for us, so that they, and whatever they leave behind, are
-below it and not below us; when we are gone it ends all that is left. There is one for all, and
-none before the first program.
+A small separate process (`reaper_program`) starts all programs, so they and their descendants are
+its children, not ours. When this process is gone, the reaper ends all that is left. There is one
+reaper, started with the first program.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from discovery_engine.upstream.stdio.pipes import PipeReader, PipeWriter
 from discovery_engine.upstream.stdio.process import require_thread, start_program
 
 _PROGRAM = Path(__file__).with_name("reaper_program.py")
-_ENVIRONMENT = ("DYLD_LIBRARY_PATH", "LD_LIBRARY_PATH", "PATH")  # what a Python may need to start
-_ANSWERS_WITHIN = 10.0  # seconds; it takes milliseconds, unless somebody has stopped it
-_GOODBYE = 2.0  # seconds
+_ENVIRONMENT = ("DYLD_LIBRARY_PATH", "LD_LIBRARY_PATH", "PATH")  # needed to start some Pythons
+_ANSWER_WITHIN = 10.0  # seconds; it takes milliseconds unless the reaper is stopped (SIGSTOP)
+_EXIT_WITHIN = 2.0  # seconds
 _GONE = (BrokenPipeError, ConnectionResetError, anyio.ClosedResourceError)
 
 
 class Program(Process):
-    """A process that the reaper started, as anyio has those that it starts itself."""
+    """A process that the reaper started, with the interface of `anyio.abc.Process`."""
 
     stdin: PipeWriter | None = None
     stdout: PipeReader | None = None
@@ -54,7 +54,7 @@ class Program(Process):
         return self._returncode
 
     async def open(self, descriptors: Sequence[int]) -> None:
-        """Take over our ends of its three pipes."""
+        """Open streams over our ends of its three pipes."""
         stdin, stdout, stderr = descriptors
         self.stdin = await PipeWriter.from_descriptor(stdin)
         self.stdout = await PipeReader.from_descriptor(stdout)
@@ -67,7 +67,7 @@ class Program(Process):
     async def wait(self) -> int:
         await self._ended.wait()
         if self._returncode is None:
-            raise AssertionError("it has ended")
+            raise AssertionError("it has exited")
         return self._returncode
 
     def send_signal(self, signal: int) -> None:
@@ -92,7 +92,7 @@ class Program(Process):
 
 
 class Reaper:
-    """Made by `open_reaper`, which ends it."""
+    """Created by `open_reaper`, which ends it."""
 
     def __init__(self) -> None:
         self._process: Process | None = None
@@ -100,26 +100,26 @@ class Reaper:
         self._received = b""
         self._turn = anyio.Lock()
         self._numbers = count()
-        self._asked: dict[int, Promise[Program]] = {}
+        self._requests: dict[int, Promise[Program]] = {}
         self._programs: dict[int, Program] = {}
 
     @property
     def pid(self) -> int | None:
-        """None before the first program, and where there are no process groups."""
+        """The reaper's pid; None before the first program, and without process groups."""
         return self._process.pid if self._process else None
 
     async def start_program(
         self, command: Sequence[str], *, env: Mapping[str, str], cwd: str | None
     ) -> Process:
-        """Start a program as the head of a group of its own; hand it to `running` at once.
+        """Start a program as the leader of its own group; pass it to `supervise` at once.
 
         Raises:
             OSError: If the system will not start it.
-            ValueError: If an argument holds a NUL.
+            ValueError: If an argument contains a NUL.
         """
         if sys.platform == "win32" or not sys.executable:
             return await start_program(command, env=env, cwd=cwd)
-        words = _words(command, env, cwd)
+        words = _encoded_request(command, env, cwd)
         theirs, ours = _pipes()
         try:
             program = await self._started(words, theirs, command[0])
@@ -128,23 +128,23 @@ class Reaper:
             raise
         finally:
             _close(theirs)
-        with anyio.CancelScope(shield=True):  # a program without streams could be ended by nobody
+        with anyio.CancelScope(shield=True):  # a program without streams could not be ended
             await program.open(ours)
         return program
 
     async def close(self) -> None:
-        self._hang_up()
+        self._disconnect()
         with anyio.CancelScope(shield=True):
-            await self._end(within=_GOODBYE)
+            await self._end(within=_EXIT_WITHIN)
 
     async def _started(self, words: Sequence[bytes], theirs: Sequence[int], path: str) -> Program:
         number = next(self._numbers)
         body = b"".join(word + b"\0" for word in (b"%d" % number, *words))
         promise: Promise[Program] = Promise()
         try:
-            with anyio.fail_after(_ANSWERS_WITHIN):
-                await self._ask(b"%010d" % len(body) + body, theirs)
-                self._asked[number] = promise
+            with anyio.fail_after(_ANSWER_WITHIN):
+                await self._request(b"%010d" % len(body) + body, theirs)
+                self._requests[number] = promise
                 return await promise.wait()
         except anyio.get_cancelled_exc_class():
             if promise.value:
@@ -155,14 +155,14 @@ class Reaper:
         except OSError as error:
             raise OSError(error.errno, error.strerror, path) from None
         finally:
-            self._asked.pop(number, None)  # what is started yet is ended at once
+            self._requests.pop(number, None)  # a later `started` reply ends the program at once
 
-    async def _ask(self, request: bytes, descriptors: Sequence[int]) -> None:
+    async def _request(self, request: bytes, descriptors: Sequence[int]) -> None:
         async with self._turn:
             for is_last in (False, True):
                 try:
                     await self._send(await self._ready(), request, descriptors)
-                except _GONE:  # somebody has ended it
+                except _GONE:  # the reaper was killed: start another one and retry once
                     self._lose()
                     if is_last:
                         raise
@@ -179,14 +179,16 @@ class Reaper:
                     is_first = len(left) == len(request)
                     sent = socket.send_fds(receiver, [left], descriptors if is_first else ())
                     left = left[sent:]
-                except BlockingIOError:  # it is stopped, or very busy
+                except BlockingIOError:  # it is stopped or very busy
                     await anyio.wait_writable(receiver)
         finally:
-            if 0 < len(left) < len(request):  # it would take the next request for the rest of this
+            if (
+                0 < len(left) < len(request)
+            ):  # it would read the next request as the rest of this one
                 self._lose()
 
     async def _ready(self) -> socket.socket:
-        """The socket of the process, which is started if it does not run yet."""
+        """The socket of the reaper, which is started if it is not running."""
         if self._socket is None:
             with anyio.CancelScope(shield=True):
                 await self._end(within=0)
@@ -196,7 +198,7 @@ class Reaper:
         return self._socket
 
     async def _end(self, *, within: float) -> None:
-        """Wait for the process to end by itself for so many seconds; no-op if there is none."""
+        """Wait up to `within` seconds for the reaper to exit, then kill it; no-op without one."""
         if (process := self._process) is None:
             return
         with anyio.move_on_after(within):
@@ -242,14 +244,14 @@ class Reaper:
         *lines, self._received = (self._received + data).split(b"\n")
         for line in lines:
             what, *numbers = line.split()
-            self._told(what, *map(int, numbers))
+            self._on_reply(what, *map(int, numbers))
 
-    def _told(self, what: bytes, number: int, value: int) -> None:
+    def _on_reply(self, what: bytes, number: int, value: int) -> None:
         if what == b"ended":
             if program := self._programs.pop(number, None):
                 program.set_exit(value)
             return
-        promise = self._asked.get(number)
+        promise = self._requests.get(number)
         if what == b"failed":
             if promise:
                 promise.fail(OSError(value, os.strerror(value)))
@@ -260,16 +262,16 @@ class Reaper:
             _kill_group(value)
 
     def _lose(self) -> None:
-        """It is gone, and nobody looks after its programs: they go, too, and are started anew."""
-        self._hang_up()
-        for promise in self._asked.values():
+        """The reaper is gone: end its programs, which nothing supervises any more."""
+        self._disconnect()
+        for promise in self._requests.values():
             promise.fail(OSError(errno.EPIPE, "the process that starts programs was ended"))
         programs, self._programs = self._programs, {}
         for pid, program in programs.items():
             _kill_group(pid)
             program.set_exit(-signal.SIGKILL)
 
-    def _hang_up(self) -> None:
+    def _disconnect(self) -> None:
         if self._socket is not None:
             asyncio.get_running_loop().remove_reader(self._socket)
             anyio.notify_closing(self._socket)
@@ -280,7 +282,7 @@ class Reaper:
 
 @asynccontextmanager
 async def open_reaper() -> AsyncIterator[Reaper]:
-    """Yield the reaper; on exit it goes, and ends what is left of all that it started."""
+    """Yield the reaper; on exit it ends all that it started, and itself."""
     reaper = Reaper()
     try:
         yield reaper
@@ -288,8 +290,10 @@ async def open_reaper() -> AsyncIterator[Reaper]:
         await reaper.close()
 
 
-def _words(command: Sequence[str], env: Mapping[str, str], cwd: str | None) -> list[bytes]:
-    """What is to be started, as the reaper reads it."""
+def _encoded_request(
+    command: Sequence[str], env: Mapping[str, str], cwd: str | None
+) -> list[bytes]:
+    """A start request in the format of `reaper_program`."""
     if any("=" in name or not name for name in env):
         raise ValueError("illegal environment variable name")
     variables = [f"{name}={value}" for name, value in env.items()]

@@ -1,20 +1,20 @@
-"""The reaper: starts programs for the process that started it, and ends them when that one dies.
+"""The reaper: starts programs for its parent process, and ends them when the parent dies.
 
     python -I -S reaper_program.py PARENT
 
-Its input is a Unix socket. A request is the length of what follows in ten digits, then words with
-a NUL behind each: the request's number, the working directory, how many arguments, the path, the
-arguments, the environment. Three descriptors come with its first byte: the program's stdin, stdout
-and stderr. Replies are lines:
+Its stdin is a Unix socket. A request is the length of the rest in ten digits, then words, each
+terminated by NUL: the request's number, the working directory, the number of arguments, the path,
+the arguments, the environment. Three descriptors are sent with its first byte: the program's
+stdin, stdout and stderr. Replies are lines:
 
     started 7 1234      the program of request 7 is process 1234, at the head of its own group
     failed 7 2          it could not be started: errno 2
-    ended 1234 -9       how process 1234 ended, as `subprocess` has it
+    ended 1234 -9       the exit code of process 1234, as in `subprocess`
 
-Every program is a child of this process, which on Linux also becomes the parent of whatever
-outlives its own parent, in whichever group or session it is. So when the input ends, or PARENT is
-no longer its parent, all that was ever started is found below it, and ended. It loads next to
-nothing: it stays in memory as long as there are servers.
+Every program is a child of this process. On Linux it is a subreaper too: an orphan of any group or
+session below it becomes its child. So when stdin ends, or PARENT is no longer its parent, it finds
+and ends everything that was started. It imports little, because it runs as long as there are
+servers.
 """
 
 from __future__ import annotations
@@ -29,10 +29,14 @@ import sys
 import time
 
 _GRACE = 1.0  # seconds from SIGTERM to SIGKILL
-_LOOK = 500  # milliseconds between looks at the parent: a fork of it may hold our input open
+_LOOK = 500  # milliseconds between checks of the parent: a fork of it may keep our stdin open
 _POLL = 0.02
-_DEAF_TO = ("SIGINT", "SIGTERM", "SIGHUP")  # sent to a whole terminal or container
-_IGNORED = (*_DEAF_TO, "SIGPIPE", "SIGXFSZ")  # by us or by Python; a program starts without that
+_IGNORED_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")  # sent to a whole terminal or container
+_RESET_SIGNALS = (
+    *_IGNORED_SIGNALS,
+    "SIGPIPE",
+    "SIGXFSZ",
+)  # ignored here or by Python; reset to the default in programs
 _SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
 _DESCRIPTORS = 3
 _HEAD = 10  # bytes of a request that give the length of the rest
@@ -40,7 +44,7 @@ _BUFFER = 65536  # bytes
 
 
 def main(parent: int) -> None:
-    for name in _DEAF_TO:
+    for name in _IGNORED_SIGNALS:
         signal.signal(getattr(signal, name), signal.SIG_IGN)
     adopts = adopt_orphans()
     starter = Starter(_socket.socket(fileno=0))
@@ -54,37 +58,35 @@ def main(parent: int) -> None:
 class Starter:
     def __init__(self, source: _socket.socket) -> None:
         self.programs: set[int] = set()
-        """The processes that were started and have not ended."""
+        """The pids of programs that have not exited."""
         self._source = source
         self._received = b""
         self._descriptors: list[int] = []
         self._home = directory()
 
     def serve(self, parent: int) -> None:
-        """Start what is asked for, until `parent` is gone."""
+        """Serve requests until `parent` is gone."""
         woken = wake_at_ends()
         poll = select.poll()
         for descriptor in (self._source.fileno(), woken):
             poll.register(descriptor, select.POLLIN)
         while True:
             ready = [descriptor for descriptor, _ in poll.poll(_LOOK)]
-            if os.getppid() != parent:  # what it asked for last, nobody needs
+            if os.getppid() != parent:  # its last request is obsolete
                 return
             try:
                 if woken in ready:
                     os.read(woken, 4096)
-                    self._tell_of_ends()
+                    self._report_exits()
                 if self._source.fileno() in ready and not self._receive():
                     return
-            except OSError:  # nobody is there to be told
+            except OSError:  # the parent is gone
                 return
 
     def _receive(self) -> bool:
-        """Read more of a request, and start what it asks for; False at the end of the input.
-
-        Nothing behind it is read: the descriptors that come belong to this request, also if some
-        are missing because there is no room for more.
-        """
+        """Read more of a request, and start its program; False at the end of the input."""
+        # Never beyond the end of the request: the descriptors received then belong to this request,
+        # also if some are missing because this process has too many open.
         length = int(self._received[:_HEAD]) if len(self._received) >= _HEAD else 0
         left = _HEAD + length - len(self._received)
         size = _DESCRIPTORS * array.array("i").itemsize
@@ -118,7 +120,7 @@ class Starter:
             os.close(descriptor)
         self._source.sendall(reply)
 
-    def _tell_of_ends(self) -> None:
+    def _report_exits(self) -> None:
         for pid, status in ended() or ():
             if pid in self.programs:
                 self.programs.remove(pid)
@@ -129,7 +131,7 @@ class Starter:
 def spawned(
     path: bytes, arguments: list[bytes], environment: list[bytes], streams: list[int]
 ) -> int:
-    """Start a program at the head of a session of its own; returns its number.
+    """Start a program as the leader of its own session; returns its pid.
 
     Raises:
         OSError: If it cannot be started.
@@ -146,12 +148,12 @@ def spawned(
         {name: value for name, _, value in pairs},
         file_actions=[(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(streams)],
         setsid=True,
-        setsigdef=[getattr(signal, name) for name in _IGNORED],
+        setsigdef=[getattr(signal, name) for name in _RESET_SIGNALS],
     )
 
 
 def directory() -> int | str:
-    """The working directory, to come back to; the root if it may not be read, or entered."""
+    """The working directory, to return to; the root if it cannot be opened."""
     try:
         return os.open(".", os.O_RDONLY)
     except OSError:
@@ -159,7 +161,7 @@ def directory() -> int | str:
 
 
 def adopt_orphans() -> bool:
-    """Become the parent of all below us whose own parent ends; False where that cannot be."""
+    """Become a subreaper, the parent of orphaned descendants; False where not supported."""
     if sys.platform != "linux":
         return False
     try:
@@ -171,7 +173,7 @@ def adopt_orphans() -> bool:
 
 
 def wake_at_ends() -> int:
-    """A descriptor that can be read once a child has ended."""
+    """A descriptor that becomes readable when a child has exited."""
     woken, waking = os.pipe()
     os.set_blocking(waking, False)
     signal.set_wakeup_fd(waking, warn_on_full_buffer=False)
@@ -180,10 +182,7 @@ def wake_at_ends() -> int:
 
 
 def ended() -> list[tuple[int, int]] | None:
-    """The children that have ended, each with its status; None if there are no children left.
-
-    They are no zombies any more.
-    """
+    """Reap exited children: pids and statuses; None if there are no children left."""
     found: list[tuple[int, int]] = []
     try:
         while (one := os.waitpid(-1, os.WNOHANG))[0]:
@@ -194,34 +193,32 @@ def ended() -> list[tuple[int, int]] | None:
 
 
 def end_descendants() -> None:
-    """Ask all below us to terminate, and kill what has not after the grace.
-
-    Only children are sent a signal: nobody else can be given their number before we wait for
-    them. What they leave behind becomes our child, and has its turn.
-    """
+    """Send SIGTERM to all descendants, and SIGKILL after the grace period."""
+    # Only children get signals: their pids cannot be reused before this process reaps them. Their
+    # own children become children of this process when they exit, and are ended in a later round.
     deadline = time.monotonic() + _GRACE
-    asked: set[int] = set()
+    signalled_once: set[int] = set()
     while ended() is not None:
         left = children()
         is_late = time.monotonic() > deadline
-        for pid in left if is_late else left - asked:
+        for pid in left if is_late else left - signalled_once:
             signalled(pid, signal.SIGKILL if is_late else signal.SIGTERM)
-        asked |= left
+        signalled_once |= left
         time.sleep(_POLL)
 
 
 def end_groups(programs: set[int]) -> None:
-    """The same for what has stayed in the groups of the programs."""
+    """The same without a subreaper: only for processes still in the groups of the programs."""
     for pid in programs:
         signalled(pid, signal.SIGTERM)
     if programs:
-        time.sleep(_GRACE)  # without a look: once we have waited for one, its number is free
+        time.sleep(_GRACE)  # without reaping: afterwards a pid may be reused
     for pid in programs:
         signalled(pid, signal.SIGKILL)
 
 
 def signalled(pid: int, number: int) -> None:
-    """Send a signal to a child of ours, and to its group if it is at the head of one."""
+    """Send a signal to a child, or to its group if it leads one."""
     for send in (os.killpg, os.kill):
         try:
             send(pid, number)
@@ -231,10 +228,10 @@ def signalled(pid: int, number: int) -> None:
 
 
 def children() -> set[int]:
-    """Our children now; one that just comes or goes may be left out."""
+    """The pids of our children; one that starts or exits just now may be missing."""
     try:
         return set(map(int, read(f"/proc/self/task/{os.getpid()}/children").split()))
-    except OSError:  # a kernel without that list
+    except OSError:  # the kernel does not provide that list
         numbers = filter(str.isdigit, os.listdir("/proc"))  # noqa: PTH208 - pathlib would double our memory
         return {pid for pid in map(int, numbers) if is_ours(pid)}
 

@@ -1,7 +1,7 @@
-"""What we say to a server that asks us something: that we are there, and that we offer nothing.
+"""Answers to requests of a server: `ping` succeeds, everything else is not supported.
 
-The answers wait for the server to read them. One that asks on and on and never reads is not
-answered any more; it cannot make us keep more than this.
+Answers are queued until the server reads them. The queue is bounded: a server that sends requests
+and never reads gets no more answers.
 """
 
 from __future__ import annotations
@@ -15,30 +15,30 @@ from mcp_types import METHOD_NOT_FOUND, JSONRPCRequest, RequestId
 from discovery_engine._util.json import JSONObject
 from discovery_engine.upstream.wire.json_codec import encode
 
-_UNREAD = 1000  # answers
+_QUEUE = 1000  # answers
 _LENGTH = 200  # characters of an id that is sent back, and of a method that is named
 
 
 class Replies:
     def __init__(self) -> None:
-        self._unread: list[bytes] = []
-        self._news = anyio.Event()
+        self._queue: list[bytes] = []
+        self._arrived = anyio.Event()
 
     def enqueue(self, request: JSONRPCRequest) -> bool:
-        """Have an answer sent; False if too many wait already, or the id is a burden."""
-        if len(self._unread) >= _UNREAD or len(str(request.id)) > _LENGTH:
+        """Queue an answer; False if the queue is full or the id is too long."""
+        if len(self._queue) >= _QUEUE or len(str(request.id)) > _LENGTH:
             return False
-        self._unread.append(encode(_answer(request.id, request.method)))
-        self._news.set()
+        self._queue.append(encode(_answer(request.id, request.method)))
+        self._arrived.set()
         return True
 
     async def drain(self, write: Callable[[bytes], Awaitable[None]]) -> None:
-        """Write the answers as the server reads them, until it is gone."""
+        """Write the queued answers until the server closes its stdin."""
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
             while True:
-                await self._news.wait()
-                self._news = anyio.Event()
-                lines, self._unread = self._unread, []
+                await self._arrived.wait()
+                self._arrived = anyio.Event()
+                lines, self._queue = self._queue, []
                 await write(b"".join(lines))
 
 

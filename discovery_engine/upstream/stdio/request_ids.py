@@ -1,4 +1,4 @@
-"""Which of our requests wait for an answer, so that what nobody asked for is told apart."""
+"""Tracks the ids of pending requests, to recognize unsolicited and duplicate answers."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections import OrderedDict
 from mcp.shared.dispatcher import coerce_request_id
 from mcp_types import RequestId
 
-_REMEMBERED = 1000  # requests that are over
+_REMEMBERED = 1000  # finished requests
 
 
 class RequestIds:
     def __init__(self) -> None:
         self._waiting: set[RequestId] = set()
         self._answered: OrderedDict[RequestId, None] = OrderedDict()
-        self._given_up: OrderedDict[RequestId, None] = OrderedDict()
+        self._cancelled: OrderedDict[RequestId, None] = OrderedDict()
         self.unsolicited = 0
-        """Answers to what was never asked."""
+        """Answers without a request."""
         self.duplicates = 0
         """Second answers."""
 
@@ -24,22 +24,22 @@ class RequestIds:
         self._waiting.add(coerce_request_id(request))
 
     def cancel(self, request: RequestId) -> None:
-        """Nobody waits any more; an answer that crosses with this is no fault."""
+        """The caller gave up; an answer that is already on its way is no fault."""
         known = coerce_request_id(request)
         if known in self._waiting:
             self._waiting.remove(known)
-            _keep(self._given_up, known)
+            _add_bounded(self._cancelled, known)
 
     def settle(self, request: RequestId) -> bool:
-        """Whether an answer is one that somebody waits for; if not, it is counted."""
+        """Whether a caller waits for this answer; otherwise it is counted."""
         known = coerce_request_id(request)
         if known in self._waiting:
             self._waiting.remove(known)
-            _keep(self._answered, known)
+            _add_bounded(self._answered, known)
             return True
-        if known in self._given_up:
-            del self._given_up[known]
-            _keep(self._answered, known)
+        if known in self._cancelled:
+            del self._cancelled[known]
+            _add_bounded(self._answered, known)
         elif known in self._answered:
             self.duplicates += 1
         else:
@@ -47,7 +47,7 @@ class RequestIds:
         return False
 
 
-def _keep(past: OrderedDict[RequestId, None], request: RequestId) -> None:
+def _add_bounded(past: OrderedDict[RequestId, None], request: RequestId) -> None:
     past[request] = None
     if len(past) > _REMEMBERED:
         past.popitem(last=False)

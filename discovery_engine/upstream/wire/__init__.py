@@ -1,7 +1,6 @@
-"""What strangers send, whichever way it comes: read in full, and at nobody else's cost.
+"""Messages on the wire, for every transport: parsed completely, at a bounded cost.
 
-messages        JSON-RPC between plain JSON and the SDK's envelopes
-codec           bytes to JSON and back; slices reads what is large a little at a time
-scheduler            how much of our time all servers together get for what nobody waits for, and
-                for what is very large
+messages          JSON-RPC between plain JSON and the SDK's types
+json_codec        bytes to JSON and back; incremental_json parses large answers in steps
+scheduling        the event-loop time that floods and large answers of all servers get
 """

@@ -1,6 +1,6 @@
-"""Lines of JSON to values and back: lenient as to text, strict as to what JSON is.
+"""JSON lines to values and back: lenient about text encoding, strict about JSON.
 
-What cannot be read is a ValueError; whose answer it was may still show at its edges.
+Invalid input is a ValueError; `sniffed_id` may still find the request id at its edges.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from discovery_engine._util.json import JSONValue, parse_finite, refuse_constant
 from discovery_engine.upstream.wire.incremental_json import WINDOW, ParseSteps, parse_incrementally
 
-EDGE = 512  # bytes at either end of a line, enough to read the id of its request from
+EDGE = 512  # bytes at either end of a line in which the request id is searched
 
 _ID = rb'"id"\s*:\s*(\d{1,18}|"[^"\\]{1,200}")\s*'
 _HEAD = re.compile(
@@ -27,7 +27,7 @@ def decode(line: bytes) -> JSONValue:
     """The JSON of a line; invalid UTF-8, lone surrogates and NUL become U+FFFD.
 
     Raises:
-        ValueError: If it is not JSON, nests too deeply, or holds a number beyond all bounds.
+        ValueError: If it is not JSON, nests too deeply, or contains a number out of range.
     """
     text = _text(line)
     try:
@@ -37,7 +37,7 @@ def decode(line: bytes) -> JSONValue:
 
 
 def decode_incrementally(line: bytes, *, window: int = WINDOW) -> ParseSteps[JSONValue]:
-    """The same of a long line, as a generator that returns it; each step takes but a moment."""
+    """`decode` as a generator, for long lines; each step takes under a millisecond."""
     try:
         return (yield from parse_incrementally(_text(line), _clean, window=window))
     except RecursionError:
@@ -48,7 +48,7 @@ def encode(message: JSONValue) -> bytes:
     """One line of JSON; lone surrogates become U+FFFD.
 
     Raises:
-        ValueError: If it holds a number that JSON cannot express, or nests too deeply.
+        ValueError: If it contains a number that JSON cannot express, or nests too deeply.
     """
     try:
         text = json.dumps(message, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
@@ -61,9 +61,9 @@ def encode(message: JSONValue) -> bytes:
 
 
 def sniffed_id(head: bytes, tail: bytes) -> int | str | None:
-    """The id of the request that an unreadable line answers, if its edges show it."""
+    """The request id of a line that cannot be parsed, if its first or last bytes contain it."""
     if found := _HEAD.match(head) or _TAIL.search(tail):
-        with suppress(ValueError):  # what looks like an id need not be JSON
+        with suppress(ValueError):  # a match need not be valid JSON
             identity: int | str = json.loads(found[1])
             return identity
     return None
@@ -75,7 +75,7 @@ def edges(line: bytes) -> tuple[bytes, bytes]:
 
 
 def is_clean(line: bytes) -> bool:
-    """Whether it certainly holds nothing that `decode` would replace."""
+    """Whether it certainly contains nothing that `decode` would replace."""
     return not line.startswith(BOM_UTF8) and not _may_be_unclean(line.decode("latin-1"))
 
 

@@ -1,4 +1,4 @@
-"""JSON-RPC messages between plain JSON and the SDK's envelopes; what they carry stays as it is."""
+"""Converts JSON-RPC messages between plain JSON and the SDK's types."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STRANGE = "its answer is not one of JSON-RPC"
 
 
 def as_message(value: JSONValue) -> JSONRPCMessage | None:
-    """A JSON-RPC message without looking into what it carries; None if it is none."""
+    """A JSON-RPC message; its params and result are not parsed. None if it is none."""
     match value:
         case {"method": str() as method, "id": id_} if _is_id(id_):
             return JSONRPCRequest.model_construct(
@@ -40,7 +40,7 @@ def as_message(value: JSONValue) -> JSONRPCMessage | None:
 
 
 def answered_id(value: JSONValue) -> RequestId | None:
-    """Whose answer a value is meant to be, though it is no message."""
+    """The request id that an invalid message answers; None if it shows none."""
     match value:
         case {"id": id_, **rest} if _is_id(id_) and "method" not in rest:
             identity: RequestId = id_
@@ -64,8 +64,8 @@ def as_json(message: JSONRPCMessage) -> JSONObject:
             return {"jsonrpc": "2.0", "id": id_, "error": error.model_dump(exclude_none=True)}
 
 
-def is_digestible(message: JSONRPCMessage) -> bool:
-    """Whether the SDK survives a message: of what tells progress it makes floats, of any size."""
+def is_sdk_safe(message: JSONRPCMessage) -> bool:
+    """Whether the SDK can parse a message: it converts progress numbers of any size to float."""
     match message:
         case JSONRPCNotification(method="notifications/progress", params=dict() as params):
             return all(_is_finite(params.get(name)) for name in ("progress", "total"))
@@ -74,7 +74,7 @@ def is_digestible(message: JSONRPCMessage) -> bool:
 
 
 def unreadable(request_id: RequestId | None, reason: str) -> JSONRPCMessage | None:
-    """An answer in place of the one that cannot be read, so that nobody waits for it."""
+    """An error answer instead of one that cannot be read, so that its caller stops waiting."""
     if request_id is None:
         return None
     error = ErrorData(code=PARSE_ERROR, message=reason)

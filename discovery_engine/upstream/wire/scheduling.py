@@ -1,9 +1,9 @@
-"""How much of our time servers get for what nobody waits for, and for what is very large.
+"""Fair scheduling: the event-loop time that servers get for large answers and for floods.
 
-There is one event loop for all, and all of this happens on it: a thread would fight the loop for
-the interpreter, and each of its victories costs every call under way. So a server that floods us
-is read at leisure, and what is large is parsed in steps. All such servers together get a tenth
-of the time, in turns so short that the calls of the others do not notice.
+All parsing happens on the event loop: threads would contend for the GIL and delay every call in
+flight. A server that floods the gateway is read at a bounded rate, and large answers are parsed in
+steps. All such work together gets a tenth of the time, in turns of a millisecond, so that calls of
+other servers are not delayed.
 """
 
 from __future__ import annotations
@@ -18,21 +18,23 @@ from anyio.lowlevel import checkpoint
 from discovery_engine._util import gc_pause
 from discovery_engine.upstream.wire.incremental_json import ParseSteps
 
-LARGE = 64 * 1024  # bytes; to parse as much takes up to half a millisecond
+LARGE = 64 * 1024  # bytes; parsing as much takes up to half a millisecond
 
-_HUGE = 256 * 1024  # bytes; of as much the collector would make a meal
+# Bytes from which the garbage collector is paused: parsing 9 MB has steps of up to 20 ms with it,
+# because it traverses all the new objects, and of at most 1 ms without.
+_HUGE = 256 * 1024
 
-_REST = 0.03  # seconds
-_ALLOWANCE = 256  # between two rests: a line that is left out is 1, and takes some microseconds
-_STROKE = 64  # between two turns of the others
-_TURN = 0.001  # seconds of work on what is large, with the others in between
-_REST_OF_TURN = 9  # times as long
+_FLOOD_PAUSE = 0.03  # seconds
+_QUOTA = 256  # between two pauses: a skipped line costs 1, which is some microseconds
+_YIELD_AFTER = 64  # cost after which other tasks run
+_TURN = 0.001  # seconds of parsing between two pauses
+_PAUSE_FACTOR = 9  # a pause takes nine times the turn, which leaves a tenth of the time
 
 T = TypeVar("T")
 
 
 class FairScheduler:
-    """Shared by all servers; `worked` tells the seconds that this thread has worked."""
+    """Shared by all servers; `worked` returns the CPU seconds of this thread."""
 
     def __init__(
         self,
@@ -42,28 +44,28 @@ class FairScheduler:
     ) -> None:
         self._worked = worked
         self._sleep = sleep
-        self._lane = anyio.Lock()
+        self._pausing = anyio.Lock()  # pauses run one after the other, so their number is bounded
         self._huge = anyio.Lock()
 
     async def pause(self) -> None:
-        """Wait until it is a flooding server's turn again."""
-        await self._wait(_REST)
+        """Wait before the next read from a flooding server."""
+        await self._wait(_FLOOD_PAUSE)
 
     async def run(self, steps: ParseSteps[T], *, size: int) -> T:
-        """What a generator makes of so many bytes in the end; other tasks run between its steps.
+        """Drive a parser of `size` bytes and return its value; other tasks run between steps.
 
-        Of what is huge one follows the other, and the collector looks only in between.
+        Huge answers are parsed one at a time, with the garbage collector paused.
 
         Raises:
             Exception: What the generator raises.
         """
         if size <= _HUGE:
-            return await self._driven(steps)
+            return await self._drive(steps)
         async with self._huge:
             with gc_pause.paused():
-                return await self._driven(steps)
+                return await self._drive(steps)
 
-    async def _driven(self, steps: ParseSteps[T]) -> T:
+    async def _drive(self, steps: ParseSteps[T]) -> T:
         turn = 0.0
         while True:
             began = self._worked()
@@ -76,38 +78,38 @@ class FairScheduler:
             if turn < _TURN:
                 await checkpoint()
             else:
-                await self._wait(turn * _REST_OF_TURN)
+                await self._wait(turn * _PAUSE_FACTOR)
                 turn = 0.0
 
     async def _wait(self, seconds: float) -> None:
-        async with self._lane:
+        async with self._pausing:
             await self._sleep(seconds)
 
 
 class Quota:
-    """What one server may cost between two answers; who has spent it has to rest."""
+    """The cost that one server may cause between two answers; beyond it, reading pauses."""
 
     def __init__(self, scheduler: FairScheduler) -> None:
         self._scheduler = scheduler
-        self._spent = self._stroke = 0
+        self._spent = self._since_yield = 0
 
     def spend(self, cost: int) -> None:
         self._spent += cost
-        self._stroke += cost
+        self._since_yield += cost
 
     @property
     def is_spent(self) -> bool:
-        return self._spent >= _ALLOWANCE
+        return self._spent >= _QUOTA
 
     def reset(self) -> None:
-        """It has answered."""
+        """Restore the full quota, after an answer."""
         self._spent = 0
 
     async def pause_if_spent(self) -> None:
-        """Rest if the quota is spent; let other tasks run if they have not for a while."""
+        """Pause if the quota is spent; let other tasks run after every `_YIELD_AFTER`."""
         if self.is_spent:
-            self._spent = self._stroke = 0
+            self._spent = self._since_yield = 0
             await self._scheduler.pause()
-        elif self._stroke >= _STROKE:
-            self._stroke = 0
+        elif self._since_yield >= _YIELD_AFTER:
+            self._since_yield = 0
             await checkpoint()

@@ -18,7 +18,7 @@ from anyio.abc import Process
 
 from discovery_engine.config.settings import StdioTransport
 from discovery_engine.upstream.stdio import reaper_program
-from discovery_engine.upstream.stdio.process import running
+from discovery_engine.upstream.stdio.process import supervise
 from discovery_engine.upstream.stdio.reaper import Reaper, open_reaper
 from tests.servers.programs import (
     HERE,
@@ -135,7 +135,7 @@ async def test_a_reaper_that_was_killed_unnoticed_is_replaced_by_the_start_that_
 async def test_a_reaper_that_is_stopped_holds_up_nobody_and_starts_nothing_late(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("discovery_engine.upstream.stdio.reaper._ANSWERS_WITHIN", 0.2)
+    monkeypatch.setattr("discovery_engine.upstream.stdio.reaper._ANSWER_WITHIN", 0.2)
     large = {f"V{number}": "x" * 100_000 for number in range(10)}  # more than a socket buffers
     async with open_reaper() as reaper:
         first = await started(reaper, *SLEEPER)
@@ -151,12 +151,12 @@ async def test_a_reaper_that_is_stopped_holds_up_nobody_and_starts_nothing_late(
         assert first.returncode is None
 
         os.kill(stopped, signal.SIGCONT)
-        monkeypatch.setattr("discovery_engine.upstream.stdio.reaper._ANSWERS_WITHIN", 20.0)
+        monkeypatch.setattr("discovery_engine.upstream.stdio.reaper._ANSWER_WITHIN", 20.0)
         later = await started(reaper, *SLEEPER)
         await eventually(lambda: descendants() - before == {later.pid})
 
         os.kill(stopped, signal.SIGSTOP)
-        monkeypatch.setattr("discovery_engine.upstream.stdio.reaper._ANSWERS_WITHIN", 0.2)
+        monkeypatch.setattr("discovery_engine.upstream.stdio.reaper._ANSWER_WITHIN", 0.2)
         with pytest.raises(OSError, match="stopped"):
             await reaper.start_program(SLEEPER, env=large, cwd=None)
 
@@ -172,7 +172,7 @@ async def test_large_requests_at_the_same_time_keep_their_pipes_apart() -> None:
 
     async def ask(number: int) -> None:
         program = await reaper.start_program(["/bin/echo", str(number)], env=env, cwd=None)
-        async with running(program) as child:
+        async with supervise(program) as child:
             said[number] = await child.stdout.receive()
 
     async with open_reaper() as reaper:
@@ -288,7 +288,7 @@ async def test_what_a_program_left_behind_does_not_end_with_another_program(
         await started(reaper, *leaving("twice", tmp_path / "left"))
         await eventually(lambda: bool(noted(tmp_path / "left")))
         [left] = noted(tmp_path / "left")
-        async with running(await started(reaper, "/bin/cat")) as other:
+        async with supervise(await started(reaper, "/bin/cat")) as other:
             pass
         assert not is_running(other.pid)
 

@@ -28,9 +28,7 @@ def failed(kind: str) -> UnavailableError:
         pytest.param(AUTO, None, ConnectStrategy("http", falls_back=True), id="auto"),
         pytest.param(HTTP, None, ConnectStrategy("http"), id="http"),
         pytest.param(SSE, None, ConnectStrategy("sse", Era("sse")), id="sse"),
-        pytest.param(
-            STDIO, OLD, ConnectStrategy("stdio", OLD, is_remembered=True), id="remembered"
-        ),
+        pytest.param(STDIO, OLD, ConnectStrategy("stdio", OLD, is_stored=True), id="remembered"),
     ],
 )
 def test_what_is_remembered_comes_first(
@@ -49,14 +47,14 @@ def test_what_is_remembered_comes_first(
         pytest.param(STDIO, ConnectStrategy("stdio"), "not_mcp", None, id="not-mcp"),
         pytest.param(
             STDIO,
-            ConnectStrategy("stdio", OLD, is_remembered=True),
+            ConnectStrategy("stdio", OLD, is_stored=True),
             "exited",
             ConnectStrategy("stdio"),
             id="wrong",
         ),
         pytest.param(
             STDIO,
-            ConnectStrategy("stdio", OLD, is_remembered=True),
+            ConnectStrategy("stdio", OLD, is_stored=True),
             "not_found",
             None,
             id="hopeless",

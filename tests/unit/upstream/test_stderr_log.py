@@ -71,7 +71,7 @@ def test_a_flood_is_counted_and_told_when_it_is_over(
 
     assert len(during) == 50
     assert caplog.messages[50:] == [
-        "github: (9950 more lines, which are not told)",
+        "github: (9950 more lines, not logged)",
         "github: calm",
     ]
 

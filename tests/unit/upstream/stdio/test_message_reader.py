@@ -83,7 +83,7 @@ async def test_what_it_does_wrong_is_told_with_how_often() -> None:
     await messages(reader)
 
     assert [times for _, times in told] == [1, 2]
-    assert "2 answers that nobody waited for" in told[-1][0]
+    assert "2 answers without a request" in told[-1][0]
 
 
 async def test_a_request_is_answered_here_and_a_refusal_to_answer_is_its_fault() -> None:
@@ -104,7 +104,7 @@ async def test_a_request_is_answered_here_and_a_refusal_to_answer_is_its_fault()
 
     assert [message.id for message in found] == [1]
     assert asked == [f"r{i}" for i in range(200)]
-    assert told[-1] == ("it asked 190 more things than it lets us answer", 190 // 64)
+    assert told[-1] == ("it sent 190 requests and did not read their answers", 190 // 64)
     assert reader.garbage.count == 190
 
 

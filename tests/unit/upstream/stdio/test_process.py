@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_engine.upstream.stdio.process import StderrBuffer, running, start_program
+from discovery_engine.upstream.stdio.process import StderrBuffer, start_program, supervise
 from tests.servers.programs import eventually, is_running
 
 pytestmark = pytest.mark.anyio
@@ -62,7 +62,7 @@ async def test_every_line_is_told_and_the_last_one_without_its_end() -> None:
     lines: list[str] = []
 
     process = await start_program([sys.executable, "-c", code], env=dict(os.environ), cwd=None)
-    async with running(process, on_lines=lines.extend) as child:
+    async with supervise(process, on_lines=lines.extend) as child:
         with anyio.fail_after(20):
             await child.exit_reason(within=20)
 
@@ -75,14 +75,14 @@ async def test_a_flood_of_complaints_is_read_with_rests_in_between() -> None:
     lines: list[str] = []
     longest = rests = 0
 
-    async def rest() -> None:
+    async def pause() -> None:
         nonlocal longest, rests
         longest = max(longest, len(lines))
         rests += 1
         lines.clear()
 
     process = await start_program([sys.executable, "-c", code], env=dict(os.environ), cwd=None)
-    async with running(process, on_lines=lines.extend, rest=rest) as child:
+    async with supervise(process, on_lines=lines.extend, pause=pause) as child:
         with anyio.fail_after(20):
             await child.exit_reason(within=20)
 
@@ -106,7 +106,7 @@ def test_memory_is_bounded_in_lines_and_in_one_line() -> None:
 async def run(code: str) -> tuple[str, str]:
     command = [sys.executable, "-I", "-S", "-c", code]
     process = await start_program(command, env=dict(os.environ), cwd=None)
-    async with running(process) as child:
+    async with supervise(process) as child:
         with anyio.fail_after(20):
             return await child.exit_reason(within=20), child.stderr.tail
 
@@ -127,7 +127,7 @@ async def test_a_program_that_closed_its_output_and_runs_on_is_told_as_such() ->
     command = [sys.executable, "-I", "-S", "-c", "import sys; sys.stdin.read()"]
     process = await start_program(command, env={}, cwd=None)
 
-    async with running(process) as child:
+    async with supervise(process) as child:
         reason = await child.exit_reason(within=0.01)
 
     assert reason == "closed its output and still runs"
@@ -138,7 +138,7 @@ async def test_a_program_is_ended_when_its_task_is_cancelled() -> None:
     process = await start_program(["sleep", "600"], env=dict(os.environ), cwd=None)
 
     async def look_after() -> None:
-        async with running(process):
+        async with supervise(process):
             await anyio.sleep_forever()
 
     async with anyio.create_task_group() as tasks:
