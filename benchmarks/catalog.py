@@ -30,9 +30,9 @@ from discovery_engine._util.json import JSONObject
 from discovery_engine.catalog import Catalog, Entry, ServerPart
 from discovery_engine.config.settings import ServerSettings, Settings, StdioTransport
 from discovery_engine.events import EventBus
-from discovery_engine.registry.memory import MemoryStore
-from discovery_engine.registry.sqlite import open_store
-from discovery_engine.registry.store import World
+from discovery_engine.registry.memory import MemoryRegistry
+from discovery_engine.registry.protocols import Snapshot
+from discovery_engine.registry.sqlite.registry import open_sqlite
 from discovery_engine.runtime.ingest import Ingestor, ListingResult, Rulebook
 from discovery_engine.runtime.state import CatalogState
 from discovery_engine.search.searcher import build_searcher
@@ -146,7 +146,7 @@ def measure(fleet: Fleet) -> None:
 
 
 def measure_registry(fleet: Fleet, catalog: Catalog, folder: Path, floor: float) -> None:
-    with open_store(folder / "registry.db") as store:
+    with open_sqlite(folder / "registry.db") as store:
         store.save_settings(SCOPE, fleet.settings)
         parts = tuple(catalog.parts.values())
         saving, _ = timed(lambda: store.save_parts(SCOPE, parts, revision=1))
@@ -187,7 +187,7 @@ def part(judge: Ingestor, server: ServerSettings, tools: Sequence[Tool]) -> Serv
 
 async def swapped_in(fleet: Fleet, listings: Sequence[Listing]) -> CatalogState:
     """What the engine does as servers answer, one after another."""
-    current = CatalogState(MemoryStore(), EventBus())
+    current = CatalogState(MemoryRegistry(), EventBus())
     await current.restore(fleet.settings)
     for server, listing in zip(fleet.settings.servers, listings, strict=True):
         how = connection_fingerprint(server)
@@ -196,8 +196,8 @@ async def swapped_in(fleet: Fleet, listings: Sequence[Listing]) -> CatalogState:
     return current
 
 
-def remembered(folder: Path) -> World:
-    with open_store(folder / "registry.db") as store:
+def remembered(folder: Path) -> Snapshot:
+    with open_sqlite(folder / "registry.db") as store:
         world = store.load(SCOPE)
     if world is None:
         raise AssertionError("nothing was saved")
@@ -231,7 +231,7 @@ def megabytes(field: str) -> float:
 
 async def listed_from_disk(fleet: Fleet, folder: Path) -> CatalogState:
     """The servers' answers are read one by one, as from a pipe."""
-    current = CatalogState(MemoryStore(), EventBus())
+    current = CatalogState(MemoryRegistry(), EventBus())
     await current.restore(fleet.settings)
     for number, server in enumerate(fleet.settings.servers):
         page = json.loads((folder / f"{number}.json").read_bytes())["tools"]

@@ -15,7 +15,7 @@ from minilm import export
 
 from discovery_engine.catalog import Catalog
 from discovery_engine.config.settings import EmbeddingsSettings
-from discovery_engine.registry.sqlite import open_store
+from discovery_engine.registry.sqlite.registry import open_sqlite
 from discovery_engine.runtime.semantic import query_vectors
 from discovery_engine.search.embedders import EmbeddingError, Vector
 from discovery_engine.search.embedders.checked import CheckedEmbedder
@@ -29,7 +29,7 @@ BATCH = 32
 class Embedding:
     def __init__(self, model: str, kept: Path) -> None:
         self._embedder = CheckedEmbedder(OnnxEmbedder(_folder(model, kept)))
-        self._store = open_store(kept / "vectors.db")
+        self._store = open_sqlite(kept / "vectors.db")
         self.asked = self.late = self.partial = 0
         """Requests; those answered by words since the embedder was late; those without clauses."""
 

@@ -23,11 +23,11 @@ from discovery_engine.config.loading.discovered import restrict
 from discovery_engine.config.loading.loader import load_settings
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
 from discovery_engine.errors import UntrustedServerError
-from discovery_engine.runtime.restore import open_registry
+from discovery_engine.runtime.restore import open_registry_or_fallback
 from discovery_engine.secrets.references import redact_literals, references_in
-from discovery_engine.trust.admission import known_as
 from discovery_engine.trust.binding import Subject
 from discovery_engine.trust.decisions import Approval
+from discovery_engine.trust.identity import known_as
 from discovery_engine.upstream.connection import resolved_fields
 from discovery_engine.upstream.file_digests import is_bound
 from discovery_engine.upstream.identity import identity_as_configured, selects_code
@@ -100,7 +100,9 @@ def approve_written(
         )
         for server in known
     ]
-    with open_registry(settings, data_dir=invocation.data_dir, environ=os.environ) as store:
+    with open_registry_or_fallback(
+        settings, data_dir=invocation.data_dir, environ=os.environ
+    ) as store:
         store.approve(scope_of(settings.path), approvals, at=at)
 
 

@@ -48,7 +48,7 @@ from discovery_engine.runtime.ingest import ListingResult, RefreshReport
 from discovery_engine.runtime.lazy_upstreams import LazyUpstreams
 from discovery_engine.runtime.lister import ServerLister
 from discovery_engine.runtime.maintenance import keep_fresh
-from discovery_engine.runtime.restore import open_registry, registry_path
+from discovery_engine.runtime.restore import open_registry_or_fallback, registry_path
 from discovery_engine.runtime.semantic import SemanticSearch
 from discovery_engine.runtime.state import CatalogState
 from discovery_engine.search.usage import Finds
@@ -60,7 +60,7 @@ from discovery_engine.view.status import ServerSummary
 from discovery_engine.view.view import ToolList, View
 
 if TYPE_CHECKING:
-    from discovery_engine.registry.store import Store
+    from discovery_engine.registry.protocols import Registry
     from discovery_engine.upstream.sessions import OnProgress, OnStderr, Upstreams
 
 
@@ -89,7 +89,7 @@ async def open_engine(
     environ = os.environ if environ is None else environ
     load = partial(resolve_settings, config, environ, frozen=frozen)
     settings = await anyio.to_thread.run_sync(load)
-    with open_registry(settings, data_dir=data_dir, environ=environ) as store:
+    with open_registry_or_fallback(settings, data_dir=data_dir, environ=environ) as store:
         async with open_task_group() as tasks:
             caches = Caches(settings.cache)
             data = registry_path(data_dir, environ).parent
@@ -106,7 +106,7 @@ class Engine:
     def __init__(
         self,
         load: Callable[[], Settings],
-        store: Store,
+        store: Registry,
         tasks: TaskGroup,
         caches: Caches,
         *,

@@ -111,14 +111,14 @@ def _client_files() -> tuple[ClientFile, ...]:
 
 
 def _of_registry(invocation: Invocation, loss: Notice | None, *, is_needed: bool) -> Check:
-    from discovery_engine.registry.sqlite import open_store
+    from discovery_engine.registry.backends import open_registry, sqlite_url
     from discovery_engine.runtime.restore import registry_path
 
     path = registry_path(invocation.data_dir, os.environ)
     error = None
     try:
         if is_needed or path.exists():
-            open_store(path).close()
+            open_registry(sqlite_url(path)).close()
     except RegistryError as reason:
         error = reason
     return checks.registry(path, path.stat().st_mode if path.exists() else None, error, loss)

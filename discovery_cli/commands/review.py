@@ -79,7 +79,7 @@ def command(
 
 async def _waiting(engine: Engine, *, servers: tuple[str, ...], tools: tuple[str, ...]) -> Waiting:
     from discovery_engine.scanner import Neighbours
-    from discovery_engine.trust.admission import known_as
+    from discovery_engine.trust.identity import known_as
     from discovery_engine.trust.review import reviews
 
     names = [engine.view.server(name).name for name in servers] or every_server(engine.view)

@@ -105,7 +105,7 @@ def _revoke(invocation: Invocation, servers: tuple[str, ...]) -> ExitCode:
 
 
 async def _take_back(engine: Engine, *, servers: tuple[str, ...]) -> int:
-    from discovery_engine.trust.admission import known_as
+    from discovery_engine.trust.identity import known_as
 
     view, path = engine.view, engine.settings.path
     named = [view.server(name) for name in servers] or view.settings.servers

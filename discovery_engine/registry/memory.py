@@ -1,4 +1,4 @@
-"""A registry that lasts as long as its process: for a cache that is off, or a disk that says no."""
+"""The registry in memory: it ends with its process."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from discovery_engine._util.json import JSONObject
 from discovery_engine.catalog import Catalog, ServerPart
 from discovery_engine.config.settings import Settings
 from discovery_engine.registry.codec import without_secrets
+from discovery_engine.registry.protocols import Snapshot
 from discovery_engine.registry.records import Accepted, Approved, Loss, Revoked, Standing
-from discovery_engine.registry.store import World
 from discovery_engine.search.usage import Use
 from discovery_engine.tools.model import ServerName, ToolKey
 from discovery_engine.trust.decisions import Acceptance, Approval, Decisions, with_accepted
 
 
-class MemoryStore:
-    """Begins with the decisions that are `known`, and nothing else."""
+class MemoryRegistry:
+    """Starts with the decisions that are `known`, and nothing else."""
 
     def __init__(self, known: Standing | None = None) -> None:
         self._decided = Standing() if known is None else known
-        self._worlds: dict[str, World] = {}
+        self._snapshots: dict[str, Snapshot] = {}
         self._indexes: dict[str, bytes] = {}
         self._eras: dict[str, JSONObject] = {}
         self._vectors: dict[tuple[str, bytes], bytes] = {}
@@ -29,8 +29,8 @@ class MemoryStore:
         self._counted: dict[str, dict[ToolKey, Use]] = {}
         self._turn = threading.Lock()
 
-    def load(self, scope: str) -> World | None:
-        return self._worlds.get(scope)
+    def load(self, scope: str) -> Snapshot | None:
+        return self._snapshots.get(scope)
 
     def save_settings(self, scope: str, settings: Settings) -> None:
         named = {server.name for server in settings.servers}
@@ -38,37 +38,41 @@ class MemoryStore:
             known = self._catalog(scope)
             kept = [part for part in known.parts.values() if part.server in named]
             catalog = Catalog.of(kept, revision=known.revision)
-            self._worlds[scope] = World(without_secrets(settings), catalog)
+            self._snapshots[scope] = Snapshot(without_secrets(settings), catalog)
             self._drop_uses(scope, lambda server: server not in named)
 
     def save_parts(self, scope: str, parts: Iterable[ServerPart], *, revision: int) -> None:
         with self._turn:
-            if (world := self._worlds.get(scope)) is None:
+            if (snapshot := self._snapshots.get(scope)) is None:
                 return
-            named = {server.name for server in world.settings.servers}
-            known = dict(world.catalog.parts)
+            named = {server.name for server in snapshot.settings.servers}
+            known = dict(snapshot.catalog.parts)
             known |= {part.server: part for part in parts if part.server in named}
-            newest = max(revision, world.catalog.revision)
+            newest = max(revision, snapshot.catalog.revision)
             catalog = Catalog.of(known.values(), revision=newest)
-            self._worlds[scope] = World(world.settings, catalog)
+            self._snapshots[scope] = Snapshot(snapshot.settings, catalog)
 
     def forget(self, scope: str, servers: Iterable[ServerName] | None = None) -> int:
         with self._turn:
-            if (world := self._worlds.get(scope)) is None:
+            if (snapshot := self._snapshots.get(scope)) is None:
                 return 0
-            known = world.catalog
+            known = snapshot.catalog
             gone = set(known.parts) if servers is None else set(servers)
             self._drop_uses(scope, lambda server: servers is None or server in gone)
             kept = [part for part in known.parts.values() if part.server not in gone]
             catalog = Catalog.of(kept, revision=known.revision)
-            self._worlds[scope] = World(world.settings, catalog)
+            self._snapshots[scope] = Snapshot(snapshot.settings, catalog)
             return len(known) - len(catalog)
+
+    @property
+    def indexes(self) -> MemoryRegistry:
+        return self
 
     def load_index(self, scope: str) -> bytes | None:
         return self._indexes.get(scope)
 
     def save_index(self, scope: str, data: bytes) -> None:
-        if scope in self._worlds:
+        if scope in self._snapshots:
             self._indexes[scope] = data
 
     def recall_era(self, connection: str) -> JSONObject | None:
@@ -148,8 +152,8 @@ class MemoryStore:
 
     def count_use(self, scope: str, key: ToolKey, *, at: float) -> None:
         with self._turn:
-            world = self._worlds.get(scope)
-            if world and any(server.name == key.server for server in world.settings.servers):
+            snapshot = self._snapshots.get(scope)
+            if snapshot and any(server.name == key.server for server in snapshot.settings.servers):
                 counted = self._counted.setdefault(scope, {})
                 counted[key] = counted.get(key, Use(0.0, at)).again(at)
 
@@ -167,5 +171,5 @@ class MemoryStore:
         return tuple(record.acceptance for record in kept if record.scope == scope)
 
     def _catalog(self, scope: str) -> Catalog:
-        world = self._worlds.get(scope)
-        return world.catalog if world else Catalog()
+        snapshot = self._snapshots.get(scope)
+        return snapshot.catalog if snapshot else Catalog()

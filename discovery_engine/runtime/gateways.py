@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, convert, to_builtins
 from msgspec.structs import replace
 
-from discovery_engine.registry.locking import lock_file
+from discovery_engine.registry.sqlite.locking import lock_file
 from discovery_engine.tools.model import ServerName
 from discovery_engine.view.status import Live, ServerStatus
 

@@ -10,7 +10,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,8 +19,7 @@ from discovery_engine.config.files.inputs import is_current
 from discovery_engine.config.files.location import catalog_key, locate, scope_of
 from discovery_engine.config.loading.discovered import is_untrusted_origin
 from discovery_engine.errors import RegistryError
-from discovery_engine.registry.locking import READING_PATIENCE
-from discovery_engine.registry.sqlite import open_store
+from discovery_engine.registry.backends import open_fallback, open_registry, sqlite_url
 from discovery_engine.search.usage import shares
 from discovery_engine.view.notices import lost
 from discovery_engine.view.view import View
@@ -28,13 +27,15 @@ from discovery_engine.view.view import View
 if TYPE_CHECKING:
     from discovery_engine.catalog import Catalog
     from discovery_engine.config.settings import Settings
-    from discovery_engine.registry.store import Store, World
+    from discovery_engine.registry.protocols import Registry, Snapshot
     from discovery_engine.search.searcher import Searcher
     from discovery_engine.tools.model import ServerName
 
 logger = logging.getLogger(__name__)
 
 _REGISTRY = "registry.db"
+# A commit keeps readers out for some milliseconds, and on a slow disk for one or two seconds.
+_READING_PATIENCE = 2.0  # seconds to wait for other processes
 _OPENING_PATIENCE = 5.0  # seconds to wait for other processes; several may bring it up to date
 
 
@@ -54,11 +55,12 @@ def remembered_view(
     path = registry_path(data_dir, environ)
     if not path.exists():
         return None
+    url = sqlite_url(path)
     place = locate(os.fspath(config) if config is not None else None, environ=environ)
     name = catalog_key(place.path, is_untrusted=is_untrusted_origin(place), frozen=frozen)
     try:
-        with open_store(path, is_thorough=False, patience=READING_PATIENCE) as store:
-            world, index = store.load(name), store.load_index(name)
+        with _opened(url) as store:
+            world, index = store.load(name), stored_index(store, name)
             uses = store.uses(name) if world and world.settings.search.learn else {}
             lost_at = store.lost_at(scope_of(place.path))
     except RegistryError as error:
@@ -69,7 +71,7 @@ def remembered_view(
     if newly_configured(world.settings, world.catalog, environ):
         return None
     _warn_of_loss(lost_at)
-    open_searcher = partial(_searcher, world, index, partial(_keep_index, path, name))
+    open_searcher = partial(_searcher, world, index, partial(_keep_index, url, name))
     usage = shares(uses, time.time())
     return View(world.settings, world.catalog, open_searcher, usage=usage, lost_at=lost_at)
 
@@ -92,7 +94,7 @@ def newly_configured(
     )
 
 
-def _searcher(world: World, index: bytes | None, keep: Callable[[bytes], None]) -> Searcher:
+def _searcher(world: Snapshot, index: bytes | None, keep: Callable[[bytes], None]) -> Searcher:
     """The searcher from its remembered index; if that is of another world, built anew and kept."""
     # Most reads search for nothing, and the room of search takes a tenth of their time to load.
     from discovery_engine.search.searcher import build_searcher, load_searcher  # noqa: PLC0415
@@ -111,36 +113,42 @@ def _searcher(world: World, index: bytes | None, keep: Callable[[bytes], None]) 
     return built
 
 
-def _keep_index(path: Path, name: str, index: bytes) -> None:
+def stored_index(registry: Registry, scope: str) -> bytes | None:
+    """The search index of a scope, where the registry may have one."""
+    return registry.indexes.load_index(scope) if registry.indexes else None
+
+
+def _opened(url: str) -> closing[Registry]:
+    return closing(open_registry(url, is_thorough=False, patience=_READING_PATIENCE))
+
+
+def _keep_index(url: str, name: str, index: bytes) -> None:
     try:
-        with open_store(path, is_thorough=False, patience=READING_PATIENCE) as store:
-            store.save_index(name, index)
+        with _opened(url) as store:
+            if store.indexes:
+                store.indexes.save_index(name, index)
     except RegistryError as error:
         logger.info("The next search will make its index again: %s", error)
 
 
 @contextmanager
-def open_registry(
+def open_registry_or_fallback(
     settings: Settings, *, data_dir: str | Path | None, environ: Mapping[str, str]
-) -> Iterator[Store]:
-    """The registry on disk; a forgetful one if caching is off or the disk cannot be used."""
+) -> Iterator[Registry]:
+    """The registry on disk; one for this process alone if caching is off or the disk fails."""
     # Loaded here, since a command that only reads remembers nothing.
-    from discovery_engine.registry.decision_log import last_known  # noqa: PLC0415
-    from discovery_engine.registry.forgetful import ForgetfulStore  # noqa: PLC0415
+    from discovery_engine.registry.fallback import FallbackRegistry  # noqa: PLC0415
 
     if not settings.cache.enabled:
-        yield ForgetfulStore("`cache.enabled` is false", hint="set it to true")
+        yield FallbackRegistry("`cache.enabled` is false", hint="set it to true")
         return
-    path, scope = registry_path(data_dir, environ), scope_of(settings.path)
+    url, scope = sqlite_url(registry_path(data_dir, environ)), scope_of(settings.path)
     try:
-        store = open_store(path, patience=_OPENING_PATIENCE)
+        store = open_registry(url, patience=_OPENING_PATIENCE)
     except RegistryError as error:
         logger.warning("Nothing will be remembered: %s", error)
-        known = last_known(path)
-        _warn_of_loss(known.lost_at(scope))
-        yield ForgetfulStore(error.message, hint=error.hint, known=known)
-        return
-    with store:
+        store = open_fallback(url, error)
+    with closing(store):
         with suppress(RegistryError):  # whoever reads the decisions next says so
             _warn_of_loss(store.lost_at(scope))
         yield store

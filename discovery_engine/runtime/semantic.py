@@ -27,7 +27,7 @@ from discovery_engine.view.notices import Notice, by_words
 if TYPE_CHECKING:
     from discovery_engine.catalog import Catalog
     from discovery_engine.config.settings import EmbeddingsSettings, Settings
-    from discovery_engine.registry.store import Store
+    from discovery_engine.registry.protocols import VectorStore
     from discovery_engine.search.vectors import Vectors
     from discovery_engine.view.view import View
 
@@ -83,7 +83,7 @@ class SemanticSearch:
         self,
         view: Callable[[], View],
         equip: Callable[[Vectors | None], Awaitable[None]],
-        store: Store,
+        store: VectorStore,
         events: EventBus,
         *,
         environ: Mapping[str, str],

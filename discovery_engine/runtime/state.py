@@ -24,7 +24,7 @@ from discovery_engine.config.files.location import catalog_key
 from discovery_engine.config.settings import ServerSettings, Settings
 from discovery_engine.errors import Problem, RegistryError, UpstreamError
 from discovery_engine.events import CatalogChanged, EventBus
-from discovery_engine.registry.store import World
+from discovery_engine.registry.protocols import Snapshot
 from discovery_engine.runtime.ingest import (
     Ingestor,
     ListingResult,
@@ -33,14 +33,14 @@ from discovery_engine.runtime.ingest import (
     part_from_result,
     read,
 )
-from discovery_engine.runtime.restore import newly_configured
+from discovery_engine.runtime.restore import newly_configured, stored_index
 from discovery_engine.runtime.trust_store import TrustStore
 from discovery_engine.search.searcher import Searcher, build_searcher, load_searcher
 from discovery_engine.search.usage import Use, shares
 from discovery_engine.view.view import View
 
 if TYPE_CHECKING:
-    from discovery_engine.registry.store import Store
+    from discovery_engine.registry.protocols import Registry
     from discovery_engine.search.index import Index
     from discovery_engine.search.vectors import Vectors
     from discovery_engine.tools.model import ServerName, ToolKey
@@ -54,7 +54,7 @@ _UNREADABLE = "The search index that was kept cannot be read, and is made anew"
 class CatalogState:
     def __init__(
         self,
-        store: Store,
+        store: Registry,
         events: EventBus,
         *,
         environ: Mapping[str, str] | None = None,
@@ -78,11 +78,11 @@ class CatalogState:
         name = _world_of(settings)
         try:
             world = await anyio.to_thread.run_sync(self._store.load, name)
-            index = await anyio.to_thread.run_sync(self._store.load_index, name)
+            index = await anyio.to_thread.run_sync(stored_index, self._store, name)
         except RegistryError as error:
             logger.warning("Nothing could be recalled: %s", error)
             world = index = None
-        world = world or World(Settings(), Catalog())
+        world = world or Snapshot(Settings(), Catalog())
         mended = newly_configured(world.settings, world.catalog, self._environ)
         async with self._swapping():
             await self._adopt(settings, world, index)
@@ -118,8 +118,8 @@ class CatalogState:
 
         It costs as much as some hundred tools, so do it when a round of news is over.
         """
-        view = self.view
-        if view.searcher.index is self._kept:
+        view, indexes = self.view, self._store.indexes
+        if indexes is None or view.searcher.index is self._kept:
             return
         try:
             data = await anyio.to_thread.run_sync(view.searcher.dump)
@@ -128,7 +128,7 @@ class CatalogState:
             async with self._swapping():
                 await self._index_anew()
             return
-        save = partial(self._store.save_index, _world_of(view.settings), data)
+        save = partial(indexes.save_index, _world_of(view.settings), data)
         if await self._remember(save):
             self._kept = view.searcher.index
 
@@ -183,8 +183,8 @@ class CatalogState:
         return _world_of(self.view.settings)
 
     @property
-    def _known(self) -> World:
-        return World(self.view.settings, self.view.catalog)
+    def _known(self) -> Snapshot:
+        return Snapshot(self.view.settings, self.view.catalog)
 
     @asynccontextmanager
     async def _swapping(self) -> AsyncIterator[None]:
@@ -237,7 +237,7 @@ class CatalogState:
         server = self.view.settings.by_name.get(told.server.name)
         return server if server and server.transport == told.server.transport else None
 
-    async def _adopt(self, settings: Settings, known: World, index: bytes | None = None) -> None:
+    async def _adopt(self, settings: Settings, known: Snapshot, index: bytes | None = None) -> None:
         """Make `settings` those in force, with what is `known`; the lock is held."""
         trust = await anyio.to_thread.run_sync(self.trust_store.load, settings)
         self.trust_store.trust = trust

@@ -19,7 +19,7 @@ from discovery_engine.search.vectors import Vectors, packed, packed_length
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import Catalog
-    from discovery_engine.registry.store import Store
+    from discovery_engine.registry.protocols import VectorStore
     from discovery_engine.search.embedders import Embedder
     from discovery_engine.tools.model import Tool, ToolKey
 
@@ -33,7 +33,7 @@ _GROWTH = 1.5  # by how much the vectors must have grown to be shown before all 
 class ToolVectors:
     """Those of one world under one embedder."""
 
-    def __init__(self, store: Store, embedder: Embedder, *, world: str, batch: int) -> None:
+    def __init__(self, store: VectorStore, embedder: Embedder, *, world: str, batch: int) -> None:
         self._store = store
         self._embedder = embedder
         self._world = world

@@ -16,9 +16,10 @@ from msgspec.structs import replace
 from discovery_engine.config.files.inputs import read_input
 from discovery_engine.config.files.location import lock_path, scope_of
 from discovery_engine.errors import ConfigurationError, Origin, Problem, RegistryError
-from discovery_engine.trust.admission import admit, known_as
+from discovery_engine.trust.admission import admit
 from discovery_engine.trust.binding import completed
 from discovery_engine.trust.decisions import Acceptance, Approval, Decisions, with_accepted
+from discovery_engine.trust.identity import known_as
 from discovery_engine.trust.lockfile import Lock, from_text
 from discovery_engine.trust.standing import Trust
 from discovery_engine.upstream.identity import identity_as_configured, identity_of
@@ -30,9 +31,9 @@ if TYPE_CHECKING:
         Settings,
         StdioTransport,
     )
-    from discovery_engine.registry.store import Store
+    from discovery_engine.registry.protocols import DecisionStore
     from discovery_engine.tools.model import ServerName
-    from discovery_engine.trust.admission import Identity
+    from discovery_engine.trust.identity import Identity
     from discovery_engine.trust.standing import ListedServer
 
 logger = logging.getLogger(__name__)
@@ -44,7 +45,7 @@ class TrustStore:
     """Speaks for the owner of the settings in force; `clock` tells Unix time in seconds."""
 
     def __init__(
-        self, store: Store, *, environ: Mapping[str, str], clock: Callable[[], float]
+        self, store: DecisionStore, *, environ: Mapping[str, str], clock: Callable[[], float]
     ) -> None:
         self._store = store
         self._environ = environ

@@ -30,8 +30,8 @@ from discovery_engine.catalog import Catalog, ServerPart
 from discovery_engine.config.redaction import redact_transport
 from discovery_engine.config.settings import ServerSettings, StdioTransport
 from discovery_engine.tools.model import ServerName, Tool, canonical_json, fingerprint
-from discovery_engine.trust.admission import written_identity
 from discovery_engine.trust.difference import Change, Weight, difference, heaviest
+from discovery_engine.trust.identity import written_identity
 from discovery_engine.trust.integrity import meaning
 
 LOCK_VERSION = 1

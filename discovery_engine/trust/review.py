@@ -12,9 +12,9 @@ from discovery_engine._util.json import JSONValue
 from discovery_engine.rules.rule import WITHHELD
 from discovery_engine.scanner import Finding, Neighbours, alarms, scan, scan_text
 from discovery_engine.tools.model import Tool
-from discovery_engine.trust.admission import known_as
 from discovery_engine.trust.decisions import INSTRUCTIONS, Acceptance
 from discovery_engine.trust.difference import Change, Weight, difference, heaviest
+from discovery_engine.trust.identity import known_as
 from discovery_engine.trust.integrity import accept, accept_instructions, withheld
 from discovery_engine.trust.suspicion import suspects
 

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct, field
 
-from discovery_engine.trust.admission import Identity, Refused, known_as, refusal
+from discovery_engine.trust.admission import Refused, refusal
 from discovery_engine.trust.decisions import Acceptance, AcceptedTools, Decisions
+from discovery_engine.trust.identity import Identity, known_as
 from discovery_engine.trust.integrity import are_held_back, first_seen, withheld
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from discovery_engine.errors import UnavailableError
 from discovery_engine.secrets.names import NameKind
 from discovery_engine.secrets.references import Reference, references_in, resolve
 from discovery_engine.tools.model import canonical_json, fingerprint
-from discovery_engine.trust.admission import Identity, earlier_identity
 from discovery_engine.trust.binding import UNSET, Subject
+from discovery_engine.trust.identity import Identity, earlier_identity
 from discovery_engine.upstream.connection import resolved_fields, with_fields, written_fields
 from discovery_engine.upstream.file_digests import digests_of, project_of
 from discovery_engine.upstream.stdio.executable import child_environment, find_program

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from discovery_engine.registry.journal import Journal
-from discovery_engine.registry.sqlite import open_store
+from discovery_engine.registry.sqlite.journal import Journal
+from discovery_engine.registry.sqlite.registry import open_sqlite
 from discovery_engine.tools.model import canonical_json
 from discovery_engine.trust.decisions import Acceptance, Approval, Decisions
 from tests.contract import damages
@@ -50,7 +50,7 @@ def acceptance(number: int) -> Acceptance:
 
 def decide(folder: Path, *numbers: int) -> Decisions:
     """What is decided once these acceptances and approvals are."""
-    with open_store(folder / DATABASE) as store:
+    with open_sqlite(folder / DATABASE) as store:
         for number in numbers:
             store.approve(SCOPE, [Approval(f"s{number}", "identity")], at=float(number))
             store.accept(SCOPE, [acceptance(number)], at=float(number), if_new=True)
@@ -58,7 +58,7 @@ def decide(folder: Path, *numbers: int) -> Decisions:
 
 
 def found(folder: Path) -> Decisions:
-    with open_store(folder / DATABASE) as store:
+    with open_sqlite(folder / DATABASE) as store:
         return store.decisions(SCOPE)
 
 
@@ -148,7 +148,7 @@ def test_an_older_copy_is_brought_up_to_date_and_two_of_them_are_a_loss(
 ) -> None:
     decide(folder, 1, 2)
     shutil.copytree(folder, tmp_path / "older")
-    with open_store(folder / DATABASE) as store:
+    with open_sqlite(folder / DATABASE) as store:
         store.revoke(SCOPE, ["s1"])
     before = decide(folder, 3)
 
@@ -194,7 +194,7 @@ def test_lines_of_the_journal_that_were_moved_do_not_count(
 def test_a_process_that_is_open_notices_that_its_files_were_taken_away(folder: Path) -> None:
     before = decide(folder, 1, 2)
 
-    with open_store(folder / DATABASE) as store:
+    with open_sqlite(folder / DATABASE) as store:
         (folder / DATABASE).unlink()
         assert store.decisions(SCOPE) == before
         (folder / JOURNAL).unlink()
@@ -208,7 +208,7 @@ def test_a_process_that_is_open_notices_that_its_files_were_taken_away(folder: P
 
 @pytest.mark.requirement("REG-20")
 def test_the_journal_is_written_anew_before_most_of_it_is_void(folder: Path) -> None:
-    with open_store(folder / DATABASE) as store:
+    with open_sqlite(folder / DATABASE) as store:
         store.accept(SCOPE, [acceptance(n % 3) for n in range(1500)], at=1.0)
         before = store.decisions(SCOPE)
     size = (folder / JOURNAL).stat().st_size
@@ -228,12 +228,12 @@ def test_the_journal_is_written_anew_before_most_of_it_is_void(folder: Path) -> 
 @pytest.mark.requirement("REG-21")
 def test_a_loss_is_over_for_a_scope_once_its_owner_knows(folder: Path) -> None:
     decide(folder, 1)
-    with open_store(folder / DATABASE) as store:
+    with open_sqlite(folder / DATABASE) as store:
         store.approve("other", [Approval("s", "identity")], at=1.0)
     for copy in (DATABASE, JOURNAL):
         (folder / copy).unlink()
 
-    with open_store(folder / DATABASE) as store:
+    with open_sqlite(folder / DATABASE) as store:
         assert store.lost_at("never used") is None
         assert store.lost_at("other") is not None
         store.acknowledge_loss(SCOPE, at=2.0)
@@ -242,7 +242,7 @@ def test_a_loss_is_over_for_a_scope_once_its_owner_knows(folder: Path) -> None:
         assert store.lost_at("other") is not None
     (folder / DATABASE).unlink()
 
-    with open_store(folder / DATABASE) as store:
+    with open_sqlite(folder / DATABASE) as store:
         assert store.lost_at(SCOPE) is None
         assert store.lost_at("other") is not None
 
@@ -254,7 +254,7 @@ def test_where_nothing_tells_what_was_lost_it_may_be_anything(folder: Path) -> N
     (folder / JOURNAL).unlink()
     (folder / MARK).unlink()
 
-    with open_store(folder / DATABASE) as store:
+    with open_sqlite(folder / DATABASE) as store:
         assert store.lost_at("anything") is not None
         store.acknowledge_loss("anything", at=2.0)
         assert store.lost_at("anything") is None
@@ -263,7 +263,7 @@ def test_where_nothing_tells_what_was_lost_it_may_be_anything(folder: Path) -> N
 
 @pytest.mark.requirement("REG-21")
 def test_where_nothing_ever_was_nothing_is_lost(folder: Path) -> None:
-    with open_store(folder / DATABASE) as store:
+    with open_sqlite(folder / DATABASE) as store:
         assert store.decisions(SCOPE) == Decisions()
         assert store.revoke(SCOPE, ["a"]) == 0
 
@@ -308,7 +308,7 @@ def test_no_kill_loses_a_decision_that_was_acknowledged(folder: Path, lost: str 
         if lost:
             (folder / lost).unlink()
 
-        with open_store(folder / DATABASE) as store:
+        with open_sqlite(folder / DATABASE) as store:
             after = store.decisions("scope")
         assert after.lost_at is None
         assert kept <= {f"{n}{tool[1:]}" for n in ("a", "b") for tool in after.accepted.get(n, ())}
@@ -331,7 +331,7 @@ def test_processes_that_meet_a_damaged_registry_at_once_set_aside_nothing_good(
         assert [len(numbers) for numbers in told] == [2, 2, 2, 2]
         assert len(list(folder.glob(f"{DATABASE}.corrupt-?"))) == round_
         assert after.accepted["a"] == before.accepted["a"]
-        with open_store(folder / DATABASE) as store:
+        with open_sqlite(folder / DATABASE) as store:
             accepted = store.decisions("scope").accepted
         for number in range(4):
             assert accepted[f"p{round_}.{number}"].keys() >= tools([0, 1])

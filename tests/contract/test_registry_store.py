@@ -13,11 +13,11 @@ from msgspec.structs import replace
 
 from discovery_engine.catalog import DroppedTool, Failure
 from discovery_engine.config.settings import RemoteTransport, StdioTransport
-from discovery_engine.errors import Origin, Problem
+from discovery_engine.errors import Origin, Problem, RegistryError
+from discovery_engine.registry.backends import BACKENDS, open_registry, sqlite_url
 from discovery_engine.registry.codec import without_secrets
-from discovery_engine.registry.memory import MemoryStore
-from discovery_engine.registry.sqlite import open_store
-from discovery_engine.registry.store import Store, World
+from discovery_engine.registry.protocols import Registry, Snapshot
+from discovery_engine.registry.sqlite.registry import open_sqlite
 from discovery_engine.rules.rule import Rule, Verdict
 from discovery_engine.search.usage import Use
 from discovery_engine.tools.model import ServerName, ToolKey, ToolName, canonical_json
@@ -27,26 +27,61 @@ from tests.factories import make_catalog, make_entry, make_part, make_server, ma
 
 SCOPE = "/home/someone/discovery.yaml"
 
-OPENERS: dict[str, Callable[[Path], Store]] = {
-    "memory": lambda _: MemoryStore(),
-    "sqlite-rollback": lambda path: open_store(path, sqlite_version=(3, 40, 1)),
-    "sqlite-wal": lambda path: open_store(path, sqlite_version=(3, 51, 3)),
+OPENERS: dict[str, Callable[[Path], Registry]] = {
+    "memory": lambda _: open_registry("memory:"),
+    "sqlite": lambda path: open_registry(sqlite_url(path)),
+    "sqlite-rollback": lambda path: open_sqlite(path, sqlite_version=(3, 40, 1)),
+    "sqlite-wal": lambda path: open_sqlite(path, sqlite_version=(3, 51, 3)),
 }
 
 
 @pytest.fixture(params=OPENERS)
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Registry]:
     with closing(OPENERS[request.param](tmp_path / "registry.db")) as opened:
         yield opened
 
 
-def tools_of(store: Store, scope: str = SCOPE) -> list[str]:
+def tools_of(store: Registry, scope: str = SCOPE) -> list[str]:
     world = store.load(scope)
     return [str(entry.key) for entry in world.catalog] if world else []
 
 
+@pytest.mark.requirement("REG-24")
+def test_this_suite_runs_over_every_back_end() -> None:
+    assert BACKENDS.keys() <= OPENERS.keys()
+
+
+@pytest.mark.requirement("REG-24")
+def test_a_url_leads_to_the_same_registry_again(tmp_path: Path) -> None:
+    url = sqlite_url(tmp_path / "with space%20" / "registry.db")
+    with closing(open_registry(url)) as first:
+        first.approve(SCOPE, [Approval("a", "one")], at=1.0)
+
+    with closing(open_registry(url)) as second:
+        assert second.decisions(SCOPE).approvals == {"a": {"one"}}
+
+    assert (tmp_path / "with space%20" / "registry.db").is_file()
+
+
+@pytest.mark.requirement("REG-24")
+@pytest.mark.parametrize(
+    ("url", "hint"),
+    [
+        ("postgresql://host/db", "`sqlite:`"),
+        ("/home/someone/registry.db", "`sqlite:`"),
+        ("sqlite:///", "sqlite:///"),
+        ("sqlite:registry.db", "sqlite:///"),
+    ],
+)
+def test_a_url_of_no_back_end_is_refused_with_what_to_write(url: str, hint: str) -> None:
+    with pytest.raises(RegistryError) as caught:
+        open_registry(url)
+
+    assert hint in str(caught.value.hint)
+
+
 @pytest.mark.requirement("REG-1")
-def test_a_scope_that_was_never_saved_has_no_world(store: Store) -> None:
+def test_a_scope_that_was_never_saved_has_no_world(store: Registry) -> None:
     assert store.load(SCOPE) is None
 
 
@@ -54,7 +89,7 @@ def test_a_scope_that_was_never_saved_has_no_world(store: Store) -> None:
 @settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(world=worlds(), scope=st.text(st.characters()))
 def test_a_world_comes_back_as_it_was_saved_without_its_secrets(
-    store: Store, world: World, scope: str
+    store: Registry, world: Snapshot, scope: str
 ) -> None:
     store.forget(scope)
     revision = world.catalog.revision + _revision_of(store, scope)
@@ -63,20 +98,20 @@ def test_a_world_comes_back_as_it_was_saved_without_its_secrets(
     store.save_parts(scope, world.catalog.parts.values(), revision=revision)
 
     loaded = store.load(scope)
-    assert loaded == World(
+    assert loaded == Snapshot(
         without_secrets(world.settings), replace(world.catalog, revision=revision)
     )
     for part in loaded.catalog.parts.values():
         assert part.digest == replace(part).digest
 
 
-def _revision_of(store: Store, scope: str) -> int:
+def _revision_of(store: Registry, scope: str) -> int:
     world = store.load(scope)
     return world.catalog.revision if world else 0
 
 
 @pytest.mark.requirement("REG-1")
-def test_a_world_with_everything_in_it_comes_back(store: Store) -> None:
+def test_a_world_with_everything_in_it_comes_back(store: Registry) -> None:
     origin = Origin("/etc/discovery.yaml", 3, 5)
     problem = Problem(origin, "servers.b.command", "is not text", "quote it")
     rule = Rule(("get_*",), ("git*",), {"readOnlyHint": True}, ("prod",), True, ("safe",), origin)
@@ -105,11 +140,11 @@ def test_a_world_with_everything_in_it_comes_back(store: Store) -> None:
     store.save_settings(SCOPE, remembered)
     store.save_parts(SCOPE, [part], revision=7)
 
-    assert store.load(SCOPE) == World(remembered, make_catalog(part, revision=7))
+    assert store.load(SCOPE) == Snapshot(remembered, make_catalog(part, revision=7))
 
 
 @pytest.mark.requirement("REG-2")
-def test_no_transport_and_no_excerpt_is_given_back(store: Store) -> None:
+def test_no_transport_and_no_excerpt_is_given_back(store: Registry) -> None:
     problem = Problem(Origin("f"), "p", "m", excerpt="token: hunter2")
     transports = [
         StdioTransport("run", ("--token=hunter2",), {"TOKEN": "hunter2"}),
@@ -127,7 +162,7 @@ def test_no_transport_and_no_excerpt_is_given_back(store: Store) -> None:
 
 
 @pytest.mark.requirement("REG-3")
-def test_saving_a_part_replaces_that_servers_tools_and_no_others(store: Store) -> None:
+def test_saving_a_part_replaces_that_servers_tools_and_no_others(store: Registry) -> None:
     store.save_settings(SCOPE, make_settings("a", "b"))
     store.save_parts(SCOPE, [make_part("a", "old", "kept"), make_part("b", "other")], revision=1)
 
@@ -137,7 +172,7 @@ def test_saving_a_part_replaces_that_servers_tools_and_no_others(store: Store) -
 
 
 @pytest.mark.requirement("REG-3")
-def test_a_part_without_tools_is_a_listing_all_the_same(store: Store) -> None:
+def test_a_part_without_tools_is_a_listing_all_the_same(store: Registry) -> None:
     store.save_settings(SCOPE, make_settings("a", "b"))
 
     store.save_parts(SCOPE, [make_part("a", listed_at=5.0)], revision=1)
@@ -148,7 +183,7 @@ def test_a_part_without_tools_is_a_listing_all_the_same(store: Store) -> None:
 
 
 @pytest.mark.requirement("REG-4")
-def test_a_server_that_left_the_settings_takes_its_tools_along(store: Store) -> None:
+def test_a_server_that_left_the_settings_takes_its_tools_along(store: Registry) -> None:
     store.save_settings(SCOPE, make_settings("a", "b"))
     store.save_parts(SCOPE, [make_part("a", "x"), make_part("b", "y")], revision=1)
 
@@ -159,7 +194,7 @@ def test_a_server_that_left_the_settings_takes_its_tools_along(store: Store) -> 
 
 
 @pytest.mark.requirement("REG-4")
-def test_a_part_of_a_server_that_is_no_longer_named_is_passed_over(store: Store) -> None:
+def test_a_part_of_a_server_that_is_no_longer_named_is_passed_over(store: Registry) -> None:
     store.save_settings(SCOPE, make_settings("b"))
 
     store.save_parts(SCOPE, [make_part("a", "x"), make_part("b", "y")], revision=1)
@@ -168,24 +203,24 @@ def test_a_part_of_a_server_that_is_no_longer_named_is_passed_over(store: Store)
 
 
 @pytest.mark.requirement("REG-4")
-def test_parts_of_a_scope_without_settings_are_passed_over(store: Store) -> None:
+def test_parts_of_a_scope_without_settings_are_passed_over(store: Registry) -> None:
     store.save_parts(SCOPE, [make_part("a", "x")], revision=1)
 
     assert store.load(SCOPE) is None
 
 
-def test_new_settings_leave_the_tools_of_servers_they_still_name(store: Store) -> None:
+def test_new_settings_leave_the_tools_of_servers_they_still_name(store: Registry) -> None:
     store.save_settings(SCOPE, make_settings("a"))
     store.save_parts(SCOPE, [make_part("a", "x")], revision=3)
 
     changed = make_settings(make_server("a", description="another"), "b")
     store.save_settings(SCOPE, changed)
 
-    expected = World(without_secrets(changed), make_catalog(make_part("a", "x"), revision=3))
+    expected = Snapshot(without_secrets(changed), make_catalog(make_part("a", "x"), revision=3))
     assert store.load(SCOPE) == expected
 
 
-def test_the_revision_never_falls(store: Store) -> None:
+def test_the_revision_never_falls(store: Registry) -> None:
     store.save_settings(SCOPE, make_settings("a"))
     store.save_parts(SCOPE, [make_part("a", "x")], revision=9)
 
@@ -197,7 +232,7 @@ def test_the_revision_never_falls(store: Store) -> None:
 
 
 @pytest.mark.requirement("REG-5")
-def test_scopes_know_nothing_of_each_other(store: Store) -> None:
+def test_scopes_know_nothing_of_each_other(store: Registry) -> None:
     for scope, tool in (("one", "x"), ("two", "y")):
         store.save_settings(scope, make_settings("a"))
         store.save_parts(scope, [make_part("a", tool)], revision=1)
@@ -208,7 +243,7 @@ def test_scopes_know_nothing_of_each_other(store: Store) -> None:
 
 
 @pytest.mark.requirement("REG-6")
-def test_forgetting_a_server_drops_its_part_and_says_how_many_tools_went(store: Store) -> None:
+def test_forgetting_a_server_drops_its_part_and_says_how_many_tools_went(store: Registry) -> None:
     store.save_settings(SCOPE, make_settings("a", "b"))
     store.save_parts(SCOPE, [make_part("a", "x", "y"), make_part("b", "z")], revision=1)
 
@@ -221,7 +256,7 @@ def test_forgetting_a_server_drops_its_part_and_says_how_many_tools_went(store: 
 
 
 @pytest.mark.requirement("REG-6")
-def test_forgetting_a_scope_keeps_its_settings(store: Store) -> None:
+def test_forgetting_a_scope_keeps_its_settings(store: Registry) -> None:
     store.save_settings(SCOPE, make_settings("a", "b"))
     store.save_parts(SCOPE, [make_part("a", "x", "y"), make_part("b", "z")], revision=1)
 
@@ -235,7 +270,7 @@ def test_forgetting_a_scope_keeps_its_settings(store: Store) -> None:
 
 
 @pytest.mark.requirement("REG-7")
-def test_an_era_is_remembered_until_it_is_forgotten(store: Store) -> None:
+def test_an_era_is_remembered_until_it_is_forgotten(store: Registry) -> None:
     assert store.recall_era("c0ffee") is None
 
     store.remember_era("c0ffee", {"era": "old"})
@@ -249,7 +284,7 @@ def test_an_era_is_remembered_until_it_is_forgotten(store: Store) -> None:
     assert store.recall_era("c0ffee") is None
 
 
-def test_names_that_are_not_utf_8_are_kept_like_any_other(store: Store) -> None:
+def test_names_that_are_not_utf_8_are_kept_like_any_other(store: Registry) -> None:
     part = make_part("s\udc80", make_entry("t\udc80", "s\udc80"))
     store.save_settings("/home/\udcff.yaml", make_settings(make_server("s\udc80")))
 
@@ -261,7 +296,7 @@ def test_names_that_are_not_utf_8_are_kept_like_any_other(store: Store) -> None:
 
 
 @pytest.mark.requirement("REG-15")
-def test_the_index_of_a_world_comes_back_as_it_was_last_saved(store: Store) -> None:
+def test_the_index_of_a_world_comes_back_as_it_was_last_saved(store: Registry) -> None:
     store.save_settings(SCOPE, make_settings("github"))
     store.save_index(SCOPE, b"old")
     store.save_index(SCOPE, b"new\x00")
@@ -271,14 +306,14 @@ def test_the_index_of_a_world_comes_back_as_it_was_last_saved(store: Store) -> N
 
 
 @pytest.mark.requirement("REG-15")
-def test_an_index_without_a_world_is_not_kept(store: Store) -> None:
+def test_an_index_without_a_world_is_not_kept(store: Registry) -> None:
     store.save_index(SCOPE, b"data")
 
     assert store.load_index(SCOPE) is None
 
 
 @pytest.mark.requirement("REG-16")
-def test_vectors_are_kept_by_model_and_text(store: Store) -> None:
+def test_vectors_are_kept_by_model_and_text(store: Registry) -> None:
     store.save_settings(SCOPE, make_settings("a"))
 
     store.save_vectors(SCOPE, "m", {b"1": b"one", b"2": b"two"})
@@ -290,7 +325,7 @@ def test_vectors_are_kept_by_model_and_text(store: Store) -> None:
 
 
 @pytest.mark.requirement("REG-16")
-def test_a_text_has_one_vector_under_a_model(store: Store) -> None:
+def test_a_text_has_one_vector_under_a_model(store: Registry) -> None:
     store.save_settings(SCOPE, make_settings("a"))
     store.save_vectors(SCOPE, "m", {b"1": b"first"})
 
@@ -300,7 +335,7 @@ def test_a_text_has_one_vector_under_a_model(store: Store) -> None:
 
 
 @pytest.mark.requirement("REG-16")
-def test_a_vector_goes_when_the_last_scope_that_used_it_lets_it_go(store: Store) -> None:
+def test_a_vector_goes_when_the_last_scope_that_used_it_lets_it_go(store: Registry) -> None:
     for scope in ("one", "two"):
         store.save_settings(scope, make_settings("a"))
     store.save_vectors("one", "m", {b"1": b"one", b"2": b"two"})
@@ -318,7 +353,7 @@ def accepted(tool: str, meaning: str, server: str = "a") -> Acceptance:
 
 
 @pytest.mark.requirement("REG-17")
-def test_nothing_is_decided_where_nothing_was(store: Store) -> None:
+def test_nothing_is_decided_where_nothing_was(store: Registry) -> None:
     assert store.decisions(SCOPE) == Decisions()
     assert store.history(SCOPE, "a") == ()
     assert store.revoke(SCOPE, ["a"]) == 0
@@ -326,7 +361,7 @@ def test_nothing_is_decided_where_nothing_was(store: Store) -> None:
 
 
 @pytest.mark.requirement("REG-17")
-def test_approvals_add_up_until_they_are_taken_back(store: Store) -> None:
+def test_approvals_add_up_until_they_are_taken_back(store: Registry) -> None:
     store.approve(SCOPE, [Approval("a", "1"), Approval("b", "1")], at=1.0)
     store.approve(SCOPE, [Approval("a", "2"), Approval("a", "1")], at=2.0)
 
@@ -338,7 +373,7 @@ def test_approvals_add_up_until_they_are_taken_back(store: Store) -> None:
 
 
 @pytest.mark.requirement("REG-17")
-def test_what_was_accepted_is_kept_with_its_history(store: Store) -> None:
+def test_what_was_accepted_is_kept_with_its_history(store: Registry) -> None:
     one, other = accepted("x", "1"), accepted("x", "2")
     store.accept(SCOPE, [one, accepted("y", "1"), accepted("x", "1", "b")], at=1.0)
     store.accept(SCOPE, [other], at=2.0)
@@ -351,7 +386,7 @@ def test_what_was_accepted_is_kept_with_its_history(store: Store) -> None:
 
 
 @pytest.mark.requirement("REG-17")
-def test_what_is_accepted_again_is_the_newest_again(store: Store) -> None:
+def test_what_is_accepted_again_is_the_newest_again(store: Registry) -> None:
     for meaning in ("1", "2", "1"):
         store.accept(SCOPE, [accepted("x", meaning)], at=1.0)
 
@@ -359,7 +394,7 @@ def test_what_is_accepted_again_is_the_newest_again(store: Store) -> None:
 
 
 @pytest.mark.requirement("REG-17")
-def test_a_first_sight_counts_for_what_was_never_accepted_only(store: Store) -> None:
+def test_a_first_sight_counts_for_what_was_never_accepted_only(store: Registry) -> None:
     store.accept(SCOPE, [accepted("x", "1")], at=1.0, if_new=True)
 
     store.accept(SCOPE, [accepted("x", "2"), accepted("y", "2")], at=2.0, if_new=True)
@@ -369,7 +404,7 @@ def test_a_first_sight_counts_for_what_was_never_accepted_only(store: Store) -> 
 
 
 @pytest.mark.requirement("REG-17")
-def test_decisions_outlive_servers_and_worlds(store: Store) -> None:
+def test_decisions_outlive_servers_and_worlds(store: Registry) -> None:
     store.save_settings(SCOPE, make_settings("a"))
     store.approve(SCOPE, [Approval("a", "1")], at=1.0)
     store.accept(SCOPE, [accepted("x", "1")], at=1.0)
@@ -384,7 +419,7 @@ def test_decisions_outlive_servers_and_worlds(store: Store) -> None:
 
 
 @pytest.mark.requirement("REG-17")
-def test_names_of_decisions_need_not_be_utf_8(store: Store) -> None:
+def test_names_of_decisions_need_not_be_utf_8(store: Registry) -> None:
     strange = accepted("t\udc80", "1", "s\udc80")
     store.accept("scope\udcff", [strange], at=1.0, if_new=True)
     store.accept("scope\udcff", [accepted("t\udc80", "2", "s\udc80")], at=2.0, if_new=True)
@@ -399,7 +434,7 @@ def _key(server: str, tool: str) -> ToolKey:
 
 
 @pytest.mark.requirement("REG-18")
-def test_uses_are_counted_for_each_scope_and_fade(store: Store) -> None:
+def test_uses_are_counted_for_each_scope_and_fade(store: Registry) -> None:
     for scope in (SCOPE, "other"):
         store.save_settings(scope, make_settings("a", "b"))
 
@@ -416,7 +451,7 @@ def test_uses_are_counted_for_each_scope_and_fade(store: Store) -> None:
 
 
 @pytest.mark.requirement("REG-18")
-def test_uses_of_an_unknown_server_are_not_kept(store: Store) -> None:
+def test_uses_of_an_unknown_server_are_not_kept(store: Registry) -> None:
     store.count_use(SCOPE, _key("a", "x"), at=0)
     store.save_settings(SCOPE, make_settings("a"))
     store.count_use(SCOPE, _key("b", "x"), at=0)
@@ -425,7 +460,7 @@ def test_uses_of_an_unknown_server_are_not_kept(store: Store) -> None:
 
 
 @pytest.mark.requirement("REG-18")
-def test_uses_go_with_their_server(store: Store) -> None:
+def test_uses_go_with_their_server(store: Registry) -> None:
     store.save_settings(SCOPE, make_settings("a", "b", "c"))
     for server in ("a", "b", "c"):
         store.count_use(SCOPE, _key(server, "x"), at=0)

@@ -23,8 +23,8 @@ from discovery_engine.errors import (
 from discovery_engine.events import CatalogChanged, ConfigurationReloaded
 from discovery_engine.runtime.restore import remembered_view
 from discovery_engine.tools.model import ServerName
-from discovery_engine.trust.admission import known_as
 from discovery_engine.trust.decisions import Approval
+from discovery_engine.trust.identity import known_as
 from discovery_engine.trust.lockfile import lock_of_parts, to_text
 from discovery_engine.trust.review import reviews
 from discovery_engine.upstream.identity import identity_as_configured
@@ -228,7 +228,7 @@ class TestStarting:
             await approve(engine)
             await engine.refresh()
 
-            assert engine.current.trustee.revoke(engine.settings, ["told"]) == 1
+            assert engine.current.trust_store.revoke(engine.settings, ["told"]) == 1
             await engine.reconsider()
 
             assert summary(engine.view, "told").status is ServerStatus.UNTRUSTED

@@ -23,7 +23,7 @@ from discovery_engine.config.settings import (
 )
 from discovery_engine.errors import Origin, Problem
 from discovery_engine.overrides.override import Override
-from discovery_engine.registry.store import World
+from discovery_engine.registry.protocols import Snapshot
 from discovery_engine.rules.rule import Rule, Verdict
 from discovery_engine.scanner import Finding, FindingKind, Severity
 from discovery_engine.tools.model import AppliedOverride, ServerName, Tool, ToolName
@@ -137,7 +137,7 @@ def entry(server: str, name: str) -> st.SearchStrategy[Entry]:
 
 
 @st.composite
-def worlds(draw: st.DrawFn) -> World:
+def worlds(draw: st.DrawFn) -> Snapshot:
     names = draw(st.lists(NAME, unique=True, max_size=4))
     settings = st.builds(
         Settings,
@@ -168,4 +168,4 @@ def worlds(draw: st.DrawFn) -> World:
     )
     listed = [name for name in names if draw(st.booleans())]
     catalog = Catalog.of(draw(st.tuples(*map(parts, listed))), revision=draw(st.integers(1, 99)))
-    return World(draw(settings), catalog)
+    return Snapshot(draw(settings), catalog)

@@ -10,8 +10,8 @@ import anyio.to_thread
 from discovery_engine.config.settings import ServerSettings, Settings
 from discovery_engine.errors import FailureKind, UnavailableError
 from discovery_engine.events import EventBus
-from discovery_engine.registry.memory import MemoryStore
-from discovery_engine.registry.store import Store
+from discovery_engine.registry.memory import MemoryRegistry
+from discovery_engine.registry.protocols import Registry
 from discovery_engine.runtime.ingest import ListingResult
 from discovery_engine.runtime.state import CatalogState
 from discovery_engine.upstream.connection import connection_fingerprint
@@ -31,9 +31,9 @@ def fails(server: ServerSettings, *, at: float = 2.0) -> ListingResult:
 
 
 async def current_view(
-    settings: Settings, store: Store | None = None, events: EventBus | None = None
+    settings: Settings, store: Registry | None = None, events: EventBus | None = None
 ) -> CatalogState:
-    current = CatalogState(store or MemoryStore(), events or EventBus())
+    current = CatalogState(store or MemoryRegistry(), events or EventBus())
     await current.restore(settings)
     return current
 
@@ -44,7 +44,7 @@ def found(view: View, word: str) -> set[str]:
     return {str(h.entry.key) for h in hits if h.entry.tool.name == word}
 
 
-class HeldStore(MemoryStore):
+class HeldStore(MemoryRegistry):
     """A registry whose writes take as long as the test wants."""
 
     def __init__(self) -> None:

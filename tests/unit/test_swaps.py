@@ -19,9 +19,9 @@ from msgspec.structs import replace
 from discovery_engine.catalog import ServerPart
 from discovery_engine.config.files.location import scope_of
 from discovery_engine.config.settings import ServerSettings, Settings, StdioTransport
-from discovery_engine.registry.memory import MemoryStore
-from discovery_engine.registry.sqlite import open_store
-from discovery_engine.registry.store import Store
+from discovery_engine.registry.memory import MemoryRegistry
+from discovery_engine.registry.protocols import Registry
+from discovery_engine.registry.sqlite.registry import open_sqlite
 from discovery_engine.rules.rule import Rule
 from discovery_engine.runtime.state import CatalogState
 from discovery_engine.tools.model import ServerName
@@ -63,8 +63,8 @@ CONFIGURATIONS = st.builds(
 class Swaps(RuleBasedStateMachine):
     """Whatever happens in whatever order, view, searcher, registry and a plain model agree."""
 
-    def make_store(self) -> Store:
-        return MemoryStore()
+    def make_store(self) -> Registry:
+        return MemoryRegistry()
 
     def __init__(self) -> None:
         super().__init__()
@@ -170,9 +170,9 @@ class Swaps(RuleBasedStateMachine):
 
 
 class SqliteSwaps(Swaps):
-    def make_store(self) -> Store:
+    def make_store(self) -> Registry:
         folder = self.stack.enter_context(tempfile.TemporaryDirectory())
-        return open_store(Path(folder) / "registry.db")
+        return open_sqlite(Path(folder) / "registry.db")
 
 
 def _says(part: ServerPart) -> bool:

@@ -8,12 +8,12 @@ from __future__ import annotations
 import sys
 from itertools import count
 
-from discovery_engine.registry.sqlite import open_store
+from discovery_engine.registry.sqlite.registry import open_sqlite
 from discovery_engine.trust.decisions import Acceptance
 
 
 def main(path: str, server: str) -> None:
-    store = open_store(path)
+    store = open_sqlite(path)
     start = len(store.decisions("scope").accepted.get(server, {}))
     for number in count(start):
         one = Acceptance(server, f"t{number}", f"m{number}", f"f{number}", "{}")

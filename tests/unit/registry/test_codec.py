@@ -67,7 +67,7 @@ def test_settings_that_were_read_are_written_the_same() -> None:
 
 
 def test_a_remembered_world_is_read_with_the_standard_library_alone() -> None:
-    script = "import sys; import discovery_engine.registry.sqlite; print(*sys.modules)"
+    script = "import sys; import discovery_engine.registry.sqlite.registry; print(*sys.modules)"
 
     ran = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, check=True)
 

@@ -16,7 +16,7 @@ import pytest
 
 from discovery_engine.config.settings import RemoteTransport, StdioTransport
 from discovery_engine.errors import RegistryError
-from discovery_engine.registry.sqlite import SqliteStore, open_store
+from discovery_engine.registry.sqlite.registry import SqliteRegistry, open_sqlite
 from discovery_engine.tools.model import ServerName, ToolKey, ToolName
 from tests.factories import make_catalog, make_part, make_server, make_settings
 
@@ -36,18 +36,18 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "data" / "registry.db"
 
 
-def fill(store: SqliteStore, *tools: str) -> None:
+def fill(store: SqliteRegistry, *tools: str) -> None:
     store.save_settings(SCOPE, make_settings("a"))
     store.save_parts(SCOPE, [make_part("a", *tools)], revision=1)
 
 
 def filled(path: Path, version: tuple[int, ...] = ROLLBACK, tools: int = 3) -> Path:
-    with open_store(path, sqlite_version=version) as store:
+    with open_sqlite(path, sqlite_version=version) as store:
         fill(store, *(f"tool_{i:04}" for i in range(tools)))
     return path
 
 
-def tool_count(store: SqliteStore) -> int | None:
+def tool_count(store: SqliteRegistry) -> int | None:
     world = store.load(SCOPE)
     return len(world.catalog) if world else None
 
@@ -73,7 +73,7 @@ def no_umask() -> Iterator[None]:
 def test_the_file_its_side_files_and_its_folder_are_the_owners_alone(
     path: Path, sqlite_version: tuple[int, ...]
 ) -> None:
-    with no_umask(), open_store(path, sqlite_version=sqlite_version) as store:
+    with no_umask(), open_sqlite(path, sqlite_version=sqlite_version) as store:
         fill(store, "x")
         modes = {found.name: mode(found) for found in path.parent.iterdir()}
 
@@ -86,7 +86,7 @@ def test_the_file_its_side_files_and_its_folder_are_the_owners_alone(
 def test_a_file_that_others_may_read_is_closed_to_them(path: Path) -> None:
     filled(path).chmod(0o644)
 
-    open_store(path).close()
+    open_sqlite(path).close()
 
     assert mode(path) == 0o600
 
@@ -96,7 +96,7 @@ def test_a_file_that_others_may_read_is_closed_to_them(path: Path) -> None:
 def test_a_file_that_is_private_is_read_without_being_changed(path: Path) -> None:
     before = filled(path).stat()
 
-    with open_store(path, sqlite_version=ROLLBACK) as store:
+    with open_sqlite(path, sqlite_version=ROLLBACK) as store:
         assert tool_count(store) == 3
 
     assert path.stat().st_ctime_ns == before.st_ctime_ns
@@ -111,7 +111,7 @@ def test_no_byte_of_a_transport_reaches_the_disk(
         StdioTransport("run", (secret,), {"TOKEN": secret}),
         RemoteTransport(f"https://example.org/{secret}", {"Authorization": secret}),
     ]
-    with open_store(path, sqlite_version=sqlite_version) as store:
+    with open_sqlite(path, sqlite_version=sqlite_version) as store:
         for transport in transports:
             store.save_settings(SCOPE, make_settings(make_server("a", transport=transport)))
             store.save_parts(SCOPE, [make_part("a", "x")], revision=1)
@@ -135,7 +135,7 @@ def test_no_byte_of_a_transport_reaches_the_disk(
 def test_a_write_ahead_log_is_used_where_it_is_safe(
     path: Path, version: tuple[int, ...], journal: str
 ) -> None:
-    open_store(path, sqlite_version=version).close()
+    open_sqlite(path, sqlite_version=version).close()
 
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA journal_mode").fetchone() == (journal,)
@@ -144,14 +144,14 @@ def test_a_write_ahead_log_is_used_where_it_is_safe(
 def test_an_older_sqlite_takes_over_what_a_newer_one_left(path: Path) -> None:
     filled(path, WAL)
 
-    with open_store(path, sqlite_version=ROLLBACK) as store:
+    with open_sqlite(path, sqlite_version=ROLLBACK) as store:
         assert tool_count(store) == 3
 
 
 def test_both_journals_share_a_file_that_is_open(path: Path) -> None:
-    with open_store(path, sqlite_version=WAL) as newer:
+    with open_sqlite(path, sqlite_version=WAL) as newer:
         fill(newer, "x")
-        with open_store(path, sqlite_version=ROLLBACK) as older:
+        with open_sqlite(path, sqlite_version=ROLLBACK) as older:
             fill(older, "x", "y")
 
         assert tool_count(newer) == 2
@@ -165,7 +165,7 @@ def test_an_empty_file_is_a_registry_that_knows_nothing(path: Path) -> None:
     path.parent.mkdir()
     path.touch()
 
-    with open_store(path) as store:
+    with open_sqlite(path) as store:
         assert store.load(SCOPE) is None
         assert store.recovered is None
 
@@ -196,7 +196,7 @@ def test_a_damaged_file_is_set_aside_and_a_new_one_begun(
     damage(filled(path, tools=200))
     content = path.read_bytes()
 
-    with open_store(path) as store:
+    with open_sqlite(path) as store:
         assert tool_count(store) is None
         fill(store, "x")
         assert tool_count(store) == 1
@@ -210,7 +210,7 @@ def test_a_damaged_file_is_set_aside_and_a_new_one_begun(
 def test_damage_that_a_write_finds_is_handled_the_same(path: Path) -> None:
     _overwrite_middle(filled(path, tools=200))
 
-    with open_store(path) as store:
+    with open_sqlite(path) as store:
         fill(store, "x")
         assert tool_count(store) == 1
 
@@ -219,7 +219,7 @@ def test_damage_that_a_write_finds_is_handled_the_same(path: Path) -> None:
 def test_every_damaged_file_keeps_a_name_of_its_own(path: Path) -> None:
     for number in (1, 2, 3):
         _truncate(filled(path, tools=200))
-        with open_store(path) as store:
+        with open_sqlite(path) as store:
             store.load(SCOPE)
             assert store.recovered == f"{path}.corrupt-{number}"
 
@@ -227,7 +227,7 @@ def test_every_damaged_file_keeps_a_name_of_its_own(path: Path) -> None:
 @pytest.mark.requirement("REG-10")
 def test_two_that_find_the_same_damage_set_it_aside_once(path: Path) -> None:
     filled(path, tools=200)
-    with open_store(path) as one, open_store(path) as other:
+    with open_sqlite(path) as one, open_sqlite(path) as other:
         _overwrite_middle(path)
 
         assert tool_count(one) is None
@@ -246,7 +246,7 @@ def test_flipped_pages_lead_to_an_answer_or_to_a_registry_error(path: Path, seed
     content[start : start + 512] = chance.randbytes(512)
     path.write_bytes(content)
 
-    with suppress(RegistryError), open_store(path) as store:
+    with suppress(RegistryError), open_sqlite(path) as store:
         store.load(SCOPE)
         fill(store, "x")
         assert tool_count(store) == 1
@@ -257,7 +257,7 @@ def test_text_that_is_not_utf_8_counts_as_damage(path: Path) -> None:
         connection.execute("UPDATE listings SET names = CAST(x'ff' AS TEXT)")
         connection.commit()
 
-    with open_store(path) as store:
+    with open_sqlite(path) as store:
         assert tool_count(store) is None
         assert store.recovered
 
@@ -287,7 +287,7 @@ def test_a_record_that_is_not_understood_is_as_if_nothing_were_remembered(
         connection.execute(change)
         connection.commit()
 
-    with open_store(path) as store:
+    with open_sqlite(path) as store:
         assert store.load(SCOPE) is None
         fill(store, "x")
         assert tool_count(store) == 1
@@ -296,7 +296,7 @@ def test_a_record_that_is_not_understood_is_as_if_nothing_were_remembered(
 
 @pytest.mark.requirement("REG-11")
 def test_an_index_and_a_use_that_are_not_understood_are_not_remembered(path: Path) -> None:
-    with open_store(filled(path)) as store:
+    with open_sqlite(filled(path)) as store:
         store.save_index(SCOPE, b"index")
         store.count_use(SCOPE, ToolKey(ServerName("a"), ToolName("tool_0000")), at=1.0)
     with closing(sqlite3.connect(path)) as connection:
@@ -304,7 +304,7 @@ def test_an_index_and_a_use_that_are_not_understood_are_not_remembered(path: Pat
         connection.execute("UPDATE uses SET count = 'torn'")
         connection.commit()
 
-    with open_store(path) as store:
+    with open_sqlite(path) as store:
         assert store.load_index(SCOPE) is None
         assert store.uses(SCOPE) == {}
 
@@ -312,13 +312,13 @@ def test_an_index_and_a_use_that_are_not_understood_are_not_remembered(path: Pat
 @pytest.mark.requirement("REG-11")
 @pytest.mark.parametrize("era", ["torn", "3"])
 def test_an_era_that_is_not_understood_is_not_remembered(path: Path, era: str) -> None:
-    with open_store(path) as store:
+    with open_sqlite(path) as store:
         store.remember_era("c0ffee", {"era": "old"})
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("UPDATE eras SET era = ?", [era])
         connection.commit()
 
-    with open_store(path) as store:
+    with open_sqlite(path) as store:
         assert store.recall_era("c0ffee") is None
 
 
@@ -336,7 +336,7 @@ def test_a_place_that_cannot_be_used_is_a_registry_error(tmp_path: Path, place: 
     (tmp_path / "folder").mkdir()
 
     with pytest.raises(RegistryError) as raised:
-        open_store(tmp_path / place)
+        open_sqlite(tmp_path / place)
 
     assert str(tmp_path / place) in raised.value.message
     assert raised.value.hint
@@ -345,7 +345,7 @@ def test_a_place_that_cannot_be_used_is_a_registry_error(tmp_path: Path, place: 
 
 @pytest.mark.requirement("REG-12")
 def test_a_full_disk_is_a_registry_error_and_what_was_kept_stays(path: Path) -> None:
-    with open_store(filled(path)) as store:
+    with open_sqlite(filled(path)) as store:
         store._database._connection.execute("PRAGMA max_page_count = 1")
         many = [f"tool_{i}" for i in range(2000)]
 
@@ -359,7 +359,7 @@ def test_a_full_disk_is_a_registry_error_and_what_was_kept_stays(path: Path) -> 
 
 
 def test_a_store_that_is_closed_says_so(path: Path) -> None:
-    store = open_store(path)
+    store = open_sqlite(path)
     store.close()
     store.close()
 
@@ -372,7 +372,7 @@ def test_a_store_that_is_closed_says_so(path: Path) -> None:
 
 @pytest.mark.requirement("REG-5")
 def test_the_scopes_least_lately_saved_make_room_for_new_ones(path: Path) -> None:
-    with open_store(path) as store:
+    with open_sqlite(path) as store:
         for number in range(50):
             store.save_settings(str(number), make_settings("a"))
         store.save_parts("0", [make_part("a", "x")], revision=1)
@@ -384,7 +384,7 @@ def test_the_scopes_least_lately_saved_make_room_for_new_ones(path: Path) -> Non
 
 
 def test_the_eras_first_met_make_room_for_new_ones(path: Path) -> None:
-    with open_store(path) as store:
+    with open_sqlite(path) as store:
         rows = [(f"c{i}", "{}") for i in range(1000)]
         insert = "INSERT INTO eras (connection, era) VALUES (?, ?)"
         store._database.write(lambda db: db.executemany(insert, rows))
@@ -396,7 +396,7 @@ def test_the_eras_first_met_make_room_for_new_ones(path: Path) -> None:
 
 
 def test_settings_and_eras_that_did_not_change_are_not_written_again(path: Path) -> None:
-    with open_store(path) as store:
+    with open_sqlite(path) as store:
         fill(store, "x")
         store.remember_era("c0ffee", {"era": "old"})
         before = store._database._connection.total_changes
@@ -411,7 +411,7 @@ def test_settings_and_eras_that_did_not_change_are_not_written_again(path: Path)
 
 
 def test_threads_take_turns(path: Path) -> None:
-    with open_store(path) as store:
+    with open_sqlite(path) as store:
         names = [f"s{i}" for i in range(4)]
         store.save_settings(SCOPE, make_settings(*names))
 
@@ -431,8 +431,8 @@ def test_threads_take_turns(path: Path) -> None:
 @pytest.mark.requirement("REG-19")
 def test_what_is_loaded_is_of_one_moment_whoever_writes_meanwhile(path: Path) -> None:
     with (
-        open_store(path, sqlite_version=WAL) as store,
-        open_store(path, sqlite_version=WAL) as other,
+        open_sqlite(path, sqlite_version=WAL) as store,
+        open_sqlite(path, sqlite_version=WAL) as other,
     ):
         fill(store, "old")
 
@@ -453,7 +453,7 @@ def test_what_is_loaded_is_of_one_moment_whoever_writes_meanwhile(path: Path) ->
 
 @pytest.mark.requirement("REG-19")
 def test_what_is_loaded_stays_as_it_is_and_needs_no_file(path: Path) -> None:
-    with open_store(path) as store:
+    with open_sqlite(path) as store:
         fill(store, "old")
         world = store.load(SCOPE)
         fill(store, "new")
@@ -470,7 +470,7 @@ def test_no_definition_is_parsed_and_no_digest_made_of_what_is_loaded(path: Path
         connection.execute("UPDATE listings SET sources = ?, digest = ?", (b"{torn", digest))
         connection.commit()
 
-    with open_store(path) as store:
+    with open_sqlite(path) as store:
         world = store.load(SCOPE)
 
     assert world
@@ -498,7 +498,7 @@ def test_what_was_acknowledged_survives_a_kill(path: Path, sqlite_version: tuple
             writer.kill()
             told += said(writer)
 
-        with open_store(path, sqlite_version=sqlite_version) as store:
+        with open_sqlite(path, sqlite_version=sqlite_version) as store:
             world = store.load(SCOPE)
             assert store.recovered is None
             assert world
@@ -520,7 +520,7 @@ def test_processes_that_write_at_once_wait_for_each_other(
             writer.kill()
 
     assert [len(revisions) for revisions in told] == [10, 10]
-    with open_store(path, sqlite_version=sqlite_version) as store:
+    with open_sqlite(path, sqlite_version=sqlite_version) as store:
         assert tool_count(store) == 20
         check = store._database.read(lambda db: db.execute("PRAGMA integrity_check").fetchall())
         assert check == [("ok",)]

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from discovery_engine.errors import RegistryError
-from discovery_engine.registry.locking import Turns
-from discovery_engine.registry.sqlite import SqliteStore, open_store
+from discovery_engine.registry.sqlite.locking import Turns
+from discovery_engine.registry.sqlite.registry import SqliteRegistry, open_sqlite
 from tests.factories import make_part, make_settings
 
 ROLLBACK = (3, 40, 1)
@@ -125,14 +125,14 @@ def test_who_rests_anyway_is_not_kept(turns: Turns, clock: Clock) -> None:
 def other(tmp_path: Path) -> Iterator[sqlite3.Connection]:
     """Another process's connection, as far as SQLite can tell, to a registry that knows a tool."""
     path = tmp_path / "registry.db"
-    with open_store(path, sqlite_version=ROLLBACK) as store:
+    with open_sqlite(path, sqlite_version=ROLLBACK) as store:
         save(store)
     connection = sqlite3.connect(path, isolation_level=None, timeout=0)
     with closing(connection):
         yield connection
 
 
-def save(store: SqliteStore) -> None:
+def save(store: SqliteRegistry) -> None:
     store.save_settings(SCOPE, make_settings("a"))
     store.save_parts(SCOPE, [make_part("a", "x")], revision=1)
 
@@ -152,7 +152,7 @@ READS = "BEGIN; SELECT * FROM scopes"
     ],
 )
 def test_a_verb_waits_until_the_other_is_done(
-    tmp_path: Path, other: sqlite3.Connection, held: str, verb: Callable[[SqliteStore], object]
+    tmp_path: Path, other: sqlite3.Connection, held: str, verb: Callable[[SqliteRegistry], object]
 ) -> None:
     looks = []
 
@@ -162,7 +162,7 @@ def test_a_verb_waits_until_the_other_is_done(
             other.rollback()
 
     turns = Turns(sleep=sleep)
-    with open_store(tmp_path / "registry.db", sqlite_version=ROLLBACK, turns=turns) as store:
+    with open_sqlite(tmp_path / "registry.db", sqlite_version=ROLLBACK, turns=turns) as store:
         for statement in held.split("; "):
             other.execute(statement).fetchone()
 
@@ -177,7 +177,7 @@ def test_opening_waits_until_the_other_is_done(tmp_path: Path, other: sqlite3.Co
     other.execute(ENDS_A_WRITE)
     turns = Turns(sleep=lambda _: other.rollback())
 
-    with open_store(tmp_path / "registry.db", sqlite_version=ROLLBACK, turns=turns) as store:
+    with open_sqlite(tmp_path / "registry.db", sqlite_version=ROLLBACK, turns=turns) as store:
         assert store.load(SCOPE)
 
 
@@ -193,7 +193,7 @@ def test_others_come_between_the_writes_of_one_who_never_rests(
         came.append(other.execute("UPDATE scopes SET saved = saved + 1").rowcount)
 
     turns = Turns(clock=clock, sleep=sleep)
-    with open_store(tmp_path / "registry.db", sqlite_version=ROLLBACK, turns=turns) as store:
+    with open_sqlite(tmp_path / "registry.db", sqlite_version=ROLLBACK, turns=turns) as store:
         for _ in range(100):
             save(store)
             clock.now += 0.009  # less than a rest
@@ -206,7 +206,7 @@ def test_a_lock_that_is_held_too_long_is_a_registry_error(
     tmp_path: Path, other: sqlite3.Connection
 ) -> None:
     turns = Turns(patience=0.0)
-    with open_store(tmp_path / "registry.db", sqlite_version=ROLLBACK, turns=turns) as store:
+    with open_sqlite(tmp_path / "registry.db", sqlite_version=ROLLBACK, turns=turns) as store:
         other.execute(WRITES)
         with pytest.raises(RegistryError, match="locked"):
             save(store)
@@ -226,10 +226,10 @@ def test_a_lock_that_is_held_for_long_costs_a_process_one_wait(
 
     for patience in (2.0, 5.0, None):
         with pytest.raises(RegistryError, match="locked by another process"):
-            open_store(path, turns=turns, patience=patience)
+            open_sqlite(path, turns=turns, patience=patience)
     once = sum(clock.slept)
     other.rollback()
-    with open_store(path, sqlite_version=ROLLBACK, turns=turns, patience=2.0) as store:
+    with open_sqlite(path, sqlite_version=ROLLBACK, turns=turns, patience=2.0) as store:
         other.execute(ENDS_A_WRITE)
         with pytest.raises(RegistryError):
             store.load(SCOPE)
@@ -242,5 +242,5 @@ def test_a_lock_that_is_held_for_long_costs_a_process_one_wait(
 def test_whoever_opens_a_registry_takes_the_turns_of_the_process(tmp_path: Path) -> None:
     path = tmp_path / "registry.db"
 
-    with open_store(path) as one, open_store(path) as other:
+    with open_sqlite(path) as one, open_sqlite(path) as other:
         assert one._database._turns is other._database._turns

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from discovery_engine.errors import RegistryError
-from discovery_engine.registry import migrations
-from discovery_engine.registry.migrations import migrate
-from discovery_engine.registry.sqlite import open_store
+from discovery_engine.registry.sqlite import migrations
+from discovery_engine.registry.sqlite.migrations import migrate
+from discovery_engine.registry.sqlite.registry import open_sqlite
 from discovery_engine.tools.model import ServerName
 
 SHIPPED = Path(migrations.__file__).parent
@@ -80,13 +80,13 @@ def test_a_step_that_fails_leaves_the_database_as_it_was(
 @pytest.mark.requirement("REG-14")
 def test_a_database_of_a_newer_program_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "registry.db"
-    open_store(path).close()
+    open_sqlite(path).close()
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA user_version = 99")
     content = path.read_bytes()
 
     with pytest.raises(RegistryError, match="version 99") as raised:
-        open_store(path, sqlite_version=(3, 51, 3))
+        open_sqlite(path, sqlite_version=(3, 51, 3))
 
     assert "update the program" in raised.value.hint
     assert path.read_bytes() == content
@@ -114,10 +114,10 @@ def test_a_database_that_became_newer_while_waiting_is_refused(
 def test_processes_that_open_a_new_registry_at_once_all_find_it_whole(tmp_path: Path) -> None:
     script = """
 import sys
-from discovery_engine.registry.sqlite import open_store
+from discovery_engine.registry.sqlite.registry import open_sqlite
 print("ready", flush=True)
 sys.stdin.readline()
-store = open_store(sys.argv[1])
+store = open_sqlite(sys.argv[1])
 assert store.load("scope") is None
 assert store.recovered is None
 """
@@ -145,7 +145,7 @@ def test_a_registry_of_every_released_version_still_loads(tmp_path: Path, golden
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript(golden.read_text(encoding="utf-8"))
 
-    with open_store(path) as store:
+    with open_sqlite(path) as store:
         world = store.load("/home/someone/discovery.yaml")
 
     assert world
@@ -175,7 +175,7 @@ def test_tools_that_were_rows_of_their_own_stand_in_the_row_of_their_server(
         )
         connection.commit()
 
-    with open_store(path) as store:
+    with open_sqlite(path) as store:
         world = store.load("/home/someone/discovery.yaml")
 
     assert world

@@ -10,7 +10,7 @@ from itertools import count
 
 from discovery_engine.catalog import Entry, ServerPart
 from discovery_engine.config.settings import ServerSettings, Settings
-from discovery_engine.registry.sqlite import open_store
+from discovery_engine.registry.sqlite.registry import open_sqlite
 from discovery_engine.rules.rule import Verdict
 from discovery_engine.tools.model import ServerName, Tool
 
@@ -18,7 +18,7 @@ A = ServerName("a")
 
 
 def main(path: str, version: str) -> None:
-    store = open_store(path, sqlite_version=tuple(map(int, version.split("."))))
+    store = open_sqlite(path, sqlite_version=tuple(map(int, version.split("."))))
     store.save_settings("scope", Settings(servers=(ServerSettings(A, None),)))
     world = store.load("scope")
     start = world.catalog.revision if world else 0

@@ -17,7 +17,7 @@ from discovery_engine.errors import (
     UnavailableError,
     UpstreamError,
 )
-from discovery_engine.registry.store import Store
+from discovery_engine.registry.protocols import Registry
 from discovery_engine.runtime.ingest import ListingResult
 from discovery_engine.runtime.lazy_upstreams import LazyUpstreams
 from discovery_engine.runtime.lister import ServerLister
@@ -77,7 +77,7 @@ class Setup:
         self.now = 1000.0
 
     @asynccontextmanager
-    async def opened(self, store: Store | None = None) -> AsyncIterator[ServerLister]:
+    async def opened(self, store: Registry | None = None) -> AsyncIterator[ServerLister]:
         self.current = await current_view(make_settings("a", "b"), store)
         async with anyio.create_task_group() as tasks:
             upstreams = cast("LazyUpstreams", self.upstreams)

@@ -13,9 +13,13 @@ from discovery_engine.catalog import Catalog
 from discovery_engine.config.files.location import scope_of
 from discovery_engine.config.settings import Settings
 from discovery_engine.errors import RegistryError
-from discovery_engine.registry.memory import MemoryStore
-from discovery_engine.registry.sqlite import open_store
-from discovery_engine.runtime.restore import open_registry, registry_path, remembered_view
+from discovery_engine.registry.memory import MemoryRegistry
+from discovery_engine.registry.sqlite.registry import open_sqlite
+from discovery_engine.runtime.restore import (
+    open_registry_or_fallback,
+    registry_path,
+    remembered_view,
+)
 from discovery_engine.search.searcher import build_searcher
 from discovery_engine.trust.decisions import Acceptance, Approval
 from tests.engines import Folder, good, program, python
@@ -147,8 +151,8 @@ def test_the_registry_is_where_it_was_said_to_be(tmp_path: Path) -> None:
 def test_a_run_without_a_cache_has_a_registry_in_memory(tmp_path: Path) -> None:
     settings = replace(Settings(), cache=replace(Settings().cache, enabled=False))
 
-    with open_registry(settings, data_dir=tmp_path, environ={}) as store:
-        assert isinstance(store, MemoryStore)
+    with open_registry_or_fallback(settings, data_dir=tmp_path, environ={}) as store:
+        assert isinstance(store, MemoryRegistry)
 
     assert list(tmp_path.iterdir()) == []
 
@@ -163,7 +167,7 @@ def test_a_decision_that_cannot_be_kept_is_an_error_and_what_is_seen_is_not(
     blocked.touch()
     seen = Acceptance("a", "echo", "meaning", "fingerprint", "{}")
 
-    with open_registry(settings, data_dir=blocked, environ={}) as store:
+    with open_registry_or_fallback(settings, data_dir=blocked, environ={}) as store:
         store.accept("scope", [seen], at=0, if_new=True)
         assert store.history("scope", "a") == (seen,)
         with pytest.raises(RegistryError, match="cannot be kept") as approving:
@@ -182,11 +186,11 @@ def test_an_order_to_forget_is_an_error_where_something_may_be_remembered(tmp_pa
     blocked.touch()
 
     with (
-        open_registry(settings, data_dir=blocked, environ={}) as store,
+        open_registry_or_fallback(settings, data_dir=blocked, environ={}) as store,
         pytest.raises(RegistryError, match="cannot be forgotten"),
     ):
         store.forget("scope")
-    with open_registry(uncached, data_dir=blocked, environ={}) as store:
+    with open_registry_or_fallback(uncached, data_dir=blocked, environ={}) as store:
         assert store.forget("scope") == 0
 
 
@@ -200,7 +204,7 @@ async def test_a_remembered_view_searches_with_whatever_index_there_is(
         await engine.refresh()
         expected = engine.view.search("echo").hits
         other = engine.view.searcher.dump()
-    with open_store(folder.data / "registry.db") as store:
+    with open_sqlite(folder.data / "registry.db") as store:
         scope = scope_of(folder.config)
         kept = store.load_index(scope)
         assert kept == other
@@ -217,5 +221,5 @@ async def test_a_remembered_view_searches_with_whatever_index_there_is(
     assert view is not None
     assert view.search("echo").hits == expected
     assert expected
-    with open_store(folder.data / "registry.db") as store:
+    with open_sqlite(folder.data / "registry.db") as store:
         assert store.load_index(scope) == kept

@@ -14,7 +14,7 @@ import pytest
 from discovery_engine.catalog import Entry
 from discovery_engine.config.settings import EmbeddingsSettings, SearchSettings, Settings
 from discovery_engine.events import ConfigurationReloaded, EventBus
-from discovery_engine.registry.memory import MemoryStore
+from discovery_engine.registry.memory import MemoryRegistry
 from discovery_engine.runtime.semantic import WARM_UP, QueryEmbedding, SemanticSearch
 from discovery_engine.runtime.state import CatalogState
 from discovery_engine.search.embedders import EmbeddingError, Vector
@@ -100,9 +100,9 @@ def wanting(provider: str = "hash", **fields: Any) -> Settings:
 
 @asynccontextmanager
 async def running(
-    embedder: Embedding, settings: Settings | None = None, store: MemoryStore | None = None
+    embedder: Embedding, settings: Settings | None = None, store: MemoryRegistry | None = None
 ) -> AsyncIterator[World]:
-    settings, store, events = settings or wanting(), store or MemoryStore(), EventBus()
+    settings, store, events = settings or wanting(), store or MemoryRegistry(), EventBus()
     current = CatalogState(store, events)
     meaning = SemanticSearch(
         lambda: current.view,
@@ -147,7 +147,7 @@ async def test_tools_that_are_listed_get_vectors_in_batches() -> None:
 
 @pytest.mark.requirement("EMB-2")
 async def test_a_second_run_embeds_nothing() -> None:
-    store = MemoryStore()
+    store = MemoryRegistry()
     async with running(Embedding(), store=store) as world:
         await world.lists("one", "two")
         await world.until(2)
@@ -161,7 +161,7 @@ async def test_a_second_run_embeds_nothing() -> None:
 
 @pytest.mark.requirement("EMB-2")
 async def test_vectors_of_another_length_are_made_anew() -> None:
-    store = MemoryStore()
+    store = MemoryRegistry()
     async with running(Embedding(dimensions=8), store=store) as world:
         await world.lists("one", "two")
         await world.until(2)
@@ -176,7 +176,7 @@ async def test_vectors_of_another_length_are_made_anew() -> None:
 
 @pytest.mark.requirement("EMB-2")
 async def test_a_tool_that_comes_is_embedded_and_one_that_goes_is_forgotten() -> None:
-    embedder, store = Embedding(), MemoryStore()
+    embedder, store = Embedding(), MemoryRegistry()
 
     async with running(embedder, store=store) as world:
         await world.lists("one", "two")

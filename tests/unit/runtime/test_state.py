@@ -14,7 +14,7 @@ from discovery_engine.config.files.location import scope_of
 from discovery_engine.config.settings import Settings, StdioTransport
 from discovery_engine.errors import RegistryError
 from discovery_engine.events import CatalogChanged, EventBus
-from discovery_engine.registry.memory import MemoryStore
+from discovery_engine.registry.memory import MemoryRegistry
 from discovery_engine.rules.rule import Rule
 from discovery_engine.runtime.ingest import ListingResult
 from discovery_engine.runtime.state import CatalogState
@@ -57,7 +57,7 @@ async def test_a_view_that_is_held_stays_as_it_is() -> None:
 
 @pytest.mark.requirement("CAT-2")
 async def test_every_swap_has_a_higher_revision() -> None:
-    settings, store = make_settings("a"), MemoryStore()
+    settings, store = make_settings("a"), MemoryRegistry()
     current = await current_view(settings, store)
     revisions = [current.view.catalog.revision]
 
@@ -74,7 +74,7 @@ async def test_every_swap_has_a_higher_revision() -> None:
 
 @pytest.mark.requirement("CAT-10")
 async def test_a_tool_that_is_gone_is_gone_from_everywhere() -> None:
-    settings, store = make_settings("a"), MemoryStore()
+    settings, store = make_settings("a"), MemoryRegistry()
     current = await current_view(settings, store)
     await current.apply_listing(lists(settings.servers[0], "kept", "gone"))
 
@@ -91,7 +91,7 @@ async def test_a_tool_that_is_gone_is_gone_from_everywhere() -> None:
 
 @pytest.mark.requirement("CAT-11")
 async def test_a_listing_that_arrives_late_does_not_bring_a_server_back() -> None:
-    settings, store = make_settings("a", "b"), MemoryStore()
+    settings, store = make_settings("a", "b"), MemoryRegistry()
     current = await current_view(settings, store)
     await current.apply_listing(lists(settings.servers[0], "x"))
 
@@ -123,7 +123,7 @@ async def test_a_server_that_is_reached_in_another_way_starts_with_nothing() -> 
 
 @pytest.mark.requirement("CAT-13")
 async def test_what_is_forgotten_is_counted_and_stays_forgotten() -> None:
-    settings, store = make_settings("a", "b"), MemoryStore()
+    settings, store = make_settings("a", "b"), MemoryRegistry()
     current = await current_view(settings, store)
     await current.apply_listing(lists(settings.servers[0], "x", "y"))
     await current.apply_listing(lists(settings.servers[1], "z"))
@@ -282,7 +282,7 @@ async def test_a_registry_that_fails_costs_a_warning(caplog: pytest.LogCaptureFi
     assert "could not be remembered" in caplog.text
 
 
-class IndexStore(MemoryStore):
+class FullDisk(MemoryRegistry):
     """A registry that keeps no index as long as its disk is full."""
 
     is_full = False
@@ -295,7 +295,7 @@ class IndexStore(MemoryStore):
 
 @pytest.mark.requirement("REG-15")
 async def test_an_index_that_could_not_be_kept_is_kept_later() -> None:
-    settings, store = make_settings("a"), IndexStore()
+    settings, store = make_settings("a"), FullDisk()
     current = await current_view(settings, store)
     await current.apply_listing(lists(settings.servers[0], "x"))
 
@@ -310,7 +310,7 @@ async def test_an_index_that_could_not_be_kept_is_kept_later() -> None:
 
 async def recalled_with_odd_index() -> CatalogState:
     """A view whose index was written in another layout under the same number."""
-    settings, store = make_settings("a", "b"), MemoryStore()
+    settings, store = make_settings("a", "b"), MemoryRegistry()
     before = await current_view(settings, store)
     await before.apply_listing(lists(settings.servers[0], "x"))
     payload = marshal.dumps(([("a", 0, 1)], packed({"x": (3, 3)}), {}))
@@ -347,7 +347,7 @@ async def test_an_index_that_cannot_be_saved_is_made_anew(
 
 
 async def test_a_configuration_that_moved_is_remembered_whole_in_its_new_place() -> None:
-    settings, store = make_settings("a", path="/one/discovery.yaml"), MemoryStore()
+    settings, store = make_settings("a", path="/one/discovery.yaml"), MemoryRegistry()
     current = await current_view(settings, store)
     await current.apply_listing(lists(settings.servers[0], "x"))
 
@@ -378,7 +378,7 @@ async def _take_within(
         await current.apply_listing(told)
 
 
-class FullStore(MemoryStore):
+class FullStore(MemoryRegistry):
     """A registry that can be neither read nor written."""
 
     def load(self, scope: str) -> None:

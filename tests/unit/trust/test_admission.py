@@ -13,8 +13,9 @@ from msgspec.structs import replace
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
 from discovery_engine.errors import Origin, UntrustedServerError
 from discovery_engine.tools.model import ServerName
-from discovery_engine.trust.admission import Identity, admit, known_as, written_identity
+from discovery_engine.trust.admission import admit
 from discovery_engine.trust.decisions import Decisions
+from discovery_engine.trust.identity import Identity, known_as, written_identity
 from discovery_engine.trust.lockfile import Lock, PinnedServer
 from discovery_engine.upstream.identity import identity_as_configured
 

@@ -1,11 +1,11 @@
-"""The vectors of texts in SQLite; `store.Store` says what is promised of them."""
+"""The vectors of texts in SQLite; `registry.protocols` says what is promised of them."""
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Collection, Mapping
 
-from discovery_engine.registry.encoding import as_text
+from discovery_engine.registry.sqlite.encoding import as_text
 
 
 def vectors(

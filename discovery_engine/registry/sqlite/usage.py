@@ -1,10 +1,10 @@
-"""Uses of tools in SQLite; `store.Store` says what is promised of them."""
+"""Uses of tools in SQLite; `registry.protocols` says what is promised of them."""
 
 from __future__ import annotations
 
 import sqlite3
 
-from discovery_engine.registry.encoding import as_text, from_column
+from discovery_engine.registry.sqlite.encoding import as_text, from_column
 from discovery_engine.search.usage import Use
 from discovery_engine.tools.model import ServerName, ToolKey, ToolName
 

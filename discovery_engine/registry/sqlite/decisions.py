@@ -1,4 +1,4 @@
-"""The owner's decisions in SQLite; `store.Store` says what is promised of them.
+"""The owner's decisions in SQLite; `registry.protocols` says what is promised of them.
 
 Each row has a checksum, and the number of rows is kept, so that damage which leaves the file
 readable shows as well. What reads decisions to act on them scans the tables: an index that is
@@ -15,8 +15,6 @@ from typing import Any
 from msgspec import Struct
 
 from discovery_engine._util.digests import blake2b
-from discovery_engine.registry.encoding import as_text, from_column
-from discovery_engine.registry.journal import Tip
 from discovery_engine.registry.records import (
     EVERY_SCOPE,
     Accepted,
@@ -26,6 +24,8 @@ from discovery_engine.registry.records import (
     Revoked,
     Standing,
 )
+from discovery_engine.registry.sqlite.encoding import as_text, from_column
+from discovery_engine.registry.sqlite.journal import Tip
 from discovery_engine.trust.decisions import Acceptance, Approval, Decisions
 
 

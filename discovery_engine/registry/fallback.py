@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from discovery_engine.errors import RegistryError
-from discovery_engine.registry.memory import MemoryStore
+from discovery_engine.registry.memory import MemoryRegistry
 from discovery_engine.registry.records import Standing
 from discovery_engine.tools.model import ServerName
 from discovery_engine.trust.decisions import Acceptance, Approval
 
 
-class ForgetfulStore(MemoryStore):
+class FallbackRegistry(MemoryRegistry):
     """With `known` it stands in for a registry that cannot be used, whose decisions hold."""
 
     def __init__(self, reason: str, *, hint: str, known: Standing | None = None) -> None:

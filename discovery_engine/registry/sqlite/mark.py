@@ -15,7 +15,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from discovery_engine.registry.locking import Turns, lock_file
+from discovery_engine.registry.sqlite.locking import Turns, lock_file
 
 _PRIVATE = 0o600
 _LIMIT = 1 << 20  # bytes that are read of it

@@ -24,12 +24,12 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from discovery_engine.registry import decisions
-from discovery_engine.registry.decisions import Held
-from discovery_engine.registry.journal import Journal, Tip, Written, lines_after
-from discovery_engine.registry.locking import Turns, turns_at
-from discovery_engine.registry.mark import Mark, MarkFile
 from discovery_engine.registry.records import EVERY_SCOPE, Loss, Record, Standing
+from discovery_engine.registry.sqlite import decisions
+from discovery_engine.registry.sqlite.decisions import Held
+from discovery_engine.registry.sqlite.journal import Journal, Tip, Written, lines_after
+from discovery_engine.registry.sqlite.locking import Turns, turns_at
+from discovery_engine.registry.sqlite.mark import Mark, MarkFile
 
 logger = logging.getLogger(__name__)
 

@@ -19,8 +19,6 @@ from typing import TypeVar
 T = TypeVar("T")
 
 _PATIENCE = 10.0  # seconds to wait for other processes
-# A commit keeps readers out for some milliseconds, and on a slow disk for one or two seconds.
-READING_PATIENCE = 2.0
 _LOOK = 0.005  # seconds between two looks
 _REST = 2 * _LOOK  # seconds in which whoever waits looks at least once
 _BEYOND = 1 << 30  # the byte of a file that is locked on Windows: none that is ever written

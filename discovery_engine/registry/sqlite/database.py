@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from discovery_engine.errors import RegistryError
-from discovery_engine.registry.decision_log import DecisionLog
-from discovery_engine.registry.locking import Turns, is_taken
-from discovery_engine.registry.migrations import migrate
 from discovery_engine.registry.records import Record
+from discovery_engine.registry.sqlite.decision_log import DecisionLog
+from discovery_engine.registry.sqlite.locking import Turns, is_taken
+from discovery_engine.registry.sqlite.migrations import migrate
 
 logger = logging.getLogger(__name__)
 

@@ -1,0 +1,119 @@
+"""The back-ends of the registry, by the scheme of its URL.
+
+    sqlite:////home/someone/.local/share/discovery/registry.db
+    memory:
+
+The path of an SQLite file follows `sqlite:///` as it is; nothing in it is escaped. A back-end is
+added by one entry in `BACKENDS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Struct
+
+from discovery_engine.errors import RegistryError
+from discovery_engine.registry.sqlite.decision_log import last_known
+from discovery_engine.registry.sqlite.registry import open_sqlite
+
+if TYPE_CHECKING:
+    from discovery_engine.registry.protocols import Registry
+    from discovery_engine.registry.records import Standing
+
+_SQLITE = "sqlite:///"
+
+
+class Opener(Protocol):
+    def __call__(
+        self, url: str, *, is_thorough: bool = True, patience: float | None = None
+    ) -> Registry: ...
+
+
+class Backend(Struct, frozen=True):
+    open: Opener
+    last_decisions: Callable[[str], Standing]
+    """The decisions as far as they are known although the registry cannot be opened."""
+
+
+def open_registry(url: str, *, is_thorough: bool = True, patience: float | None = None) -> Registry:
+    """The registry at `url`; whoever opens it closes it.
+
+    Args:
+        url: Where it is; see above.
+        is_thorough: Verify all decisions; otherwise only the newest.
+        patience: The most seconds to wait for other processes before it can be read.
+
+    Raises:
+        RegistryError: If there is no such back-end, if the registry cannot be opened, or if a newer
+            version of the program made it.
+    """
+    return _backend(url).open(url, is_thorough=is_thorough, patience=patience)
+
+
+def open_fallback(url: str, error: RegistryError) -> Registry:
+    """A registry for this process alone, in place of that at `url`, which raised `error`.
+
+    The decisions that are known count; new ones are refused with the reason of `error`.
+    """
+    # Only needed where the registry is broken.
+    from discovery_engine.registry.fallback import FallbackRegistry  # noqa: PLC0415
+
+    known = _backend(url).last_decisions(url)
+    return FallbackRegistry(error.message, hint=error.hint, known=known)
+
+
+def sqlite_url(path: Path) -> str:
+    return f"{_SQLITE}{path}"
+
+
+def _backend(url: str) -> Backend:
+    scheme, _, _ = url.partition(":")
+    if backend := BACKENDS.get(scheme):
+        return backend
+    known = ", ".join(f"`{name}:`" for name in BACKENDS)
+    raise RegistryError(
+        f"there is no registry of the kind {scheme!r}", hint=f"its URL begins with one of {known}"
+    )
+
+
+def _path(url: str) -> Path:
+    path = url.removeprefix(_SQLITE)
+    if path in ("", url):
+        raise RegistryError(
+            f"the registry {url!r} has no path", hint=f"write `{_SQLITE}` before the path of a file"
+        )
+    return Path(path)
+
+
+def _open_sqlite(url: str, *, is_thorough: bool = True, patience: float | None = None) -> Registry:
+    return open_sqlite(_path(url), is_thorough=is_thorough, patience=patience)
+
+
+def _open_memory(
+    url: str,  # noqa: ARG001 - there is only one kind
+    *,
+    is_thorough: bool = True,  # noqa: ARG001 - there is nothing to verify
+    patience: float | None = None,  # noqa: ARG001 - there is nobody to wait for
+) -> Registry:
+    # A command that only reads what was saved needs SQLite alone.
+    from discovery_engine.registry.memory import MemoryRegistry  # noqa: PLC0415
+
+    return MemoryRegistry()
+
+
+def _nothing_known(url: str) -> Standing:  # noqa: ARG001 - nothing outlives the process
+    from discovery_engine.registry.records import Standing  # noqa: PLC0415 - as above
+
+    return Standing()
+
+
+BACKENDS: Mapping[str, Backend] = MappingProxyType(
+    {
+        "sqlite": Backend(_open_sqlite, lambda url: last_known(_path(url))),
+        "memory": Backend(_open_memory, _nothing_known),
+    }
+)

@@ -1,0 +1,154 @@
+"""What every back-end of the registry implements, one protocol for each concern.
+
+A registry keeps, for each configuration (its *scope*), the catalog as it was last seen and what
+its owner decided, so that the next start answers before any upstream is connected. Calls block:
+code in an event loop makes them in a thread. All of them raise `RegistryError` if the registry
+cannot be used.
+
+    SnapshotStore   settings and catalog, as one snapshot
+    DecisionStore   approvals of servers, acceptances of tools, losses of either
+    VectorStore     the vectors of texts, by embedding model
+    UsageStore      how often tools were used that a search had found
+    EraStore        which revision of the protocol a server used last
+    IndexStore      the search index; only a back-end on this machine, for this user, has one
+    Registry        all but the last, which it may have
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Protocol
+
+from msgspec import Struct
+
+from discovery_engine._util.json import JSONObject
+from discovery_engine.catalog import Catalog, ServerPart
+from discovery_engine.config.settings import Settings
+from discovery_engine.search.usage import Use
+from discovery_engine.tools.model import ServerName, ToolKey
+from discovery_engine.trust.decisions import Acceptance, Approval, Decisions
+
+
+class Snapshot(Struct, frozen=True):
+    """The settings, without their secrets, and the catalog that was made under them."""
+
+    settings: Settings
+    catalog: Catalog
+
+
+class SnapshotStore(Protocol):
+    def load(self, scope: str) -> Snapshot | None:
+        """The last snapshot of a scope; None if there is none."""
+
+    def save_settings(self, scope: str, settings: Settings) -> None:
+        """Save the settings and drop every server that they do not name.
+
+        No transport (command, arguments, environment, address, headers) is written.
+        """
+
+    def save_parts(self, scope: str, parts: Iterable[ServerPart], *, revision: int) -> None:
+        """Replace what is saved of these servers, in one transaction.
+
+        A server that the saved settings do not name is skipped: what was removed from the
+        configuration meanwhile must not come back. The saved revision never decreases.
+        """
+
+    def forget(self, scope: str, servers: Iterable[ServerName] | None = None) -> int:
+        """Drop the tools of servers (all of the scope with None), and how often they were used.
+
+        Returns how many tools were dropped.
+        """
+
+
+class DecisionStore(Protocol):
+    def decisions(self, scope: str) -> Decisions:
+        """All approvals and acceptances of a scope, whether or not it has a snapshot."""
+
+    def approve(self, scope: str, approvals: Iterable[Approval], *, at: float) -> None:
+        """Add approvals; `at` is Unix time in seconds. No-op for those that are there already."""
+
+    def revoke(self, scope: str, servers: Iterable[str]) -> int:
+        """Drop all approvals of servers; returns how many there were."""
+
+    def accept(
+        self, scope: str, found: Iterable[Acceptance], *, at: float, if_new: bool = False
+    ) -> None:
+        """Add acceptances, which nothing ever drops.
+
+        With `if_new` only those of tools of which nothing was accepted before: if two processes
+        see a tool for the first time at once, the first to write decides.
+        """
+
+    def history(self, scope: str, server: str) -> tuple[Acceptance, ...]:
+        """All acceptances of a server's tools, in the order in which they were accepted."""
+
+    def lost_at(self, scope: str) -> float | None:
+        """Unix time in seconds at which a loss of decisions was noticed.
+
+        None if none was lost, or the owner has acknowledged it.
+        """
+
+    def acknowledge_loss(self, scope: str, *, at: float) -> None:
+        """Allow acceptance at first sight again; no-op if nothing was lost."""
+
+
+class VectorStore(Protocol):
+    def vectors(self, model: str, digests: Collection[bytes]) -> Mapping[bytes, bytes]:
+        """The vectors that a model gave to texts, by the digests of these; some may be missing."""
+
+    def save_vectors(self, scope: str, model: str, vectors: Mapping[bytes, bytes]) -> None:
+        """Add vectors, by the digests of their texts, for a scope's use.
+
+        A text has one vector under a model: a newer one replaces an older.
+        """
+
+    def keep_vectors(self, scope: str, model: str, digests: Collection[bytes]) -> int:
+        """Let a scope use these and no others, of this model or another.
+
+        Vectors that no scope uses are dropped; returns how many.
+        """
+
+
+class UsageStore(Protocol):
+    def uses(self, scope: str) -> Mapping[ToolKey, Use]:
+        """How often tools of the scope were used after a search had found them."""
+
+    def count_use(self, scope: str, key: ToolKey, *, at: float) -> None:
+        """Count one; `at` is Unix time in seconds. No-op for a server that is not saved.
+
+        The counts of a server are dropped when the server is forgotten.
+        """
+
+
+class EraStore(Protocol):
+    def recall_era(self, connection: str) -> JSONObject | None:
+        """How a server last introduced itself, by the fingerprint of how it is reached."""
+
+    def remember_era(self, connection: str, era: JSONObject | None) -> None:
+        """Replace it; None drops it."""
+
+
+class IndexStore(Protocol):
+    """The search index of a scope's snapshot, in a form that only its own process may trust.
+
+    An index is read with `marshal`, which is not safe for bytes that somebody else could have
+    written. So it never leaves a private file of this user on this machine: a back-end that is
+    shared has no `IndexStore`, and each process there builds its own index.
+    """
+
+    def load_index(self, scope: str) -> bytes | None:
+        """The index that was saved last; it may be of an older snapshot.
+
+        None as well where anybody else may write, or could have written, to the file.
+        """
+
+    def save_index(self, scope: str, data: bytes) -> None:
+        """Replace the index; no-op for a scope without a snapshot."""
+
+
+class Registry(SnapshotStore, DecisionStore, VectorStore, UsageStore, EraStore, Protocol):
+    @property
+    def indexes(self) -> IndexStore | None:
+        """None if this registry is not a private file; see `IndexStore`."""
+
+    def close(self) -> None: ...

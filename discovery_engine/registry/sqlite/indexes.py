@@ -1,0 +1,21 @@
+"""Search indexes in SQLite; `protocols.IndexStore` says who may read one."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from discovery_engine.registry.sqlite.encoding import as_text
+
+
+def load(connection: sqlite3.Connection, scope: str) -> bytes | None:
+    query = "SELECT data FROM indexes JOIN scopes ON scopes.id = indexes.scope WHERE name = ?"
+    row = connection.execute(query, (as_text(scope),)).fetchone()
+    return row[0] if row and isinstance(row[0], bytes) else None
+
+
+def save(connection: sqlite3.Connection, scope: str, data: bytes) -> None:
+    query = """
+        INSERT INTO indexes (scope, data) SELECT id, ? FROM scopes WHERE name = ?
+        ON CONFLICT (scope) DO UPDATE SET data = excluded.data
+        """
+    connection.execute(query, (data, as_text(scope)))

@@ -1,0 +1,169 @@
+"""The registry in one SQLite file; `registry.protocols` says what it promises."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import AbstractContextManager
+from functools import partial
+from pathlib import Path
+
+from discovery_engine._util.json import JSONObject
+from discovery_engine.catalog import ServerPart
+from discovery_engine.config.settings import Settings
+from discovery_engine.registry.codec import settings_to_text
+from discovery_engine.registry.protocols import Snapshot
+from discovery_engine.registry.sqlite import (
+    decisions,
+    eras,
+    indexes,
+    listings,
+    snapshots,
+    usage,
+)
+from discovery_engine.registry.sqlite import vectors as vector_rows
+from discovery_engine.registry.sqlite.database import Database
+from discovery_engine.registry.sqlite.decision_log import DecisionLog
+from discovery_engine.registry.sqlite.locking import Turns, turns_at
+from discovery_engine.search.usage import Use
+from discovery_engine.tools.model import ServerName, ToolKey
+from discovery_engine.trust.decisions import Acceptance, Approval, Decisions
+
+logger = logging.getLogger(__name__)
+
+
+def open_sqlite(
+    path: str | Path,
+    *,
+    is_thorough: bool = True,
+    patience: float | None = None,
+    sqlite_version: tuple[int, ...] = sqlite3.sqlite_version_info,
+    turns: Turns | None = None,
+) -> SqliteRegistry:
+    """The registry at `path`, made with its folder if it is not there.
+
+    Close it, or use it in a `with` statement.
+
+    Args:
+        path: Where it is.
+        is_thorough: Compare both copies of the decisions whole; otherwise only what they say of
+            the newest one.
+        patience: The most seconds to wait for other processes before it can be read.
+        sqlite_version: Of the SQLite in use.
+        turns: Taken at it; those of the process if None.
+
+    Raises:
+        RegistryError: If it cannot be opened, or a newer version of the program made it.
+    """
+    place = Path(path).absolute()
+    turns = turns or turns_at(place)
+    return SqliteRegistry(
+        Database(
+            place,
+            sqlite_version=sqlite_version,
+            turns=turns,
+            log=DecisionLog(place, turns, patience=patience),
+            is_thorough=is_thorough,
+            patience=patience,
+        )
+    )
+
+
+class SqliteRegistry(AbstractContextManager["SqliteRegistry"]):
+    """Made by `open_sqlite`; closed at the end of a `with` statement."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    @property
+    def recovered(self) -> str | None:
+        """Where a damaged registry was put that stood in this one's place; None if none did."""
+        return self._database.recovered
+
+    def load(self, scope: str) -> Snapshot | None:
+        rows = self._database.read(lambda db: snapshots.rows(db, scope))
+        if rows is None:
+            return None
+        try:
+            return rows.snapshot()
+        except (LookupError, TypeError, ValueError) as exc:
+            logger.warning("What was remembered of %s cannot be read: %s", scope, exc)
+            return None
+
+    def save_settings(self, scope: str, settings: Settings) -> None:
+        text = settings_to_text(settings)
+        names = [server.name for server in settings.servers]
+        self._database.write(lambda db: snapshots.save_settings(db, scope, text, names))
+
+    def save_parts(self, scope: str, parts: Iterable[ServerPart], *, revision: int) -> None:
+        kept = {part.server: listings.row_of(part) for part in parts}
+        self._database.write(lambda db: snapshots.save_parts(db, scope, kept, revision))
+
+    def forget(self, scope: str, servers: Iterable[ServerName] | None = None) -> int:
+        names = None if servers is None else frozenset(servers)
+        return self._database.write(lambda db: snapshots.forget(db, scope, names))
+
+    @property
+    def indexes(self) -> SqliteRegistry:
+        return self
+
+    def load_index(self, scope: str) -> bytes | None:
+        return self._database.read(lambda db: indexes.load(db, scope))
+
+    def save_index(self, scope: str, data: bytes) -> None:
+        self._database.write(lambda db: indexes.save(db, scope, data))
+
+    def recall_era(self, connection: str) -> JSONObject | None:
+        return self._database.read(lambda db: eras.recall(db, connection))
+
+    def remember_era(self, connection: str, era: JSONObject | None) -> None:
+        self._database.write(lambda db: eras.remember(db, connection, era))
+
+    def decisions(self, scope: str) -> Decisions:
+        return self._database.read_decisions(lambda db: decisions.decisions(db, scope))
+
+    def approve(self, scope: str, approvals: Iterable[Approval], *, at: float) -> None:
+        kept = tuple(approvals)
+        self._database.decide(lambda db: (None, decisions.approve(db, scope, kept, at)))
+
+    def revoke(self, scope: str, servers: Iterable[str]) -> int:
+        names = tuple(servers)
+        return self._database.decide(lambda db: decisions.revoke(db, scope, names))
+
+    def accept(
+        self, scope: str, found: Iterable[Acceptance], *, at: float, if_new: bool = False
+    ) -> None:
+        if kept := tuple(found):
+            accept = partial(decisions.accept, scope=scope, found=kept, at=at, if_new=if_new)
+            self._database.decide(lambda db: (None, accept(db)))
+
+    def history(self, scope: str, server: str) -> tuple[Acceptance, ...]:
+        return self._database.read(lambda db: decisions.history(db, scope, server))
+
+    def lost_at(self, scope: str) -> float | None:
+        return self._database.read(lambda db: decisions.lost_at(db, scope))
+
+    def acknowledge_loss(self, scope: str, *, at: float) -> None:
+        self._database.decide(lambda db: (None, decisions.acknowledge(db, scope, at)))
+
+    def vectors(self, model: str, digests: Collection[bytes]) -> Mapping[bytes, bytes]:
+        return self._database.read(lambda db: vector_rows.vectors(db, model, digests))
+
+    def save_vectors(self, scope: str, model: str, vectors: Mapping[bytes, bytes]) -> None:
+        self._database.write(lambda db: vector_rows.save(db, scope, model, vectors))
+
+    def keep_vectors(self, scope: str, model: str, digests: Collection[bytes]) -> int:
+        return self._database.write(lambda db: vector_rows.keep(db, scope, model, digests))
+
+    def uses(self, scope: str) -> Mapping[ToolKey, Use]:
+        return self._database.read(lambda db: usage.uses(db, scope))
+
+    def count_use(self, scope: str, key: ToolKey, *, at: float) -> None:
+        self._database.write(lambda db: usage.count(db, scope, key, at))
+
+    def close(self) -> None:
+        self._database.close()
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,115 @@
+"""Snapshots in SQLite: settings as text, and each server with its tools as one row."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Mapping
+
+from msgspec import Struct
+
+from discovery_engine.catalog import Catalog
+from discovery_engine.registry.codec import settings_from_text
+from discovery_engine.registry.protocols import Snapshot
+from discovery_engine.registry.sqlite import listings
+from discovery_engine.registry.sqlite.encoding import as_text, from_column
+from discovery_engine.tools.model import ServerName
+
+_SCOPES_KEPT = 50  # configurations; the ones least recently saved are dropped first
+
+
+class SnapshotRows(Struct, frozen=True):
+    settings: str
+    revision: int
+    parts: list[listings.Row]
+
+    def snapshot(self) -> Snapshot:
+        """The snapshot that the rows hold.
+
+        Raises:
+            LookupError, TypeError, ValueError: If they are not of this version, or not whole.
+        """
+        if not isinstance(self.revision, int):  # a damaged row may hold anything
+            raise TypeError("the revision is no number")
+        settings = settings_from_text(self.settings)
+        parts = map(listings.part_of, self.parts)
+        return Snapshot(settings, Catalog.of(parts, revision=self.revision))
+
+
+def rows(connection: sqlite3.Connection, scope: str) -> SnapshotRows | None:
+    query = "SELECT id, settings, revision FROM scopes WHERE name = ?"
+    row = connection.execute(query, (as_text(scope),)).fetchone()
+    if row is None:
+        return None
+    key, settings, revision = row
+    return SnapshotRows(settings, revision, listings.rows(connection, key))
+
+
+def save_settings(
+    connection: sqlite3.Connection, scope: str, settings: str, servers: list[ServerName]
+) -> None:
+    # Where nothing changed nothing is written: a start with the same file costs no disk.
+    connection.execute(
+        """
+        INSERT INTO scopes (name, settings, saved)
+        VALUES (?, ?, (SELECT coalesce(max(saved), 0) + 1 FROM scopes))
+        ON CONFLICT (name) DO UPDATE SET settings = excluded.settings, saved = excluded.saved
+        WHERE settings <> excluded.settings
+        """,
+        (as_text(scope), settings),
+    )
+    connection.execute(
+        """
+        DELETE FROM scopes
+        WHERE id NOT IN (SELECT id FROM scopes ORDER BY saved DESC LIMIT ?)
+        """,
+        (_SCOPES_KEPT,),
+    )
+    key = _scope_key(connection, scope)
+    known = {name: server for server, name in _servers(connection, scope)}
+    gone = [(known[name],) for name in known.keys() - set(servers)]
+    new = [(key, as_text(name)) for name in dict.fromkeys(servers) if name not in known]
+    connection.executemany("DELETE FROM servers WHERE id = ?", gone)
+    connection.executemany("INSERT INTO servers (scope, name) VALUES (?, ?)", new)
+
+
+def save_parts(
+    connection: sqlite3.Connection,
+    scope: str,
+    parts: Mapping[ServerName, listings.Row],
+    revision: int,
+) -> None:
+    for key, name in _servers(connection, scope):
+        if row := parts.get(name):
+            listings.save(connection, key, row)
+    connection.execute(
+        """
+        UPDATE scopes SET
+            revision = max(CAST(revision AS INTEGER), ?),
+            saved = (SELECT max(saved) + 1 FROM scopes)
+        WHERE name = ?
+        """,
+        (revision, as_text(scope)),
+    )
+
+
+def forget(
+    connection: sqlite3.Connection, scope: str, servers: frozenset[ServerName] | None
+) -> int:
+    known = _servers(connection, scope)
+    keys = [key for key, name in known if servers is None or name in servers]
+    connection.executemany("DELETE FROM uses WHERE server = ?", [(key,) for key in keys])
+    return listings.forget(connection, keys)
+
+
+def _scope_key(connection: sqlite3.Connection, scope: str) -> int:
+    [key] = connection.execute("SELECT id FROM scopes WHERE name = ?", (as_text(scope),)).fetchone()
+    return int(key)
+
+
+def _servers(connection: sqlite3.Connection, scope: str) -> list[tuple[int, ServerName]]:
+    query = """
+        SELECT servers.id, servers.name FROM servers JOIN scopes ON scopes.id = servers.scope
+        WHERE scopes.name = ?
+        """
+    rows: Iterator[tuple[int, str | bytes]] = connection.execute(query, (as_text(scope),))
+    return [(key, ServerName(from_column(name))) for key, name in rows]

@@ -1,0 +1,79 @@
+"""What a server is: the digests that approvals and lock files are bound to, and its name there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple, TypeAlias
+
+from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
+from discovery_engine.secrets.references import references_in
+from discovery_engine.tools.model import canonical_json, fingerprint
+from discovery_engine.trust.binding import Subject
+
+Transport: TypeAlias = StdioTransport | RemoteTransport
+
+
+class Identity(NamedTuple):
+    """What a server is, for an approval to be bound to."""
+
+    subject: Subject
+    earlier: str | None
+    """The digest that stood for it in approvals of earlier versions; None if it cannot be told."""
+
+
+def earlier_identity(server: ServerSettings, transport: Transport, program: str = "") -> str:
+    """The digest that approvals of earlier versions hold of a server.
+
+    Args:
+        server: Its entry, and the file that it stands in.
+        transport: The same with every reference resolved; in variables and headers, `${file:…}`.
+        program: The path that the command was found at.
+    """
+    what: dict[str, object] = {"file": server.origin.file, "description": server.description}
+    what["bound_to"] = server.bound_to
+    match transport, server.transport:
+        case StdioTransport() as stdio, StdioTransport(env=written):
+            what |= {"program": program, "command": stdio.command, "args": list(stdio.args)}
+            what |= {"cwd": stdio.cwd, "env": _bound(written, stdio.env)}
+        case RemoteTransport() as remote, RemoteTransport(headers=written):
+            what |= {"url": remote.url, "kind": remote.kind}
+            what |= {"headers": _bound(written, remote.headers)}
+    return fingerprint(canonical_json(what))
+
+
+def written_identity(server: ServerSettings) -> str:
+    """The digest of what an entry says is run or reached: the same on every machine.
+
+    Of variables and headers only the names count.
+    """
+    what: list[object] = []
+    match server.transport:
+        case StdioTransport(command, args, env, cwd):
+            what = ["stdio", command, list(args), sorted(env), cwd]
+        case RemoteTransport(url, headers, kind):
+            what = ["remote", url, sorted(name.lower() for name in headers), kind]
+    return fingerprint(canonical_json(what))
+
+
+def known_as(server: ServerSettings, path: str | None) -> str:
+    """What a server is known as where decisions are remembered.
+
+    Its name, in the configuration at `path`. Of another file's servers the file is a part of who
+    they are, for each project may have its own `db`; without any file it is how they are reached.
+    """
+    if path is None:
+        return f"{server.name} {written_identity(server)}"
+    if server.origin.file in ("", path):
+        return server.name
+    return f"{server.name} {server.origin.file}"
+
+
+def _bound(written: Mapping[str, str], resolved: Mapping[str, str]) -> dict[str, str]:
+    return {
+        name: resolved.get(name, text) if _reads_a_file(text) else text
+        for name, text in written.items()
+    }
+
+
+def _reads_a_file(text: str) -> bool:
+    return any(reference.kind == "file" for reference in references_in(text))
