@@ -37,9 +37,9 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture(scope="session")
-def command() -> Iterator[Preloaded]:
+def forked() -> Iterator[Preloaded]:
     """`discovery` in processes of its own, which are forked from one that has loaded it."""
     from tests.forked import preloaded
 
-    with preloaded() as command:
-        yield command
+    with preloaded() as run:
+        yield run

@@ -51,7 +51,7 @@ class Repository:
 
     path: Path
     home: Path
-    command: Preloaded
+    forked: Preloaded
 
     @property
     def mark(self) -> Path:
@@ -154,8 +154,8 @@ def home(tmp_path: Path) -> Home:
 
 
 @pytest.fixture
-def repository(tmp_path: Path, command: Preloaded) -> Repository:
+def repository(tmp_path: Path, forked: Preloaded) -> Repository:
     home, path = tmp_path / "home", tmp_path / "clone"
     home.mkdir()
     path.mkdir()
-    return Repository(path, home, command)
+    return Repository(path, home, forked)

@@ -69,7 +69,7 @@ class Discovery:
     """A home of its own: working folder, data folder, nothing of this machine's configuration."""
 
     home: Path
-    command: Preloaded
+    forked: Preloaded
 
     @property
     def environ(self) -> dict[str, str]:

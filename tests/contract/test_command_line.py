@@ -33,17 +33,17 @@ HEAVY = ("mcp", "pydantic", "yaml", "asyncio", "anyio", "rich", "hashlib")
 
 
 @pytest.fixture(scope="module")
-def listed(tmp_path_factory: pytest.TempPathFactory, command: Preloaded) -> Discovery:
+def listed(tmp_path_factory: pytest.TempPathFactory, forked: Preloaded) -> Discovery:
     """A home in which the server, and two that fail, were asked once; tests only read there."""
-    discovery = Discovery(tmp_path_factory.mktemp("home"), command)
+    discovery = Discovery(tmp_path_factory.mktemp("home"), forked)
     discovery.configure(rules=RULES, missing=MISSING, secret=SECRET)
     assert discovery("refresh").code == 5
     return discovery
 
 
 @pytest.fixture
-def discovery(tmp_path: Path, command: Preloaded) -> Discovery:
-    discovery = Discovery(tmp_path, command)
+def discovery(tmp_path: Path, forked: Preloaded) -> Discovery:
+    discovery = Discovery(tmp_path, forked)
     discovery.configure(rules=RULES)
     return discovery
 
@@ -77,8 +77,8 @@ def test_the_exit_code_says_what_happened(listed: Discovery, words: list[str], c
 
 
 @pytest.mark.requirement("CLI-1", "CLI-28")
-def test_an_interrupted_command_leaves_with_130(tmp_path: Path, command: Preloaded) -> None:
-    discovery = Discovery(tmp_path, command)
+def test_an_interrupted_command_leaves_with_130(tmp_path: Path, forked: Preloaded) -> None:
+    discovery = Discovery(tmp_path, forked)
     asleep = (
         "import os, pathlib, sys\n"
         "pathlib.Path(os.environ['READY']).open('w').close()\n"
@@ -214,9 +214,9 @@ def test_only_v_shows_where_an_unexpected_failure_happened() -> None:
 
 @pytest.mark.requirement("CLI-6")
 def test_every_problem_of_a_configuration_is_shown_with_its_line(
-    tmp_path: Path, command: Preloaded
+    tmp_path: Path, forked: Preloaded
 ) -> None:
-    discovery = Discovery(tmp_path, command)
+    discovery = Discovery(tmp_path, forked)
     text = "cache: {ttl: -1}\nserach: {limit: 5}\n"
     (tmp_path / "discovery.yaml").write_text(text)
 
@@ -392,8 +392,8 @@ def test_a_server_is_asked_when_a_question_concerns_it_for_the_first_time(
 
 
 @pytest.mark.requirement("CLI-33")
-def test_a_first_call_starts_its_server_once(tmp_path: Path, command: Preloaded) -> None:
-    discovery = Discovery(tmp_path, command)
+def test_a_first_call_starts_its_server_once(tmp_path: Path, forked: Preloaded) -> None:
+    discovery = Discovery(tmp_path, forked)
     discovery.configure()
 
     done = discovery("execute", "demo", "echo", "text=hi")
@@ -404,9 +404,9 @@ def test_a_first_call_starts_its_server_once(tmp_path: Path, command: Preloaded)
 
 @pytest.mark.requirement("CLI-33")
 def test_a_call_of_a_server_that_failed_before_starts_it_once(
-    tmp_path: Path, command: Preloaded
+    tmp_path: Path, forked: Preloaded
 ) -> None:
-    discovery = Discovery(tmp_path, command)
+    discovery = Discovery(tmp_path, forked)
     discovery.configure()
     script = tmp_path / "upstream.py"
     works = script.read_text("utf-8")
@@ -423,9 +423,9 @@ def test_a_call_of_a_server_that_failed_before_starts_it_once(
 @pytest.mark.requirement("CLI-17")
 def test_a_mistake_in_a_first_call_starts_the_server_to_ask_and_calls_nothing(
     tmp_path: Path,
-    command: Preloaded,
+    forked: Preloaded,
 ) -> None:
-    discovery = Discovery(tmp_path, command)
+    discovery = Discovery(tmp_path, forked)
     discovery.configure()
 
     done = discovery("execute", "demo", "echo", "times=3")
@@ -437,9 +437,9 @@ def test_a_mistake_in_a_first_call_starts_the_server_to_ask_and_calls_nothing(
 
 @pytest.mark.requirement("CLI-12")
 def test_a_server_that_failed_is_a_notice_and_is_not_asked_again(
-    tmp_path: Path, command: Preloaded
+    tmp_path: Path, forked: Preloaded
 ) -> None:
-    discovery = Discovery(tmp_path, command)
+    discovery = Discovery(tmp_path, forked)
     counts = "import os, pathlib; pathlib.Path(os.environ['STARTS']).open('a').write('x\\n')"
     failing = {"command": sys.executable, "args": ["-c", counts], "env": {"STARTS": "${STARTS}"}}
     discovery.configure(failing=failing)
@@ -460,9 +460,9 @@ def test_a_server_that_failed_is_a_notice_and_is_not_asked_again(
     ids=" ".join,
 )
 def test_what_a_program_wrote_before_it_failed_stands_below_it(
-    words: list[str], tmp_path: Path, command: Preloaded
+    words: list[str], tmp_path: Path, forked: Preloaded
 ) -> None:
-    discovery = Discovery(tmp_path, command)
+    discovery = Discovery(tmp_path, forked)
     script = "import sys; sys.stderr.write('a\\nboom: no licence\\n'); sys.exit(3)"
     discovery.configure(dying={"command": sys.executable, "args": ["-c", script]})
     discovery("refresh")
@@ -474,8 +474,8 @@ def test_what_a_program_wrote_before_it_failed_stands_below_it(
 
 
 @pytest.mark.requirement("CLI-13")
-def test_old_knowledge_is_shown_with_its_age(tmp_path: Path, command: Preloaded) -> None:
-    discovery = Discovery(tmp_path, command)
+def test_old_knowledge_is_shown_with_its_age(tmp_path: Path, forked: Preloaded) -> None:
+    discovery = Discovery(tmp_path, forked)
     discovery.configure(rules="cache: {ttl: 0.001}\n")
     discovery("refresh")
 
@@ -595,11 +595,11 @@ CURSOR = {
 
 
 @pytest.fixture
-def fresh(tmp_path: Path, command: Preloaded) -> Discovery:
+def fresh(tmp_path: Path, forked: Preloaded) -> Discovery:
     """A machine on which Cursor has three servers, and discovery nothing yet."""
     (tmp_path / ".cursor").mkdir()
     (tmp_path / ".cursor" / "mcp.json").write_text(json.dumps(CURSOR))
-    return Discovery(tmp_path, command)
+    return Discovery(tmp_path, forked)
 
 
 @pytest.mark.requirement("CLI-20")
@@ -632,8 +632,8 @@ def test_init_replaces_nothing_unbidden(fresh: Discovery) -> None:
 
 
 @pytest.mark.requirement("CLI-20")
-def test_init_works_where_no_other_client_is(tmp_path: Path, command: Preloaded) -> None:
-    discovery = Discovery(tmp_path, command)
+def test_init_works_where_no_other_client_is(tmp_path: Path, forked: Preloaded) -> None:
+    discovery = Discovery(tmp_path, forked)
 
     done = discovery("init", "--yes")
 
@@ -680,8 +680,8 @@ def test_nothing_is_written_unbidden(fresh: Discovery, words: list[str], code: i
 
 
 @pytest.mark.requirement("CLI-24")
-def test_the_configuration_is_shown_without_secrets(tmp_path: Path, command: Preloaded) -> None:
-    discovery = Discovery(tmp_path, command)
+def test_the_configuration_is_shown_without_secrets(tmp_path: Path, forked: Preloaded) -> None:
+    discovery = Discovery(tmp_path, forked)
     env = {"KEY": "s3cr3t-xyz", "TOKEN": "${NOT_SET_ANYWHERE}"}
     discovery.configure(other={"command": "x", "env": env})
 
@@ -745,11 +745,11 @@ def test_where_nothing_can_be_remembered_what_the_owner_wants_kept_is_an_error_t
 
 @pytest.mark.requirement("CLI-25")
 def test_doctor_goes_on_where_the_configuration_is_broken(
-    tmp_path: Path, command: Preloaded
+    tmp_path: Path, forked: Preloaded
 ) -> None:
     (tmp_path / "discovery.yaml").write_text("servers: 1\n")
 
-    done = Discovery(tmp_path, command)("doctor", "--json")
+    done = Discovery(tmp_path, forked)("doctor", "--json")
 
     assert done.code == 7
     assert {c["subject"] for c in done.json["checks"]} == {"python", "configuration", "data"}

@@ -27,13 +27,13 @@ NEEDS_VALUE = 6
 
 
 @pytest.fixture
-def person(tmp_path: Path, command: Preloaded) -> Repository:
+def person(tmp_path: Path, forked: Preloaded) -> Repository:
     """Somebody with a project to work in, and a server outside of it."""
     home, path = tmp_path / "home", tmp_path / "project"
     home.mkdir()
     path.mkdir()
     (home / "srv.py").write_text(TRAP, "utf-8")
-    return Repository(path, home, command)
+    return Repository(path, home, forked)
 
 
 def entry(person: Repository, *args: str, **fields: object) -> JSONObject:

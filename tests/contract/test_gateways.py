@@ -71,14 +71,14 @@ def gateway(home: Discovery) -> Iterator[Gateway]:
             process.kill()
 
 
-def configured(folder: Path, command: Preloaded, *words: str) -> Discovery:
+def configured(folder: Path, forked: Preloaded, *words: str) -> Discovery:
     """A home with a server of this folder's, whose tools are known."""
     (folder / "tools.txt").write_text("hang pid")
     script, *rest = words
     args = ["-I", "-S", str(HERE / script), *rest]
     entry = {"command": sys.executable, "args": args, "timeouts": {"call": 1}}
     (folder / "discovery.yaml").write_text(json.dumps({"servers": {"sick": entry}}), "utf-8")
-    home = Discovery(folder, command)
+    home = Discovery(folder, forked)
     assert home("refresh").code == 0
     return home
 
@@ -102,9 +102,9 @@ async def until_said(home: Discovery, count: int, status: str) -> list[JSONObjec
     ],
 )
 async def test_what_a_running_gateway_calls_sick_is_never_told_as_well(
-    tmp_path: Path, command: Preloaded, words: list[str], calls: list[str], status: str
+    tmp_path: Path, forked: Preloaded, words: list[str], calls: list[str], status: str
 ) -> None:
-    home = configured(tmp_path, command, *words)
+    home = configured(tmp_path, forked, *words)
 
     with gateway(home) as opened:
         for tool in calls:
@@ -126,9 +126,9 @@ async def test_what_a_running_gateway_calls_sick_is_never_told_as_well(
 
 @pytest.mark.requirement("HEA-30", "HEA-31")
 async def test_of_several_gateways_the_worst_word_counts_and_each_is_named(
-    tmp_path: Path, command: Preloaded
+    tmp_path: Path, forked: Preloaded
 ) -> None:
-    home = configured(tmp_path, command, "changing_server.py", "tools.txt")
+    home = configured(tmp_path, forked, "changing_server.py", "tools.txt")
 
     with gateway(home) as sick, gateway(home) as well:
         well.call("sick:pid")

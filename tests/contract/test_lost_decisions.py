@@ -341,8 +341,8 @@ def test_processes_that_meet_a_damaged_registry_at_once_set_aside_nothing_good(
 
 
 @pytest.fixture
-def home(tmp_path: Path, command: Preloaded) -> AcceptedHome:
-    return AcceptedHome.of(Discovery(tmp_path, command))
+def home(tmp_path: Path, forked: Preloaded) -> AcceptedHome:
+    return AcceptedHome.of(Discovery(tmp_path, forked))
 
 
 @pytest.mark.requirement("REG-20", "TRU-16")

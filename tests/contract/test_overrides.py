@@ -293,8 +293,8 @@ print({{"yaml", "pydantic", "mcp", "wcmatch", "regex"}} & set(sys.modules))
 
 class TestPeople:
     @pytest.mark.requirement("OVR-31", "OVR-5", "OVR-15")
-    def test_why_and_inspect_name_the_entries(self, tmp_path: Path, command: Preloaded) -> None:
-        discovery = Discovery(tmp_path, command)
+    def test_why_and_inspect_name_the_entries(self, tmp_path: Path, forked: Preloaded) -> None:
+        discovery = Discovery(tmp_path, forked)
         taken = {"pattern": "echo", "name": "boom", "arguments": {"txet": SECRET}}
         deny = {"pattern": "say", "enabled": False}
         sections = {"overrides": [{**SAY, "pattern": "delete_all"}, taken], "toolRules": [deny]}
@@ -312,8 +312,8 @@ class TestPeople:
             assert SECRET not in said + told
 
     @pytest.mark.requirement("OVR-31")
-    def test_scripts_get_the_entries_too(self, tmp_path: Path, command: Preloaded) -> None:
-        discovery = Discovery(tmp_path, command)
+    def test_scripts_get_the_entries_too(self, tmp_path: Path, forked: Preloaded) -> None:
+        discovery = Discovery(tmp_path, forked)
         entry = {"pattern": "echo", "name": "say", "arguments": {"text": SECRET}}
         discovery.configure(rules=yaml.safe_dump({"overrides": [entry]}))
         discovery("refresh")
@@ -339,9 +339,9 @@ class TestPeople:
 
     @pytest.mark.requirement("OVR-34")
     def test_an_entry_that_matches_no_known_tool_is_found(
-        self, tmp_path: Path, command: Preloaded
+        self, tmp_path: Path, forked: Preloaded
     ) -> None:
-        discovery = Discovery(tmp_path, command)
+        discovery = Discovery(tmp_path, forked)
         lost = {"pattern": "demo:ehco", "tags": ["birds"]}
         entries = [{"pattern": "echo", "name": "say"}, lost]
         discovery.configure(rules=yaml.safe_dump({"overrides": entries}))

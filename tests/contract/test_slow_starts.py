@@ -256,9 +256,9 @@ async def all_that_is_read(engine: Engine) -> list[str]:
 @pytest.mark.requirement("CLI-34")
 @pytest.mark.skipif(sys.platform == "win32", reason="terminals are a matter of POSIX")
 def test_ctrl_c_answers_with_what_is_known(
-    tmp_path: Path, command: Preloaded, download: Download
+    tmp_path: Path, forked: Preloaded, download: Download
 ) -> None:
-    discovery = Discovery(tmp_path, command)
+    discovery = Discovery(tmp_path, forked)
     slow = download.before(good("slow")).transport
     assert isinstance(slow, StdioTransport)
     discovery.configure(slow={"command": slow.command, "args": list(slow.args)})

@@ -11,11 +11,11 @@ from tests.forked import Preloaded
 
 
 @pytest.fixture
-def home(tmp_path: Path, command: Preloaded) -> Repository:
+def home(tmp_path: Path, forked: Preloaded) -> Repository:
     place, path = tmp_path / "home", tmp_path / "project"
     place.mkdir()
     path.mkdir()
-    return Repository(path, place, command)
+    return Repository(path, place, forked)
 
 
 @pytest.mark.requirement("SRC-24")

@@ -171,8 +171,8 @@ class TestFirstSight:
 class Home:
     """The command, over a server that says what the test wants."""
 
-    def __init__(self, folder: Path, command: Preloaded, *tools: dict[str, object]) -> None:
-        self.discovery = Discovery(folder, command)
+    def __init__(self, folder: Path, forked: Preloaded, *tools: dict[str, object]) -> None:
+        self.discovery = Discovery(folder, forked)
         program, *args = Told.beside(folder, *tools).command
         text = f"servers: {{told: {{command: {program!r}, args: {args!r}}}}}"
         (folder / "discovery.yaml").write_text(text, "utf-8")
@@ -182,8 +182,8 @@ class Home:
 
 
 @pytest.fixture
-def home(tmp_path: Path, command: Preloaded) -> Home:
-    made = Home(tmp_path, command, POISONED, DOUBTFUL, HONEST)
+def home(tmp_path: Path, forked: Preloaded) -> Home:
+    made = Home(tmp_path, forked, POISONED, DOUBTFUL, HONEST)
     assert made("refresh").code == 0
     return made
 
@@ -256,8 +256,8 @@ def test_trust_shows_it_beside_the_words_of_the_entry(home: Home) -> None:
 
 
 @pytest.mark.requirement("TRU-43")
-def test_reading_commands_load_nothing_of_it(tmp_path: Path, command: Preloaded) -> None:
-    home = Home(tmp_path, command, HONEST)
+def test_reading_commands_load_nothing_of_it(tmp_path: Path, forked: Preloaded) -> None:
+    home = Home(tmp_path, forked, HONEST)
     home("refresh")
 
     words = [sys.executable, "-X", "importtime", "-m", "discovery_cli", "search", "count"]

@@ -20,12 +20,12 @@ NEVER = (
 
 
 @pytest.fixture
-def home(tmp_path: Path, command: Preloaded) -> Repository:
+def home(tmp_path: Path, forked: Preloaded) -> Repository:
     """A configuration of one server, which is known, and one that was never asked."""
     place, path = tmp_path / "home", tmp_path / "project"
     place.mkdir()
     path.mkdir()
-    made = Repository(path, place, command)
+    made = Repository(path, place, forked)
     configure(made)
     return made
 

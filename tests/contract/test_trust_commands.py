@@ -45,8 +45,8 @@ class Home:
 
 
 @pytest.fixture
-def home(tmp_path: Path, command: Preloaded) -> Home:
-    made = Home(Discovery(tmp_path, command), Told.beside(tmp_path, TOOL, OTHER))
+def home(tmp_path: Path, forked: Preloaded) -> Home:
+    made = Home(Discovery(tmp_path, forked), Told.beside(tmp_path, TOOL, OTHER))
     made.configure()
     assert made("refresh").code == 0
     return made
@@ -177,8 +177,8 @@ def test_a_tool_to_review_that_does_not_exist_is_no_good_news(home: Home) -> Non
 
 
 @pytest.mark.requirement("TRU-13", "TRU-17")
-def test_a_new_tool_in_quarantine_is_shown_whole(tmp_path: Path, command: Preloaded) -> None:
-    home = Home(Discovery(tmp_path, command), Told.beside(tmp_path, OTHER))
+def test_a_new_tool_in_quarantine_is_shown_whole(tmp_path: Path, forked: Preloaded) -> None:
+    home = Home(Discovery(tmp_path, forked), Told.beside(tmp_path, OTHER))
     home.configure(trust="quarantine")
 
     shown = home("review")

@@ -52,7 +52,7 @@ class SessionLife(RuleBasedStateMachine):
     def teardown(self) -> None:
         self._opening.__exit__(None, None, None)
         self._running.__exit__(None, None, None)
-        assert not any(map(is_running, self.pids))
+        anyio.run(eventually, lambda: not any(map(is_running, self.pids)))
 
     def ask(self, tool: str, server: ServerSettings = SERVER, **arguments: Any) -> Any:
         async def ask() -> Any:

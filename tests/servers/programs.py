@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from dataclasses import dataclass
@@ -146,20 +147,45 @@ def descendants(pid: int | None = None) -> set[int]:
     return found
 
 
+@contextmanager
+def none_left_running() -> Iterator[None]:
+    """No program that was started inside runs on; one that was killed may take its time to end."""
+    before = descendants()
+
+    def left() -> set[int]:
+        return {pid for pid in descendants() - before if is_running(pid)}
+
+    yield
+    if left():
+        with suppress(TimeoutError):
+            anyio.run(eventually, lambda: not left())
+    assert left() == set()
+
+
 @dataclass(frozen=True)
 class Footprint:
-    """What a process holds: what is more afterwards than before was leaked."""
+    """What a process holds. Only what is more counts: what was to end before may end meanwhile."""
 
     processes: frozenset[int]
     """Those that have ended and were not waited for, too."""
-    descriptors: int
+    descriptors: Counter[str]
+    """How often each file, socket and pipe is open; a socket's and a pipe's name has its number."""
     tasks: int
 
     @classmethod
     def of_this_process(cls) -> Footprint:
-        descriptors = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - counts, not paths
+        descriptors: Counter[str] = Counter()
+        for file in Path("/proc/self/fd").iterdir():
+            with suppress(FileNotFoundError):  # the one of the listing itself
+                descriptors[str(file.readlink())] += 1
         tasks = len(anyio.get_running_tasks())
         return cls(frozenset(descendants()), descriptors, tasks)
+
+    def more_than(self, before: Footprint) -> list[object]:
+        """What was leaked since."""
+        descriptors = self.descriptors - before.descriptors
+        tasks = ["a task"] * (self.tasks - before.tasks)
+        return [*self.processes - before.processes, *descriptors.elements(), *tasks]
 
 
 @dataclass
@@ -179,7 +205,7 @@ class Neighbour:
             await anyio.sleep(0.001)
 
 
-async def eventually(holds: Callable[[], bool], *, within: float = 30.0) -> None:
+async def eventually(holds: Callable[[], bool], *, within: float = 60.0) -> None:
     """Wait for something that happens in another program, and of which nobody tells us."""
     with anyio.fail_after(within):
         while not holds():  # noqa: ASYNC110

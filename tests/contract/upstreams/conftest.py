@@ -6,11 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.servers.programs import descendants, is_running
+from tests.servers.programs import none_left_running
 
 
 @pytest.fixture(autouse=True)
 def _nothing_left_running() -> Iterator[None]:
-    before = descendants()
-    yield
-    assert {pid for pid in descendants() - before if is_running(pid)} == set()
+    with none_left_running():
+        yield
