@@ -95,7 +95,7 @@ class Repository:
         return replace(self, path=path)
 
     def __call__(self, *words: str, **environ: str) -> Finished:
-        return self.command(words, cwd=self.path, environ=self.environ | environ)
+        return self.forked(words, cwd=self.path, environ=self.environ | environ)
 
     def served(self, *calls: tuple[str, JSONObject], **environ: str) -> list[JSONObject]:
         """What `discovery serve` answers to these calls of its tools, each in its turn."""

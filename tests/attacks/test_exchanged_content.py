@@ -213,7 +213,7 @@ def test_what_lies_above_in_the_repository_is_the_projects_too(repository: Repos
     inside = repository.path / "part"
     written(inside / "discovery.yaml", 'servers: {db: {command: sh, args: ["../srv.sh"]}}')
     below = repository.clone(inside / "x").path.parent  # only to have a working folder
-    there = type(repository)(below, repository.home, repository.command)
+    there = type(repository)(below, repository.home, repository.forked)
     there("trust", "--yes")
 
     written(script, springing(repository))

@@ -109,15 +109,15 @@ class Discovery:
 
         controller, terminal = pty.openpty()
         environ = self.environ | environ
-        self.command.start(words, (terminal,) * 3, cwd=self.home, environ=environ)
+        self.forked.start(words, (terminal,) * 3, cwd=self.home, environ=environ)
         os.write(controller, typed.encode())
         shown = b"".join(_chunks(controller))
         os.close(controller)
-        return Typed(self.command.wait(), shown.decode().replace("\r\n", "\n"))
+        return Typed(self.forked.wait(), shown.decode().replace("\r\n", "\n"))
 
     def __call__(self, *words: str, stdin: str = "", **environ: str) -> Finished:
         environ = self.environ | environ
-        return self.command(words, cwd=self.home, environ=environ, stdin=stdin.encode())
+        return self.forked(words, cwd=self.home, environ=environ, stdin=stdin.encode())
 
 
 def _chunks(controller: int) -> Iterator[bytes]:
