@@ -31,7 +31,7 @@ async def served(
     """The address of a gateway in front of `engine`, for as long as the block runs."""
     made = http.make_app(make_server(engine), Endpoint(), tokens, **sessions)
     web = http.HttpServer(made, limits)
-    with anyio.fail_after(30), http.listen(Endpoint()) as listener:
+    with anyio.fail_after(120), http.listen(Endpoint()) as listener:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(web.serve, [listener])
             yield http.address(listener)
@@ -44,7 +44,7 @@ class SessionClient:
     def __init__(self, address: str, token: str | None = None) -> None:
         self._address = address
         headers = {**_KINDS, **({"authorization": f"Bearer {token}"} if token else {})}
-        self.http = httpx2.AsyncClient(headers=headers, timeout=20)
+        self.http = httpx2.AsyncClient(headers=headers, timeout=60)
 
     async def __aenter__(self) -> Self:
         return self

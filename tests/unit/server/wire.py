@@ -82,7 +82,7 @@ async def served(server: Server[Any]) -> AsyncIterator[Wire]:
     stdin, to_server = os.pipe()
     from_server, stdout = os.pipe()
     wire = Wire(to_server, from_server, anyio.Event())
-    with anyio.fail_after(20):
+    with anyio.fail_after(120):
         async with anyio.create_task_group() as tasks:
 
             async def serve() -> None:
