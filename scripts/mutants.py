@@ -3,9 +3,9 @@
     python scripts/mutants.py [PART ...]
 
 `mutmut` makes the changes. The parts, their modules and their tests stand in `pyproject.toml`, in
-`[tool.mutants]`. Each part is mutated in a copy below `.mutants/PART`, where what was found
-out is kept: run again, only functions that changed since are tried again, and mutants that
-survived. There, `mutmut show NAME` prints one mutant.
+`[tool.mutants]`. Each part is mutated in a copy below `.mutants/PART`, where `mutmut show NAME`
+prints one mutant. What was found out is kept there: run again, only functions that changed since
+are tried, and mutants that survived. Without that folder, everything is tried anew.
 """
 
 from __future__ import annotations
@@ -101,18 +101,27 @@ def _mutmut(part: Part, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def _survivors(part: Part) -> list[str]:
+    """The mutants that no test noticed; one that ran out of time was noticed."""
+    listed = _mutmut(part, "results").stdout.split("\n")
+    told = (line.strip().partition(": ") for line in listed)
+    return [name for name, _, how in told if how not in {"", "timeout", "skipped"}]
+
+
 def mutate(part: Part) -> Outcome:
+    earlier = set(_survivors(part)) if (part.folder / "mutants").exists() else set()
     _lay_out(part)
     try:
         _mutmut(part, "run")
+        # It lets what it found out stand, and there may be new tests.
+        if again := earlier & set(_survivors(part)):
+            _mutmut(part, "run", *sorted(again))
     except subprocess.CalledProcessError as exc:
         print(exc.stdout[-4000:])
         raise
     _mutmut(part, "export-cicd-stats")
     counts = json.loads((part.folder / "mutants" / "mutmut-cicd-stats.json").read_text("utf-8"))
-    listed = [line.strip() for line in _mutmut(part, "results").stdout.splitlines()]
-    survivors = [line for line in listed if not line.endswith((": timeout", ": skipped"))]
-    tried = counts["total"] - counts["skipped"]
+    survivors, tried = _survivors(part), counts["total"] - counts["skipped"]
     return Outcome(part, tried, tried - len(survivors), survivors)
 
 
