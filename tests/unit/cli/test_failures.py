@@ -108,7 +108,7 @@ def test_a_remembered_failure_has_the_exit_code_of_its_error() -> None:
         pytest.param(click.UsageError("x"), "", id="usage without a command"),
         pytest.param(
             click.UsageError("x", click.Context(click.Command("list"), info_name="discovery list")),
-            "`discovery list --help` says more",
+            "`discovery list --help` shows the options",
             id="usage",
         ),
         pytest.param(
