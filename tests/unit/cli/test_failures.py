@@ -153,7 +153,7 @@ def test_a_server_that_could_not_be_listed_is_told_with_all_that_is_known(
 ) -> None:
     assert told(UnlistedServerError("a", UNLISTED), capsys) == (
         "error: server 'a' is unavailable: it wants a login\n  HTTP 401\n"
-        "  its last words:\n    | no token\n  hint: `discovery auth a`\n"
+        "  stderr (last lines):\n    | no token\n  hint: `discovery auth a`\n"
     )
 
 
