@@ -31,10 +31,12 @@ from peers import Peers
 from discovery_engine.catalog import Catalog, Entry, ServerPart
 from discovery_engine.config.settings import SearchSettings
 from discovery_engine.rules.rule import Verdict
-from discovery_engine.search import documents, question, scoring
-from discovery_engine.search.documents import Field
-from discovery_engine.search.lexicon import Lexicon
+from discovery_engine.search.index import documents
+from discovery_engine.search.index.documents import Field
+from discovery_engine.search.query import analyzer
+from discovery_engine.search.ranking import scoring
 from discovery_engine.search.searcher import build_searcher
+from discovery_engine.search.text.lexicon import Lexicon
 from discovery_engine.tools.model import Tool
 
 if TYPE_CHECKING:
@@ -45,15 +47,15 @@ NDCG = COLUMNS.index("NDCG@10")
 NO_FIELD = Field("", 0.0)
 # What stands where a signal comes from, and what turns it off.
 SIGNALS = {
-    "concepts": [(question, "_OF_CONCEPT", 0.0)],
-    "subjects": [(question, "_OF_SUBJECTS", 0.0)],
+    "concepts": [(analyzer, "_OF_CONCEPT", 0.0)],
+    "subjects": [(analyzer, "_OF_SUBJECTS", 0.0)],
     "silent words": [(Lexicon, "is_silent", lambda _lexicon, _word: False)],
     "clauses": [(scoring, "_OF_CLAUSE", 0.0)],
-    "compounds": [(question.Reader, "_compounds", lambda _reader, _spoken: ())],
-    "guesses": [(question, "_SHORT_QUERY", 0)],
-    "questions": [(question, "_ASKING", frozenset())],
-    "addresses": [(question, "_ADDRESS", re.compile("(?!)"))],
-    "softer rarity": [(question, "_RARITY", 1.0)],
+    "compounds": [(analyzer.Reader, "_compounds", lambda _reader, _spoken: ())],
+    "guesses": [(analyzer, "_SHORT_QUERY", 0)],
+    "questions": [(analyzer, "_ASKING", frozenset())],
+    "addresses": [(analyzer, "_ADDRESS", re.compile("(?!)"))],
+    "softer rarity": [(analyzer, "_RARITY", 1.0)],
     "share of the name": [(documents, "_NAME_SHARE", 0.0)],
     "server name": [(documents, "_SERVER", NO_FIELD)],
     "server description": [(documents, "_SERVER_DESCRIPTION", NO_FIELD)],

@@ -17,7 +17,7 @@ from discovery_engine.tools.signature import signature
 
 if TYPE_CHECKING:
     from discovery_engine.runtime.health import ServerHealth
-    from discovery_engine.search.hit import Hit
+    from discovery_engine.search.ranking.hit import Hit
     from discovery_engine.view.notices import Notice
     from discovery_engine.view.search_answers import SearchAnswer
     from discovery_engine.view.status import ServerSummary

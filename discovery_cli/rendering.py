@@ -11,8 +11,8 @@ from discovery_engine.errors import plain_reason
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import Entry
-    from discovery_engine.search.explanation import Explanation
-    from discovery_engine.search.hit import Hit
+    from discovery_engine.search.ranking.explanation import Explanation
+    from discovery_engine.search.ranking.hit import Hit
     from discovery_engine.view.notices import Notice
     from discovery_engine.view.status import ServerSummary
     from discovery_engine.view.view import View

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from discovery_engine.engine import Engine, open_engine
     from discovery_engine.errors import ConfigurationError, DiscoveryError
     from discovery_engine.runtime.restore import remembered_view
-    from discovery_engine.search.hit import Hit
+    from discovery_engine.search.ranking.hit import Hit
     from discovery_engine.tools.model import Tool, ToolKey
     from discovery_engine.version import __version__
     from discovery_engine.view.search_answers import Decision, SearchAnswer
@@ -34,7 +34,7 @@ _HOMES = {
     "DiscoveryError": "errors",
     "Engine": "engine",
     "Entry": "catalog",
-    "Hit": "search.hit",
+    "Hit": "search.ranking.hit",
     "SearchAnswer": "view.search_answers",
     "ServerSummary": "view.status",
     "Settings": "config.settings",

@@ -19,10 +19,10 @@ from relevance import lines, read_catalog  # noqa: E402
 
 from discovery_engine.catalog import Catalog  # noqa: E402
 from discovery_engine.config.settings import SearchSettings  # noqa: E402
-from discovery_engine.search.confidence import FIRST, Signals  # noqa: E402
 from discovery_engine.search.embedding_text import text_of  # noqa: E402
-from discovery_engine.search.passages import passages_of  # noqa: E402
-from discovery_engine.search.question import clauses_of  # noqa: E402
+from discovery_engine.search.query.analyzer import clauses_of  # noqa: E402
+from discovery_engine.search.query.passages import passages_of  # noqa: E402
+from discovery_engine.search.ranking.confidence import FIRST, Signals  # noqa: E402
 from discovery_engine.search.searcher import Searcher, build_searcher  # noqa: E402
 from discovery_engine.search.vectors import Likeness, Vectors, packed  # noqa: E402
 

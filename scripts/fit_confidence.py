@@ -44,9 +44,9 @@ from relevance import read_catalog  # noqa: E402
 
 from discovery_engine.catalog import Catalog  # noqa: E402
 from discovery_engine.config.settings import SearchSettings  # noqa: E402
-from discovery_engine.search.confidence import Model, Signals, features  # noqa: E402
-from discovery_engine.search.documents import documents  # noqa: E402
-from discovery_engine.search.lexicon import CONCEPT, SUBJECT, default_lexicon  # noqa: E402
+from discovery_engine.search.index.documents import documents  # noqa: E402
+from discovery_engine.search.ranking.confidence import Model, Signals, features  # noqa: E402
+from discovery_engine.search.text.lexicon import CONCEPT, SUBJECT, default_lexicon  # noqa: E402
 
 DATA = ROOT / "discovery_engine" / "search" / "data"
 NAMES = ("fit", "asked", "pair", "several", "missed", "strange", "size", "meant")

@@ -44,7 +44,7 @@ from relevance import lines, read_catalog  # noqa: E402
 
 from discovery_engine.search.embedders.onnx import OnnxEmbedder  # noqa: E402
 from discovery_engine.search.embedding_text import text_of  # noqa: E402
-from discovery_engine.search.question import clauses_of  # noqa: E402
+from discovery_engine.search.query.analyzer import clauses_of  # noqa: E402
 
 UNSERVICEABLE = ROOT / "benchmarks" / "unserviceable"
 TWIN, NEAR, CLEARLY = 0.45, 0.45, 0.10

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from discovery_engine._util.json import JSONObject
     from discovery_engine.engine import Engine
-    from discovery_engine.search.hit import Hit
+    from discovery_engine.search.ranking.hit import Hit
     from discovery_engine.view.search_answers import SearchAnswer
     from discovery_engine.view.view import View
 

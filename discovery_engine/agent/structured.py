@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from discovery_engine._util.json import JSONObject
 from discovery_engine._util.text import clean, one_line
 from discovery_engine.catalog import Entry
-from discovery_engine.search.hit import Hit
+from discovery_engine.search.ranking.hit import Hit
 from discovery_engine.tools.model import Parameter, Tool
 from discovery_engine.view.notices import Notice
 from discovery_engine.view.search_answers import SearchAnswer

@@ -23,7 +23,7 @@ from discovery_engine.tools.model import Parameter, Tool
 from discovery_engine.tools.signature import parameter_line, typed
 
 if TYPE_CHECKING:
-    from discovery_engine.search.hit import Hit
+    from discovery_engine.search.ranking.hit import Hit
 
 
 class Detail(IntEnum):

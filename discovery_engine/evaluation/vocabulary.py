@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from discovery_engine.search.lexicon import default_lexicon
-from discovery_engine.search.tokens import words
+from discovery_engine.search.text.lexicon import default_lexicon
+from discovery_engine.search.text.tokens import words
 
 
 def says_nothing(word: str) -> bool:

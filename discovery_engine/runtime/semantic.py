@@ -21,7 +21,7 @@ from discovery_engine.config.files.location import catalog_key
 from discovery_engine.events import CatalogChanged, ConfigurationReloaded, EventBus, Subscription
 from discovery_engine.runtime.tool_vectors import ToolVectors
 from discovery_engine.search.embedders import Embedder, EmbeddingError, Vector, open_embedder
-from discovery_engine.search.question import clauses_of
+from discovery_engine.search.query.analyzer import clauses_of
 from discovery_engine.view.notices import Notice, by_words
 
 if TYPE_CHECKING:

@@ -41,7 +41,7 @@ from discovery_engine.view.view import View
 
 if TYPE_CHECKING:
     from discovery_engine.registry.protocols import Registry
-    from discovery_engine.search.index import Index
+    from discovery_engine.search.index.index import Index
     from discovery_engine.search.vectors import Vectors
     from discovery_engine.tools.model import ServerName, ToolKey
 

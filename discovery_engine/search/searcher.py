@@ -15,8 +15,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec import Struct
 
 from discovery_engine._util import gc_pause
-from discovery_engine.search.commonness import default_weights
-from discovery_engine.search.confidence import (
+from discovery_engine.search.index.index import Index, Place, sources_of
+from discovery_engine.search.index.storage import dumped, loaded
+from discovery_engine.search.index.tags import Tags, TagTable
+from discovery_engine.search.query.analyzer import Question, Reader
+from discovery_engine.search.query.name_match import Naming, Nearness, is_spelled, named
+from discovery_engine.search.query.passages import passages_of
+from discovery_engine.search.ranking.confidence import (
     FIRST,
     Signals,
     default_model,
@@ -24,24 +29,19 @@ from discovery_engine.search.confidence import (
     says_all,
     signals_of,
 )
-from discovery_engine.search.fusion import Fusion
-from discovery_engine.search.hit import Hit, ScoreParts
-from discovery_engine.search.index import Index, Place, sources_of
-from discovery_engine.search.lexicon import Lexicon, lexicon_of
-from discovery_engine.search.naming import Naming, Nearness, is_spelled, named
-from discovery_engine.search.passages import passages_of
-from discovery_engine.search.question import Question, Reader
-from discovery_engine.search.retrieval import candidates
-from discovery_engine.search.scoring import scores
-from discovery_engine.search.storage import dumped, loaded
-from discovery_engine.search.tags import Tags, TagTable
+from discovery_engine.search.ranking.fusion import Fusion
+from discovery_engine.search.ranking.hit import Hit, ScoreParts
+from discovery_engine.search.ranking.inverse_document_frequency import default_weights
+from discovery_engine.search.ranking.retrieval import candidates
+from discovery_engine.search.ranking.scoring import scores
+from discovery_engine.search.text.lexicon import Lexicon, lexicon_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from discovery_engine.catalog import Catalog, Entry
     from discovery_engine.config.settings import SearchSettings, Weights
-    from discovery_engine.search.explanation import Explanation
+    from discovery_engine.search.ranking.explanation import Explanation
     from discovery_engine.search.vectors import Likeness
     from discovery_engine.tools.model import ServerName, Tool, ToolKey
 
@@ -143,7 +143,7 @@ class Searcher:
     def explain(self, query: str, hit: Hit) -> Explanation:
         """Why `query` found `hit`."""
         # Loaded where it is wanted, so that a search on the command line starts quickly.
-        from discovery_engine.search.explanation import Explainer  # noqa: PLC0415
+        from discovery_engine.search.ranking.explanation import Explainer  # noqa: PLC0415
 
         _, question, names = self._read(query)
         place = self._index.place(hit.entry.tool)

@@ -26,7 +26,7 @@ from discovery_engine.errors import (
 )
 from discovery_engine.rules.explanation import decider, describe, public_decider
 from discovery_engine.rules.rule import FOR_REVIEW
-from discovery_engine.search.hit import Hit
+from discovery_engine.search.ranking.hit import Hit
 from discovery_engine.tools.model import ServerName, ToolKey
 from discovery_engine.view import notices
 from discovery_engine.view.addresses import AddressBook

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from discovery_engine.config.settings import SearchSettings
-from discovery_engine.search.lexicon import default_lexicon
 from discovery_engine.search.searcher import build_searcher, load_searcher
+from discovery_engine.search.text.lexicon import default_lexicon
 from tests.contract.requests import Group, groups
 from tests.factories import make_catalog, make_entry, make_part
 

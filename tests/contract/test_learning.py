@@ -17,7 +17,7 @@ from discovery_engine.config.settings import SearchSettings
 from discovery_engine.engine import Engine
 from discovery_engine.errors import InvalidArgumentsError
 from discovery_engine.runtime.restore import remembered_view
-from discovery_engine.search.explanation import Reason
+from discovery_engine.search.ranking.explanation import Reason
 from discovery_engine.search.searcher import build_searcher
 from discovery_engine.tools.model import ServerName, ToolKey, ToolName
 from tests.contract.test_relevance import catalogs, queries, weights

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from rapidfuzz.distance import OSA
 
 from discovery_engine.config.settings import SearchSettings, Weights
-from discovery_engine.search.hit import Hit
+from discovery_engine.search.ranking.hit import Hit
 from discovery_engine.search.searcher import Searcher, build_searcher, load_searcher
-from discovery_engine.search.spelling import spellings
-from discovery_engine.search.tokens import fold
+from discovery_engine.search.text.spelling import spellings
+from discovery_engine.search.text.tokens import fold
 from tests.factories import make_catalog, make_entry, make_part
 
 if TYPE_CHECKING:

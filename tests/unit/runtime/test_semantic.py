@@ -19,8 +19,8 @@ from discovery_engine.runtime.semantic import WARM_UP, QueryEmbedding, SemanticS
 from discovery_engine.runtime.state import CatalogState
 from discovery_engine.search.embedders import EmbeddingError, Vector
 from discovery_engine.search.embedders.hash import HashEmbedder
-from discovery_engine.search.hit import Hit
-from discovery_engine.search.question import clauses_of
+from discovery_engine.search.query.analyzer import clauses_of
+from discovery_engine.search.ranking.hit import Hit
 from discovery_engine.tools.model import ServerName
 from discovery_engine.view.notices import NoticeKind
 from tests.factories import make_settings

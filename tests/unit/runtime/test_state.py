@@ -18,9 +18,9 @@ from discovery_engine.registry.memory import MemoryRegistry
 from discovery_engine.rules.rule import Rule
 from discovery_engine.runtime.ingest import ListingResult
 from discovery_engine.runtime.state import CatalogState
-from discovery_engine.search import storage
-from discovery_engine.search.lexicon import default_lexicon
-from discovery_engine.search.pieces import packed
+from discovery_engine.search.index import storage
+from discovery_engine.search.index.lazy_map import packed
+from discovery_engine.search.text.lexicon import default_lexicon
 from discovery_engine.tools.model import ServerName, ToolName
 from discovery_engine.trust.decisions import Approval
 from discovery_engine.view.view import View

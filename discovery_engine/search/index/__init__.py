@@ -1,0 +1,1 @@
+"""The inverted index of a catalog: documents, postings, levels, and its form as bytes."""

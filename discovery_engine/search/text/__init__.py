@@ -1,0 +1,1 @@
+"""Text as the search reads it: words, stems, concepts, languages and spellings."""

@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import hashlib
+import logging
+import marshal
+
+import pytest
+from msgspec.structs import replace
+
+from discovery_engine.search.index import storage
+from discovery_engine.search.index.index import Index
+from discovery_engine.search.index.storage import FORMAT, dumped, loaded
+from discovery_engine.search.text.lexicon import Lexicon, default_lexicon
+from discovery_engine.tools.model import AppliedOverride, ServerName
+from tests.factories import make_catalog, make_part, make_tool
+
+LEXICON = default_lexicon()
+
+
+def indexed() -> Index:
+    return Index().updated(make_catalog(make_part("a", "x", "y")), {}, LEXICON)
+
+
+def test_layers_come_back_as_one() -> None:
+    index = indexed()
+
+    again = loaded(dumped(index, LEXICON), dict(index.sources), LEXICON)
+
+    assert again is not None
+    assert again.layers == index.layers
+
+
+def test_an_empty_index_comes_back_empty() -> None:
+    assert loaded(dumped(Index(), LEXICON), {}, LEXICON) == Index((), {})
+
+
+def test_an_index_of_what_the_owner_says_otherwise_now_is_not_used() -> None:
+    def said(description: str) -> Index:
+        tool = replace(
+            make_tool("x", "a"), overridden=AppliedOverride(description=description, by=(0,))
+        )
+        return Index().updated(make_catalog(make_part("a", tool)), {}, LEXICON)
+
+    before, now = said("Send a letter."), said("Bake a cake.")
+
+    assert loaded(dumped(before, LEXICON), before.sources, LEXICON) == before
+    assert loaded(dumped(before, LEXICON), now.sources, LEXICON) is None
+
+
+def test_an_index_under_another_description_of_a_server_is_not_used() -> None:
+    catalog = make_catalog(make_part("a", "x"))
+    before, now = (
+        Index().updated(catalog, {ServerName("a"): text}, LEXICON)
+        for text in ("Letters.", "Cakes.")
+    )
+
+    assert loaded(dumped(before, LEXICON), now.sources, LEXICON) is None
+
+
+def test_an_index_made_with_other_tables_of_words_is_not_used() -> None:
+    index = indexed()
+    other = Lexicon(groups=[["yak", "zebra"]])
+
+    assert loaded(dumped(index, other), dict(index.sources), LEXICON) is None
+
+
+def test_the_format_has_another_number_whenever_the_bytes_say_something_else() -> None:
+    """If this fails, raise `FORMAT`, and let both stand here as they are then."""
+    schema = {"properties": {"quuxID": {"description": "The yak.", "enum": ["zebra", "gnu"]}}}
+    tools = [make_tool(name, "lynx", inputSchema=schema) for name in ("shaveYAKs", "groom_zebra_2")]
+    index = Index().updated(make_catalog(make_part("lynx", *tools)), {}, LEXICON)
+
+    segments, pieces, names = marshal.loads(dumped(index, LEXICON)[32:])
+    terms, spellings = ([marshal.loads(p) for p in ps] for ps in (pieces, names.values()))
+    spelled = sorted(item for piece in spellings for item in piece.items())
+    said = segments, [sorted(piece.items()) for piece in terms], sorted(names), spelled
+
+    assert (FORMAT, hashlib.sha256(repr(said).encode()).hexdigest()[:16]) == (2, "37f3b9303e8b1f7c")
+
+
+@pytest.mark.requirement("REG-15")
+@pytest.mark.parametrize(
+    "payload",
+    [
+        pytest.param(marshal.dumps(("made", "of", "five", "other", "things")), id="another layout"),
+        pytest.param(marshal.dumps(([("a", 0)], [], {})), id="another segment"),
+        pytest.param(marshal.dumps(3), id="no layout"),
+        pytest.param(b"", id="nothing"),
+        pytest.param(b"?", id="no bytes of ours"),
+    ],
+)
+def test_bytes_that_cannot_be_read_are_a_warning(
+    payload: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    sources = indexed().sources
+    digest = storage._digest(payload, sources, LEXICON)
+
+    with caplog.at_level(logging.WARNING, "discovery_engine"):
+        assert loaded(digest + payload, sources, LEXICON) is None
+
+    assert "made anew" in caplog.text
+
+
+@pytest.mark.requirement("REL-44")
+@pytest.mark.parametrize("at", [0, 31, 32, -1])
+def test_bytes_of_which_one_is_another_are_not_used(at: int) -> None:
+    index = indexed()
+    data = bytearray(dumped(index, LEXICON))
+    data[at] ^= 1
+
+    assert loaded(bytes(data), index.sources, LEXICON) is None

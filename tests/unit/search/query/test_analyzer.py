@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import pytest
+
+from discovery_engine.search.query.analyzer import Question, Reader
+from discovery_engine.search.text.lexicon import default_lexicon
+
+COUNTS = {
+    "weather": 2,
+    "@weather": 3,
+    "#weather": 5,
+    "zebra": 1,
+    "yak": 50,
+    "url": 9,
+    "@url": 9,
+    "webpag": 1,
+    "file": 4,
+    "system": 3,
+    "reddit": 1,
+}
+
+
+def read(query: str) -> Question:
+    return Reader(default_lexicon(), lambda term: COUNTS.get(term, 0), 100).read(query)
+
+
+def getting(query: str) -> Question:
+    """As `read`, in a catalog with tools that get things."""
+    counts = COUNTS | {"get": 20, "@get": 25}
+    return Reader(default_lexicon(), lambda term: counts.get(term, 0), 100).read(query)
+
+
+def test_a_rare_term_weighs_more_than_a_common_one() -> None:
+    weights = read("yak zebra").weights
+
+    assert list(weights) == ["zebra", "yak"]
+
+
+def test_terms_that_no_tool_has_are_unmet_and_not_weighed() -> None:
+    question = read("zebra quux 42")
+
+    assert list(question.weights) == ["zebra"]
+    assert question.unknown == ("quux", "42")
+    assert question.unmet == read("quux").unmet > 0
+
+
+def test_a_word_said_twice_counts_once() -> None:
+    assert read("zebra zebra").weights == read("zebra").weights
+
+
+@pytest.mark.requirement("REL-25")
+def test_what_asks_for_nothing_changes_nothing() -> None:
+    assert read("could you please show me the zebra?").weights == read("show zebra").weights
+
+
+def test_silent_words_count_when_nothing_else_is_said() -> None:
+    assert read("what is it").unknown == ("what", "is", "it")
+
+
+def test_a_question_asks_to_get_something_only_where_tools_say_so() -> None:
+    assert list(read("what zebra").weights) == ["zebra"]
+    assert "get" in getting("what zebra").weights
+    assert getting("tell me what zebra").weights == getting("zebra").weights
+
+
+def test_a_request_is_cut_into_clauses() -> None:
+    question = read("check the weather in Yak town, and then buy zebra food for me")
+
+    assert [{"weather"} <= clause for clause in question.clauses] == [True, False]
+    assert "zebra" in question.clauses[1]
+
+
+def test_a_request_of_one_clause_has_none() -> None:
+    assert read("weather for the zebra").clauses == ()
+
+
+@pytest.mark.requirement("REL-26")
+@pytest.mark.parametrize(
+    ("query", "term"),
+    [
+        pytest.param("web page", "webpag", id="joined"),
+        pytest.param("filesystem", "system", id="parted"),
+        pytest.param("zebta", "zebra", id="mistyped"),
+    ],
+)
+def test_unknown_words_are_joined_parted_or_guessed(query: str, term: str) -> None:
+    assert term in read(query).weights
+
+
+def test_a_guess_weighs_less_than_the_word() -> None:
+    assert read("zebta").weights["zebra"] < read("zebra").weights["zebra"]
+
+
+def test_nothing_is_guessed_in_a_long_request() -> None:
+    words = "alpha bravo charlie delta echo foxtrot golf hotel"
+
+    assert "zebra" not in read(f"{words} zebta").weights
+
+
+@pytest.mark.requirement("REL-27")
+def test_of_an_address_only_the_site_counts() -> None:
+    question = read("https://www.reddit.com/r/zebra?yak=weather")
+
+    assert {"reddit", "url"} <= set(question.weights)
+    assert not {"zebra", "yak", "weather"} & set(question.weights)

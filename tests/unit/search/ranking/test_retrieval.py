@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import pytest
+
+from discovery_engine.search.index.index import Index, Place
+from discovery_engine.search.query.analyzer import Question, Reader
+from discovery_engine.search.ranking.retrieval import candidates
+from discovery_engine.search.text.lexicon import default_lexicon
+from tests.factories import make_catalog, make_entry, make_part
+
+
+@pytest.fixture(scope="module")
+def index() -> Index:
+    """9,000 tools about zebras, of which 600 are about yaks and one about foxes."""
+    entries = [
+        make_entry(f"zebra_{n}", "a", description="yak" * (n < 600) + " fox" * (n == 7))
+        for n in range(9000)
+    ]
+    return Index().updated(make_catalog(make_part("a", *entries)), {}, default_lexicon())
+
+
+def asked(index: Index, query: str) -> Question:
+    return Reader(default_lexicon(), index.count, index.size).read(query)
+
+
+def chosen(index: Index, query: str, allowed=lambda _: True) -> list[Place]:
+    return candidates(index, asked(index, query), least=10, allowed=allowed)
+
+
+def test_a_common_term_is_passed_over_when_rare_ones_found_enough(index: Index) -> None:
+    assert 10 <= len(chosen(index, "zebra yak")) <= 600
+
+
+def test_a_common_term_is_looked_up_when_nothing_else_is_asked(index: Index) -> None:
+    assert len(chosen(index, "zebra")) == 9000
+
+
+def test_only_the_best_and_their_equals_are_chosen(index: Index) -> None:
+    places = chosen(index, "fox zebra")
+
+    assert len(places) == 9000
+    assert len(chosen(index, "fox")) == 1
+
+
+def test_what_is_not_allowed_does_not_crowd_out_what_is(index: Index) -> None:
+    wanted = [place for place in chosen(index, "zebra") if place.doc % 1000 == 999]
+
+    found = chosen(index, "zebra yak", allowed=lambda place: place.doc % 1000 == 999)
+
+    assert sorted(found) == sorted(wanted)
+
+
+def test_layers_that_lack_a_term_do_without(index: Index) -> None:
+    part = index.sources["a"].part
+    catalog = make_catalog(part, make_part("b", "lion"))
+    layered = index.updated(catalog, {}, default_lexicon())
+
+    [lion] = chosen(layered, "lion")
+
+    assert layered.entry(lion).tool.name == "lion"
+    assert chosen(layered, "fox") == chosen(index, "fox")

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from discovery_engine.search.text.tokens import fold, words
+
+
+@pytest.mark.requirement("REL-20")
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("getUserByID", ["get", "user", "by", "id"], id="camel case"),
+        pytest.param("listPullRequests", ["list", "pull", "requests"], id="three humps"),
+        pytest.param("HTTPServerError", ["http", "server", "error"], id="acronym first"),
+        pytest.param("parseURLsOfPDFs", ["parse", "url", "of", "pdf"], id="plural acronyms"),
+        pytest.param("create_issue", ["create", "issue"], id="snake case"),
+        pytest.param("create-issue", ["create", "issue"], id="kebab case"),
+        pytest.param("/v1/users/{id}", ["v", "1", "users", "id"], id="a path"),
+        pytest.param("s3.getObject2", ["s", "3", "get", "object", "2"], id="digits stand alone"),
+        pytest.param("  ", [], id="nothing"),
+    ],
+)
+def test_names_are_cut_into_words(text: str, expected: list[str]) -> None:
+    assert words(text) == expected
+
+
+@pytest.mark.requirement("REL-21")
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("Café crème", ["cafe", "creme"], id="accents"),
+        pytest.param("Straße Übersetzung", ["strasse", "ubersetzung"], id="german"),
+        pytest.param("łódź SMØR", ["lodz", "smor"], id="letters that stay in one piece"),
+        pytest.param("\uff21\uff30\uff29 \uff12", ["api", "2"], id="full width"),
+        pytest.param("ПОГОДА", ["погода"], id="another alphabet"),
+    ],
+)
+def test_words_are_folded(text: str, expected: list[str]) -> None:
+    assert words(text) == expected
+
+
+@pytest.mark.requirement("REL-22")
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("搜索文件", ["搜索", "索文", "文件"], id="chinese"),
+        pytest.param("搜", ["搜"], id="one character"),
+        pytest.param("검색", ["검색"], id="korean"),
+        pytest.param("get天气 now", ["get", "天气", "now"], id="mixed"),
+    ],
+)
+def test_text_without_spaces_is_cut_into_pairs(text: str, expected: list[str]) -> None:
+    assert words(text) == expected
+
+
+def test_single_characters_are_given_on_demand() -> None:
+    assert words("文件夹", characters=True) == ["文件", "件夹", "文", "件", "夹"]
+
+
+@given(st.text())
+def test_words_are_folded_for_good(text: str) -> None:
+    for word in words(text):
+        assert word
+        assert word == word.casefold()
+
+
+@given(st.lists(st.sampled_from(["get", "user", "pull", "http"]), min_size=1, max_size=4))
+def test_every_spelling_of_a_name_folds_alike(parts: list[str]) -> None:
+    camel = parts[0] + "".join(map(str.title, parts[1:]))
+
+    folded = {fold("_".join(parts)), fold("-".join(parts)), fold(" ".join(parts)), fold(camel)}
+
+    assert folded == {"".join(parts)}
