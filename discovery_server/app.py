@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import anyio
 from msgspec.structs import replace
 
+from discovery_engine._util import gc_pause
 from discovery_engine._util.tasks import open_task_group
 from discovery_engine.config.settings import Settings
 from discovery_engine.engine import Engine, open_engine
@@ -125,7 +126,9 @@ async def _open_gateway(
             if (lost_at := engine.view.lost_at) is not None:
                 logger.warning("%s", lost(lost_at).message)
             async with activity.logged(engine):
-                yield engine, make_server(engine)
+                server = make_server(engine)
+                with gc_pause.frozen():
+                    yield engine, server
 
 
 def _log_address(address: str) -> None:

@@ -45,3 +45,17 @@ def paused() -> Iterator[None]:
         yield
     finally:
         _pause.end()
+
+
+@contextmanager
+def frozen() -> Iterator[None]:
+    """Leave what lives already out of the collections in the block.
+
+    A full collection of a gateway held its event loop for 54 ms, nearly all of it for modules. What
+    is in a cycle when this begins stays for as long as the block, so that nothing big may be.
+    """
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()

@@ -222,7 +222,7 @@ class View(Struct, frozen=True, dict=True):
 
     def place(self, entry: Entry) -> str:
         """What settled its verdict and where that stands, for the owner."""
-        return decider(entry.verdict, self.settings.tool_rules)
+        return _place(self.settings, entry)
 
     def findings(self, entry: Entry) -> tuple[Finding, ...]:
         """What is suspicious in what its server says of a tool."""
@@ -275,7 +275,9 @@ class View(Struct, frozen=True, dict=True):
     @cached_property
     def addresses(self) -> AddressBook:
         """Finds servers and tools by what callers call them."""
-        return AddressBook(self.catalog, self.settings.by_name.keys(), self.place)
+        # A bound method would make a cycle, and a view that nobody uses any more would stay.
+        place = partial(_place, self.settings)
+        return AddressBook(self.catalog, self.settings.by_name.keys(), place)
 
     def _hidden(self, entry: Entry) -> notices.HiddenTool:
         return notices.HiddenTool(entry.key.label, public_decider(entry.verdict), self.place(entry))
@@ -349,6 +351,10 @@ class View(Struct, frozen=True, dict=True):
             return notices.nothing_known(only)
         down = sum(server.is_unavailable for server in unheard)
         return notices.incomplete(len(usable), starting=len(unheard) - down, unavailable=down)
+
+
+def _place(settings: Settings, entry: Entry) -> str:
+    return decider(entry.verdict, settings.tool_rules)
 
 
 def _may_be_listed(entry: Entry, *, include_disabled: bool) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import logging
 import os
@@ -30,6 +31,7 @@ from discovery_engine.events import (
 )
 from discovery_engine.view.notices import NoticeKind
 from discovery_engine.view.status import ServerStatus
+from discovery_engine.view.view import View
 from tests.engines import (
     Changing,
     Folder,
@@ -466,3 +468,31 @@ class TestSeveralEngines:
             await engine.refresh()
         async with open_engine(two.config, environ=environ) as engine:
             assert tool_names(engine.view, "good") == []
+
+
+@pytest.mark.requirement("CAT-25")
+async def test_views_that_nobody_holds_are_freed_without_the_garbage_collector(
+    folder: Folder,
+) -> None:
+    def views() -> int:
+        return sum(type(one) is View for one in gc.get_objects())
+
+    folder.write(good("a"))
+    async with folder.open() as engine:
+        await engine.refresh()
+        gc.collect()
+        before = views()
+        gc.disable()
+        try:
+            for name in ("b", "c", "d", "e"):
+                folder.write(good("a"), good(name))
+                await engine.reload()
+                await engine.search("echo")
+                await engine.list_servers()
+                await engine.details(None, "a:echo")
+                await engine.list_tools("a")
+            after = views()
+        finally:
+            gc.enable()
+
+    assert after <= before + 1  # what is answered for the last of them may be remembered

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
@@ -49,6 +50,17 @@ async def serving(config: app.Config, folder: Path) -> AsyncIterator[str]:
             async with Client(address):
                 yield address
             os.kill(os.getpid(), signal.SIGTERM)
+
+
+@pytest.mark.requirement("CAT-25")
+async def test_what_lives_when_serving_begins_is_left_out_of_collections(tmp_path: Path) -> None:
+    before = gc.get_freeze_count()
+
+    async with serving(Settings(log=QUIET), tmp_path):
+        frozen = gc.get_freeze_count()
+
+    assert (before, gc.get_freeze_count()) == (0, 0)
+    assert frozen > 10_000  # the modules of this process alone are several times as many objects
 
 
 @pytest.mark.requirement("SRV-3")
