@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from discovery_cli.suspicions import suspicion_lines
+from discovery_cli.scan_findings import suspicion_lines
 from discovery_engine import scanner
 from discovery_engine._util.text import visible
 from discovery_engine.config.files.location import scope_of

@@ -1,4 +1,4 @@
-"""Changes of definitions for people: what it was, what it is, and nothing hidden in either."""
+"""Changes of definitions for people: old and new text, with hidden characters shown."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from discovery_cli.suspicions import suspicion_lines
+from discovery_cli.scan_findings import suspicion_lines
 from discovery_engine._util.text import visible
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def review_lines(review: Review) -> Iterator[str]:
-    """A tool or the instructions: what is suspicious, and what changed or all of what is new."""
+    """A tool or the instructions: findings, and the changes, or the whole of a new text."""
     is_new = review.before is None
     yield f"  {_name(review)}: {'new' if is_new else review.weight or 'changed'}"
     yield from (f"    {line}" for line in suspicion_lines(review.findings))
@@ -37,7 +37,7 @@ def review_form(review: Review) -> JSONObject:
 
 
 def deviation_lines(one: Deviation) -> Iterator[str]:
-    """One server or tool that is not as it is pinned."""
+    """One server or tool that differs from the lock file."""
     subject = f"{one.server}:{one.tool}" if one.tool else one.server
     yield f"{one.what} ({one.weight})  {visible(subject)}"
     yield from change_lines(one.changes)

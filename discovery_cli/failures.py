@@ -1,4 +1,4 @@
-"""Errors as a person and a script see them: words or JSON on stderr, and an exit code.
+"""Errors for people and scripts: text or JSON on stderr, and an exit code.
 
 One table says which error ends a run with which code; a traceback is only ever shown with `-v`.
 """
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 class UnlistedServerError(UnavailableError):
-    """What a server has is not known, for its tools could not be listed when it was asked."""
+    """The tools of a server are not known, because they could not be listed."""
 
     def __init__(self, server: str, failure: Failure) -> None:
         self.failure = failure
@@ -58,13 +58,13 @@ class ExitCode(IntEnum):
     OK = 0
     UNEXPECTED = 1
     USAGE = 2
-    """Usage or configuration is wrong, nothing of that name, or no result."""
+    """Wrong usage or configuration, an unknown name, or no result."""
     TOOL_FAILED = 3
     DISABLED = 4
     UNREACHABLE = 5
     SECRET_MISSING = 6
     UNHEALTHY = 7
-    """`doctor` or `health` found problems, `eval` a limit not kept, or `lock` a difference."""
+    """`doctor` or `health` found problems, `eval` a missed limit, or `lock` a difference."""
     INTERRUPTED = 130
 
 
@@ -88,7 +88,7 @@ _NEEDS_SECRET = {NeedsConfigError.code, NeedsAuthError.code}
 
 
 def exit_code(error: BaseException) -> ExitCode:
-    """The exit code of the nearest class of `error` that the table knows."""
+    """The exit code of the most specific class of `error` in the table."""
     if isinstance(error, UnlistedServerError):
         return exit_code_of_failure(error.failure.code)
     return next(_EXIT_CODES[kind] for kind in type(error).__mro__ if kind in _EXIT_CODES)
@@ -104,15 +104,15 @@ def exit_code_of_failure(code: str) -> ExitCode:
 def tell(
     error: BaseException, *, as_json: bool, verbose: bool, warnings: Iterable[str] = ()
 ) -> None:
-    """Write an error to stderr, in JSON with what the library warned of before."""
+    """Write an error to stderr; in JSON with the warnings of the library before it."""
     form = with_warnings({"error": _form(error)}, warnings)
     text = json_text(form) if as_json else "\n".join(_lines(error))
-    if _is_unexpected(error):  # nobody knows what it holds
+    if _is_unexpected(error):  # its text may contain anything
         from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
 
         text = KNOWN_SECRETS.redact_log((_traceback(error) if verbose else "") + text)
     if isinstance(error, click.Abort | KeyboardInterrupt) and sys.stderr.isatty():
-        text = f"\n{text}"  # behind a question, or the ^C that the terminal has written
+        text = f"\n{text}"  # after a question, or the ^C that the terminal has echoed
     sys.stderr.write(text + "\n")
 
 
@@ -144,7 +144,7 @@ def problem_form(problem: Problem) -> JSONObject:
 
 
 def hint_of(error: BaseException) -> str:
-    """What to do about an error, in commands of this program."""
+    """The next step for an error, as commands of this program."""
     match error:
         case NotFoundError():
             return _way_to_names(error)
@@ -241,7 +241,7 @@ def _message(error: BaseException) -> str:
 
 
 def _in_our_style(message: str) -> str:
-    """A message of click's own begins and ends as ours do."""
+    """A message of click in the form of our own messages."""
     if not message.startswith(
         ("Missing ", "Invalid value", "No such ", "Got unexpected ", "Option ")
     ):

@@ -1,4 +1,4 @@
-"""A group of commands that names the nearest one when there is none of that name."""
+"""A command group that suggests the nearest command for an unknown name."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import click
 
-_WHOLE = 1000  # characters; no summary is longer
+_WHOLE = 1000  # characters, more than any summary
 
 
 class Group(click.Group):
@@ -20,7 +20,7 @@ class Group(click.Group):
         raise click.UsageError(f"there is no command {word!r}{did_you_mean(word, known)}", ctx)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Whole summaries: click would cut them to what fits on a line."""
+        """Whole summaries: click would cut them to one line."""
         commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
         with formatter.section("Commands"):
             formatter.write_dl(
@@ -29,7 +29,7 @@ class Group(click.Group):
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """The end of a sentence about a word that is not known; empty if none is near."""
+    """The end of a sentence about an unknown word; empty if no known word is near."""
     from discovery_engine._util.suggestions import nearest
 
     meant = nearest(word, known)

@@ -1,4 +1,4 @@
-"""Ctrl-C: whenever it is pressed the command ends, and with it every server that it started.
+"""Ctrl-C: it ends the command at any moment, and with it every server that was started.
 
 The first press asks, and all is closed. The second ends the process on the spot; the reaper then
 ends its servers.
@@ -43,7 +43,7 @@ class Interruption(KeyboardInterrupt):
 
 
 class Interrupts:
-    """The presses of Ctrl-C during one run; before `heed` they are Python's matter."""
+    """The SIGINTs of one run; before `heed` Python handles them."""
 
     def __init__(self) -> None:
         self._are_heeded = False
@@ -52,21 +52,21 @@ class Interrupts:
         self._ask: Callable[[], object] = _wait
 
     def heed(self) -> None:
-        """Note every press from now on; no-op if whoever started us has it ignored."""
+        """Handle SIGINT from now on; no-op if it is ignored by inheritance (as with nohup)."""
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             self._are_heeded = True
             signal.signal(signal.SIGINT, self._press)
             sys.unraisablehook = _tell_unless_pressed
-            # Python hands signals back to the system before it has tidied up for the last time.
+            # Python restores the default handlers before its own clean-up is finished.
             atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
 
     @contextmanager
     def raised(self) -> Iterator[None]:
-        """A block that a press ends with `Interruption`, whatever else it comes to."""
+        """A block that a SIGINT ends with `Interruption`, whatever else it raises."""
         try:
             with self._asking(_interrupt):
                 yield
-        except BrokenPipeError:  # whoever reads has left, too
+        except BrokenPipeError:  # the reader has exited, too
             raise
         except BaseException:
             self._check()
@@ -74,14 +74,14 @@ class Interrupts:
         self._check()
 
     def run(self, main: Callable[[], Awaitable[T]]) -> T:
-        """What `main` gives in an event loop of its own, in which a press cancels it.
+        """The result of `main` in an event loop of its own, in which a SIGINT cancels it.
 
         Raises:
             Interruption: After a press, once all is closed.
         """
         import anyio
 
-        gc.enable()  # what runs in a loop may run for long
+        gc.enable()  # an event loop may run for a long time
         results: list[T] = []
 
         async def until_pressed() -> None:
@@ -96,7 +96,7 @@ class Interrupts:
 
     @contextmanager
     def cutting_short(self, wait: Callable[[], object]) -> Iterator[None]:
-        """A block within `run` in which a press calls `wait`, and the command goes on.
+        """A block within `run` in which a SIGINT calls `wait`, and the command continues.
 
         It leaves as interrupted all the same.
         """
@@ -112,7 +112,7 @@ class Interrupts:
             yield
 
     def leave(self, code: int) -> NoReturn:
-        """End with an exit code; a press from now on only hastens it."""
+        """Exit with a code; a SIGINT from now on ends the process at once."""
         code = _INTERRUPTED if self._has_cut_short else code
         self._ask = partial(os._exit, code)
         sys.exit(code)
@@ -128,7 +128,7 @@ class Interrupts:
 
     @contextmanager
     def _asking(self, ask: Callable[[], object]) -> Iterator[None]:
-        """A block in which `ask` is called by a press, or at once if that was before."""
+        """A block in which a SIGINT calls `ask`; at once if one arrived before."""
         before, self._ask = self._ask, ask
         try:
             if self._is_pressed:
@@ -139,12 +139,12 @@ class Interrupts:
 
     @contextmanager
     def _waking(self, cancel: Callable[[], object]) -> Iterator[None]:
-        """A block in which a press wakes the running loop and has it call `cancel`."""
+        """A block in which a SIGINT wakes the running loop, which then calls `cancel`."""
         import asyncio
 
         loop = asyncio.get_running_loop()
         with self._asking(partial(loop.call_soon_threadsafe, cancel)):
-            if self._are_heeded and sys.platform != "win32":  # there the loop does it itself
+            if self._are_heeded and sys.platform != "win32":  # the Windows loop wakes itself
                 with _woken_by_signals(loop):
                     yield
             else:
@@ -153,7 +153,7 @@ class Interrupts:
 
 @contextmanager
 def _woken_by_signals(loop: AbstractEventLoop) -> Iterator[None]:
-    """A block in which a signal wakes the loop, whatever it is doing and whoever gets it."""
+    """A block in which every signal wakes the loop, in whatever thread it is delivered."""
     import socket
 
     bell, wire = socket.socketpair()
@@ -170,7 +170,7 @@ def _woken_by_signals(loop: AbstractEventLoop) -> Iterator[None]:
 
 
 def _wait() -> None:
-    """A press is heard later."""
+    """Placeholder while a SIGINT is deferred."""
 
 
 def _interrupt() -> NoReturn:

@@ -1,4 +1,4 @@
-"""One run of the command line: its global options, and where its answer comes from.
+"""One run of the command line: its global options, and the source of its answer.
 
 A reading command asks for a view: the remembered one if it can answer, which loads no event loop
 and no MCP SDK; otherwise the engine is opened and asks the servers that nobody has asked yet.
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Concerned = Callable[["View"], Iterable["ServerName"]]
 
-_PATIENCE = 10.0  # seconds for servers that nobody has asked yet, when all are asked
-_NAMED = 5  # servers that a sentence names before it counts the rest
+_PATIENCE = 10.0  # seconds for servers that were never listed, when all are needed
+_NAMED = 5  # servers that a sentence names before it counts the others
 
 
 class Backend(Protocol):
-    """Where answers come from; tests put one of their own in its place."""
+    """The source of answers; tests replace it."""
 
     def recall(self, config: str | None, data_dir: str | None, *, frozen: bool) -> View | None: ...
 
@@ -43,7 +43,7 @@ class Backend(Protocol):
 
 
 class EngineBackend:
-    """The engine itself, each half of it loaded when it is first needed."""
+    """The engine; its modules are imported when they are first needed."""
 
     def recall(self, config: str | None, data_dir: str | None, *, frozen: bool) -> View | None:
         from discovery_engine.runtime.restore import remembered_view
@@ -59,7 +59,7 @@ class EngineBackend:
 
 
 class Invocation(Struct):
-    """One run. The options are filled in while the words are parsed, before or after a command."""
+    """One run. Its options are set while arguments are parsed, before and after a command."""
 
     config: str | None = None
     data_dir: str | None = None
@@ -71,16 +71,16 @@ class Invocation(Struct):
     clock: Callable[[], float] = time.time
     interrupts: Interrupts = field(default_factory=Interrupts)
     told: dict[str, None] = field(default_factory=dict)
-    """The warnings of the library so far, in their order, each once."""
+    """The distinct warnings of the library so far, in order."""
     at_end: ExitStack = field(default_factory=ExitStack)
-    """What is closed once the last word is written, also that of an error."""
+    """Closed after the last output, also that of an error."""
 
     @property
     def output(self) -> Output:
         return Output.of_streams(os.environ, as_json=self.as_json, warnings=self.told)
 
     def view(self, concerned: Concerned | None = None) -> View:
-        """The view to answer from, with the servers that matter listed if they never were.
+        """The view to answer from; relevant servers that were never listed are listed first.
 
         Args:
             concerned: Which servers matter; all of them if None. Those are waited for however long
@@ -101,7 +101,7 @@ class Invocation(Struct):
         return view
 
     def remembered(self, concerned: Concerned) -> View | None:
-        """The view of the last run; None if a server that matters must be asked first.
+        """The view of the registry; None if a relevant server must be listed first.
 
         Raises:
             DiscoveryError: What `concerned` raises, and ConfigurationError.
@@ -113,12 +113,12 @@ class Invocation(Struct):
         return view
 
     def recall(self) -> View | None:
-        """What the last run knew, if that still holds."""
+        """The view of the last run, if it is still valid."""
         with logged(self.output, self.verbose, self.told):
             return self.backend.recall(self.config, self.data_dir, frozen=self.frozen)
 
     def observed(self, view: View) -> Mapping[ServerName, Sequence[Observation]]:
-        """What the gateways that are running under the configuration of `view` say of servers."""
+        """The states of servers that running gateways of this configuration have observed."""
         from discovery_engine.config.files.location import scope_of
         from discovery_engine.runtime.gateways import observations
         from discovery_engine.runtime.restore import registry_path
@@ -127,12 +127,12 @@ class Invocation(Struct):
         return observations(data, scope_of(view.settings.path))
 
     def known(self) -> View:
-        """What is known as it stands: no server is asked."""
+        """The known view; no server is listed."""
         view = self.recall()
         return view if view is not None else self.run(_view_of)
 
     def run(self, work: Callable[[Engine], Awaitable[T]], *, with_lines: bool = False) -> T:
-        """Do `work` with an open engine, and show on stderr how connecting goes.
+        """Run `work` with an open engine, and show the progress of connecting on stderr.
 
         Args:
             work: What to do.
@@ -153,12 +153,12 @@ class Invocation(Struct):
     async def _first_contact(
         self, engine: Engine, *, concerned: Concerned, patience: float | None
     ) -> View:
-        """As `get_to_know`; a press of Ctrl-C ends it, and the answer is given without the rest."""
+        """Like `get_to_know`; Ctrl-C ends it, and the answer is given without the others."""
         import anyio
 
         servers = every_server(engine.view)
         if len(servers) == 1 or set(concerned(engine.view)) < set(servers):
-            patience = None  # the question is of these servers
+            patience = None  # the question is about these servers
         with anyio.CancelScope() as wait, self.interrupts.cutting_short(wait.cancel):
             await get_to_know(engine, concerned=concerned, patience=patience)
         return engine.view.snapshot()
@@ -177,14 +177,14 @@ def every_server(view: View) -> list[ServerName]:
 
 
 def unasked(view: View, names: Iterable[ServerName]) -> list[ServerName]:
-    """Those of `names` that are enabled and were never asked for their tools."""
+    """Those of `names` that are enabled and were never listed."""
     if not view.settings.enabled:
         return []
     return [name for name in names if _is_unasked(view, name)]
 
 
 def named(names: Iterable[str]) -> str:
-    """Some names as words, the first few of them spelled out."""
+    """Names as text: the first few, and the number of the others."""
     ordered = sorted(names)
     rest = len(ordered) - _NAMED
     shown = ", ".join(ordered[:_NAMED])
@@ -201,7 +201,7 @@ def _is_unasked(view: View, name: ServerName) -> bool:
 
 
 def _aged(view: View, name: ServerName, now: float) -> float | None:
-    """When a server was listed, if that is longer ago than its list should be kept."""
+    """When a server was listed, if its list is older than its time to live."""
     part = view.catalog.parts.get(name)
     if part is None or part.listed_at is None or not part.verdict.enabled:
         return None

@@ -1,4 +1,4 @@
-"""What the library logs, on stderr: all of it with `-v`, and else only what the user must know."""
+"""Log records of the library on stderr: all of them with `-v`, otherwise important ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CONCERNING = (
     "discovery_engine.runtime.trust_store",
     "discovery_engine.registry",
 )
-"""Who warns that something is not remembered, or was lost, and of rules that take too long."""
+"""Loggers whose warnings the user must see: lost data, slow rules."""
 
 # Without any handler Python prints warnings to stderr, in the words of whoever they are about.
 logging.getLogger("discovery_engine").addHandler(logging.NullHandler())
@@ -25,7 +25,7 @@ logging.getLogger("discovery_engine").addHandler(logging.NullHandler())
 
 @contextmanager
 def logged(output: Output, verbosity: int, told: dict[str, None]) -> Iterator[None]:
-    """Show logs for as long as the block runs.
+    """Show log records while the block runs.
 
     Args:
         output: Where notes go.
@@ -52,7 +52,7 @@ def logged(output: Output, verbosity: int, told: dict[str, None]) -> Iterator[No
 
 
 class _Notes(logging.Handler):
-    """Tells a warning as a note."""
+    """Writes a warning as a note."""
 
     def __init__(self, output: Output, told: dict[str, None]) -> None:
         super().__init__(logging.WARNING)

@@ -1,4 +1,4 @@
-"""The way into the command `discovery`, which hears Ctrl-C before it loads anything else."""
+"""The entry point of `discovery`, which handles Ctrl-C before it imports anything else."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from discovery_cli.interrupts import Interrupts
 
 
 def main() -> None:
-    """Run the command that the words of the process name, and leave with its exit code."""
+    """Run the command of `sys.argv`, and exit with its code."""
     interrupts = Interrupts()
     interrupts.heed()
-    # Loading makes objects that stay; looking for garbage among them took 3 ms of a start.
+    # Imported objects are permanent; collecting garbage among them took 3 ms of a start.
     gc.disable()
-    # The system takes everything back at once; Python would look through all of it before.
+    # The system frees all memory at once; Python would traverse all of it first.
     atexit.register(gc.freeze)
     _open_closed_streams()
     from discovery_cli.invocation import Invocation
@@ -26,7 +26,7 @@ def main() -> None:
 
 
 def _open_closed_streams() -> None:
-    """Lead a standard stream that the shell has closed nowhere, before another file gets its place.
+    """Open standard streams that the shell has closed, before another file gets their descriptors.
 
     A registry on descriptor 1 would be written to by whatever prints.
     """

@@ -25,7 +25,7 @@ pass_invocation = click.make_pass_decorator(Invocation, ensure=True)
 
 
 def _store(context: click.Context, parameter: click.Parameter, value: object) -> None:
-    """Keep a global option; one that was not given leaves what stands."""
+    """Store a global option; an absent one changes nothing."""
     invocation = context.ensure_object(Invocation)
     if value and parameter.name:
         setattr(invocation, parameter.name, value)
@@ -37,7 +37,7 @@ def _store_json(context: click.Context, _: click.Parameter, value: bool) -> None
 
 
 def global_options(*, hidden: bool) -> list[click.Option]:
-    """Fresh options, for one command to own."""
+    """New option objects for one command."""
     option = partial(click.Option, callback=_store, expose_value=False, hidden=hidden)
     return [
         option(
@@ -64,19 +64,19 @@ def global_options(*, hidden: bool) -> list[click.Option]:
 
 
 def wants_json(words: Sequence[str], variable: str | None) -> bool:
-    """Whether JSON is asked for, judged before the words are parsed."""
+    """Whether JSON output is requested, decided before arguments are parsed."""
     options = words[: words.index("--")] if "--" in words else words
     return "--json" in options or (variable or "").casefold() == "json"
 
 
 def _completer(words: Callable[[View], Iterable[str]]) -> Completer:
-    """Complete from what is remembered: TAB never starts a server."""
+    """Complete from the registry: completion never starts a server."""
 
     def complete(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
         invocation = context.ensure_object(Invocation)
         try:
             view = invocation.recall()
-        except DiscoveryError:  # TAB is no place to complain
+        except DiscoveryError:  # completion shows no errors
             return []
         begins = incomplete.casefold()
         known = words(view) if view else ()

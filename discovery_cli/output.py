@@ -1,4 +1,4 @@
-"""What the command line writes: data to stdout, words to stderr.
+"""Output of the command line: data to stdout, messages to stderr.
 
 Nothing that an upstream or a file says reaches a terminal before `clean` has seen it, and no
 escape byte is written unless stdout is a terminal that wants colours.
@@ -38,20 +38,20 @@ _ASCII = str.maketrans(
 _SAMPLE = "✓✗…"
 _GAP = "  "
 _USUAL_WIDTH = 80
-_NARROWEST = 20  # columns that the last cell of a row keeps, however narrow the terminal
+_NARROWEST = 20  # columns that the last cell of a row keeps on any terminal
 
 
 class Cell(Struct, frozen=True):
     text: str
     style: Style = "plain"
     to_the_right: bool = False
-    """Whether it stands at the right side of its column, as numbers do."""
+    """Whether it is right-aligned, as numbers are."""
     is_summary: bool = False
-    """Whether a narrow terminal may cut it, as another command tells it whole."""
+    """Whether a narrow terminal may cut it, because another command shows it whole."""
 
 
 class Output(Struct, frozen=True):
-    """How this run writes; made once from the streams and the environment."""
+    """The output of one run, configured by its streams and the environment."""
 
     as_json: bool = False
     is_terminal: bool = False
@@ -59,7 +59,7 @@ class Output(Struct, frozen=True):
     has_unicode: bool = True
     width: int = _USUAL_WIDTH
     warnings: Collection[str] = ()
-    """What a JSON answer says beside what was asked for; more may come until it is written."""
+    """Warnings for the JSON answer; more may be added until it is written."""
 
     @classmethod
     def of_streams(
@@ -85,7 +85,7 @@ class Output(Struct, frozen=True):
         self.write(json_text(form, indent=2 if self.is_terminal else None) + "\n")
 
     def write(self, text: str) -> None:
-        """Write data as it is; a reader that went away ends the run, and that is no failure."""
+        """Write data unchanged; a closed pipe ends the run without an error."""
         try:
             sys.stdout.write(text)
         except BrokenPipeError:
@@ -93,15 +93,15 @@ class Output(Struct, frozen=True):
             raise click.exceptions.Exit(0) from None
 
     def line(self, text: str = "", style: Style = "plain") -> None:
-        """Write one line of data, whatever line ends `text` holds."""
+        """Write one line of data; line breaks in `text` are escaped."""
         self.write(self._styled(self._writable(text, newlines=False), style) + "\n")
 
     def text(self, text: str) -> None:
-        """Write a document of several lines: one of ours, or what a tool answered."""
+        """Write a document of several lines, such as the answer of a tool."""
         self.write(self._writable(text) + "\n")
 
     def table(self, rows: Sequence[Sequence[Cell | str]], *, indent: int = 0) -> None:
-        """Write rows in aligned columns; a terminal's width breaks or cuts the last one only."""
+        """Write rows in aligned columns; only the last column is wrapped or cut to the terminal."""
         cells = [[self._cell(cell) for cell in row] for row in rows]
         columns = max(map(len, cells), default=0)
         widths = [
@@ -111,7 +111,7 @@ class Output(Struct, frozen=True):
             self.write(" " * indent + self._row(row, widths, indent) + "\n")
 
     def say(self, words: str) -> None:
-        """Write a line for a person to stderr; with JSON it travels in the answer instead."""
+        """Write a line for a person to stderr; with JSON it becomes part of the answer."""
         if not self.as_json:
             sys.stderr.write(self._writable(words, newlines=False) + "\n")
 
@@ -121,7 +121,7 @@ class Output(Struct, frozen=True):
         return Cell("+", "good") if good else Cell("x", "bad")
 
     def open_mark(self) -> Cell:
-        """For what is neither good nor bad yet."""
+        """The mark for an unknown state."""
         return Cell("…" if self.has_unicode else ".", "faint")
 
     def _cell(self, cell: Cell | str) -> Cell:
@@ -137,7 +137,7 @@ class Output(Struct, frozen=True):
         return _GAP.join([*padded, first]).rstrip() + "".join(rest)
 
     def _lines(self, cell: Cell, before: int) -> list[str]:
-        """The last cell of a row, `before` columns from the left, as a terminal can show it."""
+        """The last cell of a row, `before` columns from the left, fitted to the terminal."""
         if not self.is_terminal:
             return [cell.text]
         room = max(self.width - before, _NARROWEST)
@@ -167,7 +167,7 @@ class Output(Struct, frozen=True):
 
 
 def silence(stream: TextIO) -> None:
-    """Send what is still buffered nowhere, so that Python's own last flush does not complain."""
+    """Discard what is still buffered, so that Python's last flush raises no error."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
@@ -194,7 +194,7 @@ def allows_escapes(environ: Mapping[str, str]) -> bool:
 
 
 def shortened(text: str, width: int, ellipsis: str) -> str:
-    """`text` cut to `width` columns, which the ellipsis is part of."""
+    """`text` cut to `width` columns, including the ellipsis."""
     if columns_of(text) <= width:
         return text
     room = width - len(ellipsis)
@@ -208,7 +208,7 @@ def shortened(text: str, width: int, ellipsis: str) -> str:
 
 
 def wrapped(text: str, width: int) -> list[str]:
-    """`text` in lines of `width` columns; a word that is longer keeps a line for itself."""
+    """`text` in lines of `width` columns; a longer word has a line of its own."""
     lines: list[str] = []
     for word in text.split(" "):
         if lines and columns_of(f"{lines[-1]} {word}") <= width:
@@ -224,7 +224,7 @@ def counted(count: int, noun: str) -> str:
 
 
 def ago(seconds: float) -> str:
-    """A span of time in its largest unit, for instance `3 h`."""
+    """A duration in its largest unit, for instance `3 h`."""
     for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
         if seconds >= length:
             return f"{int(seconds // length)} {unit}"
@@ -232,7 +232,7 @@ def ago(seconds: float) -> str:
 
 
 def _width(environ: Mapping[str, str]) -> int:
-    # Loading shutil for this costs more than all the rest of this module.
+    # Importing shutil for this would take longer than the rest of this module.
     if (columns := environ.get("COLUMNS", "")).isdecimal() and int(columns):
         return int(columns)
     try:

@@ -74,12 +74,12 @@ class Discovery(Group):
                 formatter.write_dl([(name.ljust(width), text) for name, text in commands.items()])
 
     def main(self, args: Sequence[str] | None = None, **extra: Any) -> NoReturn:  # type: ignore[override]
-        """Run, write an error if there is one, and leave with the exit code."""
+        """Run, write an error if there is one, and exit with its code."""
         words = list(sys.argv[1:] if args is None else args)
         extra |= {"prog_name": "discovery", "standalone_mode": False}
         invocation: Invocation = extra.setdefault("obj", Invocation())
         for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(AttributeError):  # a stream that somebody put in its place
+            with contextlib.suppress(AttributeError):  # a replaced stream
                 stream.reconfigure(errors="replace")  # type: ignore[union-attr]
         with invocation.at_end:
             code = self._run(words, extra, invocation)

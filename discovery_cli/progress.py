@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from discovery_engine.view.status import ServerSummary
 
 _SECOND = 1.0  # seconds
-_SLOW = 5.0  # seconds; an ordinary server is up in two
+_SLOW = 5.0  # seconds; an ordinary server starts in two
 _DRAIN = 1.0  # seconds for events that were published but not shown yet
 
 
@@ -57,7 +57,7 @@ class Display(Protocol):
     def show(self, event: Event) -> None: ...
 
     def starting(self, servers: Sequence[ServerSummary]) -> None:
-        """Show how far servers are that are starting; called every second."""
+        """Show the progress of starting servers; called every second."""
 
 
 def is_watched(options: ProgressOptions) -> bool:
@@ -70,7 +70,7 @@ def is_watched(options: ProgressOptions) -> bool:
 async def shown(
     engine: Engine, options: ProgressOptions, *, with_lines: bool
 ) -> AsyncIterator[None]:
-    """Show what the engine's servers do for as long as the block runs."""
+    """Show the progress of the engine's servers while the block runs."""
     with ExitStack() as stack:
         display = _display(options, stack, with_lines=with_lines)
         if display is None:
@@ -94,7 +94,7 @@ async def _follow_starts(engine: Engine, display: Display) -> None:
 
 
 class _Watcher:
-    """Feeds a display, and knows which servers have begun and not ended."""
+    """Feeds a display with events, and tracks which servers are still starting."""
 
     def __init__(self, display: Display) -> None:
         self._display = display
@@ -118,7 +118,7 @@ class _Watcher:
 
 
 class Lines:
-    """One line per server that is done, and now and then one for a slow start."""
+    """One line for each finished server, and some for a slow start."""
 
     def __init__(self, output: Output) -> None:
         self._waits = Waits(output)
@@ -142,7 +142,7 @@ class Lines:
 
 
 class Waits:
-    """A line for a slow start after five seconds, and each time that it has taken twice as long.
+    """A line for a slow start after five seconds, and whenever the time has doubled.
 
     A script's log says so what it waited for, in few lines.
     """
@@ -152,7 +152,7 @@ class Waits:
         self._next: dict[ServerName, float] = {}
 
     def show(self, event: Event) -> None:
-        """Ends are no waits."""
+        """Finished servers are not shown."""
 
     def starting(self, servers: Sequence[ServerSummary]) -> None:
         for server in servers:
@@ -163,7 +163,7 @@ class Waits:
 
 
 class Moving:
-    """A table of the servers at work, drawn anew as they go on, and gone when `stack` is left."""
+    """A live table of the starting servers, which is removed when `stack` is closed."""
 
     def __init__(self, stack: ExitStack) -> None:
         self._stack = stack
@@ -192,7 +192,7 @@ class Moving:
         self._draw()
 
     def _draw(self) -> None:
-        # Not before there is something to show: a run that asks nobody needs no display.
+        # Created on first use: a run that connects to no server needs no display.
         self._live = self._live or self._stack.enter_context(_live())
         self._live.update(_table(self._states), refresh=True)
 

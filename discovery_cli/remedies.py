@@ -1,4 +1,4 @@
-"""What to do about a server, as a command to type."""
+"""The next step for a server, as a command to type."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _BY_STATUS = {
 
 
 def remedy(server: ServerHealth) -> str:
-    """The command that mends a server, or explains what does; empty if none is needed."""
+    """The command that repairs a server, or explains how; empty if none is needed."""
     summary = server.summary
     if named := _COMMAND.search(summary.hint):
         return named[1]
-    if summary.status == "needs_config" and server.code:  # a value that it refers to is missing
+    if summary.status == "needs_config" and server.code:  # a referenced value is missing
         return f"discovery health {server.server}"
     if command := _BY_STATUS.get(summary.status):
         return command.format(server=server.server)
@@ -34,7 +34,7 @@ def remedy(server: ServerHealth) -> str:
 
 
 def advice(server: ServerHealth) -> str:
-    """What to do first, and the command that then tries it."""
+    """The first step, and the command to try the server afterwards."""
     hint, again = server.summary.hint, _trial(server)
     if not again or "`discovery " in hint:
         return hint
@@ -44,7 +44,7 @@ def advice(server: ServerHealth) -> str:
 
 
 def advice_in_full(server: ServerHealth) -> str:
-    """The same where all that is known of the server is shown, its stderr below."""
+    """The same for the full view of a server, which shows its stderr."""
     summary, again = server.summary, _trial(server)
     leads_here = f"`discovery health {server.server}`" in summary.hint
     if not again or not summary.reason or (summary.hint and not leads_here):
@@ -54,7 +54,7 @@ def advice_in_full(server: ServerHealth) -> str:
 
 
 def _trial(server: ServerHealth) -> str:
-    """The command that tries a server once it is mended; empty if it is well."""
+    """The command that tries a repaired server; empty if it is healthy."""
     if server.status == "needs_config" and not server.code:
         return "discovery config validate"
     is_tried = server.status in _BY_STATUS

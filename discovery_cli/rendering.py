@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 Row = list["Cell | str"]
 
-_NAMED = 5  # servers that a line names before it counts the rest
-_PATH = "PATH is "  # how the detail of a program that is not found begins
+_NAMED = 5  # servers that a line names before it counts the others
+_PATH = "PATH is "  # the beginning of the detail for a missing program
 _GOOD = {"idle", "ready", "starting", "pending"}
 
 
 def server_row(output: Output, server: ServerSummary, *, with_status: bool) -> Row:
-    """A mark, the name, how many tools, and what it is for or what is wrong with it."""
+    """A mark, the name, the number of tools, and its purpose or its problem."""
     is_good = server.status in _GOOD
     status = starting_text(server) if server.status == "starting" else str(server.status)
     mark = output.open_mark() if is_open(server) else output.mark(good=is_good)
@@ -40,33 +40,33 @@ def server_row(output: Output, server: ServerSummary, *, with_status: bool) -> R
 
 
 def is_open(server: ServerSummary) -> bool:
-    """Whether it is not known yet how the server fares."""
+    """Whether the state of the server is not known yet."""
     return server.listed_at is None and server.status in {"starting", "pending"}
 
 
 def short_detail(detail: str) -> str:
-    """What only the owner reads, without a `PATH`, which is long: `health SERVER` shows it."""
+    """The detail for the owner, without a long `PATH`, which `health SERVER` shows."""
     return "" if detail.startswith(_PATH) else detail
 
 
 def in_detail(reason: str, detail: str) -> str:
-    """A reason with what only the owner is told of it."""
+    """A reason with its detail for the owner."""
     return f"{reason} ({detail})" if detail else reason
 
 
 def with_last_line(reason: str, stderr: str) -> str:
-    """A reason with the end of what the program wrote before it failed."""
+    """A reason with the last line of the program's stderr."""
     lines = clean(stderr).strip().splitlines()
     return f"{reason}: {quoted(lines[-1])}" if reason and lines else reason
 
 
 def last_lines(stderr: str, most: int = 5) -> list[str]:
-    """The end of what a program said before it failed; `discovery health SERVER` has it all."""
+    """The last lines of a program's stderr; `discovery health SERVER` shows all of it."""
     return block("\n".join(clean(stderr).splitlines()[-most:])) if stderr else []
 
 
 def say_last_lines(output: Output, stderr: str) -> None:
-    """Write the end of a failed program's stderr below what is said of its server."""
+    """Write the last lines of a failed program's stderr below its server."""
     if lines := last_lines(stderr):
         output.say("  stderr (last lines):")
     for line in lines:
@@ -74,7 +74,7 @@ def say_last_lines(output: Output, stderr: str) -> None:
 
 
 def tool_row(output: Output, entry: Entry, view: View, *, with_tags: bool = False) -> Row:
-    """A mark, the name, tags if wanted, and what it does or why it is disabled."""
+    """A mark, the name, perhaps tags, and its summary or why it is disabled."""
     row: Row = [output.mark(good=entry.verdict.enabled), Cell(named(entry.tool.name), "strong")]
     if with_tags:
         row.append(tag_text(entry))
@@ -83,7 +83,7 @@ def tool_row(output: Output, entry: Entry, view: View, *, with_tags: bool = Fals
 
 
 def _why(entry: Entry, view: View) -> str:
-    """Why a tool is disabled, without the rule's place: a path would leave no room for the rest."""
+    """Why a tool is disabled, without the rule's path, which would fill the line."""
     if entry.verdict.rule is None:
         return view.reason(entry)
     origin = view.settings.tool_rules[entry.verdict.rule].origin
@@ -91,7 +91,7 @@ def _why(entry: Entry, view: View) -> str:
 
 
 def hit_row(output: Output, hit: Hit) -> Row:
-    """The tool, its tags, and what it does."""
+    """The tool, its tags and its summary."""
     entry = hit.entry
     return [
         output.mark(good=entry.verdict.enabled),
@@ -101,14 +101,14 @@ def hit_row(output: Output, hit: Hit) -> Row:
 
 
 def explained_hit_row(output: Output, hit: Hit, *, is_match: bool) -> Row:
-    """The same with its relevance, which orders tools and is no probability."""
+    """The same with its relevance, a score for the order (not a probability)."""
     relevance = Cell(f"{hit.relevance * 100:.0f}% relevance", to_the_right=True)
     mark, *rest = hit_row(output, hit)
     return [mark if is_match else output.mark(good=False), relevance, *rest]
 
 
 def explanation_rows(explanation: Explanation) -> list[Row]:
-    """What each word of the query adds, in percent of a full match; then what is not met."""
+    """The contribution of each word of the query, in percent of a full match; then the others."""
     rows: list[Row] = [
         [Cell(f"+{share.adds * 100:.1f}%", to_the_right=True), Cell(str(share), "faint")]
         for share in explanation.shares
@@ -129,12 +129,12 @@ def _summary(text: str) -> Cell:
 
 def say_notices(output: Output, notices: Iterable[Notice]) -> None:
     for notice in notices:
-        if notice.kind != "lost":  # that is said of every answer, when the registry is opened
+        if notice.kind != "lost":  # reported for every answer when the registry is opened
             output.say(f"note: {to_owner(notice)}")
 
 
 def say_outages(output: Output, notices: Iterable[Notice]) -> None:
-    """In one line which servers an answer cannot speak for; why is a question of its own."""
+    """One line with the servers that are missing from an answer; `health` shows why."""
     names = [notice.server for notice in notices if notice.kind == "unavailable" and notice.server]
     if len(names) == 1:
         output.say(f"note: {names[0]} is not available; `discovery health {names[0]}` explains")
@@ -145,14 +145,14 @@ def say_outages(output: Output, notices: Iterable[Notice]) -> None:
 
 
 def say_held_back(output: Output, view: View, names: Iterable[str]) -> None:
-    """How many tools of these servers are held back, and what to look at them with."""
+    """The number of withheld tools of these servers, and the command that shows them."""
     for name in names:
         notices = view.list_tools(name, include_disabled=True).notices
         say_notices(output, [notice for notice in notices if notice.kind == "review"])
 
 
 def to_owner(notice: Notice) -> str:
-    """What a notice says to the owner, who may read of hidden tools and files."""
+    """The text of a notice for the owner, which may name hidden tools and files."""
     if notice.kind == "loading":
         return _starting(notice)
     message = notice.to_owner or notice.message
@@ -160,13 +160,13 @@ def to_owner(notice: Notice) -> str:
 
 
 def _starting(notice: Notice) -> str:
-    """That a server is starting, how far it is, and what waits for it: this run has ended it."""
+    """A note on a starting server, and the command that waits for it: this run has ended it."""
     told = _with_progress(notice.message.partition(";")[0], notice.progress)
     return f"{told}; `discovery refresh {notice.server}` waits for it"
 
 
 def starting_text(server: ServerSummary) -> str:
-    """For how long a server has been starting, and what its program wrote last."""
+    """How long a server has been starting, and the last line of its stderr."""
     if server.starting_for is None:
         return "starting"
     return _with_progress(f"starting, {int(server.starting_for)} s", server.progress)
@@ -177,7 +177,7 @@ def _with_progress(told: str, progress: str) -> str:
 
 
 def tool_count(server: ServerSummary) -> str:
-    """How many tools may be used, of how many; a dash if it was never listed."""
+    """The number of usable tools and of all; a dash if the server was never listed."""
     if server.listed_at is None and not server.tool_count:
         return "-"
     if server.enabled_count == server.tool_count:

@@ -1,4 +1,4 @@
-"""What a tool answered, for people: its text as it is, everything else named and counted.
+"""Results of tools for people: text unchanged, other content by type and size.
 
 In JSON the result is whole, as the upstream gave it.
 """
@@ -28,7 +28,7 @@ def show_result(output: Output, entry: Entry, result: JSONObject) -> ExitCode:
 
 
 def show_failure(output: Output, entry: Entry, result: JSONObject) -> ExitCode:
-    """A tool that ran and failed: its words go to stderr; in JSON it is a result like any other."""
+    """A tool that ran and failed: its text goes to stderr; in JSON it is an ordinary result."""
     if output.as_json:
         output.answer(_form(entry, result))
         return ExitCode.TOOL_FAILED
@@ -57,7 +57,7 @@ def _texts(result: JSONObject) -> Iterator[str]:
 
 
 def _block(block: JSONValue) -> str:
-    """A content block as text; what is no text is named, with its type and size."""
+    """A content block as text; other content by its type and size."""
     facts = block if isinstance(block, dict) else {}
     kind = facts.get("type")
     if kind == "text":

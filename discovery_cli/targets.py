@@ -1,4 +1,4 @@
-"""Which server or tool the words of a command name.
+"""Resolves the arguments of a command to a server or a tool.
 
 `github create_issue`, `github:create_issue` and, where only one server has it, `create_issue` are
 the same tool. A word that is a server's name is read as one first.
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from discovery_engine.view.view import View
 
 
-_OFFERED = 3  # servers that may have been meant
+_OFFERED = 3  # suggested servers
 
 
 def server_named(view: View, word: str) -> ServerSettings | None:
@@ -42,12 +42,12 @@ def server_named(view: View, word: str) -> ServerSettings | None:
 
 
 def one_server(name: str) -> Concerned:
-    """Only the server of that name matters."""
+    """Only the server of that name is relevant."""
     return lambda view: [view.server(name).name]
 
 
 def servers_of(words: Sequence[str], server: str | None) -> Concerned:
-    """The servers that must be known before `words` can be read."""
+    """The servers that must be listed before `words` can be resolved."""
 
     def concerned(view: View) -> list[ServerName]:
         if server is not None:
@@ -59,7 +59,7 @@ def servers_of(words: Sequence[str], server: str | None) -> Concerned:
 
 
 def servers_shown(words: Sequence[str], server: str | None) -> Concerned:
-    """As `servers_of`; where a known server has the tool, no other is asked just to show it."""
+    """Like `servers_of`; none if a known server has the tool, which can be shown at once."""
 
     def concerned(view: View) -> Iterable[ServerName]:
         if _is_tool_alone(view, words, server):
@@ -72,7 +72,7 @@ def servers_shown(words: Sequence[str], server: str | None) -> Concerned:
 
 
 def say_unlisted(output: Output, view: View, words: Sequence[str], server: str | None) -> None:
-    """That servers whose tools are not known may have one of that name, too."""
+    """A note that servers which were never listed may have a tool of that name, too."""
     if not _is_tool_alone(view, words, server):
         return
     unlisted = [s.name for s in view.servers() if s.listed_at is None and s.status != "disabled"]
@@ -118,7 +118,7 @@ def tool_named(
 def tool_shown(
     view: View, words: Sequence[str], server: str | None
 ) -> tuple[Entry, tuple[str, ...]]:
-    """As `tool_named`, for a command that only shows: what a server has is told once it is known.
+    """Like `tool_named`, for commands that only show a tool.
 
     Raises:
         NotFoundError: With the nearest names.
@@ -137,7 +137,7 @@ def tool_shown(
 
 
 def _tool_alone(view: View, word: str, rest: Sequence[str], *, takes_arguments: bool) -> Entry:
-    """The only tool of that name; a word that is meant for a server is taken for a slip."""
+    """The only tool of that name; otherwise the word is taken for a misspelt server."""
     try:
         return view.find(None, word)
     except ToolNotFoundError:
@@ -148,7 +148,7 @@ def _tool_alone(view: View, word: str, rest: Sequence[str], *, takes_arguments: 
 
 
 def _is_rather_a_tool(view: View, word: str, following: str) -> bool:
-    """Whether a word is a slip for a tool, and the one behind it an argument."""
+    """Whether a word is a misspelt tool, followed by an argument."""
     servers = view.settings.by_name
     if "=" in following or not (near := nearest(word, servers)):
         return True
@@ -177,7 +177,7 @@ def _tool_like_a_server(view: View, word: str) -> Entry:
 
 
 def _or_else(view: View, word: str, error: ToolNotFoundError) -> Entry:
-    """A tool that is named as a server is, where the word after it names no tool of that."""
+    """A tool with the name of a server, if the next word names no tool of that server."""
     try:
         return view.find(None, word)
     except NotFoundError:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from discovery_cli.failures import ExitCode
-from discovery_cli.forms import health_form
 from discovery_cli.invocation import Invocation
+from discovery_cli.json_output import health_form
 from discovery_cli.options import complete_server, pass_invocation
 from discovery_cli.output import Cell, Output, ago, counted
 from discovery_cli.remedies import advice_in_full, remedy

@@ -15,7 +15,7 @@ from discovery_cli.options import pass_invocation
 from discovery_cli.output import Output, counted
 
 if TYPE_CHECKING:
-    from discovery_cli.connecting import Needs
+    from discovery_cli.client_entries import Needs
     from discovery_engine.config.settings import Source
     from discovery_engine.config.sources import ClientFile
 
@@ -55,7 +55,7 @@ def command(
     """
     from discovery_cli import drafts, files
     from discovery_cli.approvals import approve_written
-    from discovery_cli.connecting import client_entry, needs_of
+    from discovery_cli.client_entries import client_entry, needs_of
     from discovery_engine.config.files.location import FILE_NAME, user_config_path
     from discovery_engine.config.loading.loader import load_settings
 
@@ -134,7 +134,7 @@ def _preview(output: Output, sources: Sequence[Source]) -> None:
 
 
 def _next_steps(target: Path, needs: Needs, *, is_global: bool) -> Iterator[str]:
-    from discovery_cli.connecting import connecting_lines
+    from discovery_cli.client_entries import connecting_lines
 
     yield f"wrote {target}"
     if needs.unapproved:

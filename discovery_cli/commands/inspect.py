@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from discovery_cli.forms import details_form, server_form
+from discovery_cli.details import Portrait
 from discovery_cli.invocation import Invocation, named
+from discovery_cli.json_output import details_form, server_form
 from discovery_cli.options import complete_server, complete_target, pass_invocation
-from discovery_cli.portraits import Portrait
 from discovery_cli.rendering import say_last_lines, say_notices
 from discovery_cli.targets import say_unlisted, server_named, servers_shown, tool_shown
 

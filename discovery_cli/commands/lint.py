@@ -14,7 +14,7 @@ from discovery_cli.findings import finding_form, findings_of, show_finding
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import pass_invocation
 from discovery_cli.output import Output, counted
-from discovery_cli.suspicions import excerpt
+from discovery_cli.scan_findings import excerpt
 from discovery_engine._util.text import named
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from discovery_cli.forms import server_form
 from discovery_cli.invocation import Invocation
+from discovery_cli.json_output import server_form
 from discovery_cli.options import pass_invocation
 from discovery_cli.output import Output, counted
 from discovery_cli.rendering import (

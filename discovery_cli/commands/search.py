@@ -9,8 +9,8 @@ import click
 
 from discovery_cli.answers import max_tokens_option, tell
 from discovery_cli.failures import ExitCode
-from discovery_cli.forms import alternative_forms, explained_form, hit_form, notice_forms
 from discovery_cli.invocation import Invocation
+from discovery_cli.json_output import alternative_forms, explained_form, hit_form, notice_forms
 from discovery_cli.options import complete_server, complete_tag, pass_invocation
 from discovery_cli.output import Output, counted
 from discovery_cli.rendering import (

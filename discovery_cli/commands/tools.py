@@ -6,8 +6,8 @@ import click
 
 from discovery_cli.answers import max_tokens_option, tell
 from discovery_cli.failures import ExitCode, exit_code_of_failure
-from discovery_cli.forms import notice_forms, tool_form
 from discovery_cli.invocation import Invocation
+from discovery_cli.json_output import notice_forms, tool_form
 from discovery_cli.options import complete_server, pass_invocation
 from discovery_cli.output import counted
 from discovery_cli.rendering import say_notices, tool_row

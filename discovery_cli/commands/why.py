@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import click
 from msgspec.structs import replace
 
-from discovery_cli.forms import overridden_form
 from discovery_cli.invocation import Invocation
+from discovery_cli.json_output import overridden_form
 from discovery_cli.options import complete_target, pass_invocation
 from discovery_cli.output import Cell, Output
 from discovery_cli.targets import say_unlisted, servers_shown, tool_shown

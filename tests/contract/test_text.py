@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from discovery_cli.details import Portrait
 from discovery_cli.output import Output
-from discovery_cli.portraits import Portrait
 from discovery_cli.results import show_failure
 from discovery_engine.agent import resources
 from discovery_engine.agent.budget import Budget

@@ -1,4 +1,4 @@
-"""What the commands answer in JSON: keys in snake_case, arrays never null.
+"""JSON output of the commands: keys in snake_case, arrays never null.
 
 A form is the promise that scripts build on; a key is added, and never given another meaning.
 """
@@ -42,7 +42,7 @@ def server_form(summary: ServerSummary) -> JSONObject:
 
 
 def health_form(server: ServerHealth, remedy: str) -> JSONObject:
-    """How a server fares; `session` is null if this run asked it for nothing."""
+    """The state of a server; `session` is null if this run sent it no request."""
     summary, now = server.summary, server.now
     session = now and {
         "pid": now.pid,
@@ -99,7 +99,7 @@ def hit_form(hit: Hit, view: View) -> JSONObject:
 
 
 def alternative_forms(answer: SearchAnswer) -> list[JSONObject]:
-    """What tells the first results apart, where they fit equally well."""
+    """The differences of the first results, if they fit equally well."""
     return [
         {
             "server": one.server,
@@ -112,7 +112,7 @@ def alternative_forms(answer: SearchAnswer) -> list[JSONObject]:
 
 
 def explained_form(hit: Hit, view: View, query: str) -> JSONObject:
-    """A hit with what each word of the query adds to its relevance."""
+    """A hit with the contribution of each word of the query to its relevance."""
     explanation = view.searcher.explain(query, hit)
     shares = [
         {
@@ -148,7 +148,7 @@ def details_form(entry: Entry, view: View) -> JSONObject:
 
 
 def overridden_form(entry: Entry, view: View) -> JSONObject:
-    """What the owner says of a tool; of pinned arguments only the names."""
+    """The overrides of a tool; for pinned arguments only the names."""
     tool = entry.tool
     by = [(index, view.settings.overrides[index]) for index in tool.overridden.by]
     return {
@@ -163,7 +163,7 @@ def overridden_form(entry: Entry, view: View) -> JSONObject:
 
 
 def parameter_forms(entry: Entry) -> list[JSONObject]:
-    """Required ones first, then by name."""
+    """Required parameters first, then by name."""
     return [
         {
             "name": parameter.name,

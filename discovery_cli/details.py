@@ -1,4 +1,4 @@
-"""Servers and tools in full, for people."""
+"""Servers and tools with all details, for people."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from msgspec import Struct
 from discovery_cli.examples import command_line
 from discovery_cli.output import Cell, Output, ago
 from discovery_cli.rendering import server_row, tool_row
-from discovery_cli.suspicions import suspicion_lines
+from discovery_cli.scan_findings import suspicion_lines
 from discovery_engine._util.text import block, named, quoted
 from discovery_engine.tools.signature import type_text
 from discovery_engine.tools.validation.cost import too_costly
@@ -26,7 +26,7 @@ _INDENT = 2
 
 
 class Portrait(Struct, frozen=True):
-    """Draws on `output`, with as much as was asked for; `now` is Unix time in seconds."""
+    """Writes to `output`; `now` is Unix time in seconds."""
 
     output: Output
     now: float
@@ -35,7 +35,7 @@ class Portrait(Struct, frozen=True):
     examples: bool = False
 
     def servers(self, view: View, entries: Mapping[ServerName, Sequence[Entry]]) -> None:
-        """All servers, each with those of its tools that are given."""
+        """All servers, each with the given tools."""
         if not any(entries.values()):
             rows = [server_row(self.output, s, with_status=True) for s in view.servers()]
             self.output.table(rows)
@@ -125,7 +125,7 @@ def _claim(value: JSONValue) -> str:
 
 
 def _overrides(entry: Entry, view: View) -> Iterator[str]:
-    """What the owner says of a tool, and where; what came of it is shown as the tool itself."""
+    """The overrides of a tool and their positions; the tool itself shows their effect."""
     for index in entry.tool.overridden.by:
         override = view.settings.overrides[index]
         yield f"{override.gives()} ({override.origin})"

@@ -1,4 +1,4 @@
-"""What is suspicious in the words of strangers, for people: what, where, and the words themselves.
+"""Findings of the scanner for people: what was found, where, and the text itself.
 
 The words come last and in quotes, with whatever hides in them made visible.
 """
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def suspicion_lines(findings: Iterable[Finding]) -> Iterator[str]:
-    """One line for each, in words that a terminal may be sent."""
+    """One line for each finding, safe for a terminal."""
     for finding in findings:
         yield f"{finding.severity}  {named(finding.where)}: {finding.message}: {excerpt(finding)}"
 

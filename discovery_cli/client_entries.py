@@ -1,4 +1,4 @@
-"""What an MCP client is given to start `discovery serve`, whatever folder and PATH it starts in."""
+"""The entry that lets an MCP client start `discovery serve` in any folder, with any PATH."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _NAME = "discovery"
 
 
 class Needs(Struct, frozen=True):
-    """What a configuration needs before all its servers can be started."""
+    """The requirements of a configuration before all its servers can be started."""
 
     variables: tuple[str, ...]
-    """What its servers refer to without a default; a client passes no variable on by itself."""
+    """Variables without a default that its servers need; a client passes none on by itself."""
     unset: tuple[str, ...]
-    """Those of them that have no value here."""
+    """Those without a value here."""
     unapproved: tuple[str, ...]
     """The servers that come from a project's file."""
 
@@ -58,7 +58,7 @@ def _variables(server: ServerSettings) -> Iterator[str]:
 
 
 def client_entry(config: Path, environ: Mapping[str, str]) -> JSONObject:
-    """The entry of a client that starts `discovery serve` with this configuration.
+    """The entry with which a client starts `discovery serve` with this configuration.
 
     Clients start programs in any folder and with a short PATH: so every path is absolute, and the
     PATH of this moment goes along, for the servers are looked up on it.
@@ -69,7 +69,7 @@ def client_entry(config: Path, environ: Mapping[str, str]) -> JSONObject:
 
 
 def connecting_lines(config: Path, environ: Mapping[str, str], needs: Needs) -> Iterator[str]:
-    """How to connect each kind of client, ready to be pasted; no value of a variable is shown."""
+    """How to connect each kind of client, ready to paste; without values of variables."""
     entry = client_entry(config, environ)
     yield "to connect Claude Desktop, Cursor, Windsurf and most others, put this into their file:"
     yield from _json({"mcpServers": {_NAME: entry}})
@@ -88,7 +88,7 @@ def _json(entry: JSONObject) -> Iterator[str]:
 
 
 def _command(environ: Mapping[str, str]) -> list[str]:
-    """How to start this very program from anywhere."""
+    """The command that starts this program from any folder."""
     started = Path(sys.argv[0]).absolute()
     beside = Path(sys.executable).parent / _NAME
     for program in (started, beside):
