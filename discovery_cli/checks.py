@@ -17,6 +17,7 @@ from discovery_cli.remedies import advice, remedy
 from discovery_cli.rendering import in_detail
 from discovery_engine._util.text import named
 from discovery_engine.errors import Problem, RegistryError, UnavailableError
+from discovery_engine.tools.validation.cost import too_costly_tool
 
 if TYPE_CHECKING:
     from discovery_cli.findings import Finding
@@ -25,8 +26,10 @@ if TYPE_CHECKING:
     from discovery_engine.config.settings import ServerSettings, Settings
     from discovery_engine.config.sources import ClientFile
     from discovery_engine.runtime.health import ServerHealth
+    from discovery_engine.tools.model import Tool
     from discovery_engine.view.notices import Notice
 
+_TOOLS_NAMED = 5  # in a sentence that counts the rest
 _OLDEST_PYTHON = (3, 11)
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
@@ -109,6 +112,17 @@ def effects(subject: str, findings: Iterable[Finding]) -> list[Check]:
     """Of rules, or of overrides."""
     found = [Check(subject, "note", f.message, f.hint) for f in findings]
     return found or [Check(subject, "good", "each has an effect")]
+
+
+def schemas(tools: Iterable[Tool]) -> list[Check]:
+    """Of the tools that are enabled: those whose arguments may reach them unchecked."""
+    costly = sorted(tool.key.label for tool in tools if too_costly_tool(tool))
+    if not costly:
+        return []
+    shown = ", ".join(costly[:_TOOLS_NAMED])
+    more = f" and {len(costly) - _TOOLS_NAMED} more" if len(costly) > _TOOLS_NAMED else ""
+    message = f"too costly to check, so that arguments may reach them unchecked: {shown}{more}"
+    return [Check("schemas", "note", message, "only their authors can mend that; `lint` says why")]
 
 
 def age(catalog: Catalog, *, ttl: float, now: float) -> Check:

@@ -13,7 +13,7 @@ from discovery_cli.rendering import server_row, tool_row
 from discovery_cli.scan_findings import suspicion_lines
 from discovery_engine._util.text import block, named, quoted
 from discovery_engine.tools.signature import type_text
-from discovery_engine.tools.validation.cost import too_costly
+from discovery_engine.tools.validation.cost import too_costly_tool
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONValue
@@ -110,7 +110,7 @@ def _facts(summary: ServerSummary, view: View, now: float) -> list[list[Cell | s
 def _tool_facts(entry: Entry, view: View) -> list[list[Cell | str]]:
     annotations = entry.tool.annotations
     claims = [f"{named(k)}: {_claim(v)}" for k, v in annotations.items() if k != "title"]
-    costly = too_costly(entry.tool.upstream_schema)
+    costly = too_costly_tool(entry.tool)
     facts = {
         "tags": ", ".join(map(named, entry.verdict.tags)),
         "claims": ", ".join(claims),

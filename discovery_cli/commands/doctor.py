@@ -78,6 +78,7 @@ def _of_view(view: View, servers: Iterable[ServerHealth], now: float) -> Iterato
     yield from checks.effects("rules", findings_of_rules(view))
     if view.settings.overrides:
         yield from checks.effects("overrides", findings_of_overrides(view))
+    yield from checks.schemas(entry.tool for entry in catalog.visible)
     if settings.servers:
         yield checks.age(catalog, ttl=settings.cache.ttl, now=now)
     yield checks.clients(_client_files(), [source.type for source in settings.sources])

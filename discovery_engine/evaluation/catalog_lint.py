@@ -21,7 +21,7 @@ from discovery_engine.evaluation.metrics import DEPTH
 from discovery_engine.evaluation.vocabulary import name_stems, stems
 from discovery_engine.search.text.tokens import fold, words
 from discovery_engine.tools.model import Parameter, Tool, ToolKey, canonical_json
-from discovery_engine.tools.validation.cost import too_costly
+from discovery_engine.tools.validation.cost import too_costly_tool
 from discovery_engine.view.view import View
 
 Kind: TypeAlias = Literal[
@@ -225,7 +225,7 @@ def _oversized(entry: Entry) -> CatalogFinding | None:
 
 
 def _costly(entry: Entry) -> CatalogFinding | None:
-    why = too_costly(entry.tool.upstream_schema)
+    why = too_costly_tool(entry.tool)
     if why is None:
         return None
     return CatalogFinding(

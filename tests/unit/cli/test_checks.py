@@ -14,8 +14,16 @@ from discovery_engine.errors import FailureKind, Origin, Problem, RegistryError,
 from discovery_engine.rules.lint import Finding
 from discovery_engine.rules.rule import Rule, Verdict
 from discovery_engine.runtime.health import health
-from tests.factories import make_catalog, make_entry, make_part, make_server, make_settings
+from tests.factories import (
+    make_catalog,
+    make_entry,
+    make_part,
+    make_server,
+    make_settings,
+    make_tool,
+)
 from tests.unit.cli.backends import view_of
+from tests.unit.tools.validation.test_evaluation import chain
 
 CHANGED = Verdict(enabled=False, reason="changed")
 FAILED = Failure("X", "server 'git' is unavailable: it exited", "mend it", 0)
@@ -179,3 +187,14 @@ def test_client_files_that_are_not_used_are_named_once() -> None:
 
     assert "files of Cursor are there" in checks.clients(files, ["zed"]).message
     assert checks.clients(files, ["zed", "cursor"]).hint == ""
+
+
+@pytest.mark.requirement("EVA-40", "THR-10")
+def test_schemas_that_are_too_costly_to_check_are_named() -> None:
+    takes = chain("allOf", links=30)
+    costly = [make_tool(f"t{n}", "a", inputSchema=takes) for n in range(7)]
+
+    assert checks.schemas([make_tool("plain", "a")]) == []
+    [check] = checks.schemas([make_tool("plain", "a"), *costly])
+    assert check.level == "note"
+    assert check.message.endswith("unchecked: a:t0, a:t1, a:t2, a:t3, a:t4 and 2 more")

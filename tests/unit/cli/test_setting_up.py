@@ -13,7 +13,9 @@ from discovery_cli.files import write_checked
 from discovery_engine.errors import ConfigurationError, Origin, Problem
 from discovery_server import app
 from discovery_server.guard import Endpoint
-from tests.unit.cli.backends import FakeEngine, run, usual_view
+from tests.factories import make_entry, make_part, make_settings
+from tests.unit.cli.backends import FakeEngine, run, usual_view, view_of
+from tests.unit.tools.validation.test_evaluation import chain
 
 CURSOR = {"mcpServers": {"clock": {"command": "clock"}, "odd": {}}}
 
@@ -312,6 +314,18 @@ def test_doctor_reports_on_everything() -> None:
     assert "✗  server a" in done.stdout
     assert "✗  server b" in done.stdout
     assert "files of Cursor are there" in done.stdout
+
+
+@pytest.mark.requirement("EVA-40")
+def test_doctor_names_tools_whose_schema_is_too_costly_to_check() -> None:
+    takes = chain("allOf", links=30)
+    tool = make_entry("knot", "a", inputSchema=takes)
+    off = make_entry("off", "a", enabled=False, inputSchema=takes)
+    view = view_of(make_settings("a"), make_part("a", tool, off))
+
+    done = run("doctor", engine=FakeEngine(view))
+
+    assert "arguments may reach them unchecked: a:knot\n" in done.stdout
 
 
 def test_doctor_online_refreshes_first() -> None:

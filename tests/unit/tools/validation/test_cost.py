@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from discovery_engine._util.json import JSONObject
-from discovery_engine.tools.validation.cost import UNBOUNDED, size_of, too_costly, weight_of
+from discovery_engine._util.json import JSONObject, JSONValue
+from discovery_engine.tools.model import ServerName, Tool
+from discovery_engine.tools.validation.cost import (
+    UNBOUNDED,
+    size_of,
+    too_costly,
+    too_costly_tool,
+    weight_of,
+)
 from discovery_engine.tools.validation.graph import SchemaGraph
+from tests.factories import make_definition
 from tests.unit.tools.validation.test_evaluation import chain, tree
 
 NODE: JSONObject = {"$ref": "#/$defs/node"}
@@ -109,3 +119,36 @@ def test_what_nests_without_end_has_no_size() -> None:
 
     assert size_of(value) is UNBOUNDED
     assert size_of("\ud800") > 0
+
+
+KEYWORDS = ["allOf", "anyOf", "oneOf", "not", "items", "if", "unevaluatedProperties", "contains"]
+REFERENCES = ["#", "#/$defs/a", "https://example.com/x", "#/allOf/0"]
+schemas = st.recursive(
+    st.booleans()
+    | st.just({})
+    | st.dictionaries(
+        st.sampled_from(["$ref", "$dynamicRef"]), st.sampled_from(REFERENCES), min_size=1
+    ),
+    lambda inner: st.dictionaries(
+        st.sampled_from(KEYWORDS), inner | st.lists(inner, min_size=1, max_size=3), max_size=3
+    ),
+    max_leaves=10,
+)
+
+
+@pytest.mark.requirement("THR-10")
+@given(schemas)
+def test_a_tool_is_too_costly_if_and_only_if_its_schema_is(schema: JSONValue) -> None:
+    takes = {"type": "object", "properties": {"x": schema}, "$defs": {"a": schema}}
+    tool = Tool.from_mcp(ServerName("a"), make_definition("x", inputSchema=takes))
+
+    assert too_costly_tool(tool) == too_costly(tool.upstream_schema)
+
+
+@pytest.mark.requirement("THR-10")
+def test_a_long_schema_without_a_reference_is_weighed_all_the_same() -> None:
+    takes = {"type": "object", "properties": {"x": {"anyOf": [{}] * 12_000}}}
+    tool = Tool.from_mcp(ServerName("a"), make_definition("x", inputSchema=takes))
+
+    assert too_costly_tool(tool) == too_costly(takes)
+    assert too_costly_tool(tool) is not None
