@@ -25,6 +25,7 @@ from discovery_engine.config.settings import RemoteTransport, ServerSettings, St
 from discovery_engine.errors import UntrustedServerError
 from discovery_engine.runtime.restore import open_registry_or_fallback
 from discovery_engine.secrets.references import redact_literals, references_in
+from discovery_engine.secrets.resolver import EnvironmentResolver, SecretResolver
 from discovery_engine.trust.binding import Subject
 from discovery_engine.trust.decisions import Approval
 from discovery_engine.trust.identity import known_as
@@ -92,11 +93,11 @@ def approve_written(
     settings = restrict(written)  # as it will be when it is found
     names = {server.name for server in written.servers} if only is None else set(only)
     known = [s for s in written.servers if s.name in names and not s.is_untrusted_origin]
-    at = invocation.clock()
+    at, secrets = invocation.clock(), EnvironmentResolver(os.environ)
     approvals = [
         Approval(
             known_as(server, settings.path),
-            identity_as_configured(server, os.environ).subject.to_text(at=at),
+            identity_as_configured(server, secrets, os.environ).subject.to_text(at=at),
         )
         for server in known
     ]
@@ -162,9 +163,10 @@ def _candidate(
     environ: Mapping[str, str],
     at: float,
 ) -> Candidate:
-    subject = identity_as_configured(server, environ).subject
+    secrets = EnvironmentResolver(environ)
+    subject = identity_as_configured(server, secrets, environ).subject
     approval = Approval(known_as(server, settings.path), subject.to_text(at=at))
-    return Candidate(server, refused, subject, approval, tuple(_notes(server, subject, environ)))
+    return Candidate(server, refused, subject, approval, tuple(_notes(server, subject, secrets)))
 
 
 def _facts(one: Candidate) -> Iterator[tuple[str, str]]:
@@ -195,8 +197,8 @@ def _suspicions(findings: Iterable[Finding]) -> Iterator[str]:
         yield f"  {'careful':<8} {line}"
 
 
-def _notes(server: ServerSettings, subject: Subject, environ: Mapping[str, str]) -> Iterator[str]:
-    _, missing = resolved_fields(server, environ)
+def _notes(server: ServerSettings, subject: Subject, secrets: SecretResolver) -> Iterator[str]:
+    _, missing = resolved_fields(server, secrets)
     for one in missing:
         way = f": `export {one.reference}=…` before it starts" if one.is_variable else ""
         yield f"{one.field}: {_one_line(one.reason)}{way}"

@@ -52,6 +52,7 @@ from discovery_engine.runtime.restore import open_registry_or_fallback, registry
 from discovery_engine.runtime.semantic import SemanticSearch
 from discovery_engine.runtime.state import CatalogState
 from discovery_engine.search.usage import Finds
+from discovery_engine.secrets.resolver import EnvironmentResolver, SecretResolver
 from discovery_engine.tools.arguments import Checker
 from discovery_engine.tools.model import ServerName, Tool
 from discovery_engine.view.notices import Rejection
@@ -69,6 +70,7 @@ async def open_engine(
     config: str | Path | Settings | None = None,
     *,
     environ: Mapping[str, str] | None = None,
+    secrets: SecretResolver | None = None,
     data_dir: str | Path | None = None,
     clock: Callable[[], float] = time.time,
     frozen: bool = False,
@@ -77,8 +79,9 @@ async def open_engine(
 
     Args:
         config: Where the configuration is; looked for in the usual places if None.
-        environ: What `${references}` are resolved from, and what programs are started with; the
+        environ: Where the configuration is looked for, and what programs are started with; the
             process's environment if None.
+        secrets: What gives `${references}` their values; `environ` and files if None.
         data_dir: Where to remember; `$DISCOVERY_DATA_DIR` or the user's data folder if None.
         clock: Unix time in seconds.
         frozen: Use only what the lock file beside the configuration pins.
@@ -93,7 +96,16 @@ async def open_engine(
         async with open_task_group() as tasks:
             caches = Caches(settings.cache)
             data = registry_path(data_dir, environ).parent
-            engine = Engine(load, store, tasks, caches, environ=environ, clock=clock, data=data)
+            engine = Engine(
+                load,
+                store,
+                tasks,
+                caches,
+                environ=environ,
+                secrets=secrets or EnvironmentResolver(environ),
+                clock=clock,
+                data=data,
+            )
             await engine.current.restore(settings)
             tasks.start_soon(engine.semantic.run)
             yield engine
@@ -111,6 +123,7 @@ class Engine:
         caches: Caches,
         *,
         environ: Mapping[str, str],
+        secrets: SecretResolver,
         clock: Callable[[], float],
         data: Path,
     ) -> None:
@@ -119,26 +132,29 @@ class Engine:
         self._store = store
         self._tasks = tasks
         self._environ = environ
+        self._secrets = secrets
         self._clock = clock
         self._events = EventBus()
-        self.current = CatalogState(store, self._events, environ=environ, clock=clock)
+        self.current = CatalogState(
+            store, self._events, secrets=secrets, environ=environ, clock=clock
+        )
         self.semantic = SemanticSearch(
             lambda: self.current.view,
             self.current.set_vectors,
             store,
             self._events,
-            environ=environ,
+            secrets=secrets,
         )
         self._caches = caches
         self._finds = Finds()
         self._rejection: Rejection | None = None
         self._reloading = anyio.Lock()
-        self._upstreams = LazyUpstreams(tasks, self._open_upstreams, environ)
+        self._upstreams = LazyUpstreams(tasks, self._open_upstreams, secrets)
         self._lister = ServerLister(
             self.current, self._upstreams, tasks, taken=self._taken, clock=clock
         )
         self._executor = ToolExecutor(
-            self.current, self._upstreams, checker=self._checker, environ=environ
+            self.current, self._upstreams, checker=self._checker, secrets=secrets
         )
 
     @property
@@ -386,6 +402,7 @@ class Engine:
             events=self._events,
             eras=self._store,
             environ=self._environ,
+            secrets=self._secrets,
             admit=self.current.trust_store.admit,
             on_stderr=on_stderr,
             policy=Policy(own_sessions=self.settings.server.max_own_sessions),

@@ -93,15 +93,17 @@ def _try_out(server: ServerSettings) -> None:
     from discovery_engine.config.settings import StdioTransport
     from discovery_engine.errors import UnavailableError
     from discovery_engine.redaction.server_output import OutputRedactor
+    from discovery_engine.secrets.resolver import EnvironmentResolver
     from discovery_engine.upstream.connection import resolved_transport
     from discovery_engine.upstream.stdio.executable import child_environment, find_program
 
-    transport = resolved_transport(server, os.environ)
+    secrets = EnvironmentResolver(os.environ)
+    transport = resolved_transport(server, secrets)
     if isinstance(transport, StdioTransport):
         try:
             find_program(server.name, transport, child_environment(os.environ, transport.env))
         except UnavailableError as error:
-            OutputRedactor.for_server(server, os.environ).redact_error(error)
+            OutputRedactor.for_server(server, secrets).redact_error(error)
             raise
 
 

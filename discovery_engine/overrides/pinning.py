@@ -6,19 +6,18 @@ They are told to the upstream alone: no schema, no answer and no error holds one
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.errors import ConfigurationError, Problem
 from discovery_engine.overrides.override import Override
-from discovery_engine.secrets.references import MalformedReferenceError, UnsetReference, resolve
+from discovery_engine.secrets.references import MalformedReferenceError, UnsetReference
+from discovery_engine.secrets.resolver import SecretResolver, resolve
 from discovery_engine.tools.model import Tool
 
 
-def pinned_values(
-    tool: Tool, overrides: Sequence[Override], environ: Mapping[str, str]
-) -> JSONObject:
+def pinned_values(tool: Tool, overrides: Sequence[Override], secrets: SecretResolver) -> JSONObject:
     """What the owner gives to a tool's arguments, with the value of every reference.
 
     `overrides` are those that were applied to the tool. A relative path of `${file:…}` starts at
@@ -32,7 +31,7 @@ def pinned_values(
     for name, index in tool.overridden.pinned.items():
         override = overrides[index]
         try:
-            values[name] = _resolved(override.arguments[name], override, environ)
+            values[name] = _resolved(override.arguments[name], override, secrets)
         except (UnsetReference, MalformedReferenceError) as error:
             path = f"overrides.{index}.arguments.{name}"
             problems.append(Problem(override.origin, path, str(error)))
@@ -41,12 +40,12 @@ def pinned_values(
     return values
 
 
-def _resolved(value: JSONValue, override: Override, environ: Mapping[str, str]) -> JSONValue:
-    within = partial(_resolved, override=override, environ=environ)
+def _resolved(value: JSONValue, override: Override, secrets: SecretResolver) -> JSONValue:
+    within = partial(_resolved, override=override, secrets=secrets)
     match value:
         case str():
             folder = os.path.dirname(override.origin.file)  # noqa: PTH120 - "" must stay ""
-            return resolve(value, environ, base_dir=folder or None)
+            return resolve(value, secrets, base_dir=folder or None)
         case list():
             return list(map(within, value))
         case dict():

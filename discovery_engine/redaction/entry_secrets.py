@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
+
+from msgspec.structs import replace
 
 from discovery_engine.config.redaction import redact_transport
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
@@ -12,41 +14,42 @@ from discovery_engine.secrets.references import (
     REDACTED,
     MalformedReferenceError,
     Reference,
+    UnsetReference,
     references,
-    resolve,
 )
+from discovery_engine.secrets.resolver import SecretResolver, resolve
 from discovery_engine.secrets.values import Secret, secrets_in
 
 _SHORTEST_PLACE = 6  # characters
 
 
-def secrets_of(server: ServerSettings, environ: Mapping[str, str]) -> Iterator[Secret]:
+def secrets_of(server: ServerSettings, secrets: SecretResolver) -> Iterator[Secret]:
     """The secrets of an entry; reads the files that its references name.
 
     What cannot be resolved is left out.
     """
     base_dir = os.path.dirname(server.origin.file) or None  # noqa: PTH120 - "" must stay ""
     for name, text in _kept_apart(server):
-        for value in _resolved(text, environ, base_dir):
+        for value in _resolved(text, secrets, base_dir):
             yield from secrets_in(value, name)
     for text in _shown(server):
         for one in _references(text):
-            for value in _resolved(str(one), environ, base_dir):
+            for value in _resolved(str(one), secrets, base_dir):
                 yield from secrets_in(value, one.name, is_secret=one.kind == "file")
     if isinstance(server.transport, RemoteTransport):
-        for value in _resolved(server.transport.url, environ, base_dir):
+        for value in _resolved(server.transport.url, secrets, base_dir):
             yield from secrets_in(value)
     for text in _masked(server):
         yield from secrets_in(text, is_secret=not text.startswith(("{", "[")))
 
 
-def written_references(server: ServerSettings, environ: Mapping[str, str]) -> dict[str, str]:
+def written_references(server: ServerSettings, secrets: SecretResolver) -> dict[str, str]:
     """What the references of an entry stand for, and how each is written.
 
     Only values that are long enough to be told from other words: folders, hosts, names.
     """
     found = [one for text in _shown(server) for one in _references(text)]
-    values = {environ.get(one.name, "").rstrip("/\\"): str(one.redacted()) for one in found}
+    values = {_value(one, secrets).rstrip("/\\"): str(one.redacted()) for one in found}
     return {value: written for value, written in values.items() if len(value) >= _SHORTEST_PLACE}
 
 
@@ -76,11 +79,21 @@ def _shown(server: ServerSettings) -> tuple[str, ...]:
     return ()
 
 
-def _resolved(text: str, environ: Mapping[str, str], base_dir: str | None) -> Iterator[str]:
+def _resolved(text: str, secrets: SecretResolver, base_dir: str | None) -> Iterator[str]:
     try:
-        yield resolve(text, environ, base_dir=base_dir)
+        yield resolve(text, secrets, base_dir=base_dir)
     except ValueError:  # then the server has not got it either
         return
+
+
+def _value(reference: Reference, secrets: SecretResolver) -> str:
+    """Of a variable as it is set; empty for any other reference, and for one without a value."""
+    if reference.kind == "file":
+        return ""
+    try:
+        return secrets.value(replace(reference, default=None), base_dir=None)
+    except UnsetReference:
+        return ""
 
 
 def _references(text: str) -> tuple[Reference, ...]:

@@ -1,6 +1,6 @@
 """What a server was given in confidence, taken out of what it says.
 
-    hidden = OutputRedactor.of(server, environ)
+    hidden = OutputRedactor.for_server(server, secrets)
     hidden.hide("401 for Bearer s3cr3t-t0ken")      "401 for ••••"
 
 A program prints its environment when it crashes, and an address its key when it cannot be
@@ -22,6 +22,7 @@ from discovery_engine._util.text import clean
 from discovery_engine.config.settings import ServerSettings
 from discovery_engine.errors import UnavailableError, UpstreamError
 from discovery_engine.redaction.redactor import SHORTEST_BEGINNING, Redactor
+from discovery_engine.secrets.resolver import SecretResolver
 
 _LINES = 20
 _TELLING = 12  # bytes at the beginning of a secret that hardly any other text holds
@@ -39,7 +40,7 @@ class OutputRedactor(Struct, frozen=True, dict=True):
     """What references stand for that is no secret, and how they are written: `${WORKDIR}`."""
 
     @classmethod
-    def for_server(cls, server: ServerSettings, environ: Mapping[str, str]) -> OutputRedactor:
+    def for_server(cls, server: ServerSettings, secrets: SecretResolver) -> OutputRedactor:
         """The secrets in a server's variables, headers, arguments and address.
 
         Reads the files that its references name; what cannot be resolved is left out.
@@ -51,10 +52,10 @@ class OutputRedactor(Struct, frozen=True, dict=True):
             written_references,
         )
 
-        found = [one for one in secrets_of(server, environ) if one.text not in server.name]
+        found = [one for one in secrets_of(server, secrets) if one.text not in server.name]
         values = frozenset(one.text for one in found)
         certain = frozenset(one.text for one in found if one.is_certain)
-        written = written_references(server, environ)
+        written = written_references(server, secrets)
         return cls(values, not reads_files(server), certain, written)
 
     def including(self, earlier: OutputRedactor) -> OutputRedactor:

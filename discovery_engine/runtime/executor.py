@@ -6,7 +6,7 @@ What the owner gives goes along with what the caller sends, and is checked toget
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -14,6 +14,7 @@ import anyio
 import anyio.to_thread
 
 from discovery_engine.overrides.pinning import pinned_values
+from discovery_engine.secrets.resolver import SecretResolver
 from discovery_engine.tools.arguments import TOO_LONG
 
 if TYPE_CHECKING:
@@ -42,12 +43,12 @@ class ToolExecutor:
         upstreams: LazyUpstreams,
         *,
         checker: Callable[[Tool], Checker],
-        environ: Mapping[str, str],
+        secrets: SecretResolver,
     ) -> None:
         self._current = current
         self._upstreams = upstreams
         self._checker = checker
-        self._environ = environ
+        self._secrets = secrets
         self._costly = anyio.CapacityLimiter(_COSTLY_AT_ONCE)
 
     async def call(
@@ -61,7 +62,7 @@ class ToolExecutor:
     ) -> JSONObject:
         """As `Engine.execute`, of a tool that may be called."""
         view = self._current.view
-        pinned = pinned_values(tool, view.settings.overrides, self._environ)
+        pinned = pinned_values(tool, view.settings.overrides, self._secrets)
         await self._check(self._checker(tool), arguments, pinned, on_unchecked)
         return await self._upstreams.call(
             view.server(tool.server),

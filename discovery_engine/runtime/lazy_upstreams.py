@@ -20,6 +20,7 @@ from discovery_engine.config.settings import ServerSettings
 from discovery_engine.errors import UpstreamError
 from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
 from discovery_engine.redaction.server_output import OutputRedactor
+from discovery_engine.secrets.resolver import SecretResolver
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.state import Condition
 from discovery_engine.upstream.stderr_log import StderrLog
@@ -39,11 +40,11 @@ class LazyUpstreams:
         self,
         tasks: TaskGroup,
         open_upstreams: Callable[[OnStderr], AbstractAsyncContextManager[Upstreams]],
-        environ: Mapping[str, str],
+        secrets: SecretResolver,
     ) -> None:
         self._tasks = tasks
         self._open_upstreams = open_upstreams
-        self._environ = environ
+        self._secrets = secrets
         self._upstreams: Upstreams | None = None
         self._opening = anyio.Lock()
         self._redactors: dict[ServerName, tuple[object, OutputRedactor]] = {}
@@ -156,7 +157,7 @@ class LazyUpstreams:
         transport, known = self._redactors.get(server.name, _NOTHING_KNOWN)
         if transport == server.transport and known.is_stable:
             return known
-        found = await anyio.to_thread.run_sync(OutputRedactor.for_server, server, self._environ)
+        found = await anyio.to_thread.run_sync(OutputRedactor.for_server, server, self._secrets)
         KNOWN_SECRETS.add(found.values, found.certain)
         found = found.including(known)
         self._redactors[server.name] = server.transport, found

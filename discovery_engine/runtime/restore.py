@@ -21,6 +21,7 @@ from discovery_engine.config.loading.discovered import is_untrusted_origin
 from discovery_engine.errors import RegistryError
 from discovery_engine.registry.backends import open_fallback, open_registry, sqlite_url
 from discovery_engine.search.usage import shares
+from discovery_engine.secrets.resolver import EnvironmentResolver, SecretResolver
 from discovery_engine.view.notices import lost
 from discovery_engine.view.view import View
 
@@ -68,7 +69,7 @@ def remembered_view(
         return None
     if world is None or not is_current(world.settings.inputs):
         return None
-    if newly_configured(world.settings, world.catalog, environ):
+    if newly_configured(world.settings, world.catalog, EnvironmentResolver(environ)):
         return None
     _warn_of_loss(lost_at)
     open_searcher = partial(_searcher, world, index, partial(_keep_index, url, name))
@@ -77,20 +78,20 @@ def remembered_view(
 
 
 def newly_configured(
-    settings: Settings, catalog: Catalog, environ: Mapping[str, str]
+    settings: Settings, catalog: Catalog, secrets: SecretResolver
 ) -> frozenset[ServerName]:
     """The servers that failed for want of values which are there by now."""
     failed = {name: part.failure for name, part in catalog.parts.items() if part.failure}
     wanting = {name: failure.missing for name, failure in failed.items() if failure.missing}
     if not wanting:
         return frozenset()
-    from discovery_engine.secrets.references import has_value  # noqa: PLC0415 - seldom needed
+    from discovery_engine.secrets.resolver import has_value  # noqa: PLC0415 - seldom needed
 
     folders = {server.name: os.path.dirname(server.origin.file) for server in settings.servers}  # noqa: PTH120 - "" must stay ""
     return frozenset(
         name
         for name, missing in wanting.items()
-        if all(has_value(one, environ, base_dir=folders.get(name) or None) for one in missing)
+        if all(has_value(one, secrets, base_dir=folders.get(name) or None) for one in missing)
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, Protocol, TypeAlias
@@ -22,6 +22,7 @@ from discovery_engine.events import CatalogChanged, ConfigurationReloaded, Event
 from discovery_engine.runtime.tool_vectors import ToolVectors
 from discovery_engine.search.embedders import Embedder, EmbeddingError, Vector, open_embedder
 from discovery_engine.search.query.analyzer import clauses_of
+from discovery_engine.secrets.resolver import SecretResolver
 from discovery_engine.view.notices import Notice, by_words
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class Opener(Protocol):
     """As `open_embedder`."""
 
     def __call__(
-        self, settings: EmbeddingsSettings, *, environ: Mapping[str, str], base_dir: Path
+        self, settings: EmbeddingsSettings, *, secrets: SecretResolver, base_dir: Path
     ) -> AbstractAsyncContextManager[Embedder]: ...
 
 
@@ -86,7 +87,7 @@ class SemanticSearch:
         store: VectorStore,
         events: EventBus,
         *,
-        environ: Mapping[str, str],
+        secrets: SecretResolver,
         clock: Callable[[], float] = time.monotonic,
         opener: Opener = open_embedder,
     ) -> None:
@@ -95,7 +96,7 @@ class SemanticSearch:
         self._equip = equip
         self._store = store
         self._events = events
-        self._environ = environ
+        self._secrets = secrets
         self._clock = clock
         self._open = opener
         self._embedder: Embedder | None = None
@@ -187,7 +188,7 @@ class SemanticSearch:
                 hint="name it with --config to let it choose a model or an address",
             )
         async with self._open(
-            wanted.embeddings, environ=self._environ, base_dir=wanted.base_dir
+            wanted.embeddings, secrets=self._secrets, base_dir=wanted.base_dir
         ) as embedder:
             tools = ToolVectors(
                 self._store, embedder, world=wanted.world, batch=wanted.embeddings.batch

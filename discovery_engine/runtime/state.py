@@ -37,6 +37,7 @@ from discovery_engine.runtime.restore import newly_configured, stored_index
 from discovery_engine.runtime.trust_store import TrustStore
 from discovery_engine.search.searcher import Searcher, build_searcher, load_searcher
 from discovery_engine.search.usage import Use, shares
+from discovery_engine.secrets.resolver import EnvironmentResolver, SecretResolver
 from discovery_engine.view.view import View
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class CatalogState:
         store: Registry,
         events: EventBus,
         *,
+        secrets: SecretResolver | None = None,
         environ: Mapping[str, str] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -67,8 +69,9 @@ class CatalogState:
         self._arrived: dict[ServerName, ListingResult] = {}
         settings = Settings()
         self.view = View(settings, Catalog(), partial(build_searcher, Catalog(), settings.search))
-        self._environ = os.environ if environ is None else environ
-        self.trust_store = TrustStore(store, environ=self._environ, clock=clock)
+        environ = os.environ if environ is None else environ
+        self._secrets = secrets or EnvironmentResolver(environ)
+        self.trust_store = TrustStore(store, secrets=self._secrets, environ=environ, clock=clock)
         self._ingestor = Ingestor(Rulebook(settings))
         self._told: set[Problem] = set()
         self._kept: Index | None = None
@@ -83,7 +86,7 @@ class CatalogState:
             logger.warning("Nothing could be recalled: %s", error)
             world = index = None
         world = world or Snapshot(Settings(), Catalog())
-        mended = newly_configured(world.settings, world.catalog, self._environ)
+        mended = newly_configured(world.settings, world.catalog, self._secrets)
         async with self._swapping():
             await self._adopt(settings, world, index)
             await self._take_back_failures(mended)

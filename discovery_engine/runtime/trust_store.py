@@ -17,6 +17,7 @@ from discovery_engine.config.files.inputs import read_input
 from discovery_engine.config.files.location import lock_path, scope_of
 from discovery_engine.errors import ConfigurationError, Origin, Problem, RegistryError
 from discovery_engine.trust.admission import admit
+from discovery_engine.secrets.resolver import SecretResolver
 from discovery_engine.trust.binding import completed
 from discovery_engine.trust.decisions import Acceptance, Approval, Decisions, with_accepted
 from discovery_engine.trust.identity import known_as
@@ -45,9 +46,15 @@ class TrustStore:
     """Speaks for the owner of the settings in force; `clock` tells Unix time in seconds."""
 
     def __init__(
-        self, store: DecisionStore, *, environ: Mapping[str, str], clock: Callable[[], float]
+        self,
+        store: DecisionStore,
+        *,
+        secrets: SecretResolver,
+        environ: Mapping[str, str],
+        clock: Callable[[], float],
     ) -> None:
         self._store = store
+        self._secrets = secrets
         self._environ = environ
         self._clock = clock
         self.trust = Trust()
@@ -62,7 +69,7 @@ class TrustStore:
         found: dict[ServerName, Identity] = {}
 
         def identify(server: ServerSettings) -> Identity:
-            found[server.name] = identity_as_configured(server, self._environ)
+            found[server.name] = identity_as_configured(server, self._secrets, self._environ)
             return found[server.name]
 
         trust = Trust.under(settings, self.decisions(settings), lock=lock, identify=identify)
@@ -123,7 +130,7 @@ class TrustStore:
         Raises:
             UntrustedServerError: If this must not be.
         """
-        identify = partial(identity_of, server, transport, self._environ)
+        identify = partial(identity_of, server, transport, self._secrets, self._environ)
         trust = self.trust
         admit(server, identify, trust.decisions, path=trust.path, lock=trust.lock)
 

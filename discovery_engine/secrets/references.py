@@ -5,24 +5,18 @@
     ${file:path}        what the file holds, less one newline at its end
     $${                 the two characters ${ themselves
 
-The one rule: a reference is resolved in a single pass. What a variable or a file holds is never
-read as a reference again.
+`secrets.resolver` gives them their values.
 """
 
 from __future__ import annotations
 
-import errno
 import re
-import stat
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct
 
 REDACTED = "••••"
 
-_FILE_LIMIT = 64 * 1024  # bytes; no key or token comes near
 _TOKENS = re.compile(r"\$\$\{|\$\{(?P<inner>[^}]*)\}|\$\{")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _VARIABLE = re.compile(rf"(?P<name>{_NAME.pattern})(?::-(?P<default>.*))?", re.DOTALL)
@@ -102,29 +96,6 @@ def references_in(text: str) -> tuple[Reference, ...]:
         return ()
 
 
-def resolve(text: str, environ: Mapping[str, str], *, base_dir: str | None = None) -> str:
-    """The text with a value in place of every reference.
-
-    A relative path of `${file:…}` starts at `base_dir`, or at the working folder with None.
-
-    Raises:
-        MalformedReferenceError: If a `${` starts no reference.
-        UnsetReference: If a variable is not set, or a file cannot be used.
-    """
-    return "".join(
-        part if isinstance(part, str) else _value(part, environ, base_dir) for part in split(text)
-    )
-
-
-def has_value(name: str, environ: Mapping[str, str], *, base_dir: str | None = None) -> bool:
-    """Whether a variable, or `file:` and a path, has a value now; the arguments of `resolve`."""
-    try:
-        resolve(f"${{{name}}}", environ, base_dir=base_dir)
-    except ValueError:
-        return False
-    return True
-
-
 def redact_literals(text: str) -> str:
     """The text with its references as written and everything else hidden."""
     try:
@@ -157,42 +128,3 @@ def _reference(inner: str | None) -> Reference:
         "'${' must go on as ${NAME}, ${NAME:-default} or ${file:path}; "
         "write '$${' for the characters"
     )
-
-
-def _value(reference: Reference, environ: Mapping[str, str], base_dir: str | None) -> str:
-    if reference.kind == "file":
-        return _file_content(reference.name, environ, base_dir)
-    value = environ.get(reference.name)
-    if reference.default is not None:
-        return value or reference.default
-    if value is None:
-        raise UnsetReference(reference.name, "is not set")
-    return value
-
-
-def _file_content(written: str, environ: Mapping[str, str], base_dir: str | None) -> str:
-    name = f"file:{written}"
-    try:
-        content = _read_regular(Path(base_dir or ".") / _expand_home(written, environ))
-    except OSError as error:
-        raise UnsetReference(name, f"cannot be read: {error.strerror}") from error
-    if len(content) > _FILE_LIMIT or b"\0" in content:
-        raise UnsetReference(name, f"is no text of at most {_FILE_LIMIT // 1024} KiB")
-    try:
-        text = content.decode()
-    except UnicodeDecodeError:  # its message would show a byte of the secret
-        raise UnsetReference(name, "is not UTF-8 text") from None
-    return text.removesuffix("\n").removesuffix("\r")
-
-
-def _read_regular(path: Path) -> bytes:
-    # A pipe or a device would keep the reader waiting for ever.
-    if not stat.S_ISREG(path.stat().st_mode):
-        raise OSError(errno.EINVAL, "not a regular file")
-    with path.open("rb") as file:
-        return file.read(_FILE_LIMIT + 1)
-
-
-def _expand_home(path: str, environ: Mapping[str, str]) -> str:
-    home = environ.get("HOME") or environ.get("USERPROFILE")
-    return f"{home}{path[1:]}" if home and path.startswith("~/") else path

@@ -16,7 +16,8 @@ from msgspec.structs import asdict, replace
 from discovery_engine._util.json import JSONObject
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
 from discovery_engine.errors import FailureKind, MissingValue, NeedsConfigError, UnavailableError
-from discovery_engine.secrets.references import MalformedReferenceError, UnsetReference, resolve
+from discovery_engine.secrets.references import MalformedReferenceError, UnsetReference
+from discovery_engine.secrets.resolver import SecretResolver, resolve
 from discovery_engine.tools.model import canonical_json, fingerprint
 
 TransportKind: TypeAlias = Literal["stdio", "http", "sse"]
@@ -62,7 +63,7 @@ def connection_fingerprint(server: ServerSettings) -> str:
 
 
 def resolved_transport(
-    server: ServerSettings, environ: Mapping[str, str]
+    server: ServerSettings, secrets: SecretResolver
 ) -> StdioTransport | RemoteTransport:
     """The server's transport with every `${reference}` replaced by its value.
 
@@ -73,14 +74,14 @@ def resolved_transport(
     if server.transport is None:
         reason = server.problem.sentence if server.problem else "its entry is not loaded"
         raise UnavailableError(server.name, FailureKind.NEEDS_CONFIG, reason)
-    values, missing = resolved_fields(server, environ)
+    values, missing = resolved_fields(server, secrets)
     if missing:
         raise NeedsConfigError(server.name, missing, server.origin)
     return with_fields(server.transport, values)
 
 
 def resolved_fields(
-    server: ServerSettings, environ: Mapping[str, str]
+    server: ServerSettings, secrets: SecretResolver
 ) -> tuple[Mapping[str, str], tuple[MissingValue, ...]]:
     """The texts of an entry by place (`args.0`, `env.TOKEN`), with references resolved.
 
@@ -92,7 +93,7 @@ def resolved_fields(
     missing: list[MissingValue] = []
     for place, text in written_fields(server.transport).items():
         try:
-            values[place] = resolve(text, environ, base_dir=base_dir)
+            values[place] = resolve(text, secrets, base_dir=base_dir)
         except UnsetReference as error:
             missing.append(MissingValue(place, error.name, _reason(error)))
         except MalformedReferenceError as error:

@@ -16,7 +16,8 @@ from discovery_engine.config.redaction import selecting_references, without_cred
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
 from discovery_engine.errors import UnavailableError
 from discovery_engine.secrets.names import NameKind
-from discovery_engine.secrets.references import Reference, references_in, resolve
+from discovery_engine.secrets.references import Reference, references_in
+from discovery_engine.secrets.resolver import SecretResolver, resolve
 from discovery_engine.tools.model import canonical_json, fingerprint
 from discovery_engine.trust.binding import UNSET, Subject
 from discovery_engine.trust.identity import Identity, earlier_identity
@@ -38,24 +39,35 @@ def selects_code(variable: str) -> bool:
     return _SELECTING.fullmatch(variable) is not None
 
 
-def identity_as_configured(server: ServerSettings, environ: Mapping[str, str]) -> Identity:
-    """The identity of a server if it were started now; missing values are left out."""
-    values, _ = resolved_fields(server, environ)
-    return _identity(server, values, environ)
+def identity_as_configured(
+    server: ServerSettings, secrets: SecretResolver, environ: Mapping[str, str]
+) -> Identity:
+    """The identity of a server if it were started now; missing values are left out.
+
+    Programs are looked for as `environ` has it.
+    """
+    values, _ = resolved_fields(server, secrets)
+    return _identity(server, values, secrets, environ)
 
 
 def identity_of(
-    server: ServerSettings, transport: TransportSettings, environ: Mapping[str, str]
+    server: ServerSettings,
+    transport: TransportSettings,
+    secrets: SecretResolver,
+    environ: Mapping[str, str],
 ) -> Identity:
     """The identity of `server`; `transport` is its own with every reference resolved."""
-    return _identity(server, written_fields(transport), environ)
+    return _identity(server, written_fields(transport), secrets, environ)
 
 
 def _identity(
-    server: ServerSettings, values: Mapping[str, str], environ: Mapping[str, str]
+    server: ServerSettings,
+    values: Mapping[str, str],
+    secrets: SecretResolver,
+    environ: Mapping[str, str],
 ) -> Identity:
     program = _program(server, values, environ)
-    selecting = dict(_selecting_values(server, values, environ))
+    selecting = dict(_selecting_values(server, values, secrets))
     subject = Subject(
         {name: _digest(part) for name, part in _entry(server).items()},
         program,
@@ -95,7 +107,7 @@ def _program(server: ServerSettings, values: Mapping[str, str], environ: Mapping
 
 
 def _selecting_values(
-    server: ServerSettings, values: Mapping[str, str], environ: Mapping[str, str]
+    server: ServerSettings, values: Mapping[str, str], secrets: SecretResolver
 ) -> Iterator[tuple[str, object]]:
     """The values that select what runs or is reached, by place; None for one that is missing."""
     args = server.transport.args if isinstance(server.transport, StdioTransport) else ()
@@ -112,7 +124,7 @@ def _selecting_values(
                 yield place, None if value is None else _address(value)
             case "args" if selecting[place]:
                 found = selecting[place]
-                yield place, None if value is None else _values_of(found, environ)
+                yield place, None if value is None else _values_of(found, secrets)
             case "env" if references_in(text) and _counts(name):
                 yield place, None if value is None else without_credentials(value)
 
@@ -123,8 +135,8 @@ def _counts(variable: str) -> bool:
     return selects_code(variable) and not is_secret and variable != "PATH"
 
 
-def _values_of(found: Iterable[Reference], environ: Mapping[str, str]) -> list[str]:
-    return [without_credentials(resolve(str(reference), environ)) for reference in found]
+def _values_of(found: Iterable[Reference], secrets: SecretResolver) -> list[str]:
+    return [without_credentials(resolve(str(reference), secrets)) for reference in found]
 
 
 def _address(url: str) -> list[str]:

@@ -26,6 +26,7 @@ from discovery_engine.config.settings import RemoteTransport, ServerSettings, St
 from discovery_engine.errors import FailureKind, RegistryError, UnavailableError, UpstreamError
 from discovery_engine.events import EventBus, ServerConnecting, ToolsChanged
 from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
+from discovery_engine.secrets.resolver import SecretResolver
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.concurrency import SessionLimiter, StartLimiter
 from discovery_engine.upstream.connect_strategy import (
@@ -91,6 +92,7 @@ class SessionContext(Struct, frozen=True):
     events: EventBus
     eras: EraMemory
     environ: Mapping[str, str]
+    secrets: SecretResolver
     start_limiter: StartLimiter
     session_limiter: SessionLimiter
     reaper: Reaper
@@ -246,7 +248,7 @@ class Session:
 
     async def _connect(self, connected: Callable[[], None]) -> None:
         self._context.events.publish(ServerConnecting(self.server.name))
-        resolved = resolved_transport(self.server, self._context.environ)
+        resolved = resolved_transport(self.server, self._context.secrets)
         # In a thread: it reads files of the project to compare them with the approval.
         await to_thread.run_sync(self._context.admit, self.server, resolved)
         stored = await self._load_era()

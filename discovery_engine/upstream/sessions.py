@@ -34,6 +34,7 @@ from discovery_engine.errors import (
     UpstreamTimeoutError,
 )
 from discovery_engine.events import EventBus, ServerDiscovering
+from discovery_engine.secrets.resolver import SecretResolver
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.call_timeout import CallTimeout
 from discovery_engine.upstream.concurrency import (
@@ -72,13 +73,14 @@ _NEVER_EXECUTED = (UNSUPPORTED_PROTOCOL_VERSION, METHOD_NOT_FOUND)
 
 
 @asynccontextmanager
-async def open_upstreams(
+async def open_upstreams(  # noqa: PLR0913 - each by its name
     *,
     max_connecting: int,
     idle_timeout: float,
     events: EventBus,
     eras: EraMemory,
     environ: Mapping[str, str],
+    secrets: SecretResolver,
     admit: Admit,
     on_stderr: OnStderr = lambda _server, _lines: None,
     policy: Policy = Policy(),  # noqa: B008 - frozen
@@ -90,7 +92,8 @@ async def open_upstreams(
         idle_timeout: Seconds without a call after which a session is closed.
         events: Gets events of connects, listings and changes of tools.
         eras: Stores the protocol era of each server.
-        environ: For resolving references; programs inherit a safe subset of it.
+        environ: Programs inherit a safe subset of it.
+        secrets: Resolves the references of entries.
         admit: Called before each start or connect; raises if it is not approved.
         on_stderr: Called with the stderr lines of programs.
         policy: The limits of calls and client sessions, and the clock of retries.
@@ -100,6 +103,7 @@ async def open_upstreams(
             events,
             eras,
             environ,
+            secrets,
             StartLimiter(max_connecting),
             SessionLimiter(policy.own_sessions),
             reaper,

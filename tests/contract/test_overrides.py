@@ -13,6 +13,7 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from discovery_engine.agent.definitions import META_TOOLS
 from discovery_engine.agent.dispatch import Caller, call
@@ -29,6 +30,7 @@ from discovery_engine.errors import (
 from discovery_engine.evaluation.catalog_lint import lint_catalog
 from discovery_engine.overrides.applying import Overrides
 from discovery_engine.runtime.restore import remembered_view
+from discovery_engine.secrets.references import Reference
 from tests.contract.discovery import Discovery
 from tests.engines import Changing, Folder, good, python, tool_names
 from tests.factories import make_definition, make_part, make_tool
@@ -133,6 +135,24 @@ class TestPinned:
         assert schema == {"type": "object", "properties": {}}
         assert SECRET not in seen
         assert "PARROT" not in seen
+
+    @pytest.mark.requirement("OVR-10", "CFG-20")
+    async def test_values_may_come_from_a_secret_store(self, folder: Folder) -> None:
+        class Vault:
+            def value(self, reference: Reference, *, base_dir: str | None) -> str:
+                return f"${{{reference.name}}} of the vault"
+
+        transport = replace(good().transport, env={"KEY": "${KEY}"})
+        keyed = replace(good(), transport=transport)
+        folder.write(keyed, overrides=[PIN])
+
+        async with folder.open(environ={}, secrets=Vault()) as engine:
+            await engine.refresh()
+            got = await echoed(engine, "echo")
+            given = await engine.execute("good", "environment", {})
+
+        assert got == {"text": "${PARROT} of the vault"}
+        assert "${KEY} of the vault" in json.dumps(given.content)
 
     @pytest.mark.requirement("OVR-11")
     async def test_a_reference_without_a_value_stops_the_call(self, folder: Folder) -> None:

@@ -22,6 +22,7 @@ from discovery_engine.errors import (
 )
 from discovery_engine.events import CatalogChanged, ConfigurationReloaded
 from discovery_engine.runtime.restore import remembered_view
+from discovery_engine.secrets.resolver import EnvironmentResolver
 from discovery_engine.tools.model import ServerName
 from discovery_engine.trust.decisions import Approval
 from discovery_engine.trust.identity import known_as
@@ -70,10 +71,11 @@ async def approve(engine: Engine, *names: str) -> None:
     """What `discovery trust --yes` does."""
     settings = engine.settings
     servers = [engine.view.server(name) for name in names] or settings.servers
+    secrets = EnvironmentResolver(os.environ)
     approvals = [
         Approval(
             known_as(one, settings.path),
-            identity_as_configured(one, os.environ).subject.to_text(at=0),
+            identity_as_configured(one, secrets, os.environ).subject.to_text(at=0),
         )
         for one in servers
     ]

@@ -23,6 +23,7 @@ from discovery_engine.config.settings import (
     Timeouts,
 )
 from discovery_engine.events import EventBus
+from discovery_engine.secrets.resolver import EnvironmentResolver
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.history import Policy
 from discovery_engine.upstream.sessions import Upstreams, open_upstreams
@@ -101,6 +102,7 @@ def upstreams(
         events=events or EventBus(),
         eras=Eras() if eras is None else eras,
         environ=environ,
+        secrets=EnvironmentResolver(environ),
         policy=policy or Policy(),
         admit=lambda server, transport: None,
     )

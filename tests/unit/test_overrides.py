@@ -19,6 +19,7 @@ from discovery_engine.overrides.pinning import pinned_values
 from discovery_engine.rules.regexes import TimeLimit
 from discovery_engine.rules.rule import Rule, Verdict
 from discovery_engine.rules.ruleset import ToolRules
+from discovery_engine.secrets.resolver import EnvironmentResolver
 from discovery_engine.tools.arguments import Checker
 from discovery_engine.tools.model import Tool, ToolName, canonical_json
 from discovery_engine.tools.schemas import without_parameters
@@ -259,7 +260,7 @@ class TestPinned:
             origin=Origin(str(tmp_path / "discovery.yaml")),
         )
 
-        values = pinned_values(self.tool(override), [override], {"WHO": "me"})
+        values = pinned_values(self.tool(override), [override], EnvironmentResolver({"WHO": "me"}))
 
         assert values == {"owner": {"of": ["me", 3, None, "${WHO}"]}, "title": "from-a-file"}
 
@@ -270,7 +271,7 @@ class TestPinned:
         )
 
         with pytest.raises(ConfigurationError) as caught:
-            pinned_values(self.tool(override), [override], {})
+            pinned_values(self.tool(override), [override], EnvironmentResolver({}))
 
         assert [str(problem) for problem in caught.value.problems] == [
             "f:2:0: overrides.0.arguments.owner: ${A} is not set",

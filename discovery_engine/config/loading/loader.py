@@ -21,6 +21,7 @@ from discovery_engine.config.loading.discovered import (
 from discovery_engine.config.loading.parsing import parse_settings
 from discovery_engine.config.settings import InputFile, Settings
 from discovery_engine.errors import ConfigurationError, Origin, Problem
+from discovery_engine.secrets.resolver import EnvironmentResolver
 
 if TYPE_CHECKING:
     from discovery_engine.config.sources import SourceResult
@@ -111,7 +112,8 @@ def _with_sources(
         return settings
     from discovery_engine.config.loading.merging import merge  # noqa: PLC0415 - as below
 
-    return merge(settings, read_sources(settings, environ=environ, cwd=cwd, home=home), environ)
+    results = read_sources(settings, environ=environ, cwd=cwd, home=home)
+    return merge(settings, results, EnvironmentResolver(environ))
 
 
 def read_sources(

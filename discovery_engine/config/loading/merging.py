@@ -7,7 +7,7 @@ loses a name gets another; a second entry of a server that is known already is l
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable
 from itertools import count
 from typing import TypeAlias
 
@@ -21,7 +21,13 @@ from discovery_engine.config.settings import (
 )
 from discovery_engine.config.sources import SourceResult
 from discovery_engine.errors import Problem
-from discovery_engine.secrets.references import MalformedReferenceError, split
+from discovery_engine.secrets.references import (
+    MalformedReferenceError,
+    Reference,
+    UnsetReference,
+    split,
+)
+from discovery_engine.secrets.resolver import SecretResolver
 from discovery_engine.tools.model import ServerName
 
 _Endpoint: TypeAlias = tuple[str, ...]
@@ -30,14 +36,12 @@ _Values: TypeAlias = frozenset[tuple[str, str]]
 _ORIGIN_OF_URL = re.compile(r"[a-z]+://[^/?#]*", re.IGNORECASE)
 
 
-def merge(
-    settings: Settings, results: Iterable[SourceResult], environ: Mapping[str, str]
-) -> Settings:
+def merge(settings: Settings, results: Iterable[SourceResult], secrets: SecretResolver) -> Settings:
     """The settings with the servers, rules, inputs and warnings of all sources.
 
-    Entries are compared with the values that `environ` gives to their references.
+    Entries are compared with the values that `secrets` gives to their references.
     """
-    known = _ServerIndex(environ)
+    known = _ServerIndex(secrets)
     known.add_own(settings.servers)
     for result in results:
         fresh, duplicates = known.without_duplicates(result)
@@ -56,8 +60,8 @@ def merge(
 class _ServerIndex:
     """The names that are taken, and the servers that are there."""
 
-    def __init__(self, environ: Mapping[str, str]) -> None:
-        self._environ = environ
+    def __init__(self, secrets: SecretResolver) -> None:
+        self._secrets = secrets
         self._names: set[str] = set()
         self._switched_off: dict[_Endpoint, ServerName] = {}
         """By the owner, whatever the values of another entry are."""
@@ -138,11 +142,15 @@ class _ServerIndex:
             parts = split(text)
         except MalformedReferenceError:
             return text
-        environ = self._environ
-        return "".join(
-            part if isinstance(part, str) else environ.get(part.name) or part.default or str(part)
-            for part in parts
-        )
+        return "".join(part if isinstance(part, str) else self._value(part) for part in parts)
+
+    def _value(self, reference: Reference) -> str:
+        if reference.kind == "file":
+            return str(reference)
+        try:
+            return self._secrets.value(reference, base_dir=None) or str(reference)
+        except UnsetReference:
+            return str(reference)
 
 
 def unique_name(name: ServerName, source: str, taken: Container[str]) -> ServerName:

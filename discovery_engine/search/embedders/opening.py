@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,7 +13,8 @@ from discovery_engine.config.settings import EmbeddingsSettings
 from discovery_engine.search.embedders.checked import CheckedEmbedder
 from discovery_engine.search.embedders.embedder import Embedder, EmbeddingError
 from discovery_engine.search.embedders.extras import missing_extra
-from discovery_engine.secrets.references import MalformedReferenceError, UnsetReference, resolve
+from discovery_engine.secrets.references import MalformedReferenceError, UnsetReference
+from discovery_engine.secrets.resolver import SecretResolver, resolve
 
 _OPENAI = "https://api.openai.com/v1"
 _OPENAI_MODEL = "text-embedding-3-small"
@@ -22,7 +23,7 @@ _BATCH_TIMEOUT = 60.0  # seconds for a whole batch; a query has its own, shorter
 
 @asynccontextmanager
 async def open_embedder(
-    settings: EmbeddingsSettings, *, environ: Mapping[str, str], base_dir: Path
+    settings: EmbeddingsSettings, *, secrets: SecretResolver, base_dir: Path
 ) -> AsyncIterator[Embedder]:
     """Yield the embedder; relative paths start at `base_dir`.
 
@@ -44,7 +45,7 @@ async def open_embedder(
             made = await anyio.to_thread.run_sync(OnnxEmbedder, _folder(settings.path, base_dir))
             yield CheckedEmbedder(made)
         case "openai" | "http":
-            async with _http(settings, environ, base_dir) as embedder:
+            async with _http(settings, secrets, base_dir) as embedder:
                 yield CheckedEmbedder(embedder)
         case "none":
             raise ValueError("there is no embedder to open")
@@ -52,7 +53,7 @@ async def open_embedder(
 
 @asynccontextmanager
 async def _http(
-    settings: EmbeddingsSettings, environ: Mapping[str, str], base_dir: Path
+    settings: EmbeddingsSettings, secrets: SecretResolver, base_dir: Path
 ) -> AsyncIterator[Embedder]:
     # The client is slow to load, and most embedders do without.
     import httpx2  # noqa: PLC0415
@@ -60,8 +61,8 @@ async def _http(
     from discovery_engine.search.embedders.http import HttpEmbedder  # noqa: PLC0415
 
     is_openai = settings.provider == "openai"
-    url = _resolved(settings.url, "url", environ, base_dir) or _OPENAI
-    key = _resolved(settings.api_key, "apiKey", environ, base_dir)
+    url = _resolved(settings.url, "url", secrets, base_dir) or _OPENAI
+    key = _resolved(settings.api_key, "apiKey", secrets, base_dir)
     model = settings.model or (_OPENAI_MODEL if is_openai else "")
     async with httpx2.AsyncClient(timeout=_BATCH_TIMEOUT) as client:
         yield HttpEmbedder(client, url, model=model, key=key, dimensions=settings.dimensions)
@@ -71,9 +72,9 @@ def _folder(path: str, base_dir: Path) -> Path:
     return base_dir / Path(path).expanduser()
 
 
-def _resolved(text: str, key: str, environ: Mapping[str, str], base_dir: Path) -> str:
+def _resolved(text: str, key: str, secrets: SecretResolver, base_dir: Path) -> str:
     try:
-        return resolve(text, environ, base_dir=str(base_dir))
+        return resolve(text, secrets, base_dir=str(base_dir))
     except (UnsetReference, MalformedReferenceError) as error:
         raise EmbeddingError(
             f"search.embeddings.{key}: {error}", hint="give it a value, then reload"

@@ -11,9 +11,13 @@ from hypothesis import strategies as st
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
 from discovery_engine.errors import FailureKind, Origin, UnavailableError
 from discovery_engine.redaction.server_output import OutputRedactor
+from discovery_engine.secrets.resolver import EnvironmentResolver
 from discovery_engine.tools.model import ServerName
 
-ENVIRON = {"TOKEN": "s3cr3t-t0ken", "PIN": "12", "LONG": "first line\nsecondline9"}
+SECRETS = EnvironmentResolver(
+    {"TOKEN": "s3cr3t-t0ken", "PIN": "12", "LONG": "first line\nsecondline9"}
+)
+NO_SECRETS = EnvironmentResolver({})
 
 pytestmark = pytest.mark.requirement("HEA-6")
 
@@ -80,7 +84,7 @@ def stdio(*args: str, **env: str) -> ServerSettings:
     ],
 )
 def test_values_are_hidden(settings: ServerSettings, text: str, told: str) -> None:
-    assert OutputRedactor.for_server(settings, ENVIRON).redact(text) == told
+    assert OutputRedactor.for_server(settings, SECRETS).redact(text) == told
 
 
 def test_a_value_from_a_file_beside_the_configuration_is_hidden(tmp_path: Path) -> None:
@@ -89,12 +93,14 @@ def test_a_value_from_a_file_beside_the_configuration_is_hidden(tmp_path: Path) 
         StdioTransport("run", env={"A": "${file:token}"}), file=str(tmp_path / "discovery.yaml")
     )
 
-    assert OutputRedactor.for_server(settings, {}).redact("it is from-a-file") == "it is ••••"
+    assert (
+        OutputRedactor.for_server(settings, NO_SECRETS).redact("it is from-a-file") == "it is ••••"
+    )
 
 
 @given(st.text(min_size=4).map(str.strip).filter(lambda text: len(text) >= 4 and "$" not in text))
 def test_no_value_is_ever_left(value: str) -> None:
-    hidden = OutputRedactor.for_server(stdio(A=value, B="another-value"), {})
+    hidden = OutputRedactor.for_server(stdio(A=value, B="another-value"), NO_SECRETS)
 
     assume(value in hidden.values)  # a word like `localhost` is nobody's secret
     assert value not in hidden.redact(f"<{value}> {value}{value}")
@@ -170,7 +176,7 @@ def test_earlier_values_stay_hidden_until_there_are_too_many() -> None:
     ],
 )
 def test_what_a_server_lists_is_kept_without_its_secrets(listed: object, kept: object) -> None:
-    confidential = OutputRedactor.for_server(stdio(TOKEN="${TOKEN}", MODE="hunter"), ENVIRON)
+    confidential = OutputRedactor.for_server(stdio(TOKEN="${TOKEN}", MODE="hunter"), SECRETS)
 
     assert confidential.redact_json(listed) == kept
 
@@ -178,13 +184,13 @@ def test_what_a_server_lists_is_kept_without_its_secrets(listed: object, kept: o
 def test_what_a_server_lists_stays_the_same_object_without_any_secret() -> None:
     listed = [{"name": "echo", "description": "Say it again"}]
 
-    assert OutputRedactor.for_server(stdio(TOKEN="${TOKEN}"), ENVIRON).redact_json(listed) is listed
+    assert OutputRedactor.for_server(stdio(TOKEN="${TOKEN}"), SECRETS).redact_json(listed) is listed
 
 
 @pytest.mark.requirement("HEA-16")
 def test_a_folder_that_is_referred_to_is_shown_as_it_is_written() -> None:
     settings = server(StdioTransport("run", ("${HOME}/x",), cwd="${HOME}"))
-    confidential = OutputRedactor.for_server(settings, {"HOME": "/home/me"})
+    confidential = OutputRedactor.for_server(settings, EnvironmentResolver({"HOME": "/home/me"}))
 
     assert (
         confidential.redact("no '/home/me/x', no /home/melissa")

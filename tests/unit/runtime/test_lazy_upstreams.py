@@ -14,6 +14,7 @@ import pytest
 from discovery_engine.config.settings import ServerSettings, StdioTransport
 from discovery_engine.errors import FailureKind, UnavailableError
 from discovery_engine.runtime.lazy_upstreams import LazyUpstreams
+from discovery_engine.secrets.resolver import EnvironmentResolver
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.listing import Listing
 from discovery_engine.upstream.sessions import OnStderr, Upstreams
@@ -51,7 +52,7 @@ async def test_a_token_that_is_renewed_in_its_file_is_hidden_as_the_old_one_is(
     told = []
 
     async with anyio.create_task_group() as tasks:
-        upstreams = LazyUpstreams(tasks, talkative.opened, {})
+        upstreams = LazyUpstreams(tasks, talkative.opened, EnvironmentResolver({}))
         with caplog.at_level(logging.INFO):
             for value in ("first-token", "second-token"):
                 token.write_text(value, "utf-8")

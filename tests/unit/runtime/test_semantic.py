@@ -21,6 +21,7 @@ from discovery_engine.search.embedders import EmbeddingError, Vector
 from discovery_engine.search.embedders.hash import HashEmbedder
 from discovery_engine.search.query.analyzer import clauses_of
 from discovery_engine.search.ranking.hit import Hit
+from discovery_engine.secrets.resolver import EnvironmentResolver
 from discovery_engine.tools.model import ServerName
 from discovery_engine.view.notices import NoticeKind
 from tests.factories import make_settings
@@ -109,7 +110,7 @@ async def running(
         current.set_vectors,
         store,
         events,
-        environ={},
+        secrets=EnvironmentResolver({}),
         clock=lambda: world.now,
         opener=embedder.open,
     )

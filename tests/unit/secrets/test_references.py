@@ -14,10 +14,12 @@ from discovery_engine.secrets.references import (
     UnsetReference,
     redact_literals,
     references,
-    resolve,
 )
+from discovery_engine.secrets.resolver import EnvironmentResolver, resolve
 
-ENVIRON = {"HOST": "example.com", "EMPTY": "", "TRICK": "${HOST}", "HALF": "${HO"}
+ENVIRON = EnvironmentResolver(
+    {"HOST": "example.com", "EMPTY": "", "TRICK": "${HOST}", "HALF": "${HO"}
+)
 
 
 @pytest.mark.requirement("CFG-20")
@@ -93,7 +95,7 @@ def test_a_file_stands_for_its_content(tmp_path: Path, content: bytes, value: st
 
     assert resolve("${file:token}", ENVIRON, base_dir=str(tmp_path)) == value
     assert resolve(f"${{file:{tmp_path}/token}}", ENVIRON) == value
-    assert resolve("${file:~/token}", {"HOME": str(tmp_path)}) == value
+    assert resolve("${file:~/token}", EnvironmentResolver({"HOME": str(tmp_path)})) == value
 
 
 @pytest.mark.requirement("CFG-22")
@@ -140,7 +142,7 @@ def test_a_folder_or_a_pipe_is_no_file(tmp_path: Path) -> None:
         pytest.param("${broken", REDACTED, id="malformed"),
     ],
 )
-def test_a_masked_text_shows_its_references_alone(text: str, shown: str) -> None:
+def test_a_redacted_text_shows_its_references_alone(text: str, shown: str) -> None:
     assert redact_literals(text) == shown
 
 
@@ -160,4 +162,4 @@ def test_what_is_found_is_what_is_resolved(text: str) -> None:
     values = {reference.name: "x" for reference in found}
 
     assert references("".join(map(str, found))) == found
-    assert resolve(text, values).count("x") == len(found)
+    assert resolve(text, EnvironmentResolver(values)).count("x") == len(found)

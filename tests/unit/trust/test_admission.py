@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
 from discovery_engine.errors import Origin, UntrustedServerError
+from discovery_engine.secrets.resolver import EnvironmentResolver
 from discovery_engine.tools.model import ServerName
 from discovery_engine.trust.admission import admit
 from discovery_engine.trust.decisions import Decisions
@@ -33,7 +34,7 @@ def found(transport: StdioTransport | RemoteTransport = STDIO, **fields: Any) ->
 
 
 def identity_of(server: ServerSettings, environ: Mapping[str, str] = ENVIRON) -> Identity:
-    return identity_as_configured(server, environ)
+    return identity_as_configured(server, EnvironmentResolver(environ), environ)
 
 
 def approving(server: ServerSettings, environ: Mapping[str, str] = ENVIRON) -> Decisions:

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from discovery_engine.config.settings import RemoteTransport, StdioTransport, Timeouts
 from discovery_engine.errors import Origin
+from discovery_engine.secrets.resolver import EnvironmentResolver
 from discovery_engine.upstream.connection import (
     Era,
     connection_fingerprint,
@@ -76,7 +77,7 @@ def test_a_relative_file_reference_starts_at_the_folder_of_its_entry(tmp_path: P
         origin=Origin(str(tmp_path / "discovery.yaml"), 3, 1),
     )
 
-    found = resolved_transport(server, {})
+    found = resolved_transport(server, EnvironmentResolver({}))
 
     assert isinstance(found, RemoteTransport)
     assert found.headers == {"Authorization": "Bearer s3cret"}

@@ -14,7 +14,10 @@ from discovery_engine.config.settings import (
 from discovery_engine.config.sources import SourceResult
 from discovery_engine.errors import Origin, Problem
 from discovery_engine.rules.rule import Rule
+from discovery_engine.secrets.resolver import EnvironmentResolver
 from discovery_engine.tools.model import ServerName
+
+NO_SECRETS = EnvironmentResolver({})
 
 
 def started(name: str, *command: str, source: str = "cursor") -> ServerSettings:
@@ -41,7 +44,7 @@ def test_a_taken_name_gets_the_source_behind_it() -> None:
             SourceResult((started("git", "a"), started("GIT@cursor", "b"))),
             SourceResult((started("git", "c"), started("Git", "d"))),
         ],
-        {},
+        NO_SECRETS,
     )
 
     assert names(merged) == [
@@ -86,7 +89,7 @@ def test_two_ways_to_one_endpoint_are_one_server(
     own = Settings(servers=(first,))
     rule = Rule(servers=(second.name,), enabled=False)
 
-    merged = merge(own, [SourceResult((second,), (rule,))], {"X": "value"})
+    merged = merge(own, [SourceResult((second,), (rule,))], EnvironmentResolver({"X": "value"}))
 
     assert names(merged) == ["a"]
     assert merged.tool_rules == ()
@@ -104,7 +107,7 @@ def test_two_ways_to_one_endpoint_are_one_server(
     ],
 )
 def test_other_endpoints_are_other_servers(first: ServerSettings, second: ServerSettings) -> None:
-    merged = merge(Settings(), [SourceResult((first,)), SourceResult((second,))], {})
+    merged = merge(Settings(), [SourceResult((first,)), SourceResult((second,))], NO_SECRETS)
 
     assert names(merged) == ["a", "b"]
     assert merged.warnings == ()
@@ -171,13 +174,13 @@ def with_headers(server: ServerSettings, headers: dict[str, str]) -> ServerSetti
 def test_entries_of_one_endpoint_with_other_values_are_other_servers(
     first: ServerSettings, second: ServerSettings, expected: list[str]
 ) -> None:
-    environ = {"X": "value"}
+    secrets = EnvironmentResolver({"X": "value"})
 
     assert (
-        names(merge(Settings(), [SourceResult((first,)), SourceResult((second,))], environ))
+        names(merge(Settings(), [SourceResult((first,)), SourceResult((second,))], secrets))
         == expected
     )
-    assert names(merge(Settings(servers=(first,)), [SourceResult((second,))], environ)) == expected
+    assert names(merge(Settings(servers=(first,)), [SourceResult((second,))], secrets)) == expected
 
 
 @pytest.mark.requirement("CFG-35")
@@ -191,7 +194,7 @@ def test_a_client_that_switched_a_server_off_hides_no_other_clients_entry() -> N
         SourceResult((started("b", "npx"), again)),
     ]
 
-    merged = merge(Settings(), imports, {})
+    merged = merge(Settings(), imports, NO_SECRETS)
 
     assert [(server.name, server.enabled) for server in merged.servers] == [
         ("a", False),
@@ -204,7 +207,7 @@ def test_what_the_owner_switched_off_comes_back_by_no_source() -> None:
     own = Settings(servers=(replace(started("a", "npx"), enabled=False),))
     entries = (started("b", "npx"), with_env(started("c", "npx"), T="another"))
 
-    merged = merge(own, [SourceResult(entries)], {})
+    merged = merge(own, [SourceResult(entries)], NO_SECRETS)
 
     assert names(merged) == ["a"]
 
@@ -213,7 +216,7 @@ def test_what_the_owner_switched_off_comes_back_by_no_source() -> None:
 def test_what_one_client_keeps_apart_is_kept_apart() -> None:
     imported = SourceResult((started("work", "npx", "x"), started("home", "npx", "x")))
 
-    assert names(merge(Settings(), [imported], {})) == ["work", "home"]
+    assert names(merge(Settings(), [imported], NO_SECRETS)) == ["work", "home"]
 
 
 @pytest.mark.requirement("CFG-33")
@@ -224,7 +227,7 @@ def test_rules_of_a_source_come_last_and_follow_their_server() -> None:
     )
     rules = (Rule(("push",), ("git",), enabled=False), Rule(("x",), ("time",), enabled=False))
 
-    merged = merge(own, [SourceResult((started("git", "a"), started("time")), rules)], {})
+    merged = merge(own, [SourceResult((started("git", "a"), started("time")), rules)], NO_SECRETS)
 
     assert [rule.patterns for rule in merged.tool_rules] == [("*",), ("push",), ("x",)]
     assert [rule.servers for rule in merged.tool_rules] == [(), ("git@cursor",), ("time",)]
@@ -238,7 +241,7 @@ def test_inputs_and_warnings_of_every_source_are_kept() -> None:
         SourceResult((started("time"),), inputs=(InputFile("g", "0"),)),
     ]
 
-    merged = merge(Settings(), imports, {})
+    merged = merge(Settings(), imports, NO_SECRETS)
 
     assert names(merged) == ["time"]
     assert merged.warnings == (problem,)

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discovery_engine.config.sources.variables import VariableSyntax, escape
-from discovery_engine.secrets.references import resolve, split
+from discovery_engine.secrets.references import split
+from discovery_engine.secrets.resolver import EnvironmentResolver, resolve
 
 ALL = (
     "escape",
@@ -119,5 +120,5 @@ def test_every_translation_is_well_formed(text: str, syntaxes: set[str], in_env:
 
 @given(TEXTS)
 def test_literal_text_survives_translation_and_resolving(text: str) -> None:
-    assert resolve(dialect().translate(text), {}) == text
-    assert resolve(escape(text), {}) == text
+    assert resolve(dialect().translate(text), EnvironmentResolver({})) == text
+    assert resolve(escape(text), EnvironmentResolver({})) == text

@@ -15,10 +15,13 @@ import pytest
 
 from discovery_engine.config.settings import EmbeddingsSettings
 from discovery_engine.search.embedders import EmbeddingError, Vector, open_embedder
+from discovery_engine.secrets.resolver import EnvironmentResolver
 
 pytestmark = pytest.mark.anyio
 
 Reply = Callable[[dict[str, Any]], tuple[int, bytes]]
+
+NO_SECRETS = EnvironmentResolver({})
 
 
 @contextmanager
@@ -57,9 +60,9 @@ def giving(*vectors: list[Any]) -> Reply:
 
 async def embedded(url: str, *texts: str, **fields: Any) -> list[Vector]:
     settings = EmbeddingsSettings("http", url=url, **fields)
-    environ = {"KEY": "sesame"}
+    secrets = EnvironmentResolver({"KEY": "sesame"})
     with anyio.fail_after(10):
-        async with open_embedder(settings, environ=environ, base_dir=Path()) as embedder:
+        async with open_embedder(settings, secrets=secrets, base_dir=Path()) as embedder:
             return await embedder.embed(texts)
 
 
@@ -81,7 +84,7 @@ async def test_the_request_is_as_openai_wants_it() -> None:
 async def test_the_name_of_the_model_holds_no_secret() -> None:
     settings = EmbeddingsSettings("http", url="http://user:word@localhost/v1?key=sesame", model="m")
 
-    async with open_embedder(settings, environ={}, base_dir=Path()) as embedder:
+    async with open_embedder(settings, secrets=NO_SECRETS, base_dir=Path()) as embedder:
         assert embedder.model == "http:http://localhost/v1:m:0"
 
 

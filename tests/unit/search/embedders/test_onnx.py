@@ -13,12 +13,15 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 
 from discovery_engine.config.settings import EmbeddingsSettings
 from discovery_engine.search.embedders import EmbeddingError, Vector, open_embedder
+from discovery_engine.secrets.resolver import EnvironmentResolver
 
 pytestmark = pytest.mark.anyio
 
 WORDS = {"[UNK]": 0, "east": 1, "north": 2, "up": 3}
 # A row a word; that of padding is large, so that it would be seen in a mean.
 ROWS = [[9, 9, 9], [2, 0, 0], [0, 2, 0], [0, 0, 2]]
+
+NO_SECRETS = EnvironmentResolver({})
 
 
 def model_in(folder: Path, rows: list[list[float]] = ROWS, *, pooled: bool = False) -> Path:
@@ -81,13 +84,13 @@ def model_of_widths(folder: Path) -> Path:
 async def embedded(folder: Path, *texts: str) -> list[Vector]:
     settings = EmbeddingsSettings("onnx", path=folder.name)
     with anyio.fail_after(30):
-        async with open_embedder(settings, environ={}, base_dir=folder.parent) as embedder:
+        async with open_embedder(settings, secrets=NO_SECRETS, base_dir=folder.parent) as embedder:
             return await embedder.embed(texts)
 
 
 async def model_name(folder: Path) -> str:
     settings = EmbeddingsSettings("onnx", path=str(folder))
-    async with open_embedder(settings, environ={}, base_dir=Path()) as embedder:
+    async with open_embedder(settings, secrets=NO_SECRETS, base_dir=Path()) as embedder:
         return embedder.model
 
 

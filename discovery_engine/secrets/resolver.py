@@ -1,0 +1,101 @@
+"""Where references get their values: the environment and files today, a secret store tomorrow.
+
+The one rule: a reference is resolved in a single pass. What a resolver returns is a value, and is
+never read as a reference again.
+"""
+
+from __future__ import annotations
+
+import errno
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+from discovery_engine.secrets.references import Reference, UnsetReference, split
+
+_FILE_LIMIT = 64 * 1024  # bytes; no key or token comes near
+
+
+class SecretResolver(Protocol):
+    """Gives references their values.
+
+    It is called from threads and from the event loop: one that has to ask a service keeps values
+    at hand. A value may be another one at the next call.
+    """
+
+    def value(self, reference: Reference, *, base_dir: str | None) -> str:
+        """The value of one reference; a relative path starts at `base_dir`, if there is one.
+
+        Raises:
+            UnsetReference: If it has none.
+        """
+
+
+class EnvironmentResolver:
+    """Variables of an environment, and files."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._environ = environ
+
+    def value(self, reference: Reference, *, base_dir: str | None) -> str:
+        if reference.kind == "file":
+            return _file_content(reference.name, self._environ, base_dir)
+        value = self._environ.get(reference.name)
+        if reference.default is not None:
+            return value or reference.default
+        if value is None:
+            raise UnsetReference(reference.name, "is not set")
+        return value
+
+
+def resolve(text: str, secrets: SecretResolver, *, base_dir: str | None = None) -> str:
+    """The text with a value in place of every reference.
+
+    A relative path of `${file:…}` starts at `base_dir`, or at the working folder with None.
+
+    Raises:
+        MalformedReferenceError: If a `${` starts no reference.
+        UnsetReference: If a reference has no value.
+    """
+    return "".join(
+        part if isinstance(part, str) else secrets.value(part, base_dir=base_dir)
+        for part in split(text)
+    )
+
+
+def has_value(name: str, secrets: SecretResolver, *, base_dir: str | None = None) -> bool:
+    """Whether a variable, or `file:` and a path, has a value now; the arguments of `resolve`."""
+    try:
+        resolve(f"${{{name}}}", secrets, base_dir=base_dir)
+    except ValueError:
+        return False
+    return True
+
+
+def _file_content(written: str, environ: Mapping[str, str], base_dir: str | None) -> str:
+    name = f"file:{written}"
+    try:
+        content = _read_regular(Path(base_dir or ".") / _expand_home(written, environ))
+    except OSError as error:
+        raise UnsetReference(name, f"cannot be read: {error.strerror}") from error
+    if len(content) > _FILE_LIMIT or b"\0" in content:
+        raise UnsetReference(name, f"is no text of at most {_FILE_LIMIT // 1024} KiB")
+    try:
+        text = content.decode()
+    except UnicodeDecodeError:  # its message would show a byte of the secret
+        raise UnsetReference(name, "is not UTF-8 text") from None
+    return text.removesuffix("\n").removesuffix("\r")
+
+
+def _read_regular(path: Path) -> bytes:
+    # A pipe or a device would keep the reader waiting for ever.
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise OSError(errno.EINVAL, "not a regular file")
+    with path.open("rb") as file:
+        return file.read(_FILE_LIMIT + 1)
+
+
+def _expand_home(path: str, environ: Mapping[str, str]) -> str:
+    home = environ.get("HOME") or environ.get("USERPROFILE")
+    return f"{home}{path[1:]}" if home and path.startswith("~/") else path
