@@ -16,8 +16,8 @@ from msgspec.structs import replace
 from discovery_engine.config.files.inputs import read_input
 from discovery_engine.config.files.location import lock_path, scope_of
 from discovery_engine.errors import ConfigurationError, Origin, Problem, RegistryError
-from discovery_engine.trust.admission import admit
 from discovery_engine.secrets.resolver import SecretResolver
+from discovery_engine.trust.admission import admit
 from discovery_engine.trust.binding import completed
 from discovery_engine.trust.decisions import Acceptance, Approval, Decisions, with_accepted
 from discovery_engine.trust.identity import known_as
