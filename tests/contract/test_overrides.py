@@ -152,7 +152,7 @@ class TestPinned:
             given = await engine.execute("good", "environment", {})
 
         assert got == {"text": "${PARROT} of the vault"}
-        assert "${KEY} of the vault" in json.dumps(given.content)
+        assert "${KEY} of the vault" in json.dumps(given)
 
     @pytest.mark.requirement("OVR-11")
     async def test_a_reference_without_a_value_stops_the_call(self, folder: Folder) -> None:
