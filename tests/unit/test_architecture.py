@@ -1,9 +1,18 @@
 from __future__ import annotations
 
+import ast
+import inspect
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
+from mcp.shared._httpx_utils import next_request_within_origin
+from mcp.shared._stream_protocols import ReadStream, WriteStream
+from watchfiles._rust_notify import RustNotify
+
+import discovery_cli
 import discovery_engine
+import discovery_server
 from scripts.architecture import PAGE, updated
 
 ENGINE = Path(discovery_engine.__file__).parent
@@ -28,3 +37,32 @@ def test_the_glossary_is_short_and_names_packages_that_exist() -> None:
 
 def test_the_root_of_the_engine_has_at_most_eight_modules() -> None:
     assert len(list(ENGINE.glob("*.py"))) <= 8
+
+
+PRIVATE_IMPORTS = {
+    "watchfiles._rust_notify": "`awatch` neither says when it begins to watch nor stops at once",
+    "mcp.shared._stream_protocols": "the types of the streams that the SDK's client takes",
+    "mcp.shared._httpx_utils": "our count of redirects must agree with those that the SDK follows",
+}
+
+
+def test_private_modules_of_libraries_are_only_imported_for_a_known_reason() -> None:
+    assert set(private_imports()) == set(PRIVATE_IMPORTS)
+
+
+def test_what_is_used_of_private_modules_is_as_it_was() -> None:
+    assert [*inspect.signature(next_request_within_origin).parameters] == ["response"]
+    assert {"watch", "close"} <= set(dir(RustNotify))
+    assert [*inspect.signature(ReadStream.receive).parameters] == ["self"]
+    assert [*inspect.signature(WriteStream.send).parameters] == ["self", "item"]
+
+
+def private_imports() -> Iterator[str]:
+    """Modules of other distributions that the product imports, and whose path has a `_name`."""
+    for package in (discovery_engine, discovery_server, discovery_cli):
+        for file in Path(package.__path__[0]).rglob("*.py"):
+            for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+                module = (node.module or "") if isinstance(node, ast.ImportFrom) else ""
+                is_ours = module.startswith(("discovery_", "_"))
+                if not is_ours and any(part.startswith("_") for part in module.split(".")):
+                    yield module

@@ -10,6 +10,8 @@ from http import HTTPStatus
 from urllib.parse import SplitResult, urljoin, urlsplit
 
 import httpx2
+
+# Private, but the only way to know which redirects the SDK will follow.
 from mcp.shared._httpx_utils import next_request_within_origin
 
 from discovery_engine._util.text import quoted
