@@ -99,7 +99,7 @@ async def soaked(*, minutes: float) -> list[Row]:
         async with upstreams(policy=Policy(clock=Clock())) as opened:
             await list_all(opened, servers)
             held = [await after_a_round(opened, servers, told) for _ in range(rounds)]
-            restarts = sum(c.counters.restarts for c in opened.conditions().values())
+            restarts = sum(c.stats.restarts for c in opened.states().values())
     return rows(held[LEFT_OUT:], f"{told.total()} calls, {restarts} restarts")
 
 
@@ -113,7 +113,7 @@ async def after_a_round(
                     tasks.start_soon(call_on, opened, server, told)
     for server in servers:
         await opened.close(server.name)
-    await eventually(lambda: not opened.states(), within=30)
+    await eventually(lambda: not opened.sessions(), within=30)
     await eventually(lambda: len(descendants()) <= len(STAY), within=30)
     with suppress(TimeoutError):
         await eventually(lambda: len(anyio.get_running_tasks()) == 1, within=5)

@@ -75,7 +75,7 @@ def candidates(
     """
     wanted = {view.server(name).name for name in names}
     return [
-        _candidate(view.server(refused.server), refused, view.settings, environ, at)
+        _candidate(view.server_settings(refused.server), refused, view.settings, environ, at)
         for refused in view.refusals()
         if refused.refusal != "unpinned" and (not wanted or refused.server in wanted)
     ]

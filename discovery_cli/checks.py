@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from discovery_engine.catalog import Catalog
     from discovery_engine.config.settings import ServerSettings, Settings
     from discovery_engine.config.sources import ClientFile
-    from discovery_engine.runtime.health import ServerHealth
     from discovery_engine.tools.model import Tool
     from discovery_engine.view.notices import Notice
+    from discovery_engine.view.status import ServerReport
 
 _TOOLS_NAMED = 5  # in a sentence that counts the rest
 _OLDEST_PYTHON = (3, 11)
@@ -83,7 +83,7 @@ def configuration(settings: Settings) -> Iterator[Check]:
 
 
 def server(
-    settings: ServerSettings, health: ServerHealth, try_out: Callable[[ServerSettings], None]
+    settings: ServerSettings, health: ServerReport, try_out: Callable[[ServerSettings], None]
 ) -> Check:
     """Whether a server can be started or reached, as far as is known without doing so.
 
@@ -95,17 +95,17 @@ def server(
     subject = f"server {settings.name}"
     if settings.problem:
         return of_problem(subject, settings.problem, "problem")
-    if health.status == "disabled":
+    if health.state == "disabled":
         return Check(subject, "good", "disabled")
-    if health.status != "untrusted":
+    if health.state != "untrusted":
         try:
             try_out(settings)
         except UnavailableError as error:
             return Check(subject, "problem", in_detail(error.reason, error.detail), error.hint)
-    if health.is_well:
+    if health.is_healthy:
         return _last_listing(subject, health)
-    reason = in_detail(health.summary.reason, health.summary.detail)
-    return Check(subject, "problem", reason, advice(health), health.summary.stderr)
+    reason = in_detail(health.reason, health.detail)
+    return Check(subject, "problem", reason, advice(health), health.stderr)
 
 
 def effects(subject: str, findings: Iterable[Finding]) -> list[Check]:
@@ -176,12 +176,11 @@ def of_problem(subject: str, problem: Problem, level: Literal["note", "problem"]
     return Check(subject, level, message, problem.hint)
 
 
-def _last_listing(subject: str, health: ServerHealth) -> Check:
-    summary = health.summary
-    if summary.listed_at is None:
+def _last_listing(subject: str, health: ServerReport) -> Check:
+    if health.listed_at is None:
         return Check(subject, "good", "can be tried; `discovery doctor --online` does")
-    tools = counted(summary.tool_count, "tool")
-    if waiting := summary.withheld_count:
+    tools = counted(health.tool_count, "tool")
+    if waiting := health.withheld_count:
         message = f"{tools}; {waiting} held back until reviewed"
         return Check(subject, "note", message, f"`{remedy(health)}` shows why")
     if health.dropped:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from discovery_engine._util.json import JSONValue
     from discovery_engine.catalog import Entry
     from discovery_engine.tools.model import ServerName
-    from discovery_engine.view.status import ServerSummary
+    from discovery_engine.view.status import ServerReport
     from discovery_engine.view.view import View
 
 _INDENT = 2
@@ -44,7 +44,7 @@ class Portrait(Struct, frozen=True):
             self.output.table([server_row(self.output, summary, with_status=True)])
             self._tools(entries[summary.name], view)
 
-    def server(self, summary: ServerSummary, view: View, entries: Sequence[Entry]) -> None:
+    def server(self, summary: ServerReport, view: View, entries: Sequence[Entry]) -> None:
         self.output.table([server_row(self.output, summary, with_status=True)])
         if not self.compact:
             self.output.table(_facts(summary, view, self.now), indent=_INDENT)
@@ -92,8 +92,8 @@ class Portrait(Struct, frozen=True):
         self.output.table(rows or [["no arguments"]], indent=indent)
 
 
-def _facts(summary: ServerSummary, view: View, now: float) -> list[list[Cell | str]]:
-    settings = view.server(summary.name)
+def _facts(summary: ServerReport, view: View, now: float) -> list[list[Cell | str]]:
+    settings = view.server_settings(summary.name)
     part = view.catalog.parts.get(summary.name)
     facts = {
         "about": summary.description if summary.reason else "",

@@ -21,8 +21,8 @@ from discovery_cli.output import Output, ago
 
 if TYPE_CHECKING:
     from discovery_engine.engine import Engine
-    from discovery_engine.runtime.gateways import Observation
     from discovery_engine.tools.model import ServerName
+    from discovery_engine.view.status import Observation
     from discovery_engine.view.view import View
 
 T = TypeVar("T")
@@ -192,7 +192,8 @@ def named(names: Iterable[str]) -> str:
 
 
 def _is_unasked(view: View, name: ServerName) -> bool:
-    if view.server(name).problem or not view.server(name).enabled:
+    settings = view.server_settings(name)
+    if settings.problem or not settings.enabled:
         return False
     part = view.catalog.parts.get(name)
     if part is None:

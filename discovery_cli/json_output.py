@@ -8,27 +8,27 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from msgspec.structs import asdict
-
 from discovery_cli.examples import arguments, command_line
 from discovery_engine._util.json import JSONObject
 from discovery_engine.catalog import Entry
 from discovery_engine.tools.signature import signature
 
 if TYPE_CHECKING:
-    from discovery_engine.runtime.health import ServerHealth
     from discovery_engine.search.ranking.hit import Hit
     from discovery_engine.view.notices import Notice
     from discovery_engine.view.search_answers import SearchAnswer
-    from discovery_engine.view.status import ServerSummary
+    from discovery_engine.view.status import ServerReport
     from discovery_engine.view.view import View
 
 
-def server_form(summary: ServerSummary) -> JSONObject:
+_COUNTERS = ("calls", "failures", "refused", "restarts", "garbage", "strays", "duplicates")
+
+
+def server_form(summary: ServerReport) -> JSONObject:
     return {
         "name": summary.name,
         "description": summary.description,
-        "status": str(summary.status),
+        "status": str(summary.state),
         "reason": summary.reason,
         "hint": summary.hint,
         "detail": summary.detail,
@@ -41,24 +41,24 @@ def server_form(summary: ServerSummary) -> JSONObject:
     }
 
 
-def health_form(server: ServerHealth, remedy: str) -> JSONObject:
-    """The state of a server; `session` is null if this run sent it no request."""
-    summary, now = server.summary, server.now
-    session = now and {
-        "pid": now.pid,
-        "protocol_version": now.protocol_version,
-        "users": now.users,
-        "queued": now.queued,
-        "counters": asdict(now.counters),
-        "garbage": list(now.samples),
-        "stderr": now.stderr,
+def health_form(server: ServerReport, remedy: str) -> JSONObject:
+    """The health of a server; `session` is null if this run did not use it."""
+    stats = server.stats
+    session = stats and {
+        "pid": stats.pid,
+        "protocol_version": stats.protocol_version,
+        "users": stats.users,
+        "queued": stats.queued,
+        "counters": {name: getattr(stats, name) for name in _COUNTERS},
+        "garbage": list(stats.samples),
+        "stderr": stats.stderr,
     }
-    return server_form(summary) | {
-        "is_well": server.is_well,
+    return server_form(server) | {
+        "is_well": server.is_healthy,
         "since": server.since,
         "next_step": remedy,
         "next_try": server.next_try,
-        "withheld_count": summary.withheld_count,
+        "withheld_count": server.withheld_count,
         "dropped": [{"tool": tool.name, "reason": tool.reason} for tool in server.dropped],
         "session": session,
         "gateways": [

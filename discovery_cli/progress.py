@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from discovery_engine.engine import Engine
     from discovery_engine.tools.model import ServerName
-    from discovery_engine.view.status import ServerSummary
+    from discovery_engine.view.status import ServerReport
 
 _SECOND = 1.0  # seconds
 _SLOW = 5.0  # seconds; an ordinary server starts in two
@@ -56,7 +56,7 @@ class ProgressOptions(Protocol):
 class Display(Protocol):
     def show(self, event: Event) -> None: ...
 
-    def starting(self, servers: Sequence[ServerSummary]) -> None:
+    def starting(self, servers: Sequence[ServerReport]) -> None:
         """Show the progress of starting servers; called every second."""
 
 
@@ -124,7 +124,7 @@ class Lines:
         self._waits = Waits(output)
         self._output = output
 
-    def starting(self, servers: Sequence[ServerSummary]) -> None:
+    def starting(self, servers: Sequence[ServerReport]) -> None:
         self._waits.starting(servers)
 
     def show(self, event: Event) -> None:
@@ -154,7 +154,7 @@ class Waits:
     def show(self, event: Event) -> None:
         """Finished servers are not shown."""
 
-    def starting(self, servers: Sequence[ServerSummary]) -> None:
+    def starting(self, servers: Sequence[ServerReport]) -> None:
         for server in servers:
             seconds = server.starting_for or 0.0
             if seconds >= self._next.get(server.name, _SLOW):
@@ -170,7 +170,7 @@ class Moving:
         self._live: Live | None = None
         self._states: dict[ServerName, tuple[str, str]] = {}
 
-    def starting(self, servers: Sequence[ServerSummary]) -> None:
+    def starting(self, servers: Sequence[ServerReport]) -> None:
         for server in servers:
             self._states[server.name] = starting_text(server), "yellow"
         if servers:
@@ -208,7 +208,7 @@ def _display(options: ProgressOptions, stack: ExitStack, *, with_lines: bool) ->
     return None if options.as_json else Waits(options.output)
 
 
-def _slow_start(server: ServerSummary) -> str:
+def _slow_start(server: ServerReport) -> str:
     told = starting_text(server).removeprefix("starting")
     return f"starting {one_line(server.name)}{told}"
 

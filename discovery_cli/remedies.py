@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from discovery_engine.runtime.health import ServerHealth
+    from discovery_engine.view.status import ServerReport
 
 _COMMAND = re.compile(r"`((?:discovery|export|pip install) [^`]+)`")
 # What to type where the hint names no command: first what explains it, and never what would only
@@ -21,41 +21,40 @@ _BY_STATUS = {
 }
 
 
-def remedy(server: ServerHealth) -> str:
+def remedy(server: ServerReport) -> str:
     """The command that repairs a server, or explains how; empty if none is needed."""
-    summary = server.summary
-    if named := _COMMAND.search(summary.hint):
+    if named := _COMMAND.search(server.hint):
         return named[1]
-    if summary.status == "needs_config" and server.code:  # a referenced value is missing
-        return f"discovery health {server.server}"
-    if command := _BY_STATUS.get(summary.status):
-        return command.format(server=server.server)
-    return f"discovery review {server.server}" if summary.withheld_count else ""
+    if server.state == "needs_config" and server.failure:  # a referenced value is missing
+        return f"discovery health {server.name}"
+    if command := _BY_STATUS.get(server.state):
+        return command.format(server=server.name)
+    return f"discovery review {server.name}" if server.withheld_count else ""
 
 
-def advice(server: ServerHealth) -> str:
+def advice(server: ServerReport) -> str:
     """The first step, and the command to try the server afterwards."""
-    hint, again = server.summary.hint, _trial(server)
+    hint, again = server.hint, _trial(server)
     if not again or "`discovery " in hint:
         return hint
     if hint:
         return f"{hint}; then `{again}`"
-    return f"`{again}` tries it again" if server.summary.reason else f"`{again}` asks it"
+    return f"`{again}` tries it again" if server.reason else f"`{again}` asks it"
 
 
-def advice_in_full(server: ServerHealth) -> str:
+def advice_in_full(server: ServerReport) -> str:
     """The same for the full view of a server, which shows its stderr."""
-    summary, again = server.summary, _trial(server)
-    leads_here = f"`discovery health {server.server}`" in summary.hint
-    if not again or not summary.reason or (summary.hint and not leads_here):
+    again = _trial(server)
+    leads_here = f"`discovery health {server.name}`" in server.hint
+    if not again or not server.reason or (server.hint and not leads_here):
         return advice(server)
-    below = "mend what it wrote last, below" if summary.stderr else "mend what the reason says"
+    below = "mend what it wrote last, below" if server.stderr else "mend what the reason says"
     return f"{below}; then `{again}`"
 
 
-def _trial(server: ServerHealth) -> str:
+def _trial(server: ServerReport) -> str:
     """The command that tries a repaired server; empty if it is healthy."""
-    if server.status == "needs_config" and not server.code:
+    if server.state == "needs_config" and not server.failure:
         return "discovery config validate"
-    is_tried = server.status in _BY_STATUS
-    return f"discovery refresh {server.server}" if is_tried else ""
+    is_tried = server.state in _BY_STATUS
+    return f"discovery refresh {server.name}" if is_tried else ""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from discovery_engine.search.ranking.explanation import Explanation
     from discovery_engine.search.ranking.hit import Hit
     from discovery_engine.view.notices import Notice
-    from discovery_engine.view.status import ServerSummary
+    from discovery_engine.view.status import ServerReport
     from discovery_engine.view.view import View
 
 Row = list["Cell | str"]
@@ -24,24 +24,24 @@ _PATH = "PATH is "  # the beginning of the detail for a missing program
 _GOOD = {"idle", "ready", "starting", "pending"}
 
 
-def server_row(output: Output, server: ServerSummary, *, with_status: bool) -> Row:
+def server_row(output: Output, server: ServerReport, *, with_status: bool) -> Row:
     """A mark, the name, the number of tools, and its purpose or its problem."""
-    is_good = server.status in _GOOD
-    status = starting_text(server) if server.status == "starting" else str(server.status)
+    is_good = server.state in _GOOD
+    status = starting_text(server) if server.state == "starting" else str(server.state)
     mark = output.open_mark() if is_open(server) else output.mark(good=is_good)
     row: Row = [mark, Cell(server.name, "strong"), tool_count(server)]
     if with_status:
         reason = server.reason
-        if server.status == "disabled":
+        if server.state == "disabled":
             reason = server.detail or reason
         return [*row, status, _summary(reason or server.description)]
     is_told = is_good and not is_open(server)
     return [*row, _summary(server.description if is_told else status)]
 
 
-def is_open(server: ServerSummary) -> bool:
+def is_open(server: ServerReport) -> bool:
     """Whether the state of the server is not known yet."""
-    return server.listed_at is None and server.status in {"starting", "pending"}
+    return server.listed_at is None and server.state in {"starting", "pending"}
 
 
 def short_detail(detail: str) -> str:
@@ -165,7 +165,7 @@ def _starting(notice: Notice) -> str:
     return f"{told}; `discovery refresh {notice.server}` waits for it"
 
 
-def starting_text(server: ServerSummary) -> str:
+def starting_text(server: ServerReport) -> str:
     """How long a server has been starting, and the last line of its stderr."""
     if server.starting_for is None:
         return "starting"
@@ -176,7 +176,7 @@ def _with_progress(told: str, progress: str) -> str:
     return f"{told}, {quoted(progress)}" if progress else told
 
 
-def tool_count(server: ServerSummary) -> str:
+def tool_count(server: ServerReport) -> str:
     """The number of usable tools and of all; a dash if the server was never listed."""
     if server.listed_at is None and not server.tool_count:
         return "-"

@@ -36,7 +36,7 @@ _OFFERED = 3  # suggested servers
 def server_named(view: View, word: str) -> ServerSettings | None:
     """The server of that name, if there is one."""
     try:
-        return view.server(word)
+        return view.server_settings(word)
     except ServerNotFoundError:
         return None
 
@@ -75,7 +75,7 @@ def say_unlisted(output: Output, view: View, words: Sequence[str], server: str |
     """A note that servers which were never listed may have a tool of that name, too."""
     if not _is_tool_alone(view, words, server):
         return
-    unlisted = [s.name for s in view.servers() if s.listed_at is None and s.status != "disabled"]
+    unlisted = [s.name for s in view.servers() if s.listed_at is None and s.state != "disabled"]
     if unlisted:
         output.say(
             f"note: not listed yet, and may have a tool of that name, too: {named(unlisted)}"

@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     from discovery_engine.runtime.restore import remembered_view
     from discovery_engine.search.ranking.hit import Hit
     from discovery_engine.tools.model import Tool, ToolKey
+    from discovery_engine.upstream.state import ServerState
     from discovery_engine.version import __version__
     from discovery_engine.view.search_answers import Decision, SearchAnswer
-    from discovery_engine.view.status import ServerSummary
+    from discovery_engine.view.status import ServerReport
     from discovery_engine.view.view import View
 
 _HOMES = {
@@ -36,7 +37,8 @@ _HOMES = {
     "Entry": "catalog",
     "Hit": "search.ranking.hit",
     "SearchAnswer": "view.search_answers",
-    "ServerSummary": "view.status",
+    "ServerReport": "view.status",
+    "ServerState": "upstream.state",
     "Settings": "config.settings",
     "Tool": "tools.model",
     "ToolKey": "tools.model",
@@ -56,7 +58,8 @@ __all__ = [
     "Entry",
     "Hit",
     "SearchAnswer",
-    "ServerSummary",
+    "ServerReport",
+    "ServerState",
     "Settings",
     "Tool",
     "ToolKey",

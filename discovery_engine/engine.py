@@ -42,8 +42,7 @@ from discovery_engine.limits import require_query
 from discovery_engine.runtime.cache import Caches, CacheStats
 from discovery_engine.runtime.call_record import record_call
 from discovery_engine.runtime.executor import OnUnchecked, ToolExecutor
-from discovery_engine.runtime.gateways import Observation
-from discovery_engine.runtime.health import ServerHealth, health
+from discovery_engine.runtime.health import health
 from discovery_engine.runtime.ingest import ListingResult, RefreshReport
 from discovery_engine.runtime.lazy_upstreams import LazyUpstreams
 from discovery_engine.runtime.lister import ServerLister
@@ -57,7 +56,7 @@ from discovery_engine.tools.arguments import Checker
 from discovery_engine.tools.model import ServerName, Tool
 from discovery_engine.view.notices import Rejection
 from discovery_engine.view.search_answers import SearchAnswer
-from discovery_engine.view.status import ServerSummary
+from discovery_engine.view.status import Observation, ServerReport
 from discovery_engine.view.view import ToolList, View
 
 if TYPE_CHECKING:
@@ -174,7 +173,7 @@ class Engine:
         """Hits, misses and size of the caches of answers, by their names."""
         return self._caches.stats()
 
-    async def list_servers(self) -> tuple[ServerSummary, ...]:
+    async def list_servers(self) -> tuple[ServerReport, ...]:
         """As `View.servers`."""
         view = self.view
         key = (view.catalog.revision, frozenset(view.live.items()))
@@ -182,14 +181,14 @@ class Engine:
 
     async def health(
         self, observed: Mapping[ServerName, Sequence[Observation]] = MappingProxyType({})
-    ) -> tuple[ServerHealth, ...]:
-        """Every configured server, in the order of names, as it fares now.
+    ) -> tuple[ServerReport, ...]:
+        """A report of every configured server, in the order of names.
 
         Args:
-            observed: What running gateways say, by `gateways.observations`; the worst counts.
+            observed: What `gateways.observations` read of running gateways; the worst counts.
         """
-        conditions = self._upstreams.conditions()
-        return health(self.view, conditions, now=self._clock(), observed=observed)
+        states = self._upstreams.states()
+        return health(self.view, states, now=self._clock(), observed=observed)
 
     async def search(
         self,
@@ -222,7 +221,7 @@ class Engine:
 
     async def list_tools(self, server: str, *, include_disabled: bool = False) -> ToolList:
         """As `View.list_tools`; a server that was never asked is asked first."""
-        name = self.current.view.server(server).name
+        name = self.current.view.addresses.server(server)
         await self._lister.ensure_listed(name)
         view = self.view
         key = (name, view.catalog.revision, view.live.get(name), include_disabled)
@@ -352,7 +351,7 @@ class Engine:
                 raise
             self._rejection = None
             self._caches = Caches(settings.cache)
-            await self._upstreams.close_unlike(before, self.current.view.connectable)
+            await self._upstreams.close_changed(before, self.current.view.connectable)
             self._events.publish(ConfigurationReloaded(len(settings.servers)))
 
     async def reconsider(self) -> None:
@@ -364,7 +363,7 @@ class Engine:
         async with self._reloading:
             before = self.current.view.connectable
             if await self.current.reconsider():
-                await self._upstreams.close_unlike(before, self.current.view.connectable)
+                await self._upstreams.close_changed(before, self.current.view.connectable)
                 self._events.publish(ConfigurationReloaded(len(self.settings.servers)))
 
     async def forget(self, servers: Iterable[str] | None = None) -> int:
@@ -377,7 +376,9 @@ class Engine:
         self._caches.clear()
         if servers is None:
             return await self.current.forget(None)
-        return await self.current.forget({self.view.server(name).name for name in servers})
+        return await self.current.forget(
+            {self.current.view.addresses.server(name) for name in servers}
+        )
 
     async def keep_fresh(self) -> NoReturn:
         """What a long-running host runs in a task: asks what is due, follows what changes."""
@@ -385,7 +386,7 @@ class Engine:
 
     async def observations(self) -> list[Observation]:
         """How the servers fare that this process asked for something, for other processes."""
-        return [_observation(one, self.view) for one in await self.health() if one.now]
+        return [_observation(one, self.view) for one in await self.health() if one.stats]
 
     def _checker(self, tool: Tool) -> Checker:
         key = (tool.server, tool.name, tool.source, frozenset(tool.overridden.pinned))
@@ -414,14 +415,14 @@ class Engine:
         self._events.publish(told.event)
 
 
-def _observation(server: ServerHealth, view: View) -> Observation:
+def _observation(server: ServerReport, view: View) -> Observation:
     return Observation(
-        server.server,
-        server.status,
-        view.catalog.part(server.server).connection,
-        reason=server.summary.reason,
-        stderr=server.summary.stderr,
-        detail=server.summary.detail,
+        server.name,
+        server.state,
+        view.catalog.part(server.name).connection,
+        reason=server.reason,
+        stderr=server.stderr,
         since=server.since,
         next_try=server.next_try,
+        detail=server.detail,
     )

@@ -19,7 +19,7 @@ from discovery_engine.config.settings import ServerSettings, StdioTransport
 from discovery_engine.engine import Engine, open_engine
 from discovery_engine.events import Event, Subscription
 from discovery_engine.tools.model import ServerName
-from discovery_engine.view.status import ServerSummary
+from discovery_engine.view.status import ServerReport
 from discovery_engine.view.view import View
 from tests.servers.programs import HERE, fault_server, text_of
 
@@ -138,7 +138,7 @@ async def pid_of(engine: Engine, server: str, client: str | None = None) -> int:
     return int(text_of(await engine.execute(server, "pid", {}, client=client)))
 
 
-def summary(view: View, server: str) -> ServerSummary:
+def summary(view: View, server: str) -> ServerReport:
     return next(s for s in view.servers() if s.name == server)
 
 

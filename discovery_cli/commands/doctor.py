@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from discovery_engine.config.settings import ServerSettings
     from discovery_engine.config.sources import ClientFile
     from discovery_engine.engine import Engine
-    from discovery_engine.runtime.health import ServerHealth
     from discovery_engine.view.notices import Notice
+    from discovery_engine.view.status import ServerReport
     from discovery_engine.view.view import View
 
 
@@ -64,17 +64,17 @@ def command(invocation: Invocation, *, online: bool, exit_zero: bool) -> ExitCod
 
 async def _look(
     engine: Engine, *, invocation: Invocation, online: bool
-) -> tuple[View, tuple[ServerHealth, ...]]:
+) -> tuple[View, tuple[ServerReport, ...]]:
     if online:
         await engine.refresh()
     return engine.view, await engine.health(invocation.observed(engine.view))
 
 
-def _of_view(view: View, servers: Iterable[ServerHealth], now: float) -> Iterator[Check]:
+def _of_view(view: View, servers: Iterable[ServerReport], now: float) -> Iterator[Check]:
     settings, catalog = view.settings, view.catalog
     yield from checks.configuration(settings)
     for health in servers:
-        yield checks.server(view.server(health.server), health, _try_out)
+        yield checks.server(view.server_settings(health.name), health, _try_out)
     yield from checks.effects("rules", findings_of_rules(view))
     if view.settings.overrides:
         yield from checks.effects("overrides", findings_of_overrides(view))

@@ -15,11 +15,12 @@ from discovery_cli.output import Cell, Output, ago, counted
 from discovery_cli.remedies import advice_in_full, remedy
 from discovery_cli.rendering import Row, is_open, say_notices, tool_count, with_last_line
 from discovery_engine._util.text import block, named, quoted
-from discovery_engine.runtime.health import ServerHealth, health, sick
+from discovery_engine.runtime.health import health, unhealthy
 
 if TYPE_CHECKING:
     from discovery_engine.engine import Engine
-    from discovery_engine.upstream.state import Condition
+    from discovery_engine.upstream.state import SessionStats
+    from discovery_engine.view.status import ServerReport
     from discovery_engine.view.view import View
 
 _HEADS = ("SERVER", "STATE", "SINCE", "NEXT STEP", "REASON")
@@ -40,7 +41,7 @@ def command(
     """
     output = invocation.output
     view, found = _online(invocation, servers) if online else _known(invocation, servers)
-    shown = [one for one in found if servers or show_all or one.status != "disabled"]
+    shown = [one for one in found if servers or show_all or one.state != "disabled"]
     if output.as_json:
         forms = [health_form(one, remedy(one)) for one in shown]
         output.answer({"servers": forms, "decisions_lost_at": view.lost_at})
@@ -51,20 +52,20 @@ def command(
         _show(output, shown, len(found) - len(shown), invocation.clock())
     else:
         say_notices(output, invocation.known().general_notices())
-    return ExitCode.UNHEALTHY if sick(shown) else ExitCode.OK
+    return ExitCode.UNHEALTHY if unhealthy(shown) else ExitCode.OK
 
 
-def _known(invocation: Invocation, names: Sequence[str]) -> tuple[View, list[ServerHealth]]:
+def _known(invocation: Invocation, names: Sequence[str]) -> tuple[View, list[ServerReport]]:
     view = invocation.known()
     chosen = [view.server(name).name for name in names]
     found = health(view, now=invocation.clock(), observed=invocation.observed(view))
     return view, _chosen(found, chosen)
 
 
-def _online(invocation: Invocation, names: Sequence[str]) -> tuple[View, list[ServerHealth]]:
-    async def connect(engine: Engine) -> tuple[View, list[ServerHealth]]:
+def _online(invocation: Invocation, names: Sequence[str]) -> tuple[View, list[ServerReport]]:
+    async def connect(engine: Engine) -> tuple[View, list[ServerReport]]:
         chosen = [engine.view.server(name).name for name in names]
-        askable = [s.server for s in _chosen(await engine.health(), chosen) if _may_be_asked(s)]
+        askable = [s.name for s in _chosen(await engine.health(), chosen) if _may_be_asked(s)]
         await engine.refresh(askable)
         found = await engine.health(invocation.observed(engine.view))
         return engine.view, _chosen(found, chosen)
@@ -72,100 +73,95 @@ def _online(invocation: Invocation, names: Sequence[str]) -> tuple[View, list[Se
     return invocation.run(connect, with_lines=True)
 
 
-def _chosen(servers: Sequence[ServerHealth], names: Sequence[str]) -> list[ServerHealth]:
-    return [server for server in servers if not names or server.server in names]
+def _chosen(servers: Sequence[ServerReport], names: Sequence[str]) -> list[ServerReport]:
+    return [server for server in servers if not names or server.name in names]
 
 
-def _may_be_asked(server: ServerHealth) -> bool:
-    if server.status in ("disabled", "untrusted"):
+def _may_be_asked(server: ServerReport) -> bool:
+    if server.state in ("disabled", "untrusted"):
         return False
-    return server.status != "needs_config" or bool(server.code)
+    return server.state != "needs_config" or server.failure is not None
 
 
-def _show(output: Output, servers: Sequence[ServerHealth], hidden: int, now: float) -> None:
-    ill, ordered = sick(servers), sorted(servers, key=lambda one: one.is_well)
+def _show(output: Output, servers: Sequence[ServerReport], hidden: int, now: float) -> None:
+    ill, ordered = unhealthy(servers), sorted(servers, key=lambda one: one.is_healthy)
     if servers:
         rows = [_row(output, server, now) for server in ordered]
         output.table([["", *(Cell(head, "faint") for head in _HEADS)], *rows])
     off = f", {hidden} disabled (--all)" if hidden else ""
     output.say(f"{counted(len(servers), 'server')}{off}, {counted(len(ill), 'problem')}")
     if ill:
-        output.say(f"`discovery health {ill[0].server}` shows details")
+        output.say(f"`discovery health {ill[0].name}` shows details")
 
 
-def _row(output: Output, server: ServerHealth, now: float) -> Row:
-    summary = server.summary
-    reason = with_last_line(summary.reason, summary.stderr)
+def _row(output: Output, server: ServerReport, now: float) -> Row:
+    reason = with_last_line(server.reason, server.stderr)
     return [
         _mark(output, server),
-        Cell(server.server, "strong"),
-        str(server.status),
+        Cell(server.name, "strong"),
+        str(server.state),
         _since(server, now),
         remedy(server),
         Cell(reason or _what_it_has(server), "faint", is_summary=True),
     ]
 
 
-def _mark(output: Output, server: ServerHealth) -> str | Cell:
-    return output.open_mark() if is_open(server.summary) else output.mark(good=server.is_well)
+def _mark(output: Output, server: ServerReport) -> str | Cell:
+    return output.open_mark() if is_open(server) else output.mark(good=server.is_healthy)
 
 
-def _what_it_has(server: ServerHealth) -> str:
+def _what_it_has(server: ServerReport) -> str:
     unusable = f", {len(server.dropped)} unusable" if server.dropped else ""
-    waiting = server.summary.withheld_count
-    return tool_count(server.summary) + unusable + (f", {waiting} held back" if waiting else "")
+    waiting = server.withheld_count
+    return tool_count(server) + unusable + (f", {waiting} held back" if waiting else "")
 
 
-def _since(server: ServerHealth, now: float) -> str:
+def _since(server: ServerReport, now: float) -> str:
     return ago(now - server.since) if server.since is not None else ""
 
 
-def _show_in_full(output: Output, server: ServerHealth, now: float) -> None:
+def _show_in_full(output: Output, server: ServerReport, now: float) -> None:
     since = f" for {_since(server, now)}" if server.since is not None else ""
-    name = Cell(server.server, "strong")
-    output.table([[_mark(output, server), name, f"{server.status}{since}"]])
+    name = Cell(server.name, "strong")
+    output.table([[_mark(output, server), name, f"{server.state}{since}"]])
     output.table([[Cell(word, "faint"), text] for word, text in _facts(server, now)], indent=2)
-    stderr = server.summary.stderr or (server.now.stderr if server.now else "")
+    stderr = server.stderr or (server.stats.stderr if server.stats else "")
     if stderr:
         output.line("  stderr (last lines):")
         for line in block(stderr, before="    | "):
             output.line(line, "faint")
 
 
-def _facts(server: ServerHealth, now: float) -> Iterator[tuple[str, str]]:
-    summary = server.summary
-    listed = (
-        f"{tool_count(summary)}, {ago(now - summary.listed_at)} ago" if summary.listed_at else ""
-    )
+def _facts(server: ServerReport, now: float) -> Iterator[tuple[str, str]]:
+    listed = f"{tool_count(server)}, {ago(now - server.listed_at)} ago" if server.listed_at else ""
     facts = {
-        "reason": summary.reason,
-        "detail": summary.detail,
+        "reason": server.reason,
+        "detail": server.detail,
         "next step": advice_in_full(server) or remedy(server),
         "next try": f"in {ago(wait)}" if (wait := (server.next_try or 0.0) - now) >= 1 else "",
-        "listed": f"{listed or 'never'}{'; these are still used' if summary.is_stale else ''}",
-        "held back": f"{counted(summary.withheld_count, 'tool')}" if summary.withheld_count else "",
+        "listed": f"{listed or 'never'}{'; these are still used' if server.is_stale else ''}",
+        "held back": f"{counted(server.withheld_count, 'tool')}" if server.withheld_count else "",
         "unusable": "; ".join(f"{named(tool.name)} ({tool.reason})" for tool in server.dropped),
-        **(_session_facts(server.now) if server.now else {}),
+        **(_session_facts(server.stats) if server.stats else {}),
     }
     return ((word, text) for word, text in facts.items() if text)
 
 
-def _session_facts(now: Condition) -> dict[str, str]:
-    counters = now.counters
+def _session_facts(stats: SessionStats) -> dict[str, str]:
     counts = {
-        counted(counters.calls, "call"): counters.calls,
-        counted(counters.failures, "failure"): counters.failures,
-        f"{counters.refused} refused": counters.refused,
-        counted(counters.restarts, "restart"): counters.restarts,
-        counted(counters.garbage, "line") + " of garbage": counters.garbage,
-        counted(counters.strays, "stray answer"): counters.strays,
-        counted(counters.duplicates, "second answer"): counters.duplicates,
-        f"{now.queued} waiting": now.queued,
+        counted(stats.calls, "call"): stats.calls,
+        counted(stats.failures, "failure"): stats.failures,
+        f"{stats.refused} refused": stats.refused,
+        counted(stats.restarts, "restart"): stats.restarts,
+        counted(stats.garbage, "line") + " of garbage": stats.garbage,
+        counted(stats.strays, "stray answer"): stats.strays,
+        counted(stats.duplicates, "second answer"): stats.duplicates,
+        f"{stats.queued} waiting": stats.queued,
     }
-    samples = ", ".join(map(quoted, now.samples))
+    samples = ", ".join(map(quoted, stats.samples))
     return {
-        "session": f"process {now.pid}" if now.pid else "",
-        "protocol": now.protocol_version,
+        "session": f"process {stats.pid}" if stats.pid else "",
+        "protocol": stats.protocol_version,
         "so far": ", ".join(text for text, count in counts.items() if count),
         "garbage": samples,
     }

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from discovery_engine.catalog import Entry
     from discovery_engine.engine import Engine
     from discovery_engine.tools.model import ServerName
-    from discovery_engine.view.status import ServerSummary
+    from discovery_engine.view.status import ServerReport
     from discovery_engine.view.view import View
 
 Which = Literal["enabled", "disabled", "all"]
@@ -88,7 +88,7 @@ def _inspect_all(
     invocation: Invocation, portrait: Portrait, which: Which, *, with_tools: bool
 ) -> None:
     view = invocation.run(_connect)
-    waiting = [s.name for s in view.servers() if s.status == "starting"]
+    waiting = [s.name for s in view.servers() if s.state == "starting"]
     chosen = {s.name: _chosen(view, s.name, which) if with_tools else [] for s in view.servers()}
     if portrait.output.as_json:
         forms = [_server_form(s, view, chosen[s.name]) for s in view.servers()]
@@ -131,8 +131,8 @@ def _chosen(view: View, name: ServerName, which: Which) -> list[Entry]:
     return [e for e in entries if which in ("all", "enabled" if e.verdict.enabled else "disabled")]
 
 
-def _server_form(summary: ServerSummary, view: View, entries: list[Entry]) -> JSONObject:
-    settings = view.server(summary.name)
+def _server_form(summary: ServerReport, view: View, entries: list[Entry]) -> JSONObject:
+    settings = view.server_settings(summary.name)
     part = view.catalog.parts.get(summary.name)
     return server_form(summary) | {
         "source": settings.source,

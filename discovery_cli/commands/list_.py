@@ -22,7 +22,7 @@ from discovery_cli.rendering import (
 from discovery_engine.runtime.gateways import with_observations
 
 if TYPE_CHECKING:
-    from discovery_engine.view.status import ServerSummary
+    from discovery_engine.view.status import ServerReport
     from discovery_engine.view.view import View
 
 
@@ -46,14 +46,14 @@ def command(invocation: Invocation, *, status: bool, tools: bool) -> None:
     _say_sum(output, view)
 
 
-def _form(server: ServerSummary, view: View, *, with_tools: bool) -> dict[str, object]:
+def _form(server: ServerReport, view: View, *, with_tools: bool) -> dict[str, object]:
     form = server_form(server)
     if with_tools:
         form["tools"] = [entry.tool.name for entry in view.catalog.part(server.name).visible]
     return form
 
 
-def _show_with_tools(output: Output, server: ServerSummary, view: View) -> None:
+def _show_with_tools(output: Output, server: ServerReport, view: View) -> None:
     output.table([server_row(output, server, with_status=True)])
     tools = view.catalog.part(server.name).visible
     output.table([tool_row(output, entry, view) for entry in tools], indent=2)
@@ -74,17 +74,17 @@ def _say_sum(output: Output, view: View) -> None:
     say_held_back(output, view, [server.name for server in servers])
 
 
-def _alike(servers: Iterable[ServerSummary]) -> Iterable[list[ServerSummary]]:
+def _alike(servers: Iterable[ServerReport]) -> Iterable[list[ServerReport]]:
     """Servers with one reason and one next step together, for both are then shown once."""
-    groups: dict[tuple[str, ...], list[ServerSummary]] = {}
+    groups: dict[tuple[str, ...], list[ServerReport]] = {}
     for server in servers:
-        if server.reason and server.status != "disabled":
+        if server.reason and server.state != "disabled":
             whose = server.name if server.stderr else ""
             groups.setdefault((server.reason, server.hint, whose), []).append(server)
     return groups.values()
 
 
-def _say_reason(output: Output, servers: Sequence[ServerSummary]) -> None:
+def _say_reason(output: Output, servers: Sequence[ServerReport]) -> None:
     names, one = ", ".join(server.name for server in servers), servers[0]
     output.say(f"{names}: {one.reason}{f' ({one.hint})' if one.hint else ''}")
     for server in servers:

@@ -70,7 +70,7 @@ async def listed(engine: Engine, *, patience: float = _PATIENCE) -> tuple[Unlist
     if wait.cancelled_caught:
         parts = [engine.view.catalog.part(name) for name in engine.view.connectable]
         unlisted = {part.server: part.failure for part in parts if part.failure}
-        starting = [one.name for one in engine.view.servers() if one.status == "starting"]
+        starting = [one.name for one in engine.view.servers() if one.state == "starting"]
         unlisted |= dict.fromkeys(starting)
     return unlisted, engine.view
 

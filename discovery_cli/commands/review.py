@@ -90,7 +90,7 @@ async def _waiting(engine: Engine, *, servers: tuple[str, ...], tools: tuple[str
     neighbours = Neighbours.of(entry.tool for entry in view.catalog)
     found: Waiting = {}
     for name in names:
-        server, part = view.server(name), view.catalog.parts.get(name)
+        server, part = view.server_settings(name), view.catalog.parts.get(name)
         if part is None:
             continue
         history = trustee.history(view.settings, known_as(server, view.settings.path))
@@ -158,7 +158,7 @@ def _is_known_since_loss(view: View, name: ServerName) -> bool:
 
 def _is_on(view: View, name: ServerName) -> bool:
     verdict = view.catalog.part(name).verdict
-    return view.server(name).enabled and (verdict.enabled or verdict.reason in REFUSALS)
+    return view.server_settings(name).enabled and (verdict.enabled or verdict.reason in REFUSALS)
 
 
 def _say_whether_over(output: Output, unknown: tuple[ServerName, ...]) -> None:

@@ -68,7 +68,7 @@ def _sum(listed: ToolList, view: View, *, include_disabled: bool) -> str:
 
 
 def _exit_code(listed: ToolList, view: View) -> ExitCode:
-    if view.server(listed.server).problem:
+    if view.server_settings(listed.server).problem:
         return ExitCode.USAGE
     part = view.catalog.parts.get(listed.server)
     if part and part.failure and not view.is_known(listed.server):

@@ -108,7 +108,7 @@ async def _take_back(engine: Engine, *, servers: tuple[str, ...]) -> int:
     from discovery_engine.trust.identity import known_as
 
     view, path = engine.view, engine.settings.path
-    named = [view.server(name) for name in servers] or view.settings.servers
+    named = [view.server_settings(name) for name in servers] or view.settings.servers
     given = engine.current.trust_store.decisions(engine.settings).approvals
     names = [known_as(server, path) for server in named]
     engine.current.trust_store.revoke(engine.settings, names)

@@ -25,8 +25,9 @@ from discovery_engine.agent.tool_text import Detail
 from discovery_engine.errors import DiscoveryError, ServerDisabledError, ToolNotFoundError
 from discovery_engine.limits import require_query
 from discovery_engine.tools.model import ToolKey
+from discovery_engine.upstream.state import ServerState
 from discovery_engine.view.notices import Notice, NoticeKind
-from discovery_engine.view.status import ServerStatus, ServerSummary
+from discovery_engine.view.status import ServerReport
 
 if TYPE_CHECKING:
     from discovery_engine.engine import Engine
@@ -184,7 +185,7 @@ def _unlisted_servers(view: View, server: str | None) -> list[Notice]:
     """Notices of the servers that might have the tool, but were never listed."""
     candidates = [s for s in view.servers() if server in (None, s.name)]
     unlisted = [
-        s for s in candidates if s.listed_at is None and s.status is not ServerStatus.DISABLED
+        s for s in candidates if s.listed_at is None and s.state is not ServerState.DISABLED
     ]
     return [
         Notice(
@@ -194,9 +195,9 @@ def _unlisted_servers(view: View, server: str | None) -> list[Notice]:
     ]
 
 
-def _status_text(server: ServerSummary) -> str:
+def _status_text(server: ServerReport) -> str:
     since = server.starting_for
-    return server.status.value if since is None else f"{server.status.value}, {int(since)} s"
+    return server.state.value if since is None else f"{server.state.value}, {int(since)} s"
 
 
 _HANDLERS: Mapping[str, Handler] = {

@@ -13,8 +13,9 @@ from discovery_engine._util.text import named, one_line
 from discovery_engine.agent.budget import Budget, first_fitting
 from discovery_engine.agent.render.result import counted
 from discovery_engine.agent.tool_text import cut
+from discovery_engine.upstream.state import ServerState
 from discovery_engine.view.notices import lost, why_no_server
-from discovery_engine.view.status import ServerStatus, ServerSummary
+from discovery_engine.view.status import ServerReport
 
 if TYPE_CHECKING:
     from discovery_engine.view.view import View
@@ -27,11 +28,11 @@ _DETAIL = ((160, _EXAMPLES), (80, _EXAMPLES), (80, 0), (40, 0), (0, 0))
 def render_instructions(view: View) -> str:
     """The instructions, in at most `server.instructions_tokens`."""
     cap = view.settings.server.instructions_tokens
-    servers = [s for s in view.servers() if s.status is not ServerStatus.DISABLED]
+    servers = [s for s in view.servers() if s.state is not ServerState.DISABLED]
     return first_fitting(_instructions(view, servers), Budget(cap))
 
 
-def _instructions(view: View, servers: Sequence[ServerSummary]) -> Iterator[str]:
+def _instructions(view: View, servers: Sequence[ServerReport]) -> Iterator[str]:
     if not servers:
         yield f"This gateway gives access to MCP servers, but {_why_none(view)}."
         return
@@ -59,7 +60,7 @@ def _why_none(view: View) -> str:
     return f"none is configured: {why_no_server(view.settings)}"
 
 
-def _names_only(opening: str, servers: Sequence[ServerSummary]) -> Iterator[str]:
+def _names_only(opening: str, servers: Sequence[ServerReport]) -> Iterator[str]:
     """Fewer and fewer names; the largest servers are kept longest."""
     largest = sorted(servers, key=lambda server: (-server.enabled_count, server.name))
     kept = len(servers)
@@ -69,7 +70,7 @@ def _names_only(opening: str, servers: Sequence[ServerSummary]) -> Iterator[str]
     yield opening
 
 
-def _line(view: View, server: ServerSummary, length: int, examples: int) -> str:
+def _line(view: View, server: ServerReport, length: int, examples: int) -> str:
     # Only the owner's description: text of an upstream must not instruct an agent.
     about = cut(view.owner_description(server.name), length)
     names = [named(entry.tool.name) for entry in view.catalog.part(server.name).visible]

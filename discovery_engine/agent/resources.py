@@ -138,8 +138,8 @@ def _server_resource(view: View, uri: str) -> JSONObject:
 
 
 def _server_info(view: View, name: str) -> JSONObject:
-    server = view.server(name).name
-    [summary] = [s for s in view.servers() if s.name == server]
+    summary = view.server(name)
+    server = summary.name
     part = view.catalog.parts.get(server)
     listed = view.list_tools(server, include_disabled=True)
     return {

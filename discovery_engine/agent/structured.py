@@ -11,7 +11,7 @@ from discovery_engine.search.ranking.hit import Hit
 from discovery_engine.tools.model import Parameter, Tool
 from discovery_engine.view.notices import Notice
 from discovery_engine.view.search_answers import SearchAnswer
-from discovery_engine.view.status import ServerSummary
+from discovery_engine.view.status import ServerReport
 from discovery_engine.view.view import ToolList
 
 
@@ -49,13 +49,13 @@ def hit_fields(hits: Iterable[Hit]) -> list[JSONObject]:
     ]
 
 
-def server_fields(server: ServerSummary) -> JSONObject:
+def server_fields(server: ServerReport) -> JSONObject:
     return {
         "name": server.name,
         "description": clean(server.description),
         "toolCount": server.tool_count,
         "enabledCount": server.enabled_count,
-        "status": server.status.value,
+        "status": server.state.value,
         "reason": one_line(server.reason),
         "tags": list(server.tags),
     }

@@ -65,7 +65,7 @@ class ToolExecutor:
         pinned = pinned_values(tool, view.settings.overrides, self._secrets)
         await self._check(self._checker(tool), arguments, pinned, on_unchecked)
         return await self._upstreams.call(
-            view.server(tool.server),
+            view.server_settings(tool.server),
             tool.upstream_name,
             {**arguments, **pinned},
             client=client,

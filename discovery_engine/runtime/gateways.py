@@ -1,9 +1,8 @@
-"""How servers fare in the gateways that are running, for whoever is not one of them.
+"""The states of servers in the running gateways, shared with other processes.
 
-A gateway keeps a small file beside the registry and holds a lock on it for as long as it lives. The
-kernel takes the lock from a process that ends, however it ends, so there is no heartbeat to write,
-the word of a dead gateway does not count, and a process id that is used again fools nobody. Several
-gateways have a file each.
+Each gateway writes a small file beside the registry and holds a lock on it while it runs. The
+kernel releases the lock when the process ends, however it ends: there is no heartbeat, files of
+dead gateways are ignored, and a reused process id does no harm.
 """
 
 from __future__ import annotations
@@ -16,65 +15,42 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct, convert, to_builtins
+from msgspec import convert, to_builtins
 from msgspec.structs import replace
 
 from discovery_engine.registry.sqlite.locking import lock_file
 from discovery_engine.tools.model import ServerName
-from discovery_engine.view.status import Live, ServerStatus
+from discovery_engine.upstream.state import ServerState, StateInfo
+from discovery_engine.view.status import Observation
 
 if TYPE_CHECKING:
     from discovery_engine.view.view import View
 
 _FOLDER = "gateways"
 _LIMIT = 16 * 1024 * 1024  # bytes that are read of a file
-_LOOKS = 3  # at a file that is being written just then
+_READS = 3  # of a file that is being written
 _PRIVATE = 0o600
 
 _BY_SEVERITY = (
-    ServerStatus.IDLE,
-    ServerStatus.READY,
-    ServerStatus.STARTING,
-    ServerStatus.DEGRADED,
-    ServerStatus.NEEDS_AUTH,
-    ServerStatus.FAILING,
-    ServerStatus.CRASH_LOOPING,
+    ServerState.IDLE,
+    ServerState.READY,
+    ServerState.STARTING,
+    ServerState.DEGRADED,
+    ServerState.NEEDS_AUTH,
+    ServerState.FAILING,
+    ServerState.CRASH_LOOPING,
 )
 
 
-class Observation(Struct, frozen=True):
-    """How one server fares in one gateway."""
-
-    server: str
-    status: str
-    """One of `ServerStatus`."""
-    connection: str
-    """The fingerprint of how the gateway reaches it."""
-    gateway: int = 0
-    """Its process id."""
-    reason: str = ""
-    stderr: str = ""
-    detail: str = ""
-    """More of the reason, for the owner alone."""
-    since: float | None = None
-    """Unix time in seconds."""
-    next_try: float | None = None
-    """Unix time in seconds before which it is not tried again."""
-
-    @property
-    def severity(self) -> int:
-        return _severity(self.status)
-
-
 class StatusFile:
-    """Made by `open_status_file`."""
+    """Created by `open_status_file`."""
 
     def __init__(self, descriptor: int, scope: str) -> None:
         self._descriptor = descriptor
         self._scope = scope
 
     def write(self, observations: Iterable[Observation]) -> None:
-        """Put these in the place of what the file says; not synced, as a reboot ends it anyway."""
+        """Replace the content of the file; not synced, because a reboot ends the gateway anyway."""
         servers = [to_builtins(one) for one in observations]
         form = {"pid": os.getpid(), "scope": self._scope, "servers": servers}
         text = json.dumps(form).encode("ascii")
@@ -84,7 +60,7 @@ class StatusFile:
 
 @contextmanager
 def open_status_file(data: Path, scope: str) -> Iterator[StatusFile]:
-    """The file of this gateway in the data folder; gone with the end of the block.
+    """The file of this gateway in the data folder; deleted at the end of the block.
 
     Raises:
         OSError: If it cannot be written.
@@ -92,7 +68,7 @@ def open_status_file(data: Path, scope: str) -> Iterator[StatusFile]:
     folder = data / _FOLDER
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = folder / f"{os.getpid()}-{os.urandom(4).hex()}.json"
-    new = path.with_suffix(".new")  # nobody may find it before it is locked
+    new = path.with_suffix(".new")  # it must be locked before others can find it
     descriptor = os.open(new, os.O_CREAT | os.O_EXCL | os.O_RDWR, _PRIVATE)
     try:
         lock_file(descriptor)
@@ -105,51 +81,51 @@ def open_status_file(data: Path, scope: str) -> Iterator[StatusFile]:
 
 
 def observations(data: Path, scope: str) -> Mapping[ServerName, Sequence[Observation]]:
-    """What the running gateways of a scope say of each server, the worst first.
+    """The observations of the running gateways of a scope by server, the worst first.
 
-    Files of gateways that are gone are removed.
+    Files of gateways that have ended are removed.
     """
     found: dict[ServerName, list[Observation]] = {}
     with contextlib.suppress(OSError):
         for path in sorted((data / _FOLDER).glob("*.json")):
-            for one in _said_in(path, scope):
+            for one in _read_file(path, scope):
                 found.setdefault(ServerName(one.server), []).append(one)
     return {
-        name: sorted(said, key=lambda one: (-one.severity, one.gateway))
+        name: sorted(said, key=lambda one: (-_severity(one.status), one.gateway))
         for name, said in found.items()
     }
 
 
 def with_observations(view: View, found: Mapping[ServerName, Sequence[Observation]]) -> View:
-    """A view in which a server fares as in the gateway where it fares worst.
+    """A view in which each server has its worst state of all gateways.
 
-    What a gateway says of a server that it reaches in another way does not count.
+    Observations of gateways that reach the server in another way are ignored.
     """
     live = dict(view.live)
     for server in view.settings.servers:
         own = live.get(server.name)
-        said = concerning(view, server.name, found)
-        if said and (own is None or said[0].severity > _severity(own.status)):
+        said = matching(view, server.name, found)
+        if said and (own is None or _severity(said[0].status) > _severity(own.state)):
             live[server.name] = _live(said)
     return view.with_live(live, view.rejection) if found else view
 
 
-def concerning(
+def matching(
     view: View, name: ServerName, found: Mapping[ServerName, Sequence[Observation]]
 ) -> list[Observation]:
-    """What is said of a server as the view has it reached, the worst first."""
+    """The observations of a server with the connection of the view, the worst first."""
     reached = view.catalog.part(name).connection
     return [one for one in found.get(name, ()) if not reached or one.connection == reached]
 
 
-def _live(said: Sequence[Observation]) -> Live:
+def _live(said: Sequence[Observation]) -> StateInfo:
     worst, *others = said
-    if worst.severity < _severity(ServerStatus.STARTING):
-        return Live(ServerStatus(worst.status), worst.reason, detail=worst.detail)
+    if _severity(worst.status) < _severity(ServerState.STARTING):
+        return StateInfo(ServerState(worst.status), worst.reason, detail=worst.detail)
     elsewhere = "".join(f"; {one.status} in process {one.gateway}" for one in others)
     where = f"seen by the running gateway, process {worst.gateway}{elsewhere}"
     reason = f"{worst.reason} ({where})" if worst.reason else where
-    return Live(ServerStatus(worst.status), reason, worst.stderr, detail=worst.detail)
+    return StateInfo(ServerState(worst.status), reason, worst.stderr, detail=worst.detail)
 
 
 def _severity(status: str) -> int:
@@ -157,8 +133,8 @@ def _severity(status: str) -> int:
     return known.index(status) if status in known else -1
 
 
-def _said_in(path: Path, scope: str) -> list[Observation]:
-    """What a gateway's file says; nothing if the gateway is gone."""
+def _read_file(path: Path, scope: str) -> list[Observation]:
+    """The observations in the file of a gateway; none if the gateway has ended."""
     try:
         descriptor = os.open(path, os.O_RDWR)
     except OSError:
@@ -167,7 +143,7 @@ def _said_in(path: Path, scope: str) -> list[Observation]:
         lock_file(descriptor)
     except BlockingIOError:
         return _read(descriptor, scope)
-    except OSError:  # locks do not work here, so nobody can tell who lives
+    except OSError:  # locks do not work here, so running gateways cannot be recognized
         return []
     else:
         with contextlib.suppress(OSError):
@@ -178,7 +154,7 @@ def _said_in(path: Path, scope: str) -> list[Observation]:
 
 
 def _read(descriptor: int, scope: str) -> list[Observation]:
-    for _ in range(_LOOKS):
+    for _ in range(_READS):
         os.lseek(descriptor, 0, os.SEEK_SET)
         line, _, _ = os.read(descriptor, _LIMIT).partition(b"\n")
         checksum, _, text = line.partition(b" ")
@@ -200,5 +176,5 @@ def _observations(form: Any, scope: str) -> list[Observation]:
                 said = convert(servers, list[Observation])
             except ValueError:  # of another version
                 return []
-            return [replace(one, gateway=pid) for one in said if one.severity >= 0]
+            return [replace(one, gateway=pid) for one in said if _severity(one.status) >= 0]
     return []

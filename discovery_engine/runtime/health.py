@@ -1,129 +1,77 @@
-"""How every server fares, with all that a person needs to mend it.
-
-Folded from what is remembered (`View`) and from how its upstream fares now (`Condition`), if it
-was asked for anything by this process. The status is the view's own: one word everywhere.
-"""
+"""The health of every server: the reports of the view, with live counters and gateways."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from discovery_engine.catalog import DroppedTool, ServerPart
-from discovery_engine.runtime.gateways import Observation, concerning, with_observations
+from discovery_engine.runtime.gateways import matching, with_observations
 from discovery_engine.tools.model import ServerName
-from discovery_engine.upstream.state import Condition
-from discovery_engine.view.status import ServerStatus, ServerSummary
+from discovery_engine.upstream.state import ServerState, StateInfo
+from discovery_engine.view.status import Observation, ServerReport
 from discovery_engine.view.view import View
-
-SICK = frozenset(
-    {
-        ServerStatus.DEGRADED,
-        ServerStatus.FAILING,
-        ServerStatus.CRASH_LOOPING,
-        ServerStatus.NEEDS_CONFIG,
-        ServerStatus.NEEDS_AUTH,
-        ServerStatus.UNTRUSTED,
-    }
-)
-"""The statuses that somebody has to do something about."""
-
-
-class ServerHealth(Struct, frozen=True):
-    """How one server fares, with all that a person needs to mend it."""
-
-    summary: ServerSummary
-    since: float | None = None
-    """Unix time in seconds from which on it has had its status; None if nobody saw it begin."""
-    code: str = ""
-    """The `code` of the error that its tools could not be listed for."""
-    dropped: tuple[DroppedTool, ...] = ()
-    """Tools that it lists and that cannot be used."""
-    now: Condition | None = None
-    """How its upstream fares; None if this process asked it for nothing."""
-    next_try: float | None = None
-    """Unix time in seconds before which it is not tried again unbidden."""
-    gateways: tuple[Observation, ...] = ()
-    """What the running gateways say of it, the worst first."""
-
-    @property
-    def server(self) -> ServerName:
-        return self.summary.name
-
-    @property
-    def status(self) -> ServerStatus:
-        return self.summary.status
-
-    @property
-    def is_well(self) -> bool:
-        return self.status not in SICK
 
 
 def health(
     view: View,
-    conditions: Mapping[ServerName, Condition] = MappingProxyType({}),
+    states: Mapping[ServerName, StateInfo] = MappingProxyType({}),
     *,
     now: float,
     observed: Mapping[ServerName, Sequence[Observation]] = MappingProxyType({}),
-) -> tuple[ServerHealth, ...]:
-    """Every configured server, in the order of names.
+) -> tuple[ServerReport, ...]:
+    """A report of every configured server, in the order of names.
 
     Args:
-        view: What is remembered, and seen by this process.
-        conditions: How their upstreams fare in this process.
+        view: The snapshot to report on.
+        states: The live states of the upstreams of this process.
         now: Unix time in seconds.
-        observed: What the running gateways say of them; the worst counts.
+        observed: The observations of running gateways; the worst counts.
     """
     view = with_observations(view, observed)
-    found = (_of(one, view, conditions.get(one.name), now) for one in view.servers())
+    reports = (_with_state(one, states.get(one.name), now) for one in view.servers())
     return tuple(
-        _observed(one, concerning(view, one.server, observed)) if observed else one for one in found
+        _with_gateways(one, matching(view, one.name, observed)) if observed else one
+        for one in reports
     )
 
 
-def _observed(server: ServerHealth, said: Sequence[Observation]) -> ServerHealth:
-    if not said:
-        return server
-    worst = said[0]
-    is_its_word = worst.status == server.status
+def unhealthy(reports: Iterable[ServerReport]) -> list[ServerReport]:
+    """Those that the owner has to do something about."""
+    return [report for report in reports if not report.is_healthy]
+
+
+def _with_state(report: ServerReport, live: StateInfo | None, now: float) -> ServerReport:
+    next_try = live.next_try if live else None
     return replace(
-        server,
-        gateways=tuple(said),
-        since=worst.since if is_its_word and worst.since is not None else server.since,
-        next_try=server.next_try or worst.next_try,
-    )
-
-
-def sick(servers: Iterable[ServerHealth]) -> list[ServerHealth]:
-    return [server for server in servers if not server.is_well]
-
-
-def _of(
-    summary: ServerSummary, view: View, condition: Condition | None, now: float
-) -> ServerHealth:
-    part = view.catalog.part(summary.name)
-    next_try = condition.next_try if condition else None
-    return ServerHealth(
-        summary,
-        since=_since(summary.status, part, condition, now),
-        code=part.failure.code if part.failure else "",
-        dropped=part.dropped,
-        now=condition,
+        report,
+        since=_since(report, live, now),
+        stats=live.stats if live else None,
         next_try=None if next_try is None else now + next_try,
     )
 
 
-def _since(
-    status: ServerStatus, part: ServerPart, condition: Condition | None, now: float
-) -> float | None:
+def _with_gateways(report: ServerReport, found: Sequence[Observation]) -> ServerReport:
+    if not found:
+        return report
+    worst = found[0]
+    has_its_state = worst.status == report.state
+    return replace(
+        report,
+        gateways=tuple(found),
+        since=worst.since if has_its_state and worst.since is not None else report.since,
+        next_try=report.next_try or worst.next_try,
+    )
+
+
+def _since(report: ServerReport, live: StateInfo | None, now: float) -> float | None:
     begun = []
-    if condition and condition.state.value == status.value:
-        begun.append(now - condition.seconds)
-    if part.failure and status in SICK and status is not ServerStatus.UNTRUSTED:
-        begun.append(part.failure.since)
-    if status is ServerStatus.IDLE and not begun:
-        return part.listed_at
+    if live and live.state is report.state:
+        begun.append(now - live.seconds)
+    is_failure = not report.is_healthy and report.state is not ServerState.UNTRUSTED
+    if report.failure and is_failure:
+        begun.append(report.failure.since)
+    if report.state is ServerState.IDLE and not begun:
+        return report.listed_at
     return min(begun, default=None)

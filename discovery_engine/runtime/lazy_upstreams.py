@@ -1,7 +1,7 @@
-"""The upstreams as the engine uses them: opened with the first use, and spoken of in confidence.
+"""The upstreams as the engine uses them: opened on first use, their output redacted.
 
-Whatever a server says of its own failure may hold the values that it was given; they are hidden
-before anybody else reads it.
+Errors and stderr of a server may contain the secrets of its entry; they are redacted here, before
+anything else reads them.
 """
 
 from __future__ import annotations
@@ -22,19 +22,18 @@ from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
 from discovery_engine.redaction.server_output import OutputRedactor
 from discovery_engine.secrets.resolver import SecretResolver
 from discovery_engine.tools.model import ServerName
-from discovery_engine.upstream.state import Condition
+from discovery_engine.upstream.state import ServerState, StateInfo
 from discovery_engine.upstream.stderr_log import StderrLog
-from discovery_engine.view.status import Live, ServerStatus
 
 if TYPE_CHECKING:
     from discovery_engine.upstream.listing import Listing
     from discovery_engine.upstream.sessions import OnProgress, OnStderr, Upstreams
 
-_NOTHING_KNOWN = None, OutputRedactor(frozenset())
+_NO_SECRETS = None, OutputRedactor(frozenset())
 
 
 class LazyUpstreams:
-    """Made with a task group, in which the upstreams are held once they are opened."""
+    """Opens the upstreams in `tasks` on first use and keeps them open."""
 
     def __init__(
         self,
@@ -49,11 +48,11 @@ class LazyUpstreams:
         self._opening = anyio.Lock()
         self._redactors: dict[ServerName, tuple[object, OutputRedactor]] = {}
         self._stderr_logs: dict[ServerName, StderrLog] = {}
-        self._live: dict[ServerName, tuple[Live, OutputRedactor, Live]] = {}
+        self._live: dict[ServerName, tuple[StateInfo, OutputRedactor, StateInfo]] = {}
 
     async def list_tools(self, server: ServerSettings) -> Listing:
         """As `Upstreams.list_tools`."""
-        redactor = await self._confidential_of(server)
+        redactor = await self._redactor_of(server)
         try:
             listing = await (await self._opened()).list_tools(server)
         except UpstreamError as error:
@@ -71,7 +70,7 @@ class LazyUpstreams:
         on_progress: OnProgress | None,
     ) -> JSONObject:
         """As `Upstreams.call`."""
-        redactor = await self._confidential_of(server)
+        redactor = await self._redactor_of(server)
         try:
             upstreams = await self._opened()
             return await upstreams.call(
@@ -81,12 +80,12 @@ class LazyUpstreams:
             redactor.redact_error(error)
             raise
 
-    async def close_unlike(
+    async def close_changed(
         self,
         before: Mapping[ServerName, ServerSettings],
         now: Mapping[ServerName, ServerSettings],
     ) -> None:
-        """End the sessions of servers that are not to be reached as before; no-op if none is."""
+        """Close the sessions of servers whose transport changed or that are gone."""
         for name, server in before.items():
             is_same = name in now and now[name].transport == server.transport
             if self._upstreams and not is_same:
@@ -98,49 +97,45 @@ class LazyUpstreams:
             self._upstreams.close_client(client)
 
     def reset_backoff(self, server: ServerName) -> None:
-        """As `Upstreams.insist`; no-op before the first use."""
+        """As `Upstreams.reset_backoff`; no-op before the first use."""
         if self._upstreams:
             self._upstreams.reset_backoff(server)
 
     def contacted(self) -> set[ServerName]:
-        """The servers that were ever asked for anything."""
+        """The servers used so far."""
         return set(self._upstreams.histories) if self._upstreams else set()
 
-    def live(self, name: ServerName) -> Live | None:
-        """How one server fares; None if it was never asked for anything.
-
-        Redacted anew only when there is something new to redact: every search asks.
-        """
-        record = self._upstreams.histories.get(name) if self._upstreams else None
-        if record is None:
+    def live(self, name: ServerName) -> StateInfo | None:
+        """The redacted live state of a server; None if it was never used."""
+        history = self._upstreams.histories.get(name) if self._upstreams else None
+        if history is None:
             return None
-        _, redactor = self._redactors.get(name, _NOTHING_KNOWN)
-        raw = Live.of(record.state, record.reason, record.stderr, record.detail)
-        known, of, shown = self._live.get(name, (None, None, None))
-        if known != raw or of is not redactor or shown is None:
-            shown = replace(
-                raw,
-                reason=redactor.redact(raw.reason),
-                detail=redactor.redact(raw.detail),
-                stderr=redactor.redact_stderr(raw.stderr),
-            )
+        _, redactor = self._redactors.get(name, _NO_SECRETS)
+        raw = history.info
+        # Every search reads this, so it is redacted again only after a change.
+        known, used, shown = self._live.get(name, (None, None, None))
+        if known != raw or used is not redactor or shown is None:
+            shown = _redacted_info(raw, redactor)
             self._live[name] = raw, redactor, shown
         return shown
 
-    def startup(self, name: ServerName) -> Live:
-        """How far a server is that is being started or listed."""
-        record = self._upstreams.histories.get(name) if self._upstreams else None
-        start = record.start if record else None
+    def startup(self, name: ServerName) -> StateInfo:
+        """The state of a server that is being started or listed."""
+        history = self._upstreams.histories.get(name) if self._upstreams else None
+        start = history.start if history else None
         if start is None:
-            return Live(ServerStatus.STARTING)
-        _, redactor = self._redactors.get(name, _NOTHING_KNOWN)
-        written = redactor.redact_stderr(start.stderr)
-        return Live(ServerStatus.STARTING, stderr=written, seconds=start.seconds)
+            return StateInfo(ServerState.STARTING)
+        _, redactor = self._redactors.get(name, _NO_SECRETS)
+        stderr = redactor.redact_stderr(start.stderr)
+        return StateInfo(ServerState.STARTING, stderr=stderr, starting_for=start.seconds)
 
-    def conditions(self) -> Mapping[ServerName, Condition]:
-        """As `Upstreams.conditions`; empty before the first use."""
-        conditions = self._upstreams.conditions() if self._upstreams else {}
-        return {name: self._in_confidence(name, one) for name, one in conditions.items()}
+    def states(self) -> Mapping[ServerName, StateInfo]:
+        """As `Upstreams.states`, redacted; empty before the first use."""
+        states = self._upstreams.states() if self._upstreams else {}
+        return {
+            name: _redacted_info(info, self._redactors.get(name, _NO_SECRETS)[1])
+            for name, info in states.items()
+        }
 
     async def _opened(self) -> Upstreams:
         async with self._opening:
@@ -153,8 +148,8 @@ class LazyUpstreams:
             task_status.started(upstreams)
             await anyio.sleep_forever()
 
-    async def _confidential_of(self, server: ServerSettings) -> OutputRedactor:
-        transport, known = self._redactors.get(server.name, _NOTHING_KNOWN)
+    async def _redactor_of(self, server: ServerSettings) -> OutputRedactor:
+        transport, known = self._redactors.get(server.name, _NO_SECRETS)
         if transport == server.transport and known.is_stable:
             return known
         found = await anyio.to_thread.run_sync(OutputRedactor.for_server, server, self._secrets)
@@ -166,22 +161,27 @@ class LazyUpstreams:
     def _on_stderr(self, name: ServerName, lines: Sequence[str]) -> None:
         if (log := self._stderr_logs.get(name)) is None:
             log = self._stderr_logs[name] = StderrLog(name)
-        _, redactor = self._redactors.get(name, _NOTHING_KNOWN)
+        _, redactor = self._redactors.get(name, _NO_SECRETS)
         log.write(lines, redactor.redact)
 
-    def _in_confidence(self, name: ServerName, condition: Condition) -> Condition:
-        _, redactor = self._redactors.get(name, _NOTHING_KNOWN)
-        return replace(
-            condition,
-            reason=redactor.redact(condition.reason),
-            detail=redactor.redact(condition.detail),
-            stderr=redactor.redact_stderr(condition.stderr),
-            samples=tuple(map(redactor.redact_stderr, condition.samples)),
-        )
+
+def _redacted_info(info: StateInfo, redactor: OutputRedactor) -> StateInfo:
+    stats = info.stats and replace(
+        info.stats,
+        samples=tuple(map(redactor.redact_stderr, info.stats.samples)),
+        stderr=redactor.redact_stderr(info.stats.stderr),
+    )
+    return replace(
+        info,
+        reason=redactor.redact(info.reason),
+        detail=redactor.redact(info.detail),
+        stderr=redactor.redact_stderr(info.stderr),
+        stats=stats,
+    )
 
 
 def _redacted(listing: Listing, redactor: OutputRedactor) -> Listing:
-    """A listing without the secrets that its server was given; a tool keeps its name."""
+    """A listing without the secrets of its server; tool names stay unchanged."""
     tools = listing.tools
     redacted = redactor.redact_json(tools)
     if redacted is not tools:

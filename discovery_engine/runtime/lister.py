@@ -22,7 +22,8 @@ from discovery_engine.errors import (
 )
 from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
 from discovery_engine.runtime.ingest import ListingResult, RefreshReport, due_in, report
-from discovery_engine.view.status import Live, LiveServers, ServerStatus
+from discovery_engine.upstream.state import ServerState, StateInfo
+from discovery_engine.view.status import LiveStates
 
 if TYPE_CHECKING:
     from discovery_engine.config.settings import ServerSettings
@@ -63,9 +64,9 @@ class ServerLister:
         self._answered: set[ServerName] = set()
         self._errors: dict[ServerName, UpstreamError] = {}
 
-    def live(self) -> Mapping[ServerName, Live]:
+    def live(self) -> Mapping[ServerName, StateInfo]:
         """How the servers fare at the moment that were asked for something."""
-        return LiveServers(self._asked, self._live)
+        return LiveStates(self._asked, self._live)
 
     async def refresh(
         self,
@@ -109,7 +110,7 @@ class ServerLister:
         with anyio.move_on_after(patience):
             await asked.wait()
         if not asked.is_set():
-            raise ServerStartingError(name, self._upstreams.startup(name).seconds)
+            raise ServerStartingError(name, self._upstreams.startup(name).starting_for)
         if unreached := self._errors.get(name):
             raise unreached
 
@@ -130,13 +131,15 @@ class ServerLister:
     def _asked(self) -> set[ServerName]:
         return self._upstreams.contacted() | self._under_way.keys()
 
-    def _live(self, name: ServerName) -> Live | None:
+    def _live(self, name: ServerName) -> StateInfo | None:
         live = self._upstreams.live(name)
-        is_starting = live is not None and live.status is ServerStatus.STARTING
+        is_starting = live is not None and live.state is ServerState.STARTING
         if name in self._under_way and not is_starting:
             # A session may be open while its tools are listed for the first time.
-            is_unheard = live is not None and live.has_session and not self._view.is_known(name)
-            is_starting = is_unheard or live is None or live.status is ServerStatus.IDLE
+            is_first_listing = (
+                live is not None and live.state.is_open and not self._view.is_known(name)
+            )
+            is_starting = is_first_listing or live is None or live.state is ServerState.IDLE
         return self._upstreams.startup(name) if is_starting else live
 
     def _chosen(self, servers: Iterable[str] | None) -> list[ServerName]:
@@ -172,7 +175,7 @@ class ServerLister:
         """Seconds for which a server has been starting; none if it has answered."""
         if name in self._answered:  # what it said is just being read
             return 0.0
-        return self._upstreams.startup(name).seconds or 0.0
+        return self._upstreams.startup(name).starting_for or 0.0
 
     def _soon(self, name: ServerName) -> anyio.Event:
         """Have a server asked, unless it is being asked; the event says when that is over."""

@@ -23,7 +23,8 @@ from discovery_engine._util.tasks import open_task_group
 from discovery_engine.config.files.location import scope_of
 from discovery_engine.errors import ConfigurationError
 from discovery_engine.events import ConfigurationReloaded, Subscription, ToolCalled, ToolsChanged
-from discovery_engine.runtime.gateways import Observation, open_status_file
+from discovery_engine.runtime.gateways import open_status_file
+from discovery_engine.view.status import Observation
 
 if TYPE_CHECKING:
     from discovery_engine.config.settings import Settings

@@ -15,20 +15,6 @@
     wire/             JSON-RPC messages, and the CPU time spent on parsing them
     identity          the digest that the approval of a server is bound to
 
-`sessions` imports the MCP SDK, which takes over a second of CPU. This module and those it imports
-do not, so that a command which only needs the values or `connection_fingerprint` starts quickly.
+`sessions` imports the MCP SDK, which takes over a second of CPU. `state` and `connection` do not
+import it, and this module imports nothing, so that commands which only read start quickly.
 """
-
-from __future__ import annotations
-
-from discovery_engine.upstream.connection import EraMemory, connection_fingerprint
-from discovery_engine.upstream.listing import Listing
-from discovery_engine.upstream.state import Phase, SessionState
-
-__all__ = [
-    "EraMemory",
-    "Listing",
-    "Phase",
-    "SessionState",
-    "connection_fingerprint",
-]

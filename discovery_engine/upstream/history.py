@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from discovery_engine.config.settings import ServerSettings
 from discovery_engine.errors import FailureKind, NeedsAuthError, UnavailableError
@@ -20,10 +21,10 @@ from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
 from discovery_engine.upstream.breaker import Breaker, RetryLater
 from discovery_engine.upstream.concurrency import CallLimiter
 from discovery_engine.upstream.startup import Startup
-from discovery_engine.upstream.state import Condition, Counters, Phase, SessionState, State
+from discovery_engine.upstream.state import ServerState, SessionStats, StateInfo
 
 _NOT_TRIED = (FailureKind.NEEDS_CONFIG, FailureKind.UNTRUSTED, FailureKind.BUSY)
-_BACKING_OFF = (State.FAILING, State.CRASH_LOOPING)
+_BACKING_OFF = (ServerState.FAILING, ServerState.CRASH_LOOPING)
 
 
 class Policy(Struct, frozen=True):
@@ -47,7 +48,7 @@ class ServerHistory:
         self._policy = policy
         self._breaker = Breaker(clock=policy.clock, random=policy.random)
         self.calls = CallLimiter(server.limits)
-        self.counters = Counters()
+        self.stats = SessionStats()
         self._connecting = 0
         self._ready = 0
         self._sessions = 0
@@ -55,7 +56,7 @@ class ServerHistory:
         self._fault = ""
         self._last: UnavailableError | None = None
         self._samples: tuple[str, ...] = ()
-        self._state = State.IDLE
+        self._state = ServerState.IDLE
         self._since = policy.clock()
         self.stderr = ""
         """The last stderr lines of a program that has exited."""
@@ -63,7 +64,7 @@ class ServerHistory:
         """The newest start; None while it waits for a start slot."""
 
     @property
-    def state(self) -> State:
+    def state(self) -> ServerState:
         return self._state
 
     @property
@@ -120,7 +121,7 @@ class ServerHistory:
         self.start = None
         self._connecting += 1
         self._sessions += 1
-        self.counters.restarts = self._sessions - 1
+        self.stats.restarts = self._sessions - 1
         self._update_state()
 
     def record_ready(self) -> None:
@@ -130,9 +131,9 @@ class ServerHistory:
         self._fault = ""
         self._update_state()
 
-    def add_session(self, session: SessionState) -> None:
+    def add_session(self, session: SessionStats) -> None:
         """Add the counters of a session that has ended."""
-        self.counters = self.counters.with_session(session)
+        self.stats = self.stats.plus(session)
         self._samples = session.samples or self._samples
 
     def record_closed(self, *, was_ready: bool, lost: UnavailableError | None = None) -> None:
@@ -158,7 +159,7 @@ class ServerHistory:
 
     def record_timeout(self, what: str, seconds: float) -> None:
         """A request timed out; the session stays open for other requests."""
-        self.counters.failures += 1
+        self.stats.failures += 1
         self._timeout = f"{what} was not answered within {seconds:g} s"
         self._update_state()
 
@@ -171,7 +172,7 @@ class ServerHistory:
         """Connecting failed, or the connection broke during a request."""
         if error.kind in _NOT_TRIED:
             return
-        self.counters.failures += 1
+        self.stats.failures += 1
         self._last = error
         self.stderr = error.stderr or self.stderr
         has_exited = exited or error.kind is FailureKind.EXITED
@@ -183,23 +184,32 @@ class ServerHistory:
         if self._last is loss:
             self._last = UnavailableError(self.server, loss.kind, reason, stderr=self.stderr)
 
-    def condition(self, session: SessionState | None) -> Condition:
-        """The state of the server; `session` is the live session, if any."""
-        live = session or SessionState(Phase.CONNECTING)
-        return Condition(
-            self._state,
-            self._policy.clock() - self._since,
-            self.reason,
-            self.counters.with_session(live),
-            samples=live.samples or self._samples,
-            stderr=live.stderr or self.stderr,
-            detail=self.detail,
-            next_try=self._next_try,
+    def report(self, session: SessionStats | None) -> StateInfo:
+        """The state with its counters; `session` is the live session, if any."""
+        live = session or SessionStats()
+        stats = replace(
+            self.stats.plus(live),
             users=live.users,
             queued=self.calls.waiting,
             pid=live.pid,
             protocol_version=live.protocol_version,
+            samples=live.samples or self._samples,
+            stderr=live.stderr or self.stderr,
         )
+        return StateInfo(
+            self._state,
+            self.reason,
+            detail=self.detail,
+            seconds=self._policy.clock() - self._since,
+            next_try=self._next_try,
+            stats=stats,
+        )
+
+    @property
+    def info(self) -> StateInfo:
+        """The state without counters; stderr only of a program that failed."""
+        stderr = self.stderr if self._state.is_down else ""
+        return StateInfo(self._state, self.reason, stderr, detail=self.detail)
 
     @property
     def _next_try(self) -> float | None:
@@ -227,12 +237,12 @@ class ServerHistory:
             reason = KNOWN_SECRETS.redact(self.reason)
             self._events.publish(ServerStateChanged(self.server, now, reason))
 
-    def _current_state(self) -> State:
+    def _current_state(self) -> ServerState:
         if self._breaker.is_crash_looping:
-            return State.CRASH_LOOPING
+            return ServerState.CRASH_LOOPING
         if self._breaker.failures and (self._breaker.is_open or not self._ready):
-            return State.FAILING
+            return ServerState.FAILING
         if self._ready:
             is_faulty = self._breaker.failures or self._timeout or self._fault
-            return State.DEGRADED if is_faulty else State.READY
-        return State.STARTING if self._connecting else State.IDLE
+            return ServerState.DEGRADED if is_faulty else ServerState.READY
+        return ServerState.STARTING if self._connecting else ServerState.IDLE

@@ -20,6 +20,7 @@ from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost, 
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp_types import ToolListChangedNotification
 from msgspec import Struct
+from msgspec.structs import replace
 
 from discovery_engine._util.tasks import Promise
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
@@ -51,7 +52,7 @@ from discovery_engine.upstream.history import ServerHistory
 from discovery_engine.upstream.http.http_transport import open_http_transport, open_sse_transport
 from discovery_engine.upstream.rpc_client import RpcClient
 from discovery_engine.upstream.startup import Startup, startup_timeout
-from discovery_engine.upstream.state import Phase, SessionState
+from discovery_engine.upstream.state import SessionStats
 from discovery_engine.upstream.stdio.pipe_transport import (
     PipeTransport,
     StdioCallbacks,
@@ -134,25 +135,23 @@ class Session:
         return self._used_at + self._context.idle_timeout - anyio.current_time()
 
     @property
-    def state(self) -> SessionState:
+    def stats(self) -> SessionStats:
+        """What this session has counted, and the last stderr lines of its program."""
         rpc = self._rpc.value
         if rpc is None:
-            return SessionState(Phase.CONNECTING, users=self._users)
-        version = rpc.info.version
-        transport = rpc.transport
-        if not isinstance(transport, PipeTransport):
-            return SessionState(Phase.READY, version, self._users)
-        garbage, ids = transport.reader.garbage, transport.ids
-        return SessionState(
-            Phase.READY,
-            version,
-            self._users,
-            transport.child.pid,
-            garbage.count,
-            tuple(garbage.samples),
-            ids.unsolicited,
-            ids.duplicates,
-            transport.child.stderr.tail,
+            return SessionStats(users=self._users)
+        stats = SessionStats(users=self._users, protocol_version=rpc.info.version)
+        if not isinstance(rpc.transport, PipeTransport):
+            return stats
+        reader, ids, child = rpc.transport.reader, rpc.transport.ids, rpc.transport.child
+        return replace(
+            stats,
+            pid=child.pid,
+            garbage=reader.garbage.count,
+            samples=tuple(reader.garbage.samples),
+            strays=ids.unsolicited,
+            duplicates=ids.duplicates,
+            stderr=child.stderr.tail,
         )
 
     def retire(self) -> None:
@@ -238,7 +237,7 @@ class Session:
         finally:
             self._retired.set()
             self._rpc.fail(_closed(self.server.name))
-            self.history.add_session(self.state)
+            self.history.add_session(self.stats)
             self._close()
 
     def _fail(self, error: UnavailableError) -> None:

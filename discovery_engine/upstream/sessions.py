@@ -56,7 +56,7 @@ from discovery_engine.upstream.listing import (
 from discovery_engine.upstream.request_errors import RequestNotProcessed, call_error, listing_error
 from discovery_engine.upstream.rpc_client import OnProgress, RpcClient
 from discovery_engine.upstream.session import Admit, OnStderr, Session, SessionContext
-from discovery_engine.upstream.state import Condition, SessionState
+from discovery_engine.upstream.state import SessionStats, StateInfo
 from discovery_engine.upstream.stdio.reaper import open_reaper
 from discovery_engine.upstream.wire.scheduling import FairScheduler
 
@@ -128,22 +128,20 @@ class Upstreams:
         self._sessions: dict[SessionKey, Session] = {}
         self._headers: dict[str, Mapping[str, HeaderMap]] = {}
 
-    def states(self) -> Mapping[ServerName, SessionState]:
-        """The servers with a live session; the newest one if clients have their own."""
+    def sessions(self) -> Mapping[ServerName, SessionStats]:
+        """The servers with an open session; the newest one if clients have their own."""
         live = {name: s for (name, _), s in self._sessions.items() if not s.is_retired}
-        return {name: session.state for name, session in live.items()}
+        return {name: session.stats for name, session in live.items()}
 
     @property
     def histories(self) -> Mapping[ServerName, ServerHistory]:
         """The history of every server used so far."""
         return self._histories
 
-    def conditions(self) -> Mapping[ServerName, Condition]:
-        """The state of every server used so far, with its last stderr lines."""
-        live = {name: session.state for (name, _), session in self._sessions.items()}
-        return {
-            name: history.condition(live.get(name)) for name, history in self._histories.items()
-        }
+    def states(self) -> Mapping[ServerName, StateInfo]:
+        """The state of every server used so far, with its counters and last stderr lines."""
+        live = {name: session.stats for (name, _), session in self._sessions.items()}
+        return {name: history.report(live.get(name)) for name, history in self._histories.items()}
 
     def reset_backoff(self, server: ServerName) -> None:
         """Allow the next request to a server at once, although it is backing off."""
@@ -199,7 +197,7 @@ class Upstreams:
             UpstreamProtocolError: If it answers with an error, or the answer is invalid.
         """
         history = self._history(server)
-        history.counters.calls += 1
+        history.stats.calls += 1
         with history.attempt() if history.is_in_doubt else nullcontext():
             calls = await _acquire_slot(history, server)
             try:
@@ -372,7 +370,7 @@ async def _acquire_slot(history: ServerHistory, server: ServerSettings) -> CallL
     try:
         await calls.acquire(max_wait=server.timeouts.call)
     except QueueFull:
-        history.counters.refused += 1
+        history.stats.refused += 1
         raise _busy(server) from None
     return calls
 

@@ -1,4 +1,4 @@
-"""What can be seen of a server from outside: of its live session, and of how it fares."""
+"""The state of a server: one enum for the whole engine, and what a session counts."""
 
 from __future__ import annotations
 
@@ -8,62 +8,64 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 
-class Phase(StrEnum):
-    CONNECTING = "connecting"
-    READY = "ready"
-
-
-class SessionState(Struct, frozen=True):
-    phase: Phase
-    protocol_version: str = ""
-    users: int = 0
-    """Callers that are being served now."""
-    pid: int | None = None
-    garbage: int = 0
-    """Lines on a program's output that were not messages."""
-    samples: tuple[str, ...] = ()
-    """The first few of those lines."""
-    strays: int = 0
-    """Answers to what nobody had asked."""
-    duplicates: int = 0
-    """Second answers."""
-    stderr: str = ""
-    """The last lines a program wrote to its error output."""
-
-
-class State(StrEnum):
+class ServerState(StrEnum):
+    PENDING = "pending"
+    """Its tools have not been listed yet."""
     STARTING = "starting"
     READY = "ready"
     """A session is open."""
     IDLE = "idle"
-    """No session is open, and the next call opens one."""
+    """No session is open; the next call opens one."""
     DEGRADED = "degraded"
-    """A session is open, and not all is well with it."""
+    """A session is open, but requests time out or fail."""
     FAILING = "failing"
-    """It could not be connected, or its connection broke, and it has not answered since."""
+    """Connecting failed or the connection broke, and it has not answered since."""
     CRASH_LOOPING = "crash-looping"
-    """It ended by itself five times within two minutes."""
+    """Its program exited by itself five times within two minutes."""
+    NEEDS_CONFIG = "needs_config"
+    NEEDS_AUTH = "needs_auth"
+    UNTRUSTED = "untrusted"
+    """Its owner has not approved that it is started."""
+    DISABLED = "disabled"
+
+    @property
+    def is_open(self) -> bool:
+        return self in (ServerState.READY, ServerState.DEGRADED)
+
+    @property
+    def is_down(self) -> bool:
+        return self in (ServerState.FAILING, ServerState.CRASH_LOOPING)
 
 
-class Counters(Struct):
-    """What has happened since the upstreams were opened."""
+class SessionStats(Struct):
+    """Counters since the upstreams were opened, and the live session."""
 
     calls: int = 0
     failures: int = 0
-    """Requests and connects that came to nothing through no fault of ours."""
+    """Requests and connects that the server failed."""
     refused: int = 0
     """Calls that found the queue full."""
     restarts: int = 0
     """Sessions after the first."""
     garbage: int = 0
-    """Lines on a program's output that were not messages."""
+    """Lines on the stdout of its program that were no messages."""
     strays: int = 0
-    """Answers to what nobody had asked."""
+    """Answers without a request."""
     duplicates: int = 0
     """Second answers."""
+    users: int = 0
+    """Calls in flight."""
+    queued: int = 0
+    """Calls that wait for a slot."""
+    pid: int | None = None
+    protocol_version: str = ""
+    samples: tuple[str, ...] = ()
+    """The first lines of garbage."""
+    stderr: str = ""
+    """The last stderr lines of its program."""
 
-    def with_session(self, session: SessionState) -> Counters:
-        """These, and what only a session has counted."""
+    def plus(self, session: SessionStats) -> SessionStats:
+        """These, with the counters that only a session has."""
         return replace(
             self,
             garbage=self.garbage + session.garbage,
@@ -72,26 +74,22 @@ class Counters(Struct):
         )
 
 
-class Condition(Struct, frozen=True):
-    """How a server fares."""
+class StateInfo(Struct, frozen=True):
+    """A state with its reason, and what was counted in it."""
 
-    state: State
-    seconds: float
-    """For how long it has been in that state."""
-    reason: str
-    """Why, where that is not plain; may be empty."""
-    counters: Counters
-    samples: tuple[str, ...] = ()
-    """The first few lines of garbage."""
+    state: ServerState
+    reason: str = ""
+    """Why it is in that state; may be empty."""
     stderr: str = ""
-    """The last lines a program wrote to its error output."""
+    """The last stderr lines of a program that failed or is starting."""
+    starting_for: float | None = None
+    """Seconds since the start began; None while it waits for a start slot or does not start."""
     detail: str = ""
-    """More of the reason, for the owner alone: it may quote the server."""
+    """More of the reason, for the owner only: it may quote the server or name files."""
+    hint: str = ""
+    seconds: float = 0.0
+    """Time in that state."""
     next_try: float | None = None
-    """Seconds until it may be tried again; None if nothing holds it back."""
-    users: int = 0
-    """Callers that are being served now."""
-    queued: int = 0
-    """Calls that wait for a slot."""
-    pid: int | None = None
-    protocol_version: str = ""
+    """Seconds until it may be tried again; None if nothing delays it."""
+    stats: SessionStats | None = None
+    """None if it was not used by this process, or they were not requested."""

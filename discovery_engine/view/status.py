@@ -1,13 +1,12 @@
-"""How one server fares: in one word, why, and what to do about it.
+"""The state of a server: one value of `ServerState`, with its reason and a hint.
 
-The word is folded from what the settings say of the server, what the catalog holds of it, and how
-it is seen to fare at the moment. Whoever speaks of a server uses this word and no other.
+It is merged from the settings, the catalog and the live state of the upstream. Everything that
+shows a server uses this state.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from discovery_engine._util.prose import first_sentence
-from discovery_engine.catalog import Failure, ServerPart
+from discovery_engine.catalog import DroppedTool, Failure, ServerPart
 from discovery_engine.errors import (
     ConfigurationError,
     ServerDisabledError,
@@ -25,6 +24,7 @@ from discovery_engine.errors import (
 from discovery_engine.rules.explanation import describe, public_decider
 from discovery_engine.rules.rule import REFUSALS, WITHHELD, Verdict
 from discovery_engine.tools.model import ServerName
+from discovery_engine.upstream.state import ServerState, SessionStats, StateInfo
 from discovery_engine.view import notices
 
 if TYPE_CHECKING:
@@ -33,78 +33,37 @@ if TYPE_CHECKING:
     from discovery_engine.view.notices import Notice
 
 
-class ServerStatus(StrEnum):
-    PENDING = "pending"
-    """Its tools have not been asked for yet."""
-    STARTING = "starting"
-    READY = "ready"
-    """A session is open."""
-    IDLE = "idle"
-    """Its tools are known; the next call connects."""
-    DEGRADED = "degraded"
-    """A session is open, and not all is well with it."""
-    FAILING = "failing"
-    CRASH_LOOPING = "crash-looping"
-    """Its program keeps ending by itself."""
-    NEEDS_CONFIG = "needs_config"
-    NEEDS_AUTH = "needs_auth"
-    UNTRUSTED = "untrusted"
-    """Its owner has not approved that it is started."""
-    DISABLED = "disabled"
-
-
-_STATUS_OF_FAILURE = {
-    "SERVER_NEEDS_CONFIG": ServerStatus.NEEDS_CONFIG,
-    "SERVER_NEEDS_AUTH": ServerStatus.NEEDS_AUTH,
-    "SERVER_UNTRUSTED": ServerStatus.UNTRUSTED,
+_STATE_OF_FAILURE = {
+    "SERVER_NEEDS_CONFIG": ServerState.NEEDS_CONFIG,
+    "SERVER_NEEDS_AUTH": ServerState.NEEDS_AUTH,
+    "SERVER_UNTRUSTED": ServerState.UNTRUSTED,
 }
 
 _OFF_BY_ITSELF = Verdict(enabled=False, reason="server")
-_UNASKED = (ServerStatus.PENDING, ServerStatus.STARTING)
-_OPEN = (ServerStatus.READY, ServerStatus.DEGRADED)
-_DOWN = (ServerStatus.FAILING, ServerStatus.CRASH_LOOPING)
-_UNREACHABLE = (*_DOWN, *_STATUS_OF_FAILURE.values())
+_NOT_LISTED = (ServerState.PENDING, ServerState.STARTING)
+_UNREACHABLE = (ServerState.FAILING, ServerState.CRASH_LOOPING, *_STATE_OF_FAILURE.values())
+_UNHEALTHY = (ServerState.DEGRADED, *_UNREACHABLE)
 
 
-class Live(Struct, frozen=True):
-    """How a server that was asked for something fares at the moment."""
+class LiveStates(Mapping["ServerName", StateInfo]):
+    """The live state of the servers used so far, each computed when first read.
 
-    status: ServerStatus
-    reason: str = ""
-    stderr: str = ""
-    """The last lines of a program that failed, or that is starting."""
-    seconds: float | None = None
-    """For how long it has been starting; None if it waits for its turn, or does not start."""
-    detail: str = ""
-    """More of the reason, for the owner alone: it may quote the server."""
-
-    @property
-    def has_session(self) -> bool:
-        return self.status in _OPEN
-
-    @classmethod
-    def of(cls, state: str, reason: str, stderr: str, detail: str) -> Live:
-        status = ServerStatus(state)
-        return cls(status, reason, stderr if status in _DOWN else "", detail=detail)
-
-
-class LiveServers(Mapping["ServerName", Live]):
-    """The servers that were asked for something, each looked at when it is first read.
-
-    A reader of one server does not pay for the others; one who reads it twice sees the same.
+    Reading one server does not compute the others; reading it twice returns the same value.
     """
 
     def __init__(
-        self, names: Callable[[], Iterable[ServerName]], look: Callable[[ServerName], Live | None]
+        self,
+        names: Callable[[], Iterable[ServerName]],
+        compute: Callable[[ServerName], StateInfo | None],
     ) -> None:
         self._names = names
-        self._look = look
-        self._seen: dict[ServerName, Live | None] = {}
+        self._compute = compute
+        self._states: dict[ServerName, StateInfo | None] = {}
 
-    def __getitem__(self, name: ServerName) -> Live:
-        if name not in self._seen:
-            self._seen[name] = self._look(name)
-        if (live := self._seen[name]) is None:
+    def __getitem__(self, name: ServerName) -> StateInfo:
+        if name not in self._states:
+            self._states[name] = self._compute(name)
+        if (live := self._states[name]) is None:
             raise KeyError(name)
         return live
 
@@ -115,69 +74,99 @@ class LiveServers(Mapping["ServerName", Live]):
         return sum(1 for _ in self)
 
 
-class Diagnosis(Struct, frozen=True):
-    status: ServerStatus
+class Observation(Struct, frozen=True):
+    """The state of one server in one running gateway."""
+
+    server: str
+    status: str
+    """A `ServerState`, or one of a newer version."""
+    connection: str
+    """The fingerprint of how the gateway reaches it."""
+    gateway: int = 0
+    """The process id of the gateway."""
     reason: str = ""
-    """Why the status is what it is, where that is not plain."""
-    hint: str = ""
+    stderr: str = ""
+    since: float | None = None
+    """Unix time in seconds."""
+    next_try: float | None = None
+    """Unix time in seconds before which it is not tried again."""
     detail: str = ""
-    """More of the reason, for the owner alone."""
+    """More of the reason, for the owner only."""
 
 
-class ServerSummary(Struct, frozen=True):
-    """A server as lists show it: what it is for, how it fares, how many tools it has."""
+class ServerReport(Struct, frozen=True, kw_only=True):
+    """A server as lists and health checks show it."""
 
     name: ServerName
-    description: str
-    status: ServerStatus
-    reason: str
-    """Why the status is what it is, where that is not plain; may be empty."""
-    hint: str
-    tool_count: int
-    enabled_count: int
-    tags: tuple[str, ...]
-    listed_at: float | None
-    """Unix time in seconds at which its tools were last listed; None for never."""
-    is_stale: bool
-    """The newest attempt to list failed: the tools are the last known ones."""
-    withheld_count: int = 0
-    """Tools that are held back until their owner has accepted what they say."""
-    stderr: str = ""
-    """The last lines that its program wrote before it failed; a stranger's words."""
+    description: str = ""
+    state: ServerState
+    reason: str = ""
+    """Why it is in that state; may be empty."""
+    hint: str = ""
     detail: str = ""
-    """More of the reason, for the owner alone: it may name files of the owner's disk."""
+    """More of the reason, for the owner only: it may name files of the owner's disk."""
+    stderr: str = ""
+    """The last lines that its program wrote before it failed; external text."""
+    tool_count: int = 0
+    enabled_count: int = 0
+    withheld_count: int = 0
+    """Tools that are quarantined until the owner has accepted their definitions."""
+    tags: tuple[str, ...] = ()
+    listed_at: float | None = None
+    """Unix time in seconds of the last successful listing; None for never."""
+    is_stale: bool = False
+    """Whether the newest listing failed, so that the tools are the last known ones."""
     starting_for: float | None = None
-    """Seconds since it was started, while it is starting; None if it waits for its turn."""
+    """Seconds since the start began; None while it waits for a start slot or does not start."""
     progress: str = ""
-    """The last line that its program wrote while it is starting; a stranger's words."""
+    """The last line that its program wrote while it is starting; external text."""
+    failure: Failure | None = None
+    """Why its last listing failed."""
+    dropped: tuple[DroppedTool, ...] = ()
+    """Tools that it lists and that cannot be used."""
+    since: float | None = None
+    """Unix time in seconds since when it has been in that state; None if unknown."""
+    next_try: float | None = None
+    """Unix time in seconds before which it is not tried again by itself."""
+    stats: SessionStats | None = None
+    """Counters of this process; None if it did not use the server."""
+    gateways: tuple[Observation, ...] = ()
+    """Its state in the running gateways, the worst first."""
+
+    @property
+    def is_healthy(self) -> bool:
+        """Whether the owner has nothing to do about it."""
+        return self.state not in _UNHEALTHY
 
 
-class ServerView(Struct, frozen=True, dict=True):
-    """One server of a view: all that can be said of it."""
+class ConfiguredServer(Struct, frozen=True, dict=True):
+    """A configured server with its part of the catalog and its live state."""
 
     settings: ServerSettings
     part: ServerPart
     rules: Sequence[Rule]
-    """The `serverRules` that its verdict was made with."""
-    live: Live | None = None
-    """How it fares; None if this process asked it for nothing."""
+    """The `serverRules` of its verdict."""
+    live: StateInfo | None = None
+    """Its live state; None if this process did not use it."""
 
     @cached_property
-    def diagnosis(self) -> Diagnosis:
+    def info(self) -> StateInfo:
         if problem := self.settings.problem:
-            return Diagnosis(ServerStatus.NEEDS_CONFIG, problem.sentence, problem.hint)
+            return StateInfo(ServerState.NEEDS_CONFIG, problem.sentence, hint=problem.hint)
         if refused := self.refusal:
-            return Diagnosis(ServerStatus.UNTRUSTED, refused.reason, refused.hint, refused.detail)
+            return StateInfo(
+                ServerState.UNTRUSTED, refused.reason, hint=refused.hint, detail=refused.detail
+            )
         if not (verdict := self._switch).enabled:
             reason = public_decider(verdict, subject="server")
             whole = describe(verdict, self.rules, subject="server")
-            return Diagnosis(ServerStatus.DISABLED, reason, detail=whole if whole != reason else "")
-        found = _seen_and_known(self.live, self.part)
+            return StateInfo(ServerState.DISABLED, reason, detail=whole if whole != reason else "")
+        found = _merged(self.live, self.part)
         return replace(found, reason=plain_reason(self.settings.name, found.reason))
 
     @property
     def refusal(self) -> UntrustedServerError | None:
-        """Why it must not be started; None if that is not what keeps it off."""
+        """Why it must not be started; None if it may be, or is off for another reason."""
         server, reason = self.settings, self.part.verdict.reason
         if reason not in REFUSALS or server.problem or not server.enabled:
             return None
@@ -185,65 +174,66 @@ class ServerView(Struct, frozen=True, dict=True):
 
     @property
     def owner_description(self) -> str:
-        """What the owner says it is for; empty while it waits for the owner's approval."""
+        """The owner's description; empty while it waits for the owner's approval."""
         return "" if self.refusal else self.settings.description
 
     @property
-    def summary(self) -> ServerSummary:
-        server, part = self.settings, self.part
-        found = self.diagnosis
-        is_trusted = found.status is not ServerStatus.UNTRUSTED
-        is_down = found.status in _UNREACHABLE and is_trusted
+    def report(self) -> ServerReport:
+        server, part, info = self.settings, self.part, self.info
+        is_trusted = info.state is not ServerState.UNTRUSTED
+        is_down = info.state in _UNREACHABLE and is_trusted
         description = self.owner_description or first_sentence(part.instructions)
-        return ServerSummary(
+        return ServerReport(
             name=server.name,
             description=description if is_trusted else "",
-            status=found.status,
-            reason=found.reason,
-            hint=found.hint,
+            state=info.state,
+            reason=info.reason,
+            hint=info.hint,
+            detail=info.detail,
+            stderr=self._stderr if is_down else "",
             tool_count=len(part.entries),
             enabled_count=part.visible_count,
+            withheld_count=part.held_back(WITHHELD),
             tags=(part.verdict.tags or server.tags) if is_trusted else (),
             listed_at=part.listed_at,
             is_stale=part.is_stale,
-            withheld_count=part.held_back(WITHHELD),
-            stderr=self._last_words if is_down else "",
-            detail=found.detail,
             starting_for=self._starting_for,
             progress=self._progress,
+            failure=part.failure,
+            dropped=part.dropped,
         )
 
     @property
     def outage(self) -> Notice | None:
-        """That an answer cannot speak for it, and why; None if one can."""
-        name, part, found = self.settings.name, self.part, self.diagnosis
-        if found.status in _UNASKED:
+        """Why answers lack its tools; None if they do not."""
+        name, part, found = self.settings.name, self.part, self.info
+        if found.state in _NOT_LISTED:
             if part.listed_at is not None:
                 return None
-            return notices.loading(name, found.status, self._starting_for, self._progress)
+            return notices.loading(name, found.state, self._starting_for, self._progress)
         if not self.is_unavailable:
             return None
         known_at = part.listed_at if part.is_stale else None
-        return notices.unavailable(name, found.status, found.reason, found.hint, known_at=known_at)
+        return notices.unavailable(name, found.state, found.reason, found.hint, known_at=known_at)
 
     @property
-    def is_unheard(self) -> bool:
-        """Whether it may be used, and has never listed its tools."""
+    def is_unlisted(self) -> bool:
+        """Whether it is enabled and its tools were never listed."""
         return self.part.listed_at is None and self.is_enabled
 
     @property
     def is_enabled(self) -> bool:
-        """Whether it may be used, whether or not it can be."""
-        return self.diagnosis.status is not ServerStatus.DISABLED
+        """Whether it is enabled; it may still be unreachable."""
+        return self.info.state is not ServerState.DISABLED
 
     @property
     def is_unavailable(self) -> bool:
-        """Whether it cannot be asked, and asking it again at once would not help."""
-        return self.diagnosis.status in _UNREACHABLE
+        """Whether it cannot be used now, and an immediate retry would not help."""
+        return self.info.state in _UNREACHABLE
 
     @property
     def is_connectable(self) -> bool:
-        """Whether it may be started or reached, as far as its entry and the rules go."""
+        """Whether its entry and the rules allow to start or reach it."""
         return self.settings.problem is None and self.part.verdict.enabled
 
     def require_connectable(self) -> None:
@@ -266,52 +256,52 @@ class ServerView(Struct, frozen=True, dict=True):
         """
         if refused := self.refusal:
             raise refused
-        if self.diagnosis.status is ServerStatus.DISABLED:
-            found = self.diagnosis
+        if self.info.state is ServerState.DISABLED:
+            found = self.info
             raise ServerDisabledError(self.settings.name, found.reason, found.detail)
 
     @property
     def _switch(self) -> Verdict:
-        """Whether it is switched on, and by what."""
+        """Whether it is enabled, and by which rule or setting."""
         return self.part.verdict if self.settings.enabled else _OFF_BY_ITSELF
 
     @property
-    def _start(self) -> Live | None:
-        """How far it is with starting; None if it is not starting."""
-        return self.live if self.diagnosis.status is ServerStatus.STARTING else None
+    def _startup(self) -> StateInfo | None:
+        """The live state while it is starting; None otherwise."""
+        return self.live if self.info.state is ServerState.STARTING else None
 
     @property
     def _starting_for(self) -> float | None:
-        return self._start.seconds if self._start else None
+        return self._startup.starting_for if self._startup else None
 
     @property
     def _progress(self) -> str:
-        return self._start.stderr.rpartition("\n")[2] if self._start else ""
+        return self._startup.stderr.rpartition("\n")[2] if self._startup else ""
 
     @property
-    def _last_words(self) -> str:
+    def _stderr(self) -> str:
         live, failure = self.live, self.part.failure
         return (live.stderr if live else "") or (failure.stderr if failure else "")
 
 
-def _seen_and_known(live: Live | None, part: ServerPart) -> Diagnosis:
-    """Of a server that may be asked."""
-    if failure := part.failure:  # one that is tried again has not mended yet
-        return _after_failure(failure, live)
-    if live and live.status is not ServerStatus.IDLE:
-        return Diagnosis(live.status, live.reason, detail=live.detail)
-    status = ServerStatus.IDLE if part.listed_at else ServerStatus.PENDING
-    return Diagnosis(status, live.reason, detail=live.detail) if live else Diagnosis(status)
+def _merged(live: StateInfo | None, part: ServerPart) -> StateInfo:
+    """The state of a server that may be used, from the catalog and the live state."""
+    if failure := part.failure:  # it counts until a listing succeeds, also while it is retried
+        return _merged_failure(failure, live)
+    if live and live.state is not ServerState.IDLE:
+        return StateInfo(live.state, live.reason, detail=live.detail)
+    state = ServerState.IDLE if part.listed_at else ServerState.PENDING
+    return StateInfo(state, live.reason, detail=live.detail) if live else StateInfo(state)
 
 
-def _after_failure(failure: Failure, live: Live | None) -> Diagnosis:
-    """Of a server whose tools could not be listed."""
+def _merged_failure(failure: Failure, live: StateInfo | None) -> StateInfo:
+    """The state of a server whose last listing failed."""
     reason, detail = failure.message, failure.detail
     if live and live.reason:
         reason, detail = live.reason, live.detail
-    if live and live.status in _OPEN:
-        return Diagnosis(ServerStatus.DEGRADED, reason, failure.hint, detail)
-    status = _STATUS_OF_FAILURE.get(failure.code, ServerStatus.FAILING)
-    if live and live.status in _DOWN and status is ServerStatus.FAILING:
-        return Diagnosis(live.status, reason, failure.hint, detail)
-    return Diagnosis(status, failure.message, failure.hint, failure.detail)
+    if live and live.state.is_open:
+        return StateInfo(ServerState.DEGRADED, reason, hint=failure.hint, detail=detail)
+    state = _STATE_OF_FAILURE.get(failure.code, ServerState.FAILING)
+    if live and live.state.is_down and state is ServerState.FAILING:
+        return StateInfo(live.state, reason, hint=failure.hint, detail=detail)
+    return StateInfo(state, failure.message, hint=failure.hint, detail=failure.detail)

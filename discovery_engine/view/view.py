@@ -28,11 +28,12 @@ from discovery_engine.rules.explanation import decider, describe, public_decider
 from discovery_engine.rules.rule import FOR_REVIEW
 from discovery_engine.search.ranking.hit import Hit
 from discovery_engine.tools.model import ServerName, ToolKey
+from discovery_engine.upstream.state import StateInfo
 from discovery_engine.view import notices
 from discovery_engine.view.addresses import AddressBook
 from discovery_engine.view.notices import Notice, Rejection
 from discovery_engine.view.search_answers import Decision, QueryRunner, SearchAnswer
-from discovery_engine.view.status import Live, ServerSummary, ServerView
+from discovery_engine.view.status import ConfiguredServer, ServerReport
 
 if TYPE_CHECKING:
     from discovery_engine.scanner.findings import Finding
@@ -60,7 +61,7 @@ class View(Struct, frozen=True, dict=True):
     catalog: Catalog
     open_searcher: OpenSearcher
     """Gives the searcher over `catalog`; asked for it at the first search."""
-    live: Mapping[ServerName, Live] = field(default_factory=lambda: MappingProxyType({}))
+    live: Mapping[ServerName, StateInfo] = field(default_factory=lambda: MappingProxyType({}))
     """How the servers fare that were asked for something; the rest follows from the catalog.
 
     Looked into for the servers in question only, so that a call costs the same however many others
@@ -79,7 +80,7 @@ class View(Struct, frozen=True, dict=True):
     def searcher(self) -> Searcher:
         return self.open_searcher()
 
-    def with_live(self, live: Mapping[ServerName, Live], rejection: Rejection | None) -> View:
+    def with_live(self, live: Mapping[ServerName, StateInfo], rejection: Rejection | None) -> View:
         """The same view at another moment."""
         view = replace(self, live=live, rejection=rejection)
         # An address book depends on neither, and is made from the names of all servers.
@@ -90,9 +91,9 @@ class View(Struct, frozen=True, dict=True):
         """The same view, which goes on telling of this moment when the engine is closed."""
         return self.with_live(dict(self.live), self.rejection)
 
-    def servers(self) -> tuple[ServerSummary, ...]:
+    def servers(self) -> tuple[ServerReport, ...]:
         """Every configured server, in the order of names."""
-        return tuple(self._server(name).summary for name in sorted(self.settings.by_name))
+        return tuple(self._server(name).report for name in sorted(self.settings.by_name))
 
     def general_notices(self) -> tuple[Notice, ...]:
         """What is wrong with the world that is answered from as a whole."""
@@ -102,13 +103,21 @@ class View(Struct, frozen=True, dict=True):
         none = () if self.settings.servers else (notices.no_server(self.settings),)
         return (*rejected, *lost, *off, *none)
 
-    def server(self, name: str) -> ServerSettings:
-        """The settings of a server, by its exact name or by a unique one in another case.
+    def server(self, name: str) -> ServerReport:
+        """The report of a server, by its exact name or by a unique one in another case.
 
         Raises:
             ServerNotFoundError: With the nearest names.
         """
-        return self._seen(name).settings
+        return self._find_server(name).report
+
+    def server_settings(self, name: str) -> ServerSettings:
+        """The settings of a server; the name is resolved as by `server`.
+
+        Raises:
+            ServerNotFoundError: With the nearest names.
+        """
+        return self._find_server(name).settings
 
     def search(
         self,
@@ -136,7 +145,7 @@ class View(Struct, frozen=True, dict=True):
         """
         limits.require_query(query)
         limits.require_names("tag", tags, most=limits.TAGS)
-        only = self.server(server).name if server else None
+        only = self.addresses.server(server) if server else None
         wanted = set(tags)
 
         def in_scope(entry: Entry) -> bool:
@@ -169,10 +178,10 @@ class View(Struct, frozen=True, dict=True):
             ServerDisabledError: If it is switched off, unless `include_disabled`.
             UntrustedServerError: If it must not be started, unless `include_disabled`.
         """
-        name = self.server(server).name
+        name = self.addresses.server(server)
         part = self.catalog.part(name)
         if not include_disabled:
-            self._seen(name).require_enabled()
+            self._find_server(name).require_enabled()
         entries = tuple(
             e for e in part.entries if _may_be_listed(e, include_disabled=include_disabled)
         )
@@ -208,7 +217,7 @@ class View(Struct, frozen=True, dict=True):
         if entry.is_visible:
             return entry
         with concerning(entry.tool.server, entry.tool.name):
-            self._seen(entry.tool.server).require_enabled()
+            self._find_server(entry.tool.server).require_enabled()
         names = entry.tool.server, entry.tool.name, public_decider(entry.verdict)
         if not entry.is_withheld:
             raise ToolDisabledError(*names, detail=self.reason(entry))
@@ -234,7 +243,7 @@ class View(Struct, frozen=True, dict=True):
 
     def owner_description(self, name: ServerName) -> str:
         """What the owner says a server is for; empty while it waits for the owner's approval."""
-        return self._seen(name).owner_description
+        return self._find_server(name).owner_description
 
     def is_known(self, name: ServerName) -> bool:
         """Whether a server's tools have ever been listed, as it is reached now."""
@@ -254,21 +263,21 @@ class View(Struct, frozen=True, dict=True):
             ServerDisabledError: If it is switched off.
             UntrustedServerError: If it must not be started.
         """
-        server = self._seen(name)
+        server = self._find_server(name)
         server.require_connectable()
         return server.settings
 
-    def _seen(self, name: str) -> ServerView:
+    def _find_server(self, name: str) -> ConfiguredServer:
         return self._server(self.addresses.server(name))
 
-    def _server(self, name: ServerName) -> ServerView:
+    def _server(self, name: ServerName) -> ConfiguredServer:
         settings = self.settings.by_name[name]
-        return ServerView(
+        return ConfiguredServer(
             settings, self.catalog.part(name), self.settings.server_rules, self.live.get(name)
         )
 
     @property
-    def _servers(self) -> Iterator[ServerView]:
+    def _servers(self) -> Iterator[ConfiguredServer]:
         """Every configured server, in the order of the settings."""
         return map(self._server, self.settings.by_name)
 
@@ -344,7 +353,7 @@ class View(Struct, frozen=True, dict=True):
         """Of how many of the servers in question no tool is known; None if they all were listed."""
         asked = [self._server(only)] if only else self._servers
         usable = [server for server in asked if server.is_enabled]
-        unheard = [server for server in usable if server.is_unheard]
+        unheard = [server for server in usable if server.is_unlisted]
         if not unheard:
             return None
         if is_none_known:

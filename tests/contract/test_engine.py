@@ -29,8 +29,8 @@ from discovery_engine.errors import (
 from discovery_engine.events import (
     ToolCalled,
 )
+from discovery_engine.upstream.state import ServerState
 from discovery_engine.view.notices import NoticeKind
-from discovery_engine.view.status import ServerStatus
 from discovery_engine.view.view import View
 from tests.engines import (
     Changing,
@@ -72,7 +72,7 @@ class TestOpening:
             answer = await engine.search("anything")
             started = descendants() - before
 
-        assert [server.status for server in servers] == [ServerStatus.PENDING] * 2
+        assert [server.state for server in servers] == [ServerState.PENDING] * 2
         assert {notice.kind for notice in answer.notices} >= {NoticeKind.LOADING}
         assert started == set()
         assert changing.asked == 0
@@ -113,7 +113,7 @@ anyio.run(main)
             [server] = await engine.list_servers()
 
         assert answer.hits[0].entry.tool.name == "tell_time"
-        assert server.status is ServerStatus.IDLE
+        assert server.state is ServerState.IDLE
         assert server.listed_at is not None
         assert changing.asked == 1
 

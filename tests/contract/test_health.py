@@ -10,7 +10,6 @@ from typing import Any
 import anyio
 import pytest
 from click.testing import CliRunner
-from msgspec.structs import asdict
 
 from discovery_cli.program import cli
 from discovery_engine.agent.definitions import META_TOOLS
@@ -18,9 +17,9 @@ from discovery_engine.agent.dispatch import Caller, call
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
 from discovery_engine.engine import Engine
 from discovery_engine.errors import DiscoveryError, UnavailableError
-from discovery_engine.runtime.health import ServerHealth
 from discovery_engine.runtime.restore import remembered_view
 from discovery_engine.tools.model import ServerName
+from discovery_engine.view.status import ServerReport
 from tests.engines import Folder, good, program
 from tests.servers.programs import eventually, fault_server, http_server, remote_server
 
@@ -36,8 +35,8 @@ def leaky() -> ServerSettings:
     return ServerSettings(ServerName("leaky"), transport)
 
 
-def by_name(servers: tuple[ServerHealth, ...]) -> dict[str, ServerHealth]:
-    return {server.server: server for server in servers}
+def by_name(servers: tuple[ServerReport, ...]) -> dict[str, ServerReport]:
+    return {server.name: server for server in servers}
 
 
 BROKEN: dict[str, tuple[ServerSettings, str, str]] = {
@@ -71,12 +70,12 @@ async def test_each_class_of_broken_server_is_told_apart(folder: Folder) -> None
                 await engine.refresh()
             found = by_name(await engine.health())
 
-    assert found.pop("fine").status == "ready"
-    assert {name: str(one.status) for name, one in found.items()} == {
+    assert found.pop("fine").state == "ready"
+    assert {name: str(one.state) for name, one in found.items()} == {
         name: status for name, (status, _) in expected.items()
     }
     for name, (_, words) in expected.items():
-        assert words in found[name].summary.reason
+        assert words in found[name].reason
         assert found[name].since is not None
 
 
@@ -145,16 +144,16 @@ async def test_what_happens_is_counted(folder: Folder) -> None:
     async with folder.open() as engine:
         await engine.refresh()
         await engine.execute("mortal", "echo", {"text": "x"})
-        await eventually(lambda: engine.view.live[ServerName("mortal")].status == "idle")
+        await eventually(lambda: engine.view.live[ServerName("mortal")].state == "idle")
         await engine.execute("mortal", "echo", {"text": "x"})
         found = by_name(await engine.health())
 
-    noisy, mortal = found["noisy"].now, found["mortal"].now
+    noisy, mortal = found["noisy"].stats, found["mortal"].stats
     assert noisy is not None
     assert mortal is not None
-    assert noisy.counters.garbage > 0
+    assert noisy.garbage > 0
     assert noisy.samples
-    assert (mortal.counters.calls, mortal.counters.restarts) == (2, 1)
+    assert (mortal.calls, mortal.restarts) == (2, 1)
 
 
 @pytest.mark.requirement("HEA-21")
@@ -202,10 +201,14 @@ async def test_a_call_that_finds_the_queue_full_is_counted_as_refused(folder: Fo
     assert counts(found) == {"calls": 2, "refused": 1}
 
 
-def counts(health: ServerHealth) -> dict[str, int]:
-    """What has been counted of a server, less what never happened."""
-    assert health.now is not None
-    return {name: count for name, count in asdict(health.now.counters).items() if count}
+COUNTERS = ("calls", "failures", "refused", "restarts", "garbage", "strays", "duplicates")
+
+
+def counts(health: ServerReport) -> dict[str, int]:
+    """The counters of a server that are not zero."""
+    assert health.stats is not None
+    found = {name: getattr(health.stats, name) for name in COUNTERS}
+    return {name: count for name, count in found.items() if count}
 
 
 async def eventually_counted(engine: Engine, server: str, counted: dict[str, int]) -> None:

@@ -90,7 +90,7 @@ async def require_quoted_for_the_owner_alone(folder: Folder, bad: JSONObject) ->
             assert QUOTE not in (told.reason + told.hint).lower()
             assert QUOTE in told.detail.lower()
         [health] = await engine.health()
-    assert QUOTE in health.summary.detail.lower()
+    assert QUOTE in health.detail.lower()
 
 
 @pytest.mark.requirement("UPS-18")

@@ -22,7 +22,7 @@ from discovery_engine.events import (
     ServerFailed,
 )
 from discovery_engine.tools.model import ServerName
-from discovery_engine.view.status import ServerStatus
+from discovery_engine.upstream.state import ServerState
 from tests.engines import (
     Changing,
     Folder,
@@ -53,13 +53,13 @@ class TestRefreshing:
                 await heard_of_all(events, ServerConnected, "a", "b")
                 found = (await engine.search("echo")).hits
                 result = await engine.execute("a", "echo", {"text": "x"})
-                hanging = summary(engine.view, "hanging").status
+                hanging = summary(engine.view, "hanging").state
                 gate.open()
                 failure = await heard(events, ServerFailed, "hanging")
 
         assert {hit.entry.tool.server for hit in found} == {"a", "b"}
         assert json.loads(text_of(result)) == {"text": "x"}
-        assert hanging is ServerStatus.STARTING
+        assert hanging is ServerState.STARTING
         assert failure.code == "SERVER_CONNECTION_ERROR"
 
     @pytest.mark.requirement("LIB-31")
@@ -78,7 +78,7 @@ class TestRefreshing:
         assert report.servers[0][1] is not None
         assert answer.hits[0].entry.tool.name == "tell_time"
         assert server.is_stale
-        assert server.status is ServerStatus.FAILING
+        assert server.state is ServerState.FAILING
         assert "last known tools" in answer.notices[0].message
 
     @pytest.mark.requirement("LIB-32")
@@ -187,13 +187,13 @@ class TestRefreshing:
             await engine.wait_listed(timeout=20)
             view = engine.view
             assert tool_names(view, "a")
-            assert summary(view, "dead").status is ServerStatus.FAILING
+            assert summary(view, "dead").state is ServerState.FAILING
 
             folder.write(good("a"), gate.before(good("b")))
             await engine.reload()
             await engine.wait_listed(timeout=0.01)
 
-            assert summary(engine.view, "b").status is ServerStatus.STARTING
+            assert summary(engine.view, "b").state is ServerState.STARTING
 
 
 async def heard_of_all(events: Any, kind: type[Event], *servers: str) -> None:

@@ -23,8 +23,9 @@ from discovery_engine.config.settings import ServerSettings, StdioTransport
 from discovery_engine.engine import Engine
 from discovery_engine.errors import ServerStartingError
 from discovery_engine.events import ServerFailed
+from discovery_engine.upstream.state import ServerState
 from discovery_engine.view.notices import NoticeKind
-from discovery_engine.view.status import ServerStatus, ServerSummary
+from discovery_engine.view.status import ServerReport
 from tests.contract.discovery import Discovery
 from tests.engines import Folder, good, summary, tool_names
 from tests.forked import Preloaded
@@ -65,7 +66,7 @@ def download(tmp_path: Path) -> Download:
     return Download(tmp_path / "downloaded")
 
 
-async def under_way(engine: Engine, server: str) -> ServerSummary:
+async def under_way(engine: Engine, server: str) -> ServerReport:
     """A server that is starting, once its program has written something."""
     await eventually(lambda: bool(summary(engine.view, server).progress))
     return summary(engine.view, server)
@@ -93,7 +94,7 @@ async def test_an_answer_goes_out_and_the_start_that_was_begun_is_used(
         told = events.drain()
 
     assert report.starting == ("slow",)
-    assert seen.status is ServerStatus.STARTING
+    assert seen.state is ServerState.STARTING
     assert seen.progress == "Downloading 40 %"
     assert seen.starting_for is not None
     assert [str(hit.entry.key) for hit in answer.hits] == ["quick:echo"]
@@ -212,7 +213,7 @@ async def test_one_that_waits_for_its_turn_is_not_starting_for_any_time(
         waiting = summary(engine.view, "second")
         download.end()
 
-    assert waiting.status is ServerStatus.STARTING
+    assert waiting.state is ServerState.STARTING
     assert waiting.starting_for is None
 
 

@@ -29,7 +29,7 @@ from discovery_engine.trust.identity import known_as
 from discovery_engine.trust.lockfile import lock_of_parts, to_text
 from discovery_engine.trust.review import reviews
 from discovery_engine.upstream.identity import identity_as_configured
-from discovery_engine.view.status import ServerStatus
+from discovery_engine.upstream.state import ServerState
 from discovery_engine.view.view import View
 from tests.engines import Folder, entry, heard, summary
 from tests.factories import make_definition
@@ -147,7 +147,7 @@ class TestStarting:
 
         [(name, failure)] = report.servers
         assert (name, failure.code) == ("told", "SERVER_UNTRUSTED")
-        assert found.status is ServerStatus.UNTRUSTED
+        assert found.state is ServerState.UNTRUSTED
         assert "discovery trust" in found.hint
         assert told.starts == 0
 
@@ -197,7 +197,7 @@ class TestStarting:
 
         async with folder.open() as engine:
             await engine.refresh()
-            assert summary(engine.view, "told").status is ServerStatus.UNTRUSTED
+            assert summary(engine.view, "told").state is ServerState.UNTRUSTED
 
         assert told.starts == 0
         assert stat.S_IMODE(folder.config.stat().st_mode) == 0o666
@@ -233,7 +233,7 @@ class TestStarting:
             assert engine.current.trust_store.revoke(engine.settings, ["told"]) == 1
             await engine.reconsider()
 
-            assert summary(engine.view, "told").status is ServerStatus.UNTRUSTED
+            assert summary(engine.view, "told").state is ServerState.UNTRUSTED
             with pytest.raises(UntrustedServerError):
                 await engine.execute("told", "other", {})
             assert engine.view.search("mail").hits == ()
@@ -563,7 +563,7 @@ class TestFrozen:
 
         async with folder.open(frozen=True) as engine:
             await engine.refresh()
-            assert summary(engine.view, "second").status is ServerStatus.UNTRUSTED
+            assert summary(engine.view, "second").state is ServerState.UNTRUSTED
             with pytest.raises(UntrustedServerError):
                 await engine.list_tools("second")
 
@@ -603,7 +603,7 @@ class TestFrozen:
         await self.lock(folder)
         lock_file(folder).write_text('{"lockVersion": 1, "servers": {}}', "utf-8")
         async with folder.open(frozen=True) as engine:
-            assert summary(engine.view, "told").status is ServerStatus.UNTRUSTED
+            assert summary(engine.view, "told").state is ServerState.UNTRUSTED
 
         free = remembered_view(folder.config, data_dir=folder.data)
         frozen = remembered_view(folder.config, data_dir=folder.data, frozen=True)
@@ -612,7 +612,7 @@ class TestFrozen:
         assert free
         assert visible(free) == ["other", "send_mail"]
         assert frozen
-        assert summary(frozen, "told").status is ServerStatus.UNTRUSTED
+        assert summary(frozen, "told").state is ServerState.UNTRUSTED
         assert remembered_view(folder.config, data_dir=folder.data, frozen=True) is None
 
     @pytest.mark.requirement("TRU-33")

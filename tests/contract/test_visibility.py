@@ -23,7 +23,7 @@ from discovery_engine.rules.rule import Rule, Verdict
 from discovery_engine.scanner.findings import Finding, FindingKind, Severity
 from discovery_engine.search.searcher import build_searcher
 from discovery_engine.tools.model import ServerName
-from discovery_engine.view.status import Live, ServerStatus
+from discovery_engine.upstream.state import ServerState, StateInfo
 from discovery_engine.view.view import View
 from tests.factories import make_catalog, make_entry, make_part, make_settings
 
@@ -224,11 +224,11 @@ class TestSeeing:
             view.require_connectable("gamma")
 
     def test_another_moment_shows_how_servers_fare_then_and_the_same_tools(self) -> None:
-        later = VIEW.with_live({ServerName("beta"): Live(ServerStatus.READY)}, None)
+        later = VIEW.with_live({ServerName("beta"): StateInfo(ServerState.READY)}, None)
         held_on = later.snapshot()
 
-        assert [one.status for one in later.servers()] == [one.status for one in held_on.servers()]
-        assert {one.name: str(one.status) for one in later.servers()}["beta"] == "ready"
+        assert [one.state for one in later.servers()] == [one.state for one in held_on.servers()]
+        assert {one.name: str(one.state) for one in later.servers()}["beta"] == "ready"
         assert later.find(None, "send_mail") is VIEW.find(None, "send_mail")
         assert found(held_on.search("send_mail")) == ["beta:send_mail"]
 

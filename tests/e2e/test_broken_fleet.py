@@ -11,7 +11,7 @@ from discovery_engine._util.json import JSONObject
 from discovery_engine._util.tasks import open_task_group
 from discovery_engine.engine import open_engine
 from discovery_engine.events import ServerConnected
-from discovery_engine.view.status import ServerStatus
+from discovery_engine.upstream.state import ServerState
 from tests.e2e.commands import Shell
 from tests.e2e.serving import Home, fault_entry
 from tests.engines import heard, summary
@@ -161,10 +161,10 @@ async def test_nothing_waits_for_those_that_are_broken(tmp_path: Path) -> None:
         with anyio.fail_after(20):
             answer = await engine.search("echo")
             result = await engine.execute("other", "echo", {"text": "hi"})
-        waiting = summary(engine.view, "hanging").status
+        waiting = summary(engine.view, "hanging").state
         tasks.cancel_scope.cancel()
 
     assert listed == {"good", "other", "malformed"}
     assert answer.hits
     assert "hi" in result["content"][0]["text"]
-    assert waiting is ServerStatus.STARTING
+    assert waiting is ServerState.STARTING

@@ -14,7 +14,7 @@ from discovery_engine.config.settings import Limits, ServerSettings
 from discovery_engine.errors import FailureKind, OutcomeUnknownError, UnavailableError
 from discovery_engine.upstream.history import Policy
 from discovery_engine.upstream.sessions import Upstreams
-from discovery_engine.upstream.state import State
+from discovery_engine.upstream.state import ServerState
 from tests.servers.programs import (
     call,
     eventually,
@@ -52,11 +52,13 @@ async def test_of_a_thousand_callers_each_has_the_right_answer_or_is_refused_at_
             async with anyio.create_task_group() as tasks:
                 for nonce in range(1000):
                     tasks.start_soon(ask, servers[nonce % 10], nonce)
-            conditions = opened.conditions()
+            conditions = opened.states()
 
     assert told == {"right": 800, "refused": 200}
-    assert {(c.state, c.users, c.queued) for c in conditions.values()} == {(State.READY, 0, 0)}
-    assert sum(c.counters.refused for c in conditions.values()) == 200
+    assert {(c.state, c.stats.users, c.stats.queued) for c in conditions.values()} == {
+        (ServerState.READY, 0, 0)
+    }
+    assert sum(c.stats.refused for c in conditions.values()) == 200
 
 
 async def crowd(
@@ -78,14 +80,16 @@ async def test_callers_who_go_away_leave_their_places_to_others(mode: str) -> No
 
     async with upstreams() as opened:
         await opened.list_tools(server)
-        seen = lambda: opened.conditions()[server.name]  # noqa: E731
-        await crowd(opened, server, lambda: (seen().users, seen().queued) == (2, 3), tool="hang")
+        seen = lambda: opened.states()[server.name]  # noqa: E731
+        await crowd(
+            opened, server, lambda: (seen().stats.users, seen().stats.queued) == (2, 3), tool="hang"
+        )
         answers = [await call(opened, server, "other") for _ in range(5)]
         after = seen()
 
     assert len(set(answers)) == 1
-    assert (after.users, after.queued, after.state) == (0, 0, State.READY)
-    assert (after.counters.strays, after.counters.refused) == (0, 0)
+    assert (after.stats.users, after.stats.queued, after.state) == (0, 0, ServerState.READY)
+    assert (after.stats.strays, after.stats.refused) == (0, 0)
 
 
 @pytest.mark.requirement("UPS-16")
@@ -94,13 +98,13 @@ async def test_callers_of_an_address_who_go_away_leave_their_places_to_others() 
         server = remote_server(url, limits=FEW)
         async with upstreams() as opened:
             await opened.list_tools(server)
-            seen = lambda: opened.conditions()[server.name]  # noqa: E731
-            await crowd(opened, server, lambda: seen().queued == 3, tool="echo")
+            seen = lambda: opened.states()[server.name]  # noqa: E731
+            await crowd(opened, server, lambda: seen().stats.queued == 3, tool="echo")
             listing = await opened.list_tools(server)
             after = seen()
 
     assert len(listing.tools) == 1
-    assert (after.users, after.queued, after.state) == (0, 0, State.READY)
+    assert (after.stats.users, after.stats.queued, after.state) == (0, 0, ServerState.READY)
 
 
 @pytest.mark.requirement("UPS-22")
@@ -117,6 +121,6 @@ async def test_a_server_that_dies_again_and_again_leaves_nothing_behind() -> Non
         for _ in range(30):
             with pytest.raises(OutcomeUnknownError):
                 await call(opened, server)
-        restarts = opened.conditions()[server.name].counters.restarts
+        restarts = opened.states()[server.name].stats.restarts
 
     assert restarts == 29

@@ -24,7 +24,7 @@ from discovery_engine.errors import (
     UpstreamTimeoutError,
 )
 from discovery_engine.upstream.sessions import Upstreams
-from discovery_engine.upstream.state import State
+from discovery_engine.upstream.state import ServerState
 from tests.servers.programs import (
     Neighbour,
     call,
@@ -44,7 +44,7 @@ SHORT_START = Timeouts(connect=0.7, list=60, call=60)
 SHORT_CALL = Timeouts(connect=60, list=60, call=0.5)
 AT_ONCE = 20.0  # seconds; far from the patience of a minute, and wide for a busy machine
 
-ANSWERED = (State.READY, State.DEGRADED)
+ANSWERED = (ServerState.READY, ServerState.DEGRADED)
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Fault:
     """The error of its caller, or what is in the text of its answer."""
     said: str = ""
     """What is in the message of the error."""
-    states: tuple[State, ...] = (State.READY,)
+    states: tuple[ServerState, ...] = (ServerState.READY,)
     reason: str = ""
     """What is in the reason of its state."""
     tool: str = "echo"
@@ -75,7 +75,7 @@ def stdio(mode: str, outcome: type[DiscoveryError] | str, said: str = "", **fiel
 def late(mode: str, said: str = "within 0.5 s", **fields) -> object:
     """A fault whose caller is told when the call's time is up."""
     server = fault_server(mode, timeouts=SHORT_CALL, **fields.pop("server", {}))
-    states = fields.pop("states", (State.DEGRADED,))
+    states = fields.pop("states", (ServerState.DEGRADED,))
     reason = fields.pop("reason", "not answered within 0.5 s")
     outcome = fields.pop("outcome", UpstreamTimeoutError)
     fault = Fault(server, outcome, said, states=states, reason=reason, **fields)
@@ -87,7 +87,7 @@ def at_start(
 ) -> object:
     server = replace(server, timeouts=timeouts)
     fault = Fault(
-        server, UnavailableError, said, states=(State.FAILING,), reason=said, is_listed=False
+        server, UnavailableError, said, states=(ServerState.FAILING,), reason=said, is_listed=False
     )
     return pytest.param(fault, id=name)
 
@@ -102,10 +102,12 @@ def http(mode: str, outcome: type[DiscoveryError] | str, said: str = "", **field
 
 
 WIRE = {"program": "wire_server.py"}
-FAILING = {"states": (State.FAILING,)}
-DEGRADED = {"states": (State.DEGRADED,)}
-RETIRED = {"states": (State.DEGRADED, State.IDLE)}  # the second once its callers are served
-LOST = {"states": (State.FAILING,), "reason": "it "}
+FAILING = {"states": (ServerState.FAILING,)}
+DEGRADED = {"states": (ServerState.DEGRADED,)}
+RETIRED = {
+    "states": (ServerState.DEGRADED, ServerState.IDLE)
+}  # the second once its callers are served
+LOST = {"states": (ServerState.FAILING,), "reason": "it "}
 
 
 STARTS = [
@@ -131,7 +133,7 @@ DEATHS = [
     stdio("orphan_call", OutcomeUnknownError, "exited with status 5", **LOST),
     stdio("kills_itself", OutcomeUnknownError, "by SIGKILL", server=WIRE, **LOST),
     stdio("closes_output", OutcomeUnknownError, "closed its output", server=WIRE, **LOST),
-    stdio("exits_when_idle", "hi", server=WIRE, states=(State.IDLE,)),
+    stdio("exits_when_idle", "hi", server=WIRE, states=(ServerState.IDLE,)),
     stdio("list_dies", UnavailableError, "while its tools were listed", **LOST),
 ]
 
@@ -277,7 +279,7 @@ async def test_a_fault_is_told_contained_and_shown(fault: Fault) -> None:
 
             answers = neighbour.answers
             await eventually(lambda: neighbour.answers > answers + 1)
-            conditions = opened.conditions
+            conditions = opened.states
             await eventually(lambda: conditions()[server.name].state in fault.states)
             await eventually(lambda: fault.reason in conditions()[server.name].reason)
             others = conditions()[neighbour.server.name]
@@ -288,4 +290,4 @@ async def test_a_fault_is_told_contained_and_shown(fault: Fault) -> None:
     else:
         assert isinstance(outcome, fault.outcome), outcome
         assert fault.said in outcome.message
-    assert (others.state, others.counters.failures) == (State.READY, 0)
+    assert (others.state, others.stats.failures) == (ServerState.READY, 0)

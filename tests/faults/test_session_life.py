@@ -29,7 +29,7 @@ from discovery_engine.errors import (
 )
 from discovery_engine.upstream.breaker import Breaker, RetryLater
 from discovery_engine.upstream.history import Policy
-from discovery_engine.upstream.state import State
+from discovery_engine.upstream.state import ServerState
 from tests.servers.programs import eventually, fault_server, is_running, upstreams
 
 SERVER = fault_server("obeys", program="wire_server.py")
@@ -73,7 +73,7 @@ class SessionLife(RuleBasedStateMachine):
 
     def seen(self) -> Any:
         """The condition, for code that runs in the loop."""
-        return self.opened.conditions().get(SERVER.name)
+        return self.opened.states().get(SERVER.name)
 
     @rule()
     def a_tool_answers(self) -> None:
@@ -139,13 +139,13 @@ class SessionLife(RuleBasedStateMachine):
     def what_is_shown_is_what_happened(self) -> None:
         if (condition := self.condition) is None:
             return
-        if condition.pid:
-            self.pids.add(condition.pid)
-        assert condition.users == condition.queued == 0
+        if condition.stats.pid:
+            self.pids.add(condition.stats.pid)
+        assert condition.stats.users == condition.stats.queued == 0
         assert (condition.next_try or 0.0) == self.model.wait
-        assert (condition.state is State.CRASH_LOOPING) == self.model.is_crash_looping
+        assert (condition.state is ServerState.CRASH_LOOPING) == self.model.is_crash_looping
         if self.model.failures and not self.model.is_crash_looping:
-            assert condition.state in {State.FAILING, State.DEGRADED}
+            assert condition.state in {ServerState.FAILING, ServerState.DEGRADED}
 
 
 def test_a_session_lives_as_the_model_says() -> None:

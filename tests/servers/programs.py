@@ -118,7 +118,7 @@ async def call(
 
 async def pid_of(opened: Upstreams, server: ServerSettings) -> int:
     await opened.list_tools(server)
-    pid = opened.states()[server.name].pid
+    pid = opened.sessions()[server.name].pid
     assert pid is not None
     return pid
 

@@ -12,7 +12,7 @@ from discovery_engine.config.settings import Settings
 from discovery_engine.engine import open_engine
 from discovery_engine.errors import ServerDisabledError, ServerNotFoundError
 from discovery_engine.events import ServerConnected, ServerConnecting, ServerFailed, ToolCalled
-from discovery_engine.view.status import ServerStatus
+from discovery_engine.upstream.state import ServerState
 from tests.engines import (
     Changing,
     Folder,
@@ -79,17 +79,17 @@ class TestStatus:
         folder.write(gate.before(good()))
 
         async with folder.open() as engine, anyio.create_task_group() as tasks:
-            seen = [summary(engine.view, "good").status]
+            seen = [summary(engine.view, "good").state]
             with engine.subscribe() as events:
                 tasks.start_soon(engine.refresh)
                 await heard(events, ServerConnecting)
-                seen.append(summary(engine.view, "good").status)
+                seen.append(summary(engine.view, "good").state)
                 gate.open()
                 await heard(events, ServerConnected)
             await anyio.wait_all_tasks_blocked()
-            seen.append(summary(engine.view, "good").status)
+            seen.append(summary(engine.view, "good").state)
 
-        assert seen == [ServerStatus.PENDING, ServerStatus.STARTING, ServerStatus.READY]
+        assert seen == [ServerState.PENDING, ServerState.STARTING, ServerState.READY]
 
     async def test_a_server_that_went_away_is_idle_and_starts_again_when_called(
         self, folder: Folder
@@ -99,7 +99,7 @@ class TestStatus:
         async with folder.open() as engine:
             pid = await pid_of(engine, "good")
             os.kill(pid, 9)
-            await eventually(lambda: summary(engine.view, "good").status is ServerStatus.IDLE)
+            await eventually(lambda: summary(engine.view, "good").state is ServerState.IDLE)
 
             assert await pid_of(engine, "good") != pid
 
@@ -172,8 +172,8 @@ class TestRefresh:
             await engine.refresh()
             well = summary(engine.view, "clock")
 
-        assert failing.status is ServerStatus.FAILING
-        assert (well.status, well.reason) == (ServerStatus.READY, "")
+        assert failing.state is ServerState.FAILING
+        assert (well.state, well.reason) == (ServerState.READY, "")
         assert not well.is_stale
 
 

@@ -19,18 +19,19 @@ from discovery_engine.agent.render.result import (
 from discovery_engine.agent.structured import list_fields, notice_fields, server_fields
 from discovery_engine.agent.tool_text import Detail, cut, tag_text, tool_items
 from discovery_engine.rules.explanation import public_decider
+from discovery_engine.upstream.state import ServerState
 from discovery_engine.view.notices import Notice
-from discovery_engine.view.status import ServerStatus, ServerSummary
+from discovery_engine.view.status import ServerReport
 from discovery_engine.view.view import ToolList
 
 _ABOUT = 120  # characters of a server's description, or of the reason for its state
 
-_CALLABLE = frozenset({ServerStatus.READY, ServerStatus.IDLE})
+_CALLABLE = frozenset({ServerState.READY, ServerState.IDLE})
 """In both a call works: naming one of them would only change the bytes of the answer."""
 
 
 def servers_result(
-    servers: Sequence[ServerSummary], budget: Budget, notices: Sequence[Notice] = ()
+    servers: Sequence[ServerReport], budget: Budget, notices: Sequence[Notice] = ()
 ) -> JSONObject:
     fields: JSONObject = {"servers": [server_fields(server) for server in servers]}
     fields |= {"notices": notice_fields(notices)} if notices else {}
@@ -58,7 +59,7 @@ def tools_result(listed: ToolList, budget: Budget, richest: Detail) -> JSONObjec
     return make_result(f"{head}\n{text}", budget, list_fields(listed))
 
 
-def _server_item(server: ServerSummary) -> Item:
+def _server_item(server: ServerReport) -> Item:
     off = server.tool_count - server.enabled_count
     count = counted(server.enabled_count, "tool") + (f", {off} disabled" if off else "")
     state = reason = ""
@@ -78,11 +79,11 @@ def _server_item(server: ServerSummary) -> Item:
     return Item(2.0 if is_notable else 1.0, variants)
 
 
-def _lasting_status(server: ServerSummary) -> ServerStatus:
+def _lasting_status(server: ServerReport) -> ServerState:
     """The status without passing states of a known server.
 
     A host keeps its prompt cache as long as the bytes of an answer stay the same.
     """
-    if server.status not in (ServerStatus.STARTING, ServerStatus.PENDING):
-        return server.status
-    return ServerStatus.STARTING if server.listed_at is None else ServerStatus.IDLE
+    if server.state not in (ServerState.STARTING, ServerState.PENDING):
+        return server.state
+    return ServerState.STARTING if server.listed_at is None else ServerState.IDLE

@@ -18,7 +18,7 @@ from discovery_engine.errors import (
     UnavailableError,
 )
 from discovery_engine.tools.model import ServerName
-from discovery_engine.upstream import connection_fingerprint
+from discovery_engine.upstream.connection import connection_fingerprint
 from tests.servers.programs import (
     Eras,
     call,
@@ -91,7 +91,7 @@ async def test_nothing_is_started_before_it_is_needed_and_callers_share_the_star
         pids.append(await call(opened, server, "pid"))
 
     async with upstreams() as opened:
-        before = opened.states()
+        before = opened.sessions()
         async with anyio.create_task_group() as tasks:
             for _ in range(10):
                 tasks.start_soon(ask)
@@ -238,7 +238,7 @@ async def test_an_idle_session_is_closed_and_opened_again_when_needed() -> None:
 
     async with upstreams(idle_timeout=0.05) as opened:
         first = await call(opened, server, "pid")
-        await eventually(lambda: not opened.states() and not is_running(int(first)))
+        await eventually(lambda: not opened.sessions() and not is_running(int(first)))
         second = await call(opened, server, "pid")
 
     assert first != second
@@ -249,7 +249,7 @@ async def test_an_idle_session_is_closed_after_its_time_and_not_much_later() -> 
     async with upstreams(idle_timeout=1.0) as opened:
         pid = int(await call(opened, fault_server(), "pid"))
         used_again = int(await call(opened, fault_server(), "pid"))
-        await eventually(lambda: not opened.states() and not is_running(pid), within=8)
+        await eventually(lambda: not opened.sessions() and not is_running(pid), within=8)
 
     assert used_again == pid
 
@@ -328,10 +328,10 @@ async def test_the_session_that_listed_makes_the_first_call(session: str) -> Non
 
     async with upstreams() as opened:
         await opened.list_tools(server)
-        listed_by = {opened.conditions()[server.name].pid}
+        listed_by = {opened.states()[server.name].stats.pid}
         first = int(text_of(await opened.call(server, "pid", {}, client="alice")))
         await opened.list_tools(server)
-        counters = opened.conditions()[server.name].counters
+        counters = opened.states()[server.name].stats
 
     assert listed_by == {first}
     assert counters.restarts == 0
@@ -345,7 +345,7 @@ async def test_a_session_that_lists_while_it_starts_is_handed_to_the_client_who_
         tasks.start_soon(opened.list_tools, server)
         tasks.start_soon(partial(opened.call, server, "pid", {}, client="alice"))
         await opened.call(server, "pid", {}, client="alice")
-        counters = opened.conditions()[server.name].counters
+        counters = opened.states()[server.name].stats
 
     assert counters.restarts == 0
 

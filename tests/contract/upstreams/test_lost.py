@@ -86,7 +86,7 @@ async def test_the_death_of_a_server_is_noticed_before_the_next_call() -> None:
 
     async with upstreams() as opened:
         first = await call(opened, server)
-        await eventually(lambda: not opened.states())
+        await eventually(lambda: not opened.sessions())
         second = await call(opened, server)
 
     assert first != second
@@ -122,7 +122,7 @@ async def test_a_call_that_takes_too_long_is_cancelled_and_the_session_goes_on(e
         with anyio.fail_after(20), pytest.raises(UpstreamTimeoutError):
             await call(opened, hasty, "hang")
         cancelled = json.loads(await call(opened, server, "cancelled"))
-        pid_after = opened.states()[server.name].pid
+        pid_after = opened.sessions()[server.name].pid
 
     assert len(cancelled) == 1
     assert pid == pid_after
@@ -150,7 +150,7 @@ async def test_a_caller_who_goes_away_cancels_the_call_and_nothing_else(era: str
         await opened.list_tools(server)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(call, opened, server, "hang")
-            await eventually(lambda: opened.states()[server.name].users == 1)
+            await eventually(lambda: opened.sessions()[server.name].users == 1)
             await anyio.wait_all_tasks_blocked()
             other = await call(opened, server, "other")
             tasks.cancel_scope.cancel()
@@ -167,7 +167,7 @@ async def test_a_caller_who_goes_away_does_not_stop_the_start_for_the_others() -
     async with upstreams() as opened:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(opened.list_tools, server)
-            await eventually(lambda: server.name in opened.states())
+            await eventually(lambda: server.name in opened.sessions())
             tasks.cancel_scope.cancel()
         listing = await opened.list_tools(server)
 
@@ -213,7 +213,7 @@ async def test_a_call_that_is_under_way_when_we_leave_has_an_unknown_outcome() -
     async with anyio.create_task_group() as tasks, upstreams() as opened:
         await opened.list_tools(server)
         tasks.start_soon(hang)
-        await eventually(lambda: opened.states()[server.name].users == 1)
+        await eventually(lambda: opened.sessions()[server.name].users == 1)
         await anyio.wait_all_tasks_blocked()
 
     assert "its session was closed" in caught[0].message

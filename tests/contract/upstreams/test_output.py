@@ -32,7 +32,7 @@ async def test_what_is_not_a_message_is_counted_and_skipped(era: str) -> None:
     async with upstreams() as opened:
         await opened.list_tools(server)
         answer = await call(opened, server, text="hi")
-        state = opened.states()[server.name]
+        state = opened.sessions()[server.name]
 
     assert json.loads(answer) == {"text": "hi"}
     assert state.garbage > 10

@@ -37,7 +37,7 @@ async def test_the_client_for_whom_there_is_no_room_is_refused_and_nobody_else()
             with pytest.raises(UnavailableError) as refused:
                 await pid_for(opened, f"client {number}")
         again = {await pid_for(opened, f"client {number}") for number in range(3)}
-        condition = opened.conditions()[FEW.name]
+        condition = opened.states()[FEW.name]
 
     assert len(pids) == 3
     assert again == pids
@@ -45,7 +45,7 @@ async def test_the_client_for_whom_there_is_no_room_is_refused_and_nobody_else()
     assert "3 clients have a session of their own with it" in refused.value.message
     assert "limits.sessions" in refused.value.hint
     assert 200 < (refused.value.retry_after or 0) <= 300
-    assert (condition.state, condition.counters.failures) == ("ready", 0)
+    assert (condition.state, condition.stats.failures) == ("ready", 0)
 
 
 @pytest.mark.requirement("UPS-68")

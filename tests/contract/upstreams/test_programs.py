@@ -104,7 +104,7 @@ async def test_a_program_may_write_as_many_complaints_as_it_likes() -> None:
     async with upstreams() as opened:
         await opened.list_tools(server)
         answer = await call(opened, server, text="hi")
-        stderr = opened.states()[server.name].stderr
+        stderr = opened.sessions()[server.name].stderr
 
     assert json.loads(answer) == {"text": "hi"}
     assert len(stderr.splitlines()) == 20

@@ -22,7 +22,7 @@ from discovery_engine.errors import (
 from discovery_engine.events import EventBus, ServerConnecting, ServerStateChanged
 from discovery_engine.upstream.history import Policy
 from discovery_engine.upstream.sessions import Upstreams
-from discovery_engine.upstream.state import State
+from discovery_engine.upstream.state import ServerState
 from tests.servers.programs import (
     call,
     eventually,
@@ -103,17 +103,17 @@ async def test_a_program_that_dies_five_times_in_two_minutes_is_crash_looping() 
             for _ in range(5):
                 await opened.list_tools(server)
                 assert isinstance(await failure_of(opened, server), OutcomeUnknownError)
-            await eventually(lambda: "status 7" in opened.conditions()[server.name].reason)
-            condition = opened.conditions()[server.name]
+            await eventually(lambda: "status 7" in opened.states()[server.name].reason)
+            condition = opened.states()[server.name]
             refused = await failure_of(opened, server)
         states = [e.state for e in heard(told) if isinstance(e, ServerStateChanged)]
 
-    assert condition.state is State.CRASH_LOOPING
+    assert condition.state is ServerState.CRASH_LOOPING
     assert condition.next_try == 120.0
-    assert condition.stderr == "about to crash"
-    assert (condition.counters.failures, condition.counters.restarts) == (5, 4)
+    assert condition.stats.stderr == "about to crash"
+    assert (condition.stats.failures, condition.stats.restarts) == (5, 4)
     assert "next try in 120 s" in refused.message
-    assert State.CRASH_LOOPING in states
+    assert ServerState.CRASH_LOOPING in states
 
 
 @pytest.mark.requirement("UPS-62")
@@ -150,9 +150,9 @@ async def test_a_tool_that_fails_is_never_held_against_its_server(mode: str) -> 
         for _ in range(8):
             with suppress(UpstreamProtocolError):
                 await opened.call(server, "echo", {})
-        condition = opened.conditions()[server.name]
+        condition = opened.states()[server.name]
 
-    assert (condition.state, condition.counters.failures) == (State.READY, 0)
+    assert (condition.state, condition.stats.failures) == (ServerState.READY, 0)
 
 
 @pytest.mark.requirement("UPS-64")
@@ -171,13 +171,13 @@ async def test_only_one_caller_tries_a_server_that_failed_five_times() -> None:
                 clock.now += 60
                 await failure_of(opened, server)
             clock.now += 60
-            failing = opened.conditions()[server.name].state
+            failing = opened.states()[server.name].state
             async with anyio.create_task_group() as tasks:
                 for _ in range(5):
                     tasks.start_soon(ask, opened)
 
     tried = [error for error in outcomes if isinstance(error, OutcomeUnknownError)]
-    assert failing is State.FAILING
+    assert failing is ServerState.FAILING
     assert (len(tried), len(outcomes)) == (1, 5)
     assert all("just being tried" in e.message for e in outcomes if e not in tried)
 
@@ -192,16 +192,16 @@ async def test_beyond_its_slots_and_its_queue_a_server_is_busy_and_its_neighbour
             await opened.list_tools(busy)
             for _ in range(5):
                 tasks.start_soon(opened.call, busy, "hang", {})
-            await eventually(lambda: opened.states()[busy.name].users == 2)
+            await eventually(lambda: opened.sessions()[busy.name].users == 2)
             refused = await failure_of(opened, busy)
             answer = await call(opened, neighbour, text="hi")
-            condition = opened.conditions()[busy.name]
+            condition = opened.states()[busy.name]
             tasks.cancel_scope.cancel()
         freed = await call(opened, busy, "other")
 
     assert isinstance(refused, UnavailableError)
     assert (refused.kind, refused.retry_after) == (FailureKind.BUSY, 1.0)
-    assert (condition.users, condition.queued, condition.counters.refused) == (2, 3, 1)
+    assert (condition.stats.users, condition.stats.queued, condition.stats.refused) == (2, 3, 1)
     assert (answer, freed) == ('{"text": "hi"}', "other")
 
 
@@ -235,11 +235,11 @@ async def test_a_call_that_tells_of_its_progress_gets_more_time(tmp_path: Path) 
         with pytest.raises(UpstreamTimeoutError):
             await call(opened, silent, "hang")
         result = await opened.call(telling, "echo", {"text": str(gate)}, on_progress=on_progress)
-        conditions = opened.conditions()
+        conditions = opened.states()
 
     assert result.get("isError") is not True
-    assert conditions[telling.name].state is State.READY
-    assert conditions[silent.name].state is State.DEGRADED
+    assert conditions[telling.name].state is ServerState.READY
+    assert conditions[silent.name].state is ServerState.DEGRADED
     assert "within 0.3 s" in conditions[silent.name].reason
 
 
@@ -251,7 +251,7 @@ async def test_each_server_has_limits_of_its_own_which_may_change_while_it_is_ca
     async with upstreams() as opened, anyio.create_task_group() as tasks:
         pid = await pid_of(opened, slow)
         tasks.start_soon(opened.call, slow, "hang", {})
-        await eventually(lambda: opened.states()[slow.name].users == 1)
+        await eventually(lambda: opened.sessions()[slow.name].users == 1)
         refused = await failure_of(opened, slow)
         answer = await call(opened, wider, "other")
         same = await pid_of(opened, wider)
@@ -286,4 +286,4 @@ async def test_another_longest_answer_is_that_of_a_new_session() -> None:
         answer = await call(opened, replace(huge, limits=Limits(answer_mib=16)), "huge")
 
         assert len(answer) > 8 * 1024 * 1024
-        assert opened.states()[huge.name].pid != pid
+        assert opened.sessions()[huge.name].pid != pid

@@ -15,7 +15,7 @@ from discovery_engine.errors import (
     UnavailableError,
 )
 from discovery_engine.tools.model import ServerName
-from discovery_engine.upstream import Phase
+from discovery_engine.upstream.state import ServerState
 from tests.servers.programs import (
     call,
     fault_server,
@@ -92,7 +92,7 @@ async def test_a_program_that_cannot_be_connected_is_explained(
     async with upstreams() as opened:
         with anyio.fail_after(20), pytest.raises(UnavailableError) as caught:
             await opened.list_tools(server)
-        states = opened.states()
+        states = opened.sessions()
 
     assert caught.value.kind == FailureKind(kind)
     assert said in f"{caught.value.reason} ({caught.value.detail})"
@@ -303,11 +303,11 @@ async def test_a_dead_and_a_hanging_server_delay_nobody() -> None:
             with pytest.raises(UnavailableError):
                 await opened.list_tools(dead)
             listing = await opened.list_tools(fault_server())
-            phase = opened.states()[hanging.name].phase
+            state = opened.states()[hanging.name].state
         tasks.cancel_scope.cancel()
 
     assert len(listing.tools) == 3
-    assert phase is Phase.CONNECTING
+    assert state is ServerState.STARTING
 
 
 def patience(kind: str) -> Timeouts:

@@ -18,9 +18,9 @@ from discovery_engine.errors import (
     UpstreamProtocolError,
 )
 from discovery_engine.tools.model import ServerName
+from discovery_engine.upstream.state import ServerState, StateInfo
 from discovery_engine.view.notices import Notice, NoticeKind
 from discovery_engine.view.search_answers import SearchAnswer
-from discovery_engine.view.status import Live, ServerStatus
 from discovery_engine.view.view import ToolList
 from tests.factories import make_entry, make_part
 from tests.unit.server.fakes import CLOCK, ISSUES, make_view, object_schema
@@ -157,7 +157,7 @@ def test_many_notices_of_a_kind_share_a_line() -> None:
 
 
 def test_servers_are_told_with_what_is_wrong_with_them() -> None:
-    view = make_view(ISSUES, CLOCK, live={"time": Live(ServerStatus.DEGRADED, "it stammers")})
+    view = make_view(ISSUES, CLOCK, live={"time": StateInfo(ServerState.DEGRADED, "it stammers")})
 
     result = servers_result(view.servers(), WIDELY)
 
@@ -179,7 +179,7 @@ def test_servers_are_told_with_what_is_wrong_with_them() -> None:
 @pytest.mark.requirement("MET-9")
 def test_an_open_session_does_not_change_an_answer() -> None:
     asleep = make_view(ISSUES)
-    awake = make_view(ISSUES, live={"github": Live(ServerStatus.READY)})
+    awake = make_view(ISSUES, live={"github": StateInfo(ServerState.READY)})
 
     texts = {text_of(servers_result(view.servers(), WIDELY)) for view in (asleep, awake)}
 

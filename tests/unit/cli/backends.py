@@ -18,10 +18,11 @@ from discovery_engine.config.settings import Settings
 from discovery_engine.errors import DiscoveryError
 from discovery_engine.events import EventBus, ServerConnected, ServerConnecting, ServerFailed
 from discovery_engine.rules.rule import Rule
-from discovery_engine.runtime.health import ServerHealth, health
+from discovery_engine.runtime.health import health
 from discovery_engine.runtime.ingest import RefreshReport
 from discovery_engine.search.searcher import build_searcher
 from discovery_engine.tools.model import ServerName
+from discovery_engine.view.status import ServerReport
 from discovery_engine.view.view import View
 from tests.factories import make_catalog, make_entry, make_part, make_settings
 
@@ -110,7 +111,7 @@ class FakeEngine:
         failures = tuple((ServerName(name), parts[ServerName(name)].failure) for name in names)
         return RefreshReport(failures, diff)
 
-    async def health(self, _: object = None) -> tuple[ServerHealth, ...]:
+    async def health(self, _: object = None) -> tuple[ServerReport, ...]:
         return health(self.view, now=NOW)
 
     async def wait_embedded(self, *, timeout: float) -> None:  # noqa: ASYNC109 - as the engine's

@@ -21,11 +21,11 @@ from discovery_engine.errors import (
     UntrustedServerError,
 )
 from discovery_engine.rules.rule import Verdict
-from discovery_engine.runtime.health import ServerHealth, health
+from discovery_engine.runtime.health import health
 from discovery_engine.tools.model import ServerName
-from discovery_engine.upstream.state import Condition, Counters, State
+from discovery_engine.upstream.state import ServerState, SessionStats, StateInfo
 from discovery_engine.upstream.stdio.executable import find_program
-from discovery_engine.view.status import Live, ServerStatus
+from discovery_engine.view.status import ServerReport
 from discovery_engine.view.view import View
 from tests.factories import make_entry, make_part, make_server, make_settings
 from tests.unit.cli.backends import NOW, FakeEngine, run, usual_view, view_of
@@ -252,36 +252,37 @@ def test_tools_that_wait_are_reviewed() -> None:
     assert remedy(server) == "discovery review git"
 
 
-def only(server: Any, **part: Any) -> ServerHealth:
+def only(server: Any, **part: Any) -> ServerReport:
     [found] = health(view_of(make_settings(server), make_part("git", **part)), now=NOW)
     return found
 
 
-def busy() -> Condition:
-    counters = Counters(calls=3, failures=1, restarts=4, garbage=2)
-    return Condition(
-        State.CRASH_LOOPING,
-        20.0,
-        "it died",
-        counters,
+def busy() -> StateInfo:
+    stats = SessionStats(
+        calls=3,
+        failures=1,
+        restarts=4,
+        garbage=2,
         samples=("Welcome!",),
         stderr="help",
-        next_try=100.0,
         pid=17,
         protocol_version="2026-07-28",
+    )
+    return StateInfo(
+        ServerState.CRASH_LOOPING, "it died", seconds=20.0, next_try=100.0, stats=stats
     )
 
 
 class Watched(FakeEngine):
     """An engine that sees how `time` fares."""
 
-    def __init__(self, view: View, *, seen: Condition) -> None:
+    def __init__(self, view: View, *, seen: StateInfo) -> None:
         super().__init__(view)
         self.seen = seen
 
-    async def health(self, _: object = None) -> tuple[ServerHealth, ...]:
+    async def health(self, _: object = None) -> tuple[ServerReport, ...]:
         time = ServerName("time")
-        live = {time: Live(ServerStatus(self.seen.state), self.seen.reason, self.seen.stderr)}
+        live = {time: StateInfo(self.seen.state, self.seen.reason, self.seen.stats.stderr)}
         view = view_of(self.view.settings, *self.view.catalog.parts.values(), live=live)
         return health(view, {time: self.seen}, now=NOW)
 

@@ -20,7 +20,8 @@ from discovery_engine.events import (
     ServerFailed,
 )
 from discovery_engine.tools.model import ServerName
-from discovery_engine.view.status import Live, ServerStatus, ServerSummary
+from discovery_engine.upstream.state import ServerState, StateInfo
+from discovery_engine.view.status import ServerReport
 from tests.factories import make_settings
 from tests.unit.cli.backends import FakeEngine, usual_view, view_of
 
@@ -113,11 +114,11 @@ async def test_lines_can_be_had_everywhere(monkeypatch: pytest.MonkeyPatch) -> N
     assert written.getvalue().count("\n") == 2
 
 
-def starting(*seconds: float, stderr: str = "") -> list[ServerSummary]:
+def starting(*seconds: float, stderr: str = "") -> list[ServerReport]:
     """Servers that have been starting for so many seconds."""
     names = [TIME, GIT][: len(seconds)]
     live = {
-        name: Live(ServerStatus.STARTING, seconds=one, stderr=stderr)
+        name: StateInfo(ServerState.STARTING, starting_for=one, stderr=stderr)
         for name, one in zip(names, seconds, strict=True)
     }
     view = view_of(make_settings(*names), *map(ServerPart, names), live=live)

@@ -12,7 +12,7 @@ from discovery_engine.catalog import DroppedTool, Failure, ServerPart
 from discovery_engine.errors import ConfigurationError, Origin, Problem
 from discovery_engine.rules.rule import Rule, Verdict
 from discovery_engine.tools.model import ServerName
-from discovery_engine.view.status import Live, ServerStatus
+from discovery_engine.upstream.state import ServerState, StateInfo
 from discovery_engine.view.view import View
 from tests.factories import make_entry, make_part, make_server, make_settings
 from tests.unit.cli.backends import NOW, FakeEngine, nothing_known, run, usual_view, view_of
@@ -282,7 +282,7 @@ def test_inspect_without_a_target_connects_to_everything() -> None:
 
 
 def test_inspect_names_the_servers_that_it_did_not_wait_for() -> None:
-    view = replace(usual_view(), live={"time": Live(ServerStatus.STARTING)})
+    view = replace(usual_view(), live={"time": StateInfo(ServerState.STARTING)})
 
     done = run("inspect", engine=FakeEngine(view))
 
@@ -516,8 +516,8 @@ def test_a_slow_server_is_a_note_if_others_are_known() -> None:
     usual = usual_view()
     parts = {**usual.catalog.parts, ServerName("time"): ServerPart(ServerName("time"))}
     live = {
-        ServerName("time"): Live(
-            ServerStatus.STARTING, seconds=12.9, stderr="Resolving\nDownloading \x1b[1m40 %"
+        ServerName("time"): StateInfo(
+            ServerState.STARTING, starting_for=12.9, stderr="Resolving\nDownloading \x1b[1m40 %"
         )
     }
     slow = view_of(usual.settings, *parts.values(), live=live)
@@ -533,7 +533,9 @@ def test_a_slow_server_is_a_note_if_others_are_known() -> None:
 
 @pytest.mark.requirement("CLI-35")
 def test_a_server_that_is_still_starting_is_shown_as_neither_good_nor_bad() -> None:
-    live = {ServerName("time"): Live(ServerStatus.STARTING, seconds=3.0, stderr="Downloading")}
+    live = {
+        ServerName("time"): StateInfo(ServerState.STARTING, starting_for=3.0, stderr="Downloading")
+    }
     slow = nothing_known(usual_view())
     slow = view_of(slow.settings, *slow.catalog.parts.values(), live=live)
 

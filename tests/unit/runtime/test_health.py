@@ -6,9 +6,9 @@ import pytest
 
 from discovery_engine.catalog import DroppedTool, Failure, ServerPart
 from discovery_engine.errors import Origin, Problem
-from discovery_engine.runtime.health import ServerHealth, health, sick
-from discovery_engine.upstream.state import Condition, Counters, State
-from discovery_engine.view.status import Live, ServerStatus
+from discovery_engine.runtime.health import health, unhealthy
+from discovery_engine.upstream.state import ServerState, SessionStats, StateInfo
+from discovery_engine.view.status import ServerReport
 from tests.factories import make_part, make_server, make_settings
 from tests.unit.cli.backends import view_of
 
@@ -16,21 +16,19 @@ NOW = 1000.0
 GONE = Failure("SERVER_CONNECTION_ERROR", "gone", "start it", 990.0, began=900.0, stderr="Bye")
 
 
-def condition(state: State, *, seconds: float = 0.0, next_try: float | None = None) -> Condition:
-    return Condition(state, seconds, "", Counters(calls=3), next_try=next_try)
+def condition(
+    state: ServerState, *, seconds: float = 0.0, next_try: float | None = None
+) -> StateInfo:
+    return StateInfo(state, seconds=seconds, next_try=next_try, stats=SessionStats(calls=3))
 
 
-def one(part: ServerPart, now: Condition | None = None) -> ServerHealth:
+def one(part: ServerPart, now: StateInfo | None = None) -> ServerReport:
     view = view_of(make_settings("github"), part)
     if now:
-        live = {part.server: Live(ServerStatus(now.state), "seen")}
+        live = {part.server: StateInfo(now.state, "seen")}
         view = view_of(make_settings("github"), part, live=live)
     [found] = health(view, {part.server: now} if now else {}, now=NOW)
     return found
-
-
-def test_every_state_of_an_upstream_is_a_status() -> None:
-    assert {state.value for state in State} <= {status.value for status in ServerStatus}
 
 
 @pytest.mark.requirement("HEA-3")
@@ -41,24 +39,27 @@ def test_every_state_of_an_upstream_is_a_status() -> None:
         pytest.param(make_part(listed_at=500.0), None, 500.0, id="known since it was listed"),
         pytest.param(make_part(failure=GONE), None, 900.0, id="since the first failure in a row"),
         pytest.param(
-            make_part(), condition(State.READY, seconds=30.0), 970.0, id="since it was seen to be"
+            make_part(),
+            condition(ServerState.READY, seconds=30.0),
+            970.0,
+            id="since it was seen to be",
         ),
         pytest.param(
             make_part(failure=GONE),
-            condition(State.FAILING, seconds=30.0),
+            condition(ServerState.FAILING, seconds=30.0),
             900.0,
             id="seen and known",
         ),
         pytest.param(
             make_part(failure=GONE),
-            condition(State.READY, seconds=30.0),
+            condition(ServerState.READY, seconds=30.0),
             900.0,
             id="degraded since it could not be listed",
         ),
     ],
 )
 def test_a_status_has_its_beginning(
-    part: ServerPart, now: Condition | None, since: float | None
+    part: ServerPart, now: StateInfo | None, since: float | None
 ) -> None:
     assert one(part, now).since == since
 
@@ -67,14 +68,14 @@ def test_what_is_known_of_a_server_and_what_is_seen_stand_together() -> None:
     dropped = (DroppedTool("bad", "no schema"),)
     found = one(
         make_part("github", failure=GONE, dropped=dropped),
-        condition(State.FAILING, next_try=12.0),
+        condition(ServerState.FAILING, next_try=12.0),
     )
 
-    assert (found.server, found.status, found.code) == ("github", "failing", GONE.code)
-    assert (found.summary.reason, found.summary.stderr) == ("seen", "Bye")
+    assert (found.name, found.state, found.failure.code) == ("github", "failing", GONE.code)
+    assert (found.reason, found.stderr) == ("seen", "Bye")
     assert (found.dropped, found.next_try) == (dropped, NOW + 12.0)
-    assert found.now is not None
-    assert found.now.counters.calls == 3
+    assert found.stats is not None
+    assert found.stats.calls == 3
 
 
 @pytest.mark.requirement("HEA-1")
@@ -86,5 +87,5 @@ def test_only_what_somebody_has_to_mend_is_sick() -> None:
 
     found = health(view_of(servers, make_part("fine"), make_part("failing", failure=GONE)), now=NOW)
 
-    assert [server.server for server in found] == ["broken", "failing", "fine", "off"]
-    assert [server.server for server in sick(found)] == ["broken", "failing"]
+    assert [server.name for server in found] == ["broken", "failing", "fine", "off"]
+    assert [server.name for server in unhealthy(found)] == ["broken", "failing"]

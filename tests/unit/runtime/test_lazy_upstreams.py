@@ -18,7 +18,7 @@ from discovery_engine.secrets.resolver import EnvironmentResolver
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.listing import Listing
 from discovery_engine.upstream.sessions import OnStderr, Upstreams
-from discovery_engine.upstream.state import Condition
+from discovery_engine.upstream.state import StateInfo
 from tests.factories import make_server
 
 pytestmark = pytest.mark.anyio
@@ -39,7 +39,7 @@ class Talkative:
         self.on_stderr(server.name, [self.says])
         raise UnavailableError(server.name, FailureKind.EXITED, self.says, stderr=self.says)
 
-    def conditions(self) -> Mapping[ServerName, Condition]:
+    def conditions(self) -> Mapping[ServerName, StateInfo]:
         return {}
 
 

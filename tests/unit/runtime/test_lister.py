@@ -23,7 +23,7 @@ from discovery_engine.runtime.lazy_upstreams import LazyUpstreams
 from discovery_engine.runtime.lister import ServerLister
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.listing import Listing
-from discovery_engine.view.status import Live, ServerStatus
+from discovery_engine.upstream.state import ServerState, StateInfo
 from tests.factories import make_server, make_settings, tool_names
 from tests.servers.programs import eventually
 from tests.unit.swaps import HeldStore, current_view, everybody_waits, lists
@@ -42,7 +42,7 @@ class Upstreams:
         self.asked: list[str] = []
         self.odd: set[ServerName] = set()
         self.seconds: dict[ServerName, float] = {}
-        self.states: dict[ServerName, ServerStatus] = {}
+        self.states: dict[ServerName, ServerState] = {}
 
     async def list_tools(self, server: ServerSettings) -> Listing:
         self.asked.append(getattr(server.transport, "command", ""))
@@ -61,11 +61,11 @@ class Upstreams:
     def redacted(self, error: UpstreamError) -> UpstreamError:
         return error
 
-    def live(self, name: ServerName) -> Live | None:
-        return Live(self.states[name]) if name in self.states else None
+    def live(self, name: ServerName) -> StateInfo | None:
+        return StateInfo(self.states[name]) if name in self.states else None
 
-    def startup(self, name: ServerName) -> Live:
-        return Live(ServerStatus.STARTING, seconds=self.seconds.get(name))
+    def startup(self, name: ServerName) -> StateInfo:
+        return StateInfo(ServerState.STARTING, starting_for=self.seconds.get(name))
 
 
 class Setup:
@@ -107,10 +107,10 @@ async def test_all_who_want_to_know_at_once_share_one_listing(setup: Setup) -> N
             tasks.start_soon(lister.ensure_listed, A)
             tasks.start_soon(lister.list_server, A)
         await anyio.wait_all_tasks_blocked()
-        seen = lister.live()[A].status
+        seen = lister.live()[A].state
         gate.set()
 
-    assert seen is ServerStatus.STARTING
+    assert seen is ServerState.STARTING
     assert setup.upstreams.asked == ["a-mcp-server"]
     assert setup.tools(A) == ["one"]
     assert [told.server.name for told in setup.told] == [A]
@@ -217,7 +217,7 @@ async def test_a_slow_server_goes_on_starting_when_an_answer_goes_out(setup: Set
     assert report.starting == (A,)
     assert slow.failure is None
     assert dict(report.servers) == {A: None, B: None}
-    assert seen == Live(ServerStatus.STARTING, seconds=12.0)
+    assert seen == StateInfo(ServerState.STARTING, starting_for=12.0)
     assert setup.tools(A) == ["one"]
     assert len(setup.upstreams.asked) == 2
 
@@ -263,15 +263,15 @@ async def test_who_wants_one_slow_server_is_told_for_how_long_it_has_been_starti
 @pytest.mark.parametrize(
     ("status", "is_known", "seen"),
     [
-        pytest.param(None, False, ServerStatus.STARTING, id="nothing has begun"),
-        pytest.param(ServerStatus.IDLE, True, ServerStatus.STARTING, id="it was closed"),
-        pytest.param(ServerStatus.READY, False, ServerStatus.STARTING, id="listed the first time"),
-        pytest.param(ServerStatus.READY, True, ServerStatus.READY, id="listed again"),
-        pytest.param(ServerStatus.FAILING, True, ServerStatus.FAILING, id="tried again"),
+        pytest.param(None, False, ServerState.STARTING, id="nothing has begun"),
+        pytest.param(ServerState.IDLE, True, ServerState.STARTING, id="it was closed"),
+        pytest.param(ServerState.READY, False, ServerState.STARTING, id="listed the first time"),
+        pytest.param(ServerState.READY, True, ServerState.READY, id="listed again"),
+        pytest.param(ServerState.FAILING, True, ServerState.FAILING, id="tried again"),
     ],
 )
 async def test_a_server_that_is_asked_is_starting_unless_it_works_or_failed(
-    setup: Setup, status: ServerStatus | None, *, is_known: bool, seen: ServerStatus
+    setup: Setup, status: ServerState | None, *, is_known: bool, seen: ServerState
 ) -> None:
     async with setup.opened() as lister:
         if is_known:
@@ -281,7 +281,7 @@ async def test_a_server_that_is_asked_is_starting_unless_it_works_or_failed(
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(lister.relist, A)
             await anyio.wait_all_tasks_blocked()
-            during = lister.live()[A].status
+            during = lister.live()[A].state
             gate.set()
 
     assert during is seen

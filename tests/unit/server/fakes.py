@@ -14,8 +14,8 @@ from discovery_engine.errors import Origin
 from discovery_engine.rules.rule import Rule
 from discovery_engine.search.searcher import Judgement
 from discovery_engine.tools.arguments import Checker
+from discovery_engine.upstream.state import StateInfo
 from discovery_engine.view.search_answers import SearchAnswer
-from discovery_engine.view.status import Live
 from discovery_engine.view.view import ToolList, View
 from tests.factories import make_catalog, make_entry, make_part, make_server, make_settings
 
@@ -119,7 +119,9 @@ class FakeEngine:
 DENIES = Rule(patterns=("delete_*",), enabled=False, origin=Origin("discovery.yaml", 7, 5))
 
 
-def make_view(*parts: ServerPart, live: Mapping[Any, Live] | None = None, **settings: Any) -> View:
+def make_view(
+    *parts: ServerPart, live: Mapping[Any, StateInfo] | None = None, **settings: Any
+) -> View:
     """A view of `parts`; each server is configured unless `servers` says which are."""
     servers = settings.pop("servers", None) or [make_server(part.server) for part in parts]
     rules = settings.pop("tool_rules", (DENIES,))

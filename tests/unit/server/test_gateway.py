@@ -14,7 +14,7 @@ from discovery_engine.errors import (
     UnavailableError,
     UpstreamTimeoutError,
 )
-from discovery_engine.view.status import Live, ServerStatus
+from discovery_engine.upstream.state import ServerState, StateInfo
 from discovery_server.gateway import make_server
 from tests.factories import make_entry, make_part
 from tests.factories import make_server as make_server_settings
@@ -234,7 +234,7 @@ async def test_first_search_waits_for_the_servers() -> None:
 
 @pytest.mark.requirement("MET-12")
 async def test_search_tells_what_is_still_loading() -> None:
-    live = {"time": Live(ServerStatus.STARTING, seconds=12.9, stderr="Downloading s3cret")}
+    live = {"time": StateInfo(ServerState.STARTING, starting_for=12.9, stderr="Downloading s3cret")}
     engine = FakeEngine(make_view(servers=[make_server_settings("time")], live=live))
 
     text = await text_of(engine, "auto", "search_tools", query="current time")
@@ -248,18 +248,22 @@ async def test_search_tells_what_is_still_loading() -> None:
 @pytest.mark.requirement("MET-9")
 async def test_the_list_of_servers_is_the_same_before_during_and_after_a_refresh() -> None:
     servers = [make_server_settings("time"), make_server_settings("new")]
-    states: list[Live | None] = [
+    states: list[StateInfo | None] = [
         None,
-        Live(ServerStatus.STARTING),
-        Live(ServerStatus.STARTING, seconds=3.0, stderr="Downloading"),
-        Live(ServerStatus.STARTING, seconds=14.0),
-        Live(ServerStatus.READY),
-        Live(ServerStatus.IDLE),
+        StateInfo(ServerState.STARTING),
+        StateInfo(ServerState.STARTING, starting_for=3.0, stderr="Downloading"),
+        StateInfo(ServerState.STARTING, starting_for=14.0),
+        StateInfo(ServerState.READY),
+        StateInfo(ServerState.IDLE),
     ]
     told = set()
 
     for state in states:
-        live = {"time": state, "new": Live(ServerStatus.STARTING, seconds=1.0)} if state else {}
+        live = (
+            {"time": state, "new": StateInfo(ServerState.STARTING, starting_for=1.0)}
+            if state
+            else {}
+        )
         engine = FakeEngine(make_view(CLOCK, servers=servers, live=live))
         told.add(await text_of(engine, "auto", "list_mcp_servers"))
 

@@ -5,7 +5,7 @@ import pytest
 from discovery_engine.errors import FailureKind, NeedsAuthError, UnavailableError
 from discovery_engine.events import EventBus
 from discovery_engine.upstream.history import Policy, ServerHistory
-from discovery_engine.upstream.state import State
+from discovery_engine.upstream.state import ServerState
 from tests.factories import make_server
 
 GONE = UnavailableError("github", FailureKind.LOST, "it went away")
@@ -26,8 +26,8 @@ def test_how_a_session_was_lost_is_told_once_that_is_known() -> None:
 
     history.explain_loss(GONE, "it exited with status 7")
 
-    condition = history.condition(None)
-    assert (condition.state, condition.reason) == (State.FAILING, "it exited with status 7")
+    condition = history.report(None)
+    assert (condition.state, condition.reason) == (ServerState.FAILING, "it exited with status 7")
 
 
 @pytest.mark.parametrize("kind", ["needs_config", "untrusted", "busy"])
@@ -40,9 +40,10 @@ def test_what_was_not_even_tried_is_not_held_against_a_server(kind: str) -> None
     for _ in range(5):
         history.record_failure(UnavailableError("github", FailureKind(kind), "not now"))
 
-    condition = history.condition(None)
-    assert (condition.state, condition.reason, condition.next_try) == (State.IDLE, "", None)
-    assert condition.counters.failures == 0
+    condition = history.report(None)
+    assert (condition.state, condition.reason, condition.next_try) == (ServerState.IDLE, "", None)
+    assert condition.stats is not None
+    assert condition.stats.failures == 0
     with history.attempt():
         pass
 
@@ -55,6 +56,16 @@ def test_how_a_session_was_lost_does_not_take_the_place_of_a_later_failure() -> 
     history.record_failure(later)
     history.explain_loss(GONE, "it closed the connection")
 
-    assert history.condition(None).reason == later.reason
+    assert history.report(None).reason == later.reason
     with pytest.raises(NeedsAuthError), history.attempt():
         raise AssertionError("it is not to be tried yet")
+
+
+def test_only_a_program_that_failed_shows_its_stderr() -> None:
+    history = record_of_a_lost_session()
+    history.stderr = "No license"
+
+    shown = history.info.stderr
+    history.record_success()
+
+    assert (shown, history.info.stderr) == ("No license", "")

@@ -17,9 +17,9 @@ from discovery_engine.errors import (
 )
 from discovery_engine.rules.rule import Rule, Verdict
 from discovery_engine.tools.model import ServerName
-from discovery_engine.upstream.state import State
+from discovery_engine.upstream.state import ServerState, StateInfo
 from discovery_engine.view.notices import NoticeKind
-from discovery_engine.view.status import Live, ServerStatus, ServerView
+from discovery_engine.view.status import ConfiguredServer
 from tests.factories import make_entry, make_part, make_server
 
 BROKEN = Problem(Origin("f"), "command", "is empty")
@@ -30,125 +30,125 @@ GITHUB = make_part("github", "create_issue", make_entry("delete_repository", ena
 
 
 def make_server_view(
-    part: ServerPart, *, live: Live | None = None, rules: tuple[Rule, ...] = (), **fields: Any
-) -> ServerView:
-    return ServerView(make_server(part.server, **fields), part, rules, live)
+    part: ServerPart, *, live: StateInfo | None = None, rules: tuple[Rule, ...] = (), **fields: Any
+) -> ConfiguredServer:
+    return ConfiguredServer(make_server(part.server, **fields), part, rules, live)
 
 
 @pytest.mark.parametrize(
     ("part", "fields", "status"),
     [
-        pytest.param(GITHUB, {}, ServerStatus.IDLE, id="known"),
-        pytest.param(NEW, {}, ServerStatus.PENDING, id="new"),
-        pytest.param(GITHUB, {"enabled": False}, ServerStatus.DISABLED, id="switched off"),
+        pytest.param(GITHUB, {}, ServerState.IDLE, id="known"),
+        pytest.param(NEW, {}, ServerState.PENDING, id="new"),
+        pytest.param(GITHUB, {"enabled": False}, ServerState.DISABLED, id="switched off"),
         pytest.param(
             GITHUB,
             {"problem": BROKEN},
-            ServerStatus.NEEDS_CONFIG,
+            ServerState.NEEDS_CONFIG,
             id="broken entry",
         ),
         pytest.param(
             make_part("github", failure=Failure("SERVER_NEEDS_AUTH", "401", "", 1.0)),
             {},
-            ServerStatus.NEEDS_AUTH,
+            ServerState.NEEDS_AUTH,
             id="login",
         ),
         pytest.param(
             make_part("github", failure=Failure("SERVER_NEEDS_CONFIG", "TOKEN", "", 1.0)),
             {},
-            ServerStatus.NEEDS_CONFIG,
+            ServerState.NEEDS_CONFIG,
             id="unset reference",
         ),
         pytest.param(
             make_part("github", failure=Failure("OTHER", "gone", "", 1.0)),
             {},
-            ServerStatus.FAILING,
+            ServerState.FAILING,
             id="failing",
         ),
     ],
 )
 def test_the_status_follows_from_what_is_known(
-    part: ServerPart, fields: dict[str, Any], status: ServerStatus
+    part: ServerPart, fields: dict[str, Any], status: ServerState
 ) -> None:
-    assert make_server_view(part, **fields).diagnosis.status is status
+    assert make_server_view(part, **fields).info.state is status
 
 
 @pytest.mark.requirement("HEA-2")
 @pytest.mark.parametrize(
     ("code", "live", "status", "reason"),
     [
-        pytest.param(None, Live(ServerStatus.READY), ServerStatus.READY, "", id="open"),
-        pytest.param(None, Live(ServerStatus.IDLE), ServerStatus.IDLE, "", id="closed"),
+        pytest.param(None, StateInfo(ServerState.READY), ServerState.READY, "", id="open"),
+        pytest.param(None, StateInfo(ServerState.IDLE), ServerState.IDLE, "", id="closed"),
         pytest.param(
             None,
-            Live(ServerStatus.IDLE, "it babbled"),
-            ServerStatus.IDLE,
+            StateInfo(ServerState.IDLE, "it babbled"),
+            ServerState.IDLE,
             "it babbled",
             id="ended for what it did",
         ),
         pytest.param(
             None,
-            Live(ServerStatus.CRASH_LOOPING, "it died"),
-            ServerStatus.CRASH_LOOPING,
+            StateInfo(ServerState.CRASH_LOOPING, "it died"),
+            ServerState.CRASH_LOOPING,
             "it died",
             id="listed, and dying since",
         ),
         pytest.param(
-            "OTHER", Live(ServerStatus.STARTING), ServerStatus.FAILING, "gone", id="tried again"
+            "OTHER", StateInfo(ServerState.STARTING), ServerState.FAILING, "gone", id="tried again"
         ),
         pytest.param(
             "OTHER",
-            Live(ServerStatus.READY),
-            ServerStatus.DEGRADED,
+            StateInfo(ServerState.READY),
+            ServerState.DEGRADED,
             "gone",
             id="open, but not listed",
         ),
         pytest.param(
-            "OTHER", Live(ServerStatus.IDLE), ServerStatus.FAILING, "gone", id="not tried since"
+            "OTHER", StateInfo(ServerState.IDLE), ServerState.FAILING, "gone", id="not tried since"
         ),
         pytest.param(
             "OTHER",
-            Live(ServerStatus.FAILING, "it died"),
-            ServerStatus.FAILING,
+            StateInfo(ServerState.FAILING, "it died"),
+            ServerState.FAILING,
             "it died",
             id="the newer reason",
         ),
         pytest.param(
             "SERVER_NEEDS_AUTH",
-            Live(ServerStatus.FAILING, "401"),
-            ServerStatus.NEEDS_AUTH,
+            StateInfo(ServerState.FAILING, "401"),
+            ServerState.NEEDS_AUTH,
             "gone",
             id="the more exact word",
         ),
     ],
 )
 def test_what_is_known_and_what_is_seen_make_one_status(
-    code: str | None, live: Live, status: ServerStatus, reason: str
+    code: str | None, live: StateInfo, status: ServerState, reason: str
 ) -> None:
     failure = Failure(code, "gone", "", 1.0) if code else None
-    found = make_server_view(make_part("github", failure=failure), live=live).diagnosis
+    found = make_server_view(make_part("github", failure=failure), live=live).info
 
-    assert (found.status, found.reason) == (status, reason)
+    assert (found.state, found.reason) == (status, reason)
 
 
 def test_the_last_words_of_a_server_that_fails_are_told() -> None:
     failure = Failure("OTHER", "gone", "", 1.0, stderr="No license")
-    summary = make_server_view(make_part("github", failure=failure)).summary
+    summary = make_server_view(make_part("github", failure=failure)).report
 
     assert summary.stderr == "No license"
 
 
 def test_the_newest_of_the_last_words_count() -> None:
     failure = Failure("OTHER", "gone", "", 1.0, stderr="No license")
-    live = Live(ServerStatus.CRASH_LOOPING, "it died", "Disk full")
+    live = StateInfo(ServerState.CRASH_LOOPING, "it died", "Disk full")
 
-    summary = make_server_view(make_part("github", failure=failure), live=live).summary
+    summary = make_server_view(make_part("github", failure=failure), live=live).report
 
     assert summary.stderr == "Disk full"
 
 
 def test_tools_are_counted_and_so_are_the_enabled_ones() -> None:
-    summary = make_server_view(GITHUB).summary
+    summary = make_server_view(GITHUB).report
 
     assert (summary.tool_count, summary.enabled_count) == (2, 1)
 
@@ -156,16 +156,16 @@ def test_tools_are_counted_and_so_are_the_enabled_ones() -> None:
 def test_without_a_description_the_first_line_of_the_instructions_serves() -> None:
     part = make_part("github", instructions="Tells the time.\nMore.")
 
-    assert make_server_view(part).summary.description == "Tells the time."
+    assert make_server_view(part).report.description == "Tells the time."
 
 
 def test_of_a_server_that_must_not_be_started_nothing_is_told_but_why() -> None:
     part = make_part("github", verdict=UNTRUSTED, instructions="Tells the time.")
     server = make_server_view(part, description="Issues")
 
-    summary = server.summary
+    summary = server.report
 
-    assert (summary.status, summary.description, summary.tags) == (ServerStatus.UNTRUSTED, "", ())
+    assert (summary.state, summary.description, summary.tags) == (ServerState.UNTRUSTED, "", ())
     with pytest.raises(UntrustedServerError):
         server.require_enabled()
 
@@ -187,15 +187,15 @@ def test_a_rule_that_switches_it_off_is_named() -> None:
         pytest.param(GITHUB, None, None, id="known"),
         pytest.param(NEW, None, NoticeKind.LOADING, id="never asked"),
         pytest.param(
-            NEW, Live(ServerStatus.STARTING), NoticeKind.LOADING, id="asked for the first time"
+            NEW, StateInfo(ServerState.STARTING), NoticeKind.LOADING, id="asked for the first time"
         ),
-        pytest.param(GITHUB, Live(ServerStatus.STARTING), None, id="asked once more"),
-        pytest.param(GITHUB, Live(ServerStatus.FAILING), NoticeKind.UNAVAILABLE, id="down"),
-        pytest.param(GITHUB, Live(ServerStatus.DEGRADED), None, id="up, if not well"),
+        pytest.param(GITHUB, StateInfo(ServerState.STARTING), None, id="asked once more"),
+        pytest.param(GITHUB, StateInfo(ServerState.FAILING), NoticeKind.UNAVAILABLE, id="down"),
+        pytest.param(GITHUB, StateInfo(ServerState.DEGRADED), None, id="up, if not well"),
     ],
 )
 def test_an_answer_that_cannot_speak_for_it_is_told_so(
-    part: ServerPart, live: Live | None, kind: NoticeKind | None
+    part: ServerPart, live: StateInfo | None, kind: NoticeKind | None
 ) -> None:
     outage = make_server_view(part, live=live).outage
 
@@ -225,11 +225,3 @@ def test_any_other_server_may_be_connected() -> None:
 
     assert server.is_connectable
     server.require_connectable()
-
-
-def test_only_a_program_that_fails_has_last_words() -> None:
-    lives = [Live.of(state, "it died", "No license", "") for state in State]
-
-    told = {live.status for live in lives if live.stderr}
-
-    assert told == {ServerStatus.FAILING, ServerStatus.CRASH_LOOPING}

@@ -21,8 +21,8 @@ from discovery_engine.errors import (
 from discovery_engine.rules.rule import Rule, Verdict
 from discovery_engine.search.searcher import build_searcher
 from discovery_engine.tools.model import ServerName, ToolKey, ToolName
+from discovery_engine.upstream.state import ServerState, StateInfo
 from discovery_engine.view.notices import NoticeKind
-from discovery_engine.view.status import Live, ServerStatus
 from discovery_engine.view.view import View
 from tests.factories import make_catalog, make_entry, make_part, make_server, make_settings
 
@@ -149,11 +149,11 @@ def _with(entry: Any, verdict: Verdict) -> Any:
 
 class TestServers:
     def test_they_are_told_in_the_order_of_names_with_what_is_seen_of_each(self) -> None:
-        live = {ServerName("clock"): Live(ServerStatus.READY)}
+        live = {ServerName("clock"): StateInfo(ServerState.READY)}
 
-        told = [(s.name, s.status) for s in make_view(GITHUB, CLOCK, live=live).servers()]
+        told = [(s.name, s.state) for s in make_view(GITHUB, CLOCK, live=live).servers()]
 
-        assert told == [("clock", ServerStatus.READY), ("github", ServerStatus.IDLE)]
+        assert told == [("clock", ServerState.READY), ("github", ServerState.IDLE)]
 
 
 class TestListTools:
