@@ -103,13 +103,19 @@ def have(person: Repository, file: str, text: str) -> None:
 
 
 def lacks(person: Repository, variable: str) -> None:
-    """Each way to look at the server says which value is missing, and how to set it."""
+    """It is said which value is missing, and how to set it."""
     listed = person("list")
     assert f"${{{variable}}} is not set" in listed.err
     assert f"export {variable}=…" in listed.err
     assert "needs_config" in listed.out
-    assert "no server waits" in person("trust", "--yes").err
     assert person("execute", "s:spring").code == NEEDS_VALUE
+    assert not person.is_sprung
+
+
+def lacks_everywhere(person: Repository, variable: str) -> None:
+    """The same, each way to look at the server."""
+    lacks(person, variable)
+    assert "no server waits" in person("trust", "--yes").err
     assert f"${{{variable}}} is not set" in person("doctor").out
     assert f"export {variable}=…" in person("health", "s").out
     assert f"${{{variable}}} is not set" in person("refresh").out
@@ -136,6 +142,16 @@ def test_a_missing_value_is_no_missing_consent(person: Repository, client: str) 
     lacks(person, variable)
     works(person, **{variable: "one"})
     works(person, **{variable: "another"})
+
+
+@pytest.mark.requirement("TRU-4")
+def test_every_command_says_which_value_is_missing(person: Repository) -> None:
+    file, reference, text = CLIENTS["claude-code"]
+    have(person, file, text(person, {"MY_TOKEN": reference}))
+    assert person("init", "--from", "claude-code", "--yes").code == 0
+
+    lacks_everywhere(person, "MY_TOKEN")
+    works(person, MY_TOKEN="one")
 
 
 @pytest.mark.requirement("TRU-4", "TRU-9")

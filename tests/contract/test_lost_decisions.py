@@ -96,7 +96,7 @@ def test_wherever_a_copy_is_cut_off_nothing_is_forgotten_in_silence(
     before = decide(folder, *range(5))
     longest = max((folder / copy).stat().st_size for copy in copies)
 
-    for place in range(0, longest, max(longest // 200, 1)):
+    for place in range(0, longest, max(longest // 60, 1)):
         cut = tmp_path / "cut"
         shutil.copytree(folder, cut)
         for copy in copies:

@@ -14,6 +14,7 @@ import pytest
 
 from discovery_engine._util.json import JSONObject
 from tests.e2e.serving import REAL_SERVERS, ROOT
+from tests.forked import Preloaded
 
 QUICKSTART = ROOT / "examples" / "quickstart" / "discovery.yaml"
 NODE_SERVERS = frozenset({"everything", "filesystem"})
@@ -46,6 +47,7 @@ class Shell:
 
     config: Path
     home: Path
+    forked: Preloaded
     cwd: Path = ROOT
 
     @property
@@ -56,13 +58,19 @@ class Shell:
         return kept | {name: str(path) for name, path in own.items()} | {"HOME": str(self.home)}
 
     def run(self, words: Iterable[str], *, stdin: str = "", **environ: str) -> Done:
+        environ = self.environ | environ
+        done = self.forked(list(words), cwd=self.cwd, environ=environ, stdin=stdin.encode())
+        return Done(done.code, done.out, done.err)
+
+    def run_afresh(self, words: Iterable[str]) -> Done:
+        """The same in a Python that starts for it, as it does for a person."""
         done = subprocess.run(
             [sys.executable, "-m", "discovery_cli", *words],
             capture_output=True,
             check=False,
             cwd=self.cwd,
-            env=self.environ | environ,
-            input=stdin,
+            env=self.environ,
+            stdin=subprocess.DEVNULL,
             text=True,
             timeout=90,
         )

@@ -15,6 +15,7 @@ from discovery_engine.upstream.state import ServerState
 from tests.e2e.commands import Shell
 from tests.e2e.serving import Home, fault_entry
 from tests.engines import heard, summary
+from tests.forked import Preloaded
 
 pytestmark = [pytest.mark.anyio, pytest.mark.e2e]
 
@@ -31,18 +32,18 @@ FLEET = GOOD | BROKEN | MALFORMED
 
 
 @pytest.fixture
-def shell(tmp_path: Path) -> Shell:
+def shell(tmp_path: Path, forked: Preloaded) -> Shell:
     home = Home(tmp_path)
     home.write(FLEET)
-    return Shell(home.config, tmp_path)
+    return Shell(home.config, tmp_path, forked)
 
 
 @pytest.fixture(scope="module")
-def asked(tmp_path_factory: pytest.TempPathFactory) -> Shell:
+def asked(tmp_path_factory: pytest.TempPathFactory, forked: Preloaded) -> Shell:
     """The same, once every server has been asked; tests only read what is remembered."""
     home = Home(tmp_path_factory.mktemp("fleet"))
     home.write(FLEET)
-    shell = Shell(home.config, home.folder)
+    shell = Shell(home.config, home.folder, forked)
     assert shell.run(["refresh"]).code == 5
     return shell
 

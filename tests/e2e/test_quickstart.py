@@ -13,6 +13,7 @@ import pytest
 from discovery_cli.program import cli
 from discovery_engine._util.json import JSONObject
 from tests.e2e.commands import QUICKSTART, Done, Shell, need
+from tests.forked import Preloaded
 
 pytestmark = pytest.mark.e2e
 
@@ -277,12 +278,14 @@ def test_one_server_is_asked_again(quickstart: Shell) -> None:
     assert (asked["name"], asked["success"], asked["tool_count"]) == ("time", True, 2)
 
 
-def test_what_is_forgotten_is_asked_for_again_when_it_is_needed(tmp_path: Path) -> None:
+def test_what_is_forgotten_is_asked_for_again_when_it_is_needed(
+    tmp_path: Path, forked: Preloaded
+) -> None:
     need("time")
     config = tmp_path / "discovery.yaml"
     command = QUICKSTART.parents[2] / ".tools" / "servers" / "time" / "bin" / "mcp-server-time"
     config.write_text(json.dumps({"servers": {"time": {"command": str(command)}}}), "utf-8")
-    shell = Shell(config, tmp_path)
+    shell = Shell(config, tmp_path, forked)
     shell.run(["refresh"])
 
     cleared = shell.run(["cache", "clear", "--json"])

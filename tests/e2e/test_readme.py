@@ -43,7 +43,7 @@ def test_command_runs(quickstart: Shell, words: list[str]) -> None:
     if "doctor" in words or words[-1] == "refresh":
         need("everything", "filesystem")
 
-    done = quickstart.run(words)
+    done = quickstart.run_afresh(words)
 
     assert done.code == 0, done.err
 

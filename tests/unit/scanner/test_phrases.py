@@ -15,7 +15,7 @@ PHRASES = [*UNMISTAKABLE, *WORDINGS]
 
 @pytest.mark.requirement("SCN-4")
 @pytest.mark.parametrize("phrase", PHRASES, ids=lambda p: f"{p.severity}: {p.message}")
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_whatever_a_phrase_fits_is_found_by_its_words(phrase: Phrase, data: st.DataObject) -> None:
     text = data.draw(st.from_regex(phrase.pattern))

@@ -158,14 +158,20 @@ def test_a_record_that_holds_no_secret_can_be_read(
 
 def test_file_rotates_at_ten_megabytes_and_five_are_kept(tmp_path: Path) -> None:
     path = tmp_path / "discovery.log"
+    older = [path.with_name(f"discovery.log.{number}") for number in range(1, 6)]
+    for file in older:
+        file.write_text(file.name, "utf-8")
+    with path.open("wb") as full:
+        full.truncate(10 * 1024 * 1024 - 200)  # bytes: room for one line
 
     with log_to(LogSettings(file=str(path), stderr=False), {}):
-        for _ in range(53):
-            log.info("told " * (1 << 18))
+        log.info("the last")
+        log.info("x" * 200)
 
-    names = sorted(file.name for file in tmp_path.iterdir())
-    assert names == ["discovery.log", *(f"discovery.log.{n}" for n in range(1, 6))]
-    assert all(file.stat().st_size <= 10 * 1024 * 1024 for file in tmp_path.iterdir())
+    assert sorted(tmp_path.iterdir()) == [path, *older]
+    assert path.stat().st_size < 1000
+    assert older[0].read_bytes().endswith(b"the last\n")
+    assert [file.read_text("utf-8") for file in older[1:]] == [file.name for file in older[:-1]]
 
 
 def test_loggers_are_left_as_they_were() -> None:
