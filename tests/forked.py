@@ -116,6 +116,7 @@ def _drained(stream: int) -> bytes:
 
 def _serve(channel: socket.socket) -> None:
     _load()
+    _save_coverage()  # else each fork would write what loading covered once more
     gc.freeze()
     while request := socket.recv_fds(channel, _MESSAGE, 3):
         asked, streams, _, _ = request
@@ -137,6 +138,13 @@ def _load() -> None:
     for name in ("discovery_engine.engine", "discovery_engine.upstream.sessions"):
         import_module(name)
     import_module("discovery_server.app")
+
+
+def _save_coverage() -> None:
+    if coverage := sys.modules.get("coverage"):
+        measuring = coverage.Coverage.current()
+        if measuring:
+            measuring.save()
 
 
 def _run(asked: dict[str, Any], streams: Sequence[int]) -> NoReturn:
