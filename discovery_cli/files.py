@@ -1,8 +1,7 @@
-"""The files that `import` and `init` read and write: other clients' ones, and `discovery.yaml`."""
+"""The files of other clients that `import` and `init` read, and the questions that both ask."""
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Iterable, Mapping
@@ -12,9 +11,6 @@ from typing import TYPE_CHECKING
 import click
 
 from discovery_cli.groups import did_you_mean
-from discovery_cli.writing import replace_file
-from discovery_engine.config.loading.parsing import parse_settings
-from discovery_engine.config.model.schema import SCHEMA_FILE, json_schema
 from discovery_engine.config.settings import Source
 from discovery_engine.config.sources import SOURCE_TYPES, client_files, read_source
 
@@ -79,19 +75,3 @@ def confirm(question: str, *, yes: bool) -> bool:
 def say_files(output: Output, files: Iterable[ClientFile]) -> None:
     for file in files:
         output.say(f"  {file.label}: {file.path}")
-
-
-def write_checked(path: Path, text: str) -> None:
-    """Write a configuration, unless it would not load.
-
-    Raises:
-        ConfigurationError: If it would not; the file is then as it was.
-    """
-    parse_settings(text.encode(), file=str(path))
-    replace_file(path, text)
-
-
-def write_schema(config: Path) -> None:
-    """Write the schema that the first line of a generated configuration leads editors to."""
-    text = json.dumps(json_schema(), indent=2) + "\n"
-    replace_file(config.parent / SCHEMA_FILE, text)

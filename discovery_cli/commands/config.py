@@ -32,7 +32,7 @@ def command() -> None:
 @pass_invocation
 def show(invocation: Invocation) -> None:
     """Show the configuration in force, with defaults, and without secrets."""
-    from discovery_cli.writing import block
+    from discovery_engine.config.editing.yaml_text import block
     from discovery_engine.config.serialization import serialize_redacted
 
     output = invocation.output

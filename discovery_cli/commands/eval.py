@@ -264,7 +264,7 @@ def _suggest(invocation: Invocation, per_tool: int) -> ExitCode:
         silent = [str(key) for key in made.silent]
         output.answer({"queries": drafts, "without_draft": silent})
     else:
-        from discovery_cli.writing import block
+        from discovery_engine.config.editing.yaml_text import block
 
         output.text(_DRAFTS + block({"queries": drafts}).rstrip())
         _say_drafts(output, made)

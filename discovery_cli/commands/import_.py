@@ -15,7 +15,7 @@ from discovery_cli.options import pass_invocation
 from discovery_cli.output import Output, counted
 
 if TYPE_CHECKING:
-    from discovery_cli.imports import Plan
+    from discovery_engine.config.editing.import_plan import ImportPlan
     from discovery_engine.config.settings import Source
     from discovery_engine.config.sources import SourceResult
 
@@ -46,6 +46,7 @@ def command(
     started. If what was named holds no server the exit code is 2.
     """
     from discovery_cli import files, imports
+    from discovery_engine.config.editing.import_plan import plan_import
     from discovery_engine.config.loading.loader import load_settings
 
     output = invocation.output
@@ -53,7 +54,7 @@ def command(
     _require(only, imported)
     target = _target(invocation)
     existing = load_settings(str(target)).servers if target.exists() else ()
-    plan = imports.make_plan(imported, existing, only)
+    plan = plan_import(imported, existing, only)
     if not output.as_json:
         imports.show_plan(output, plan)
     writes = bool(plan.servers) and not dry_run
@@ -61,7 +62,7 @@ def command(
         _write(invocation, target, plan)
         imports.say_variables(output, plan)
     if output.as_json:
-        output.answer({"path": str(target), "written": writes, **plan.to_json()})
+        output.answer({"path": str(target), "written": writes, **imports.plan_form(plan)})
     else:
         output.say(
             f"wrote {_servers(plan)} into {target}" if writes else f"{target} was not changed"
@@ -82,22 +83,17 @@ def _require(names: Iterable[str], imported: Mapping[str, SourceResult]) -> None
             raise click.UsageError(f"there is no server {name!r} to import{question}")
 
 
-def _write(invocation: Invocation, target: Path, plan: Plan) -> None:
-    from discovery_cli import files, writing
+def _write(invocation: Invocation, target: Path, plan: ImportPlan) -> None:
     from discovery_cli.approvals import approve_written
-    from discovery_engine.config.model.schema import MODELINE
+    from discovery_engine.config.editing.edit import add_servers
 
-    is_new = not target.exists()
-    text = MODELINE + "\n" if is_new else target.read_bytes().decode()
-    servers = [borrowed.server for borrowed in plan.servers]
-    files.write_checked(target, writing.with_servers(text, servers, plan.rules))
-    if is_new:
-        files.write_schema(target)
+    servers = [candidate.server for candidate in plan.servers]
+    add_servers(target, servers, plan.rules).apply()
     named = [server.name for server in servers if not server.is_untrusted_origin]
     approve_written(invocation, target, only=named)
 
 
-def _servers(plan: Plan) -> str:
+def _servers(plan: ImportPlan) -> str:
     return counted(len(plan.servers), "server")
 
 

@@ -53,9 +53,11 @@ def command(
     they are: no secret is copied. Nothing is started. The entry that connects an MCP client is
     printed at the end, with absolute paths.
     """
-    from discovery_cli import drafts, files
+    from discovery_cli import files
     from discovery_cli.approvals import approve_written
     from discovery_cli.client_entries import client_entry, needs_of
+    from discovery_engine.config.editing.edit import new_file
+    from discovery_engine.config.editing.template import first_configuration
     from discovery_engine.config.files.location import FILE_NAME, user_config_path
     from discovery_engine.config.loading.loader import load_settings
 
@@ -70,11 +72,10 @@ def command(
     sources = _sources(output, origins, yes=yes or dry_run)
     _preview(output, sources)
     with_rules = files.confirm("Switch off tools that may destroy something?", yes=yes or dry_run)
-    text = drafts.draft(sources, with_rules=with_rules)
+    text = first_configuration(sources, with_rules=with_rules)
     writes = not dry_run and files.confirm(f"Write {target}?", yes=yes)
     if writes:
-        files.write_checked(target, text)
-        files.write_schema(target)
+        new_file(target, text).apply()
         approve_written(invocation, target)
     needs = needs_of(load_settings(target.absolute()), os.environ) if writes else None
     if output.as_json:

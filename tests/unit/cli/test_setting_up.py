@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from discovery_cli.files import write_checked
+from discovery_engine.config.editing.edit import new_file
 from discovery_engine.errors import ConfigurationError, Origin, Problem
 from discovery_server import app
 from discovery_server.guard import Endpoint
@@ -291,7 +291,7 @@ def test_a_text_that_would_not_load_is_not_written(home: Path) -> None:
     configure("servers: {}\n")
 
     with pytest.raises(ConfigurationError):
-        write_checked(home / "discovery.yaml", "servers: 1\n")
+        new_file(home / "discovery.yaml", "servers: 1\n")
 
     assert Path("discovery.yaml").read_text() == "servers: {}\n"
 

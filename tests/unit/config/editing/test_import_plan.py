@@ -2,8 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from discovery_cli.borrowed import Borrowed, LeftOut, borrow, endpoint
-from discovery_cli.imports import make_plan
+from discovery_engine.config.editing.import_entries import (
+    ImportCandidate,
+    SkippedServer,
+    endpoint,
+    import_entry,
+)
+from discovery_engine.config.editing.import_plan import plan_import
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
 from discovery_engine.config.sources import SourceResult
 from discovery_engine.errors import Origin, Problem
@@ -21,9 +26,9 @@ def remote(url: str = "https://example.com/mcp", **headers: str) -> ServerSettin
     return make_server("web", transport=RemoteTransport(url, headers))
 
 
-def borrowed(server: ServerSettings) -> Borrowed:
-    taken = borrow(server)
-    assert isinstance(taken, Borrowed)
+def candidate(server: ServerSettings) -> ImportCandidate:
+    taken = import_entry(server)
+    assert isinstance(taken, ImportCandidate)
     return taken
 
 
@@ -39,7 +44,7 @@ def borrowed(server: ServerSettings) -> Borrowed:
     ],
 )
 def test_a_secret_in_a_variable_becomes_a_reference(name: str, value: str, written: str) -> None:
-    taken = borrowed(stdio(env={name: value}))
+    taken = candidate(stdio(env={name: value}))
 
     assert taken.server.transport == StdioTransport("git-server", env={name: written})
     assert taken.variables == ((name,) if written != value else ())
@@ -63,7 +68,7 @@ def test_a_secret_in_a_variable_becomes_a_reference(name: str, value: str, writt
 def test_a_reference_that_takes_the_place_of_a_secret_can_be_read(
     server: ServerSettings, variable: str
 ) -> None:
-    taken = borrowed(server)
+    taken = candidate(server)
     transport = taken.server.transport
     [text] = (
         transport.env if isinstance(transport, StdioTransport) else transport.headers
@@ -82,7 +87,7 @@ def test_a_reference_that_takes_the_place_of_a_secret_can_be_read(
     ],
 )
 def test_a_secret_in_a_header_becomes_a_reference(header: str, value: str, written: str) -> None:
-    taken = borrowed(remote(**{header: value}))
+    taken = candidate(remote(**{header: value}))
 
     assert taken.server.transport == RemoteTransport("https://example.com/mcp", {header: written})
 
@@ -95,9 +100,9 @@ def test_a_secret_in_a_header_becomes_a_reference(header: str, value: str, writt
     ],
 )
 def test_a_secret_that_cannot_be_taken_out_keeps_the_server_out(server: ServerSettings) -> None:
-    left = borrow(server)
+    left = import_entry(server)
 
-    assert isinstance(left, LeftOut)
+    assert isinstance(left, SkippedServer)
     assert left.is_secret
 
 
@@ -105,8 +110,8 @@ def test_a_broken_entry_is_left_out_with_its_reason() -> None:
     problem = Problem(Origin("f"), "", "has no command")
     broken = make_server("a", transport=None, problem=problem)
 
-    assert borrow(broken) == LeftOut("a", "has no command")
-    assert isinstance(borrow(make_server("a", transport=None)), LeftOut)
+    assert import_entry(broken) == SkippedServer("a", "has no command")
+    assert isinstance(import_entry(make_server("a", transport=None)), SkippedServer)
     assert endpoint(broken) == ("a",)
 
 
@@ -117,10 +122,10 @@ def test_a_server_is_taken_once_and_a_name_is_made_free() -> None:
         "zed": SourceResult(servers=(stdio("again"), other)),
     }
 
-    plan = make_plan(found, existing=(), only=())
+    plan = plan_import(found, existing=(), only=())
 
     assert [one.server.name for one in plan.servers] == ["git", "web", "GIT@zed"]
-    assert plan.left_out == [LeftOut("again", "it is there already, as 'git'")]
+    assert plan.skipped == [SkippedServer("again", "it is there already, as 'git'")]
 
 
 def test_a_name_is_made_free_even_if_the_next_one_is_taken_as_well() -> None:
@@ -129,7 +134,7 @@ def test_a_name_is_made_free_even_if_the_next_one_is_taken_as_well() -> None:
         make_server("web@zed", transport=RemoteTransport("https://2")),
     ]
 
-    plan = make_plan({"zed": SourceResult(servers=(remote(),))}, existing, only=())
+    plan = plan_import({"zed": SourceResult(servers=(remote(),))}, existing, only=())
 
     assert [one.server.name for one in plan.servers] == ["web@zed-2"]
 
@@ -141,8 +146,8 @@ def test_rules_follow_the_servers_that_are_taken() -> None:
     )
     existing = [make_server("git", transport=StdioTransport("mine"))]
 
-    plan = make_plan({"zed": imported}, existing, only=("git",))
+    plan = plan_import({"zed": imported}, existing, only=("git",))
 
     assert [one.server.name for one in plan.servers] == [ServerName("git@zed")]
     assert plan.rules == [Rule(("a",), servers=("git@zed",))]
-    assert LeftOut("odd", "no name") in plan.left_out
+    assert SkippedServer("odd", "no name") in plan.skipped

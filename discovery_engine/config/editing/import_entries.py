@@ -1,8 +1,7 @@
-"""Servers from another client's file, made fit for `discovery.yaml`.
+"""Servers of another client's file as entries of `discovery.yaml`.
 
-A secret is never copied: a variable or a header that carries one becomes a reference, and its
-owner is told which variable to set. Where that cannot be done the server is left out, with the
-way to use it all the same.
+A secret is never copied: a variable or a header that carries one becomes a reference, and the
+variable is named. Where that cannot be done the server is skipped, with the reason.
 """
 
 from __future__ import annotations
@@ -20,28 +19,28 @@ _SECRET = re.compile(r"token|secret|pass|pwd|key|credential|auth|cookie|session"
 _SCHEME = re.compile(r"(Bearer|Basic|Token)\s+", re.IGNORECASE)
 
 
-class Borrowed(Struct, frozen=True):
+class ImportCandidate(Struct, frozen=True):
     server: ServerSettings
     variables: tuple[str, ...] = ()
-    """What its owner has to set, as its secrets were not copied."""
+    """The variables to set, since secrets are not copied."""
 
 
-class LeftOut(Struct, frozen=True):
+class SkippedServer(Struct, frozen=True):
     name: str
     reason: str
     is_secret: bool = False
-    """It is left out because its entry cannot be copied without a secret."""
+    """Its entry cannot be copied without a secret."""
 
 
-def borrow(server: ServerSettings) -> Borrowed | LeftOut:
+def import_entry(server: ServerSettings) -> ImportCandidate | SkippedServer:
     """The server with references in place of its secrets."""
     match server.transport:
         case StdioTransport() as stdio:
-            return _borrow_stdio(server, stdio)
+            return _import_stdio(server, stdio)
         case RemoteTransport() as remote:
-            return _borrow_remote(server, remote)
+            return _import_remote(server, remote)
     problem = server.problem.message if server.problem else "it says nothing to start or reach"
-    return LeftOut(server.name, problem)
+    return SkippedServer(server.name, problem)
 
 
 def endpoint(server: ServerSettings) -> tuple[str, ...]:
@@ -54,25 +53,29 @@ def endpoint(server: ServerSettings) -> tuple[str, ...]:
     return (server.name,)
 
 
-def _borrow_stdio(server: ServerSettings, stdio: StdioTransport) -> Borrowed | LeftOut:
+def _import_stdio(server: ServerSettings, stdio: StdioTransport) -> ImportCandidate | SkippedServer:
     if redact_args(stdio.args) != stdio.args:
-        return LeftOut(server.name, "its arguments carry a secret", is_secret=True)
+        return SkippedServer(server.name, "its arguments carry a secret", is_secret=True)
     variables = {name: _variable(name) for name in stdio.env}
     env = {name: _without_secret(name, value, variables[name]) for name, value in stdio.env.items()}
     replaced = [variables[name] for name, value in env.items() if value != stdio.env[name]]
-    return Borrowed(replace(server, transport=replace(stdio, env=env)), tuple(replaced))
+    return ImportCandidate(replace(server, transport=replace(stdio, env=env)), tuple(replaced))
 
 
-def _borrow_remote(server: ServerSettings, remote: RemoteTransport) -> Borrowed | LeftOut:
+def _import_remote(
+    server: ServerSettings, remote: RemoteTransport
+) -> ImportCandidate | SkippedServer:
     if redact_url(remote.url) != remote.url:
-        return LeftOut(server.name, "its address carries a secret", is_secret=True)
+        return SkippedServer(server.name, "its address carries a secret", is_secret=True)
     variables = {name: _variable_of_header(server.name, name) for name in remote.headers}
     headers = {
         name: _without_secret(name, value, variables[name])
         for name, value in remote.headers.items()
     }
     replaced = [variables[name] for name, value in headers.items() if value != remote.headers[name]]
-    return Borrowed(replace(server, transport=replace(remote, headers=headers)), tuple(replaced))
+    return ImportCandidate(
+        replace(server, transport=replace(remote, headers=headers)), tuple(replaced)
+    )
 
 
 def _without_secret(name: str, value: str, variable: str) -> str:

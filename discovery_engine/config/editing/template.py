@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from discovery_cli.writing import block
+from discovery_engine.config.editing.yaml_text import block
 from discovery_engine.config.model.schema import MODELINE
 from discovery_engine.config.serialization import serialize
-from discovery_engine.config.settings import Settings
-
-if TYPE_CHECKING:
-    from discovery_engine.config.settings import Source
+from discovery_engine.config.settings import Settings, Source
 
 _HEAD = f"""\
 {MODELINE}
-# The MCP servers, and what agents may use of them. `discovery --help` says what to do with it.
+# The MCP servers, and what agents may use of them. See `discovery --help` for what to do with it.
 
 """
 _SOURCES = """\
@@ -44,7 +40,7 @@ toolRules:
 """
 
 
-def draft(sources: Sequence[Source], *, with_rules: bool) -> str:
+def first_configuration(sources: Sequence[Source], *, with_rules: bool) -> str:
     """The text of a first configuration."""
     text = _HEAD
     if sources:

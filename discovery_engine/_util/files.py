@@ -1,0 +1,37 @@
+"""Files replaced in one step, so that nobody ever reads half of one."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from pathlib import Path
+
+_PRIVATE = 0o600
+
+
+def replace_file(path: Path, content: str | bytes, *, like: Path | None = None) -> None:
+    """Put `content` in place of a file; a link stays a link.
+
+    Who may read it stays the same, or is as for the file `like`; a new one is its owner's alone.
+
+    Raises:
+        OSError: If it cannot be written; it is then as it was.
+    """
+    target = path.resolve()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    data = content.encode() if isinstance(content, str) else content
+    model = like or target
+    mode = model.stat().st_mode & 0o777 if model.exists() else _PRIVATE
+    descriptor, name = tempfile.mkstemp(prefix=".discovery-", dir=target.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).chmod(mode)
+        Path(name).replace(target)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            Path(name).unlink()
+        raise

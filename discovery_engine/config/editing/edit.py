@@ -1,0 +1,176 @@
+"""Edits of a `discovery.yaml`: each is planned on a copy of its text, then applied as a whole.
+
+    edit = disable_server(path, "github")
+    print(edit.diff())
+    edit.apply()
+
+A plan that would not load, or that asks for what is not there, is refused before anything is
+written.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from difflib import unified_diff
+from pathlib import Path
+
+from msgspec import Struct
+
+from discovery_engine._util.files import replace_file
+from discovery_engine._util.suggestions import nearest
+from discovery_engine.config.document.reader import SIZE_LIMIT
+from discovery_engine.config.editing import yaml_text
+from discovery_engine.config.files.inputs import read_input
+from discovery_engine.config.loading.parsing import parse_settings
+from discovery_engine.config.model.schema import MODELINE, SCHEMA_FILE, json_schema
+from discovery_engine.config.settings import ServerSettings, Settings
+from discovery_engine.errors import ConfigurationError, Origin, Problem
+from discovery_engine.rules.rule import Rule
+
+BACKUP_SUFFIX = ".bak"
+
+
+class Edit(Struct, frozen=True):
+    """What a file becomes; nothing is written before `apply`."""
+
+    path: Path
+    before: bytes | None
+    """None if there is no such file yet."""
+    after: str
+    has_schema: bool = False
+    """Whether the schema that the file refers to is written beside it."""
+
+    @property
+    def is_empty(self) -> bool:
+        return self.before == self.after.encode()
+
+    def diff(self) -> str:
+        """A unified diff; it shows the text as it is, with the secrets that stand in it."""
+        before = (self.before or b"").decode(errors="replace").splitlines(keepends=True)
+        after = self.after.splitlines(keepends=True)
+        lines = unified_diff(before, after, str(self.path), str(self.path))
+        return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
+
+    def apply(self) -> None:
+        """Write the file in one step, after a backup of the one that is there.
+
+        Raises:
+            ConfigurationError: If the file has changed since the plan, or cannot be written; it is
+                then as it was.
+        """
+        if self.is_empty:
+            return
+        if _content(self.path) != self.before:
+            raise _error(self.path, "has changed in the meantime", "plan the edit again")
+        if self.before is not None:
+            backup = self.path.with_name(self.path.name + BACKUP_SUFFIX)
+            _write(backup, self.before, like=self.path)
+        _write(self.path, self.after.encode())
+        if self.has_schema:
+            schema = json.dumps(json_schema(), indent=2) + "\n"
+            _write(self.path.parent / SCHEMA_FILE, schema.encode())
+
+
+def new_file(path: Path, text: str) -> Edit:
+    """A file with this text, in place of the one that is there, if there is one.
+
+    Raises:
+        ConfigurationError: If the text would not load.
+    """
+    return _edit(path, _content(path), text, has_schema=True)
+
+
+def add_servers(path: Path, servers: Sequence[ServerSettings], rules: Iterable[Rule] = ()) -> Edit:
+    """Servers and tool rules behind those of the file, which is made if it is not there.
+
+    Raises:
+        ConfigurationError: If a server of that name is there, or the file does not load.
+    """
+    before = _content(path)
+    text = MODELINE + "\n" if before is None else _decoded(path, before)
+    there = {server.name.casefold() for server in _settings(path, text).servers}
+    for server in servers:
+        if server.name.casefold() in there:
+            raise _error(path, f"there is a server {server.name!r} already", "remove it first")
+        there.add(server.name.casefold())
+    after = yaml_text.with_servers(text, servers, rules)
+    return _edit(path, before, after, has_schema=before is None)
+
+
+def remove_server(path: Path, name: str) -> Edit:
+    """The file without the entry of a server.
+
+    Raises:
+        ConfigurationError: If it has no such entry, or does not load.
+    """
+    return _edit_entry(path, name, yaml_text.without_server)
+
+
+def enable_server(path: Path, name: str) -> Edit:
+    """The file with a server enabled; rules may disable it still.
+
+    Raises:
+        ConfigurationError: If the file has no such entry, or does not load.
+    """
+    return _edit_entry(path, name, lambda text, name: yaml_text.with_enabled(text, name, True))
+
+
+def disable_server(path: Path, name: str) -> Edit:
+    """The file with a server disabled.
+
+    Raises:
+        ConfigurationError: If the file has no such entry, or does not load.
+    """
+    return _edit_entry(path, name, lambda text, name: yaml_text.with_enabled(text, name, False))
+
+
+def _edit_entry(path: Path, name: str, change: Callable[[str, str], str | None]) -> Edit:
+    before = _content(path)
+    if before is None:
+        raise _error(path, "there is no such file", "`discovery init` writes one")
+    text = _decoded(path, before)
+    known = [server.name for server in _settings(path, text).servers]
+    after = change(text, name) if name in known else None
+    if after is None:
+        near = nearest(name, known)[:1]
+        hint = f"did you mean {near[0]!r}?" if near else "a source's servers stand in its own file"
+        raise _error(path, f"there is no server {name!r} in this file", hint)
+    return _edit(path, before, after)
+
+
+def _edit(path: Path, before: bytes | None, after: str, *, has_schema: bool = False) -> Edit:
+    _settings(path, after)
+    return Edit(path, before, after, has_schema)
+
+
+def _settings(path: Path, text: str) -> Settings:
+    return parse_settings(text.encode(), file=str(path))
+
+
+def _content(path: Path) -> bytes | None:
+    """What a file holds; None if it is not there."""
+    try:
+        return read_input(str(path), limit=SIZE_LIMIT)[0]
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise _error(path, f"cannot be read: {error.strerror or error}") from error
+
+
+def _decoded(path: Path, content: bytes) -> str:
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise _error(path, "is not UTF-8 text", "save it as UTF-8") from error
+
+
+def _write(path: Path, content: bytes, *, like: Path | None = None) -> None:
+    try:
+        replace_file(path, content, like=like)
+    except OSError as error:
+        raise _error(path, f"cannot be written: {error.strerror or error}") from error
+
+
+def _error(path: Path, message: str, hint: str = "") -> ConfigurationError:
+    return ConfigurationError([Problem(Origin(str(path)), "", message, hint)])

@@ -1,0 +1,214 @@
+"""The text of a `discovery.yaml` with entries added, removed or changed.
+
+What an owner wrote stays as it is, to the byte: what is new is put behind the last entry of its
+section, and only the lines of an entry that goes are gone. A library that parses and writes the
+whole file again keeps comments, but neither bytes, nor JSON, nor its trailing commas.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any, TypeAlias
+
+import yaml
+
+from discovery_engine._util.json import JSONObject
+from discovery_engine.config.serialization import serialize, serialize_server
+from discovery_engine.config.settings import ServerSettings, Settings
+from discovery_engine.rules.rule import Rule
+
+Entries: TypeAlias = "JSONObject | list[JSONObject]"
+
+_STEP = 2  # columns of indentation
+_NULL = "tag:yaml.org,2002:null"
+
+
+class _Dumper(yaml.SafeDumper):
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:  # noqa: ARG002, FBT001, FBT002
+        """Lists stand deeper than their key, as people write them."""
+        super().increase_indent(flow=flow, indentless=False)
+
+
+def with_servers(text: str, servers: Iterable[ServerSettings], rules: Iterable[Rule]) -> str:
+    """The text of a configuration with servers and tool rules added behind those it has.
+
+    Here as below `text` must be a configuration that loads. Where all its lines end as on Windows,
+    so do those that are added.
+    """
+    entries = {str(server.name): serialize_server(server) for server in servers}
+    added = serialize(Settings(tool_rules=tuple(rules)))["toolRules"]
+    text, end = _with_unix_lines(text)
+    if entries:
+        text = _with_entries(text, ("servers",), entries)
+    if added:
+        text = _with_entries(text, ("toolRules", "tool_rules"), added)
+    return text.replace("\n", end)
+
+
+def block(entries: Entries, *, column: int = 0) -> str:
+    """Entries as YAML lines that start at a column."""
+    text = yaml.dump(entries, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=4096)
+    return "".join(" " * column + line for line in text.splitlines(keepends=True))
+
+
+def without_server(text: str, name: str) -> str | None:
+    """The text without an entry of `servers`; None if it has no such entry.
+
+    Comments above the entry stay.
+    """
+    text, end = _with_unix_lines(text)
+    found = _server(text, name)
+    if found is None:
+        return None
+    servers, member = found
+    if _is_flow(servers):
+        return _without_in_flow(text, servers, member).replace("\n", end)
+    start = text.rfind("\n", 0, _start(member).index) + 1
+    return (text[:start] + text[_line_after(text, _end(member)) :]).replace("\n", end)
+
+
+def with_enabled(text: str, name: str, enabled: bool) -> str | None:  # noqa: FBT001 - what it is for
+    """The text with an entry of `servers` enabled or disabled; None if it has no such entry."""
+    text, end = _with_unix_lines(text)
+    found = _server(text, name)
+    if found is None:
+        return None
+    _, member = found
+    entry = member[1] if isinstance(member, tuple) else member
+    if written := _member(entry, ("enabled",)):
+        _, value = written
+        at, after = value.start_mark.index, value.end_mark.index
+        text = f"{text[:at]}{json.dumps(enabled)}{text[after:]}"
+    elif not enabled:
+        text = _behind(text, entry, {"enabled": False})
+    return text.replace("\n", end)
+
+
+def _with_unix_lines(text: str) -> tuple[str, str]:
+    """The text to change, and how its lines end."""
+    if 0 < text.count("\r\n") == text.count("\n"):
+        return text.replace("\r\n", "\n"), "\r\n"
+    return text, "\n"
+
+
+def _with_entries(text: str, spellings: tuple[str, ...], entries: Entries) -> str:
+    document = _composed(text)
+    if document is None:
+        return _ended(text) + block({spellings[0]: entries})
+    parent, (key, node) = document, _member(document, ("discovery",)) or (None, document)
+    if section := _member(node, spellings):
+        parent, (key, node) = node, section
+    else:
+        entries = {spellings[0]: entries}
+    if node.tag == _NULL or not node.value:
+        if _is_flow(parent):
+            return _instead_of_in_flow(text, node, entries)
+        return _instead_of(text, node, entries, key.start_mark.column + _STEP if key else 0)
+    if isinstance(node, yaml.SequenceNode) and isinstance(entries, dict):
+        entries = [{"name": name, **entry} for name, entry in entries.items()]
+    return _behind(text, node, entries)
+
+
+def _composed(text: str) -> Any:
+    # Only places are looked for, and this reader, unlike the one in C, stumbles over tabs.
+    return yaml.compose(text.replace("\t", " "), Loader=yaml.SafeLoader)
+
+
+def _server(text: str, name: str) -> tuple[Any, Any] | None:
+    """The section `servers`, and of it the key and value, or the item, of a server's entry."""
+    root = _composed(text)
+    _, root = _member(root, ("discovery",)) or (None, root)
+    _, servers = _member(root, ("servers",)) or (None, None)
+    for member in getattr(servers, "value", ()) if servers is not None else ():
+        if isinstance(member, tuple):
+            called = member[0].value
+        else:
+            _, written = _member(member, ("name",)) or (None, None)
+            called = written.value if written else None
+        if called == name:
+            return servers, member
+    return None
+
+
+def _without_in_flow(text: str, section: Any, member: Any) -> str:
+    """The text without a member in brackets, and without one of the commas beside it."""
+    members = section.value
+    at = next(i for i, one in enumerate(members) if one is member)
+    if len(members) == 1:
+        return text[: section.start_mark.index + 1] + text[section.end_mark.index - 1 :]
+    if at + 1 < len(members):
+        return text[: _start(member).index] + text[_start(members[at + 1]).index :]
+    return text[: _end(members[at - 1]).index] + text[_end(member).index :]
+
+
+def _line_after(text: str, end: Any) -> int:
+    """Where the line behind the end of a node begins; a block's end is there already."""
+    if end.column == 0:
+        return int(end.index)
+    return (text.find("\n", end.index) + 1) or len(text)
+
+
+def _start(member: Any) -> Any:
+    """Where an item, or the key of a member, starts."""
+    return (member[0] if isinstance(member, tuple) else member).start_mark
+
+
+def _member(node: Any, spellings: tuple[str, ...]) -> tuple[Any, Any] | None:
+    """The key and the value of a mapping's member; None if there is none, or no mapping."""
+    pairs = node.value if isinstance(node, yaml.MappingNode) else ()
+    return next((pair for pair in pairs if pair[0].value in spellings), None)
+
+
+def _is_flow(node: Any) -> bool:
+    """Whether a collection is written in brackets, as all of them are in JSON."""
+    return isinstance(node, yaml.CollectionNode) and bool(node.flow_style)
+
+
+def _instead_of(text: str, node: Any, entries: Entries, column: int) -> str:
+    """Entries in place of an empty section."""
+    before, after = text[: node.start_mark.index], text[node.end_mark.index :]
+    return f"{_ended(before.rstrip(' '))}{block(entries, column=column).rstrip()}{after or chr(10)}"
+
+
+def _instead_of_in_flow(text: str, node: Any, entries: Entries) -> str:
+    before, after = text[: node.start_mark.index], text[node.end_mark.index :]
+    gap = " " if before.endswith(":") else ""
+    return f"{before}{gap}{json.dumps(entries)}{after}"
+
+
+def _behind(text: str, node: Any, entries: Entries) -> str:
+    """Entries behind the last one of a mapping or a list that has some."""
+    if _is_flow(node):
+        return _behind_in_flow(text, node, entries)
+    end = _end(node)
+    at = end.index if end.column == 0 else text.find("\n", end.index) + 1
+    if at == 0:  # the last line has no end
+        text = _ended(text)
+        at = len(text)
+    return text[:at] + block(entries, column=node.start_mark.column) + text[at:]
+
+
+def _behind_in_flow(text: str, node: Any, entries: Entries) -> str:
+    """On lines of their own, if those before them have some; a last comma stays the last."""
+    last = node.value[-1]
+    start = _start(last)
+    gap = f"\n{' ' * start.column}" if start.line > node.start_mark.line else " "
+    items = entries.items() if isinstance(entries, dict) else None
+    ones = [{key: value} for key, value in items] if items else [[entry] for entry in entries]
+    added = "".join(f",{gap}{json.dumps(one)[1:-1]}" for one in ones)
+    at = _end(last).index
+    return text[:at] + added + text[at:]
+
+
+def _end(node: Any) -> Any:
+    """Where the last thing in a node ends; a block's own mark is where the next one begins."""
+    if isinstance(node, tuple):
+        return _end(node[1])
+    if isinstance(node, yaml.CollectionNode) and node.value and not _is_flow(node):
+        return _end(node.value[-1])
+    return node.end_mark
+
+
+def _ended(text: str) -> str:
+    return text if not text or text.endswith("\n") else text + "\n"

@@ -1,0 +1,241 @@
+"""Edits of a configuration: planned, shown, applied."""
+
+from __future__ import annotations
+
+import json
+import stat
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from discovery_engine.config.editing.edit import (
+    Edit,
+    add_servers,
+    disable_server,
+    enable_server,
+    new_file,
+    remove_server,
+)
+from discovery_engine.config.editing.yaml_text import with_enabled, without_server
+from discovery_engine.config.loading.parsing import parse_settings
+from discovery_engine.config.settings import StdioTransport
+from discovery_engine.errors import ConfigurationError
+from tests.factories import make_server
+
+TEXT = """\
+# ours
+servers:
+  # the first
+  one:
+    command: x  # why
+    args: [a, "b"]
+
+  # the second
+  two: {command: y, enabled: false}
+  three:
+    command: z
+    env:
+      A: ${B}
+log: {level: debug}  # last
+"""
+
+
+def enabled(text: str) -> dict[str, bool]:
+    servers = parse_settings(text.encode(), file="f").servers
+    return {server.name: server.enabled for server in servers}
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "discovery.yaml"
+    path.write_text(TEXT)
+    path.chmod(0o640)
+    return path
+
+
+@pytest.mark.requirement("CFG-50")
+def test_an_edit_is_shown_before_anything_is_written(file: Path) -> None:
+    edit = disable_server(file, "one")
+
+    changed = [line for line in edit.diff().splitlines() if line[:1] in "+-"][2:]
+    assert changed == ["+    enabled: false"]
+    assert file.read_text() == TEXT
+    assert [path.name for path in file.parent.iterdir()] == ["discovery.yaml"]
+
+
+@pytest.mark.requirement("CFG-50")
+def test_what_was_there_is_kept_in_a_backup_that_as_few_may_read(file: Path) -> None:
+    remove_server(file, "two").apply()
+
+    backup = file.with_name("discovery.yaml.bak")
+    assert backup.read_text() == TEXT
+    assert stat.S_IMODE(backup.stat().st_mode) == stat.S_IMODE(file.stat().st_mode) == 0o640
+    assert file.read_text() == TEXT.replace("  two: {command: y, enabled: false}\n", "")
+
+
+@pytest.mark.requirement("CFG-50")
+def test_a_file_that_has_changed_since_the_plan_is_left_alone(file: Path) -> None:
+    edit = enable_server(file, "two")
+    file.write_text(TEXT + "# mine\n")
+
+    with pytest.raises(ConfigurationError, match="has changed in the meantime"):
+        edit.apply()
+
+    assert file.read_text() == TEXT + "# mine\n"
+
+
+@pytest.mark.requirement("CFG-50")
+def test_an_edit_that_would_not_load_is_refused(file: Path) -> None:
+    with pytest.raises(ConfigurationError, match="unknown key"):
+        new_file(file, "servrs: {}\n")
+
+
+@pytest.mark.requirement("CFG-50")
+def test_a_new_file_gets_its_schema_and_replaces_even_a_broken_one(tmp_path: Path) -> None:
+    path = tmp_path / "folder" / "discovery.yaml"
+    new_file(path, "servers: {}\n").apply()
+    path.write_bytes(b"\xff")
+
+    new_file(path, "log: {}\n").apply()
+
+    assert path.read_text() == "log: {}\n"
+    assert path.with_name("discovery.yaml.bak").read_bytes() == b"\xff"
+    schema = json.loads(path.with_name("discovery.schema.json").read_text())
+    assert schema["title"] == "discovery.yaml"
+
+
+@pytest.mark.requirement("CFG-50")
+@pytest.mark.parametrize("edit", [remove_server, enable_server, disable_server])
+def test_a_server_that_is_not_there_is_an_error_that_names_the_nearest(
+    edit: Callable[[Path, str], Edit], file: Path
+) -> None:
+    with pytest.raises(ConfigurationError, match="no server 'thre' in this file") as raised:
+        edit(file, "thre")
+
+    assert raised.value.problems[0].hint == "did you mean 'three'?"
+
+
+@pytest.mark.requirement("CFG-50")
+@pytest.mark.parametrize("edit", [remove_server, enable_server, disable_server])
+def test_without_a_file_there_is_nothing_to_edit(
+    edit: Callable[[Path, str], Edit], tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigurationError, match="there is no such file"):
+        edit(tmp_path / "discovery.yaml", "one")
+
+
+@pytest.mark.requirement("CFG-50")
+def test_a_server_is_added_once(file: Path) -> None:
+    added = make_server("new", transport=StdioTransport("x"))
+    add_servers(file, [added]).apply()
+
+    assert list(enabled(file.read_text())) == ["one", "two", "three", "new"]
+    with pytest.raises(ConfigurationError, match="there is a server 'new' already"):
+        add_servers(file, [added])
+
+
+@pytest.mark.requirement("CFG-50")
+def test_a_file_that_cannot_be_written_is_as_it_was(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+
+    with pytest.raises(ConfigurationError, match="cannot be"):
+        new_file(tmp_path / "file" / "new.yaml", "servers: {}\n").apply()
+
+
+def test_what_is_as_wanted_is_not_written_again(file: Path) -> None:
+    edit = enable_server(file, "one")
+
+    edit.apply()
+
+    assert edit.is_empty
+    assert not file.with_name("discovery.yaml.bak").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        pytest.param("servers:\n  a: {command: x}\n", "servers:\n", id="the only one"),
+        pytest.param("servers: {a: {command: x}}\n", "servers: {}\n", id="in braces"),
+        pytest.param(
+            '{"servers": {"a": {"command": "x"},}}', '{"servers": {}}', id="a trailing comma"
+        ),
+        pytest.param(
+            "servers:\r\n  a:\r\n    command: x\r\nlog: {}\r\n",
+            "servers:\r\nlog: {}\r\n",
+            id="line ends of Windows",
+        ),
+        pytest.param(
+            "servers:\n- name: b\n  command: y\n- name: a\n  command: x\n",
+            "servers:\n- name: b\n  command: y\n",
+            id="the last of a list",
+        ),
+        pytest.param("servers:\n  a: {command: x}", "servers:\n", id="without an end of the line"),
+    ],
+)
+def test_only_the_lines_of_the_entry_go(text: str, left: str) -> None:
+    assert without_server(text, "a") == left
+
+
+NAMES = ("a", "b1", "x.y")
+WORDS = st.text(alphabet="ab:#'\"\N{GRINNING FACE} \n-{}[],&*!|>%@`\\", max_size=12)
+ENTRIES = st.fixed_dictionaries(
+    {"command": st.just("x")},
+    optional={
+        "description": WORDS,
+        "args": st.lists(WORDS, max_size=3),
+        "enabled": st.booleans(),
+        "env": st.none(),
+    },
+)
+STYLES = st.sampled_from(
+    [
+        json.dumps,
+        partial(json.dumps, indent=2, ensure_ascii=False),
+        partial(yaml.safe_dump, sort_keys=False),
+        partial(yaml.safe_dump, default_flow_style=None, width=20, allow_unicode=True, indent=4),
+        partial(yaml.safe_dump, default_flow_style=True, width=20, explicit_start=True),
+    ]
+)
+
+
+@pytest.mark.requirement("CFG-50")
+@given(
+    servers=st.dictionaries(st.sampled_from(NAMES), ENTRIES, min_size=1),
+    style=STYLES,
+    is_list=st.booleans(),
+    is_wrapped=st.booleans(),
+    wanted=st.booleans(),
+    pick=st.integers(0, 2),
+)
+def test_nothing_but_the_entry_changes_in_whatever_style_it_is_written(
+    servers: dict[str, Any],
+    style: Callable[[Any], str],
+    *,
+    is_list: bool,
+    is_wrapped: bool,
+    wanted: bool,
+    pick: int,
+) -> None:
+    listed = [{"name": name, **entry} for name, entry in servers.items()]
+    sections = {"servers": listed if is_list else servers, "log": {"level": "debug"}}
+    text = style({"discovery": sections} if is_wrapped else sections)
+    name = list(servers)[pick % len(servers)]
+    before = parse_settings(text.encode(), file="f")
+
+    switched = with_enabled(text, name, wanted)
+    removed = without_server(text, name)
+
+    assert switched is not None
+    assert removed is not None
+    assert enabled(switched) == {s.name: s.enabled for s in before.servers} | {name: wanted}
+    after = parse_settings(removed.encode(), file="f")
+    assert [(s.name, s.transport, s.enabled) for s in after.servers] == [
+        (s.name, s.transport, s.enabled) for s in before.servers if s.name != name
+    ]
+    assert after.log == before.log
