@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from discovery_cli.examples import command_line
-from discovery_cli.output import Cell, Output, ago
+from discovery_cli.output import Cell, Output
 from discovery_cli.rendering import server_row, tool_row
 from discovery_cli.scan_findings import suspicion_lines
+from discovery_engine._util.quantities import ago
 from discovery_engine._util.text import block, named, quoted
 from discovery_engine.tools.signature import type_text
 from discovery_engine.tools.validation.cost import too_costly_tool

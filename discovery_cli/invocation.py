@@ -17,7 +17,8 @@ from msgspec import Struct, field
 
 from discovery_cli.interrupts import Interrupts
 from discovery_cli.logs import logged
-from discovery_cli.output import Output, ago
+from discovery_cli.output import Output
+from discovery_engine._util.quantities import ago
 
 if TYPE_CHECKING:
     from discovery_engine.engine import Engine

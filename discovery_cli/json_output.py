@@ -41,7 +41,7 @@ def server_form(summary: ServerReport) -> JSONObject:
     }
 
 
-def health_form(server: ServerReport, remedy: str) -> JSONObject:
+def health_form(server: ServerReport, next_command: str) -> JSONObject:
     """The health of a server; `session` is null if this run did not use it."""
     stats = server.stats
     session = stats and {
@@ -56,7 +56,7 @@ def health_form(server: ServerReport, remedy: str) -> JSONObject:
     return server_form(server) | {
         "is_well": server.is_healthy,
         "since": server.since,
-        "next_step": remedy,
+        "next_step": next_command,
         "next_try": server.next_try,
         "withheld_count": server.withheld_count,
         "dropped": [{"tool": tool.name, "reason": tool.reason} for tool in server.dropped],

@@ -218,19 +218,6 @@ def wrapped(text: str, width: int) -> list[str]:
     return lines
 
 
-def counted(count: int, noun: str) -> str:
-    """For instance `1 tool`, `2 tools`."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
-def ago(seconds: float) -> str:
-    """A duration in its largest unit, for instance `3 h`."""
-    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= length:
-            return f"{int(seconds // length)} {unit}"
-    return f"{int(max(seconds, 0))} s"
-
-
 def _width(environ: Mapping[str, str]) -> int:
     # Importing shutil for this would take longer than the rest of this module.
     if (columns := environ.get("COLUMNS", "")).isdecimal() and int(columns):

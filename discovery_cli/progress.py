@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Protocol
 
 import anyio
 
-from discovery_cli.output import Output, allows_escapes, counted
+from discovery_cli.output import Output, allows_escapes
 from discovery_cli.rendering import starting_text
+from discovery_engine._util.quantities import counted
 from discovery_engine._util.tasks import open_task_group
 from discovery_engine._util.text import one_line
 from discovery_engine.errors import plain_reason

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from discovery_cli.output import Cell, Output, counted
+from discovery_cli.output import Cell, Output
+from discovery_engine._util.quantities import counted
 from discovery_engine._util.text import block, clean, named, quoted
 from discovery_engine.errors import plain_reason
 
@@ -47,11 +48,6 @@ def is_open(server: ServerReport) -> bool:
 def short_detail(detail: str) -> str:
     """The detail for the owner, without a long `PATH`, which `health SERVER` shows."""
     return "" if detail.startswith(_PATH) else detail
-
-
-def in_detail(reason: str, detail: str) -> str:
-    """A reason with its detail for the owner."""
-    return f"{reason} ({detail})" if detail else reason
 
 
 def with_last_line(reason: str, stderr: str) -> str:

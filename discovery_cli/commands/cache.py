@@ -10,7 +10,8 @@ import click
 from discovery_cli.groups import Group
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import complete_server, pass_invocation
-from discovery_cli.output import Cell, Output, ago, counted
+from discovery_cli.output import Cell, Output
+from discovery_engine._util.quantities import ago, counted
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,7 +13,8 @@ from discovery_cli.failures import ExitCode, problem_form, problem_lines
 from discovery_cli.groups import Group
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import pass_invocation
-from discovery_cli.output import Cell, Output, counted
+from discovery_cli.output import Cell, Output
+from discovery_engine._util.quantities import counted
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
@@ -52,13 +53,14 @@ def validate(invocation: Invocation) -> ExitCode:
 
     The exit code is 2 if it cannot be used, or a server's entry cannot. Nothing is started.
     """
-    from discovery_cli.findings import finding_form, findings_of, show_finding
+    from discovery_cli.findings import finding_form, show_finding
+    from discovery_engine.diagnostics.findings import entry_findings
 
     output = invocation.output
     settings = _load(invocation)
     broken = [server.problem for server in settings.servers if server.problem]
     warnings = [problem for problem in settings.warnings if problem not in broken]
-    found = findings_of(invocation.known())
+    found = entry_findings(invocation.known())
     if output.as_json:
         output.answer(
             {

@@ -12,8 +12,9 @@ from msgspec import Struct
 from discovery_cli.failures import ExitCode
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import pass_invocation
-from discovery_cli.output import Cell, Output, counted, json_text
+from discovery_cli.output import Cell, Output, json_text
 from discovery_cli.rendering import Row as Cells
+from discovery_engine._util.quantities import counted
 
 if TYPE_CHECKING:
     from discovery_engine.evaluation.baseline import Baseline, Move

@@ -11,10 +11,11 @@ from discovery_cli.failures import ExitCode
 from discovery_cli.invocation import Invocation
 from discovery_cli.json_output import health_form
 from discovery_cli.options import complete_server, pass_invocation
-from discovery_cli.output import Cell, Output, ago, counted
-from discovery_cli.remedies import advice_in_full, remedy
+from discovery_cli.output import Cell, Output
 from discovery_cli.rendering import Row, is_open, say_notices, tool_count, with_last_line
+from discovery_engine._util.quantities import ago, counted
 from discovery_engine._util.text import block, named, quoted
+from discovery_engine.diagnostics.next_steps import advice_in_full, next_command
 from discovery_engine.runtime.health import health, unhealthy
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def command(
     view, found = _online(invocation, servers) if online else _known(invocation, servers)
     shown = [one for one in found if servers or show_all or one.state != "disabled"]
     if output.as_json:
-        forms = [health_form(one, remedy(one)) for one in shown]
+        forms = [health_form(one, next_command(one)) for one in shown]
         output.answer({"servers": forms, "decisions_lost_at": view.lost_at})
     elif servers:
         for one in shown:
@@ -101,7 +102,7 @@ def _row(output: Output, server: ServerReport, now: float) -> Row:
         Cell(server.name, "strong"),
         str(server.state),
         _since(server, now),
-        remedy(server),
+        next_command(server),
         Cell(reason or _what_it_has(server), "faint", is_summary=True),
     ]
 
@@ -137,7 +138,7 @@ def _facts(server: ServerReport, now: float) -> Iterator[tuple[str, str]]:
     facts = {
         "reason": server.reason,
         "detail": server.detail,
-        "next step": advice_in_full(server) or remedy(server),
+        "next step": advice_in_full(server) or next_command(server),
         "next try": f"in {ago(wait)}" if (wait := (server.next_try or 0.0) - now) >= 1 else "",
         "listed": f"{listed or 'never'}{'; these are still used' if server.is_stale else ''}",
         "held back": f"{counted(server.withheld_count, 'tool')}" if server.withheld_count else "",

@@ -12,7 +12,8 @@ from discovery_cli.failures import ExitCode
 from discovery_cli.groups import did_you_mean
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import pass_invocation
-from discovery_cli.output import Output, counted
+from discovery_cli.output import Output
+from discovery_engine._util.quantities import counted
 
 if TYPE_CHECKING:
     from discovery_engine.config.editing.import_plan import ImportPlan

@@ -12,7 +12,8 @@ from msgspec.structs import asdict
 
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import pass_invocation
-from discovery_cli.output import Output, counted
+from discovery_cli.output import Output
+from discovery_engine._util.quantities import counted
 
 if TYPE_CHECKING:
     from discovery_cli.client_entries import Needs

@@ -10,16 +10,18 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from discovery_cli.failures import ExitCode
-from discovery_cli.findings import finding_form, findings_of, show_finding
+from discovery_cli.findings import finding_form, show_finding
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import pass_invocation
-from discovery_cli.output import Output, counted
+from discovery_cli.output import Output
 from discovery_cli.scan_findings import excerpt
+from discovery_engine._util.quantities import counted
 from discovery_engine._util.text import named
+from discovery_engine.diagnostics.findings import entry_findings
 
 if TYPE_CHECKING:
-    from discovery_cli.findings import Finding
     from discovery_engine._util.json import JSONObject
+    from discovery_engine.diagnostics.findings import EntryFinding
     from discovery_engine.evaluation.catalog_lint import CatalogFinding, CatalogLint
     from discovery_engine.evaluation.text_lint import Suspicion
     from discovery_engine.view.view import View
@@ -53,7 +55,7 @@ def command(invocation: Invocation, *, strict: bool, thorough: bool, exit_zero: 
     from discovery_engine.evaluation.text_lint import lint_texts
 
     output, view = invocation.output, invocation.view()
-    found, suspicions = findings_of(view), lint_texts(view)
+    found, suspicions = entry_findings(view), lint_texts(view)
     about = lint_catalog(view, searches=len(view.catalog) if thorough else SEARCHES)
     if output.as_json:
         output.answer(_form(found, suspicions, about))
@@ -71,7 +73,7 @@ def command(invocation: Invocation, *, strict: bool, thorough: bool, exit_zero: 
 
 
 def _form(
-    found: Sequence[Finding], suspicions: Sequence[Suspicion], about: CatalogLint
+    found: Sequence[EntryFinding], suspicions: Sequence[Suspicion], about: CatalogLint
 ) -> JSONObject:
     return {
         "findings": [finding_form(finding) for finding in found],
@@ -128,7 +130,7 @@ def _yaml(override: JSONObject) -> Iterator[str]:
 def _say_sum(
     output: Output,
     view: View,
-    found: Sequence[Finding],
+    found: Sequence[EntryFinding],
     suspicions: Sequence[Suspicion],
     about: CatalogLint,
 ) -> None:

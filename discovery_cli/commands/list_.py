@@ -10,7 +10,7 @@ import click
 from discovery_cli.invocation import Invocation
 from discovery_cli.json_output import server_form
 from discovery_cli.options import pass_invocation
-from discovery_cli.output import Output, counted
+from discovery_cli.output import Output
 from discovery_cli.rendering import (
     say_held_back,
     say_last_lines,
@@ -19,6 +19,7 @@ from discovery_cli.rendering import (
     short_detail,
     tool_row,
 )
+from discovery_engine._util.quantities import counted
 from discovery_engine.runtime.gateways import with_observations
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ import click
 from discovery_cli.failures import ExitCode, exit_code_of_failure
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import pass_invocation
-from discovery_cli.output import Output, counted
+from discovery_cli.output import Output
+from discovery_engine._util.quantities import counted
 from discovery_engine.errors import UnavailableError, plain_reason
 
 if TYPE_CHECKING:

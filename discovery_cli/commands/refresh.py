@@ -9,13 +9,10 @@ import click
 from discovery_cli.failures import ExitCode, exit_code_of_failure
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import complete_server, pass_invocation
-from discovery_cli.output import Cell, Output, counted
-from discovery_cli.rendering import (
-    in_detail,
-    say_held_back,
-    say_notices,
-    with_last_line,
-)
+from discovery_cli.output import Cell, Output
+from discovery_cli.rendering import say_held_back, say_notices, with_last_line
+from discovery_engine._util.quantities import counted
+from discovery_engine.diagnostics.next_steps import with_detail
 from discovery_engine.errors import UnavailableError, plain_reason
 
 if TYPE_CHECKING:
@@ -72,7 +69,7 @@ def _show(output: Output, report: RefreshReport, view: View) -> None:
 def _advice(failure: Failure) -> str:
     """The hint, with its detail unless that is of a program: `discovery health SERVER` has it."""
     is_of_program = failure.code == UnavailableError.code
-    return failure.hint if is_of_program else in_detail(failure.hint, failure.detail)
+    return failure.hint if is_of_program else with_detail(failure.hint, failure.detail)
 
 
 def _say_broken(output: Output, view: View) -> None:

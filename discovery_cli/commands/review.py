@@ -12,7 +12,8 @@ import click
 from discovery_cli.failures import ExitCode
 from discovery_cli.invocation import Invocation, every_server, named, unasked
 from discovery_cli.options import complete_server, pass_invocation
-from discovery_cli.output import Output, counted
+from discovery_cli.output import Output
+from discovery_engine._util.quantities import counted
 from discovery_engine._util.suggestions import nearest
 from discovery_engine.errors import ToolNotFoundError
 from discovery_engine.rules.rule import REFUSALS

@@ -12,7 +12,7 @@ from discovery_cli.failures import ExitCode
 from discovery_cli.invocation import Invocation
 from discovery_cli.json_output import alternative_forms, explained_form, hit_form, notice_forms
 from discovery_cli.options import complete_server, complete_tag, pass_invocation
-from discovery_cli.output import Output, counted
+from discovery_cli.output import Output
 from discovery_cli.rendering import (
     explained_hit_row,
     explanation_rows,
@@ -21,6 +21,7 @@ from discovery_cli.rendering import (
     say_outages,
 )
 from discovery_cli.targets import one_server
+from discovery_engine._util.quantities import counted
 from discovery_engine._util.text import one_line
 
 if TYPE_CHECKING:

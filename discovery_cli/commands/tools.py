@@ -9,9 +9,9 @@ from discovery_cli.failures import ExitCode, exit_code_of_failure
 from discovery_cli.invocation import Invocation
 from discovery_cli.json_output import notice_forms, tool_form
 from discovery_cli.options import complete_server, pass_invocation
-from discovery_cli.output import counted
 from discovery_cli.rendering import say_notices, tool_row
 from discovery_cli.targets import one_server
+from discovery_engine._util.quantities import counted
 from discovery_engine.view.view import ToolList, View
 
 

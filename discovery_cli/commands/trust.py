@@ -11,7 +11,8 @@ import click
 from discovery_cli.failures import ExitCode
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import complete_server, pass_invocation
-from discovery_cli.output import Output, counted
+from discovery_cli.output import Output
+from discovery_engine._util.quantities import counted
 
 if TYPE_CHECKING:
     from discovery_cli.approvals import Candidate

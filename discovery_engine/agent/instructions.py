@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from discovery_engine._util.quantities import counted
 from discovery_engine._util.text import named, one_line
 from discovery_engine.agent.budget import Budget, first_fitting
-from discovery_engine.agent.render.result import counted
 from discovery_engine.agent.tool_text import cut
 from discovery_engine.upstream.state import ServerState
 from discovery_engine.view.notices import lost, why_no_server

@@ -196,7 +196,7 @@ def test_every_reading_command_says_that_something_waits(home: Home) -> None:
 
     for words in (["list"], ["search", "other"], ["tools", "told"], ["refresh"]):
         assert "told: 1 tool waits for review" in home(*words).err
-    assert "1 held back until reviewed" in home("doctor").out
+    assert "1 withheld until reviewed" in home("doctor").out
     assert "a change that waits for review" in home("why", "told:send_mail").out
     assert home("tools", "told", "--all").out.count("send_mail") == 0
 

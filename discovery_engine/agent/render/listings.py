@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from discovery_engine._util.json import JSONObject
+from discovery_engine._util.quantities import counted
 from discovery_engine._util.text import named
 from discovery_engine.agent.budget import Budget, Item, first_fitting
 from discovery_engine.agent.render.notices import notice_lines
 from discovery_engine.agent.render.result import (
-    counted,
     left_out_note,
     line_variant,
     make_result,

@@ -65,7 +65,3 @@ def left_out_note(how: str, *, beyond: int = 0) -> Callable[[Plan], str]:
 
 def line_variant(text: str, value: float) -> Variant:
     return Variant(one_line(text), value)
-
-
-def counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

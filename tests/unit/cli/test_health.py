@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from discovery_cli.remedies import advice, remedy
 from discovery_engine.catalog import DroppedTool, Failure
 from discovery_engine.config.settings import StdioTransport
+from discovery_engine.diagnostics.next_steps import advice, next_command
 from discovery_engine.errors import (
     FailureKind,
     MissingValue,
@@ -239,7 +239,7 @@ def test_there_is_a_next_step(
 ) -> None:
     server = only(make_server("git", **fields), **part)
 
-    assert remedy(server) == command
+    assert next_command(server) == command
     assert words is None or advice(server) == words
 
 
@@ -249,7 +249,7 @@ def test_tools_that_wait_are_reviewed() -> None:
     view = view_of(make_settings("git"), make_part("git", type(entry)(entry.tool, changed)))
     [server] = health(view, now=NOW)
 
-    assert remedy(server) == "discovery review git"
+    assert next_command(server) == "discovery review git"
 
 
 def only(server: Any, **part: Any) -> ServerReport:
@@ -310,7 +310,7 @@ def test_the_next_step_mends_what_it_stands_beside(error: UnavailableError, step
     view = view_of(make_settings("git"), make_part("git", listed_at=None, failure=failure))
     [server] = health(view, now=NOW)
 
-    assert remedy(server) == step
+    assert next_command(server) == step
     assert "discovery refresh" not in run("health", recalled=view).stdout
     if error.kind is not FailureKind.UNTRUSTED:
         assert "; then `discovery refresh git`" in run("health", "git", recalled=view).stdout

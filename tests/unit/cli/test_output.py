@@ -11,13 +11,12 @@ from hypothesis import strategies as st
 from discovery_cli.output import (
     Cell,
     Output,
-    ago,
-    counted,
     json_text,
     one_line,
     shortened,
 )
 from discovery_engine._util.columns import columns_of
+from discovery_engine._util.quantities import ago, counted
 
 
 def test_one_line_has_no_line_ends() -> None:

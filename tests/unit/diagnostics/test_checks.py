@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from discovery_cli import checks
-from discovery_cli.checks import Check
 from discovery_engine.catalog import DroppedTool, Failure
 from discovery_engine.config.settings import ServerSettings
 from discovery_engine.config.sources import ClientFile
+from discovery_engine.diagnostics import checks
+from discovery_engine.diagnostics.checks import Check
 from discovery_engine.errors import FailureKind, Origin, Problem, RegistryError, UnavailableError
 from discovery_engine.rules.lint import Finding
 from discovery_engine.rules.rule import Rule, Verdict
@@ -123,7 +123,7 @@ def test_no_configuration_is_a_note_if_there_is_no_server_either() -> None:
             {},
             make_part("git", "a", dropped=(DroppedTool("b", "no name"),)),
             fine,
-            ("note", "1 tool; unusable: b (no name)", "its author can mend that"),
+            ("note", "1 tool; unusable: b (no name)", "only its author can change that"),
             id="tools that cannot be used",
         ),
     ],
@@ -163,7 +163,10 @@ def test_the_oldest_knowledge_of_an_enabled_server_counts() -> None:
 
     assert checks.age(catalog, ttl=600, now=1000).level == "good"
     assert checks.age(catalog, ttl=400, now=1000) == Check(
-        "cache", "note", "1 tool, the oldest listed 8 min ago", "`discovery refresh` asks again"
+        "cache",
+        "note",
+        "1 tool, the oldest listed 8 min ago",
+        "`discovery refresh` lists them again",
     )
     assert checks.age(make_catalog(off), ttl=1, now=1).level == "note"
 

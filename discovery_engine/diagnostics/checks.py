@@ -1,7 +1,4 @@
-"""What `doctor` checks: each a function from what was found to what it means and what to do.
-
-Nothing here looks anything up by itself; the command hands in what it has read.
-"""
+"""The single checks: pure functions from what was read to a message and a next step."""
 
 from __future__ import annotations
 
@@ -12,19 +9,18 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
-from discovery_cli.output import ago, counted
-from discovery_cli.remedies import advice, remedy
-from discovery_cli.rendering import in_detail
+from discovery_engine._util.quantities import ago, counted
 from discovery_engine._util.text import named
+from discovery_engine.diagnostics.next_steps import advice, next_command, with_detail
 from discovery_engine.errors import Problem, RegistryError, UnavailableError
 from discovery_engine.tools.validation.cost import too_costly_tool
 
 if TYPE_CHECKING:
-    from discovery_cli.findings import Finding
     from discovery_engine._util.json import JSONObject
     from discovery_engine.catalog import Catalog
     from discovery_engine.config.settings import ServerSettings, Settings
     from discovery_engine.config.sources import ClientFile
+    from discovery_engine.diagnostics.findings import EntryFinding
     from discovery_engine.tools.model import Tool
     from discovery_engine.view.notices import Notice
     from discovery_engine.view.status import ServerReport
@@ -40,7 +36,7 @@ class Check(Struct, frozen=True):
     message: str
     hint: str = ""
     stderr: str = ""
-    """The last lines that a server's program wrote before it failed."""
+    """The last lines of a failed server's stderr."""
 
     def to_json(self) -> JSONObject:
         return {
@@ -85,12 +81,12 @@ def configuration(settings: Settings) -> Iterator[Check]:
 def server(
     settings: ServerSettings, health: ServerReport, try_out: Callable[[ServerSettings], None]
 ) -> Check:
-    """Whether a server can be started or reached, as far as is known without doing so.
+    """Whether a server can be started or reached, as far as is known without trying.
 
     Args:
         settings: Its entry.
-        health: How it fares.
-        try_out: Finds its secrets and its program; raises UnavailableError.
+        health: Its state.
+        try_out: Resolves its secrets and finds its program; raises UnavailableError.
     """
     subject = f"server {settings.name}"
     if settings.problem:
@@ -101,58 +97,65 @@ def server(
         try:
             try_out(settings)
         except UnavailableError as error:
-            return Check(subject, "problem", in_detail(error.reason, error.detail), error.hint)
+            return Check(subject, "problem", with_detail(error.reason, error.detail), error.hint)
     if health.is_healthy:
         return _last_listing(subject, health)
-    reason = in_detail(health.reason, health.detail)
+    reason = with_detail(health.reason, health.detail)
     return Check(subject, "problem", reason, advice(health), health.stderr)
 
 
-def effects(subject: str, findings: Iterable[Finding]) -> list[Check]:
-    """Of rules, or of overrides."""
+def effects(subject: str, findings: Iterable[EntryFinding]) -> list[Check]:
+    """Whether each rule, or each override, has an effect."""
     found = [Check(subject, "note", f.message, f.hint) for f in findings]
     return found or [Check(subject, "good", "each has an effect")]
 
 
 def schemas(tools: Iterable[Tool]) -> list[Check]:
-    """Of the tools that are enabled: those whose arguments may reach them unchecked."""
+    """The enabled tools whose arguments may be sent unchecked."""
     costly = sorted(tool.key.label for tool in tools if too_costly_tool(tool))
     if not costly:
         return []
     shown = ", ".join(costly[:_TOOLS_NAMED])
     more = f" and {len(costly) - _TOOLS_NAMED} more" if len(costly) > _TOOLS_NAMED else ""
     message = f"too costly to check, so that arguments may reach them unchecked: {shown}{more}"
-    return [Check("schemas", "note", message, "only their authors can mend that; `lint` says why")]
+    return [
+        Check(
+            "schemas",
+            "note",
+            message,
+            "only their authors can change that; `discovery lint` shows why",
+        )
+    ]
 
 
 def age(catalog: Catalog, *, ttl: float, now: float) -> Check:
-    """How old the oldest knowledge of an enabled server is; `ttl` and `now` are in seconds."""
+    """The age of the oldest listing of an enabled server; `ttl` and `now` are in seconds."""
     times = [p.listed_at for p in catalog.parts.values() if p.verdict.enabled and p.listed_at]
     if not times:
         return Check(
-            "cache", "note", "no server was listed yet", "`discovery refresh` asks all servers"
+            "cache", "note", "no server was listed yet", "`discovery refresh` lists all servers"
         )
     message = f"{counted(len(catalog), 'tool')}, the oldest listed {ago(now - min(times))} ago"
     if now - min(times) > ttl:
-        return Check("cache", "note", message, "`discovery refresh` asks again")
+        return Check("cache", "note", message, "`discovery refresh` lists them again")
     return Check("cache", "good", message)
 
 
 def registry(
     path: Path, mode: int | None, error: RegistryError | None, loss: Notice | None = None
 ) -> Check:
-    """Whether things can be remembered, were, and only their owner may read them.
+    """Whether the registry can be used, is complete, and is private.
 
     Args:
-        path: Where the registry is.
+        path: The file of the registry.
         mode: Its mode; None if there is no such file.
         error: Why it cannot be used.
-        loss: That decisions were lost.
+        loss: The notice that decisions were lost.
     """
     if error is not None:
         return Check("data", "problem", error.message, error.hint)
     if loss is not None:
-        hint = "`discovery review` shows what tools say, and accepts it; `discovery trust` approves"
+        hint = "`discovery review` shows and accepts tools; `discovery trust` approves servers"
         return Check("data", "problem", loss.message, hint)
     if mode is None:
         return Check("data", "good", f"{path} is not there yet")
@@ -162,7 +165,7 @@ def registry(
 
 
 def clients(files: Sequence[ClientFile], used: Iterable[str]) -> Check:
-    """The files of other clients that are there and not used as a source; `used` are types."""
+    """The files of other clients that are not used as a source; `used` are types of sources."""
     taken = set(used)
     unused = {file.client: file.label for file in files if file.client not in taken}
     if not unused:
@@ -181,9 +184,11 @@ def _last_listing(subject: str, health: ServerReport) -> Check:
         return Check(subject, "good", "can be tried; `discovery doctor --online` does")
     tools = counted(health.tool_count, "tool")
     if waiting := health.withheld_count:
-        message = f"{tools}; {waiting} held back until reviewed"
-        return Check(subject, "note", message, f"`{remedy(health)}` shows why")
+        message = f"{tools}; {waiting} withheld until reviewed"
+        return Check(subject, "note", message, f"`{next_command(health)}` shows why")
     if health.dropped:
         names = ", ".join(f"{named(tool.name)} ({tool.reason})" for tool in health.dropped)
-        return Check(subject, "note", f"{tools}; unusable: {names}", "its author can mend that")
+        return Check(
+            subject, "note", f"{tools}; unusable: {names}", "only its author can change that"
+        )
     return Check(subject, "good", tools)

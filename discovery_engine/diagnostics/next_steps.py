@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from discovery_engine.view.status import ServerReport
 
 _COMMAND = re.compile(r"`((?:discovery|export|pip install) [^`]+)`")
-# What to type where the hint names no command: first what explains it, and never what would only
-# fail again.
+# The command if the hint names none: one that explains the problem, never one that would only fail
+# again.
 _BY_STATUS = {
     "needs_config": "discovery config validate",
     "needs_auth": "discovery health {server}",
@@ -21,7 +21,7 @@ _BY_STATUS = {
 }
 
 
-def remedy(server: ServerReport) -> str:
+def next_command(server: ServerReport) -> str:
     """The command that repairs a server, or explains how; empty if none is needed."""
     if named := _COMMAND.search(server.hint):
         return named[1]
@@ -58,3 +58,8 @@ def _trial(server: ServerReport) -> str:
         return "discovery config validate"
     is_tried = server.state in _BY_STATUS
     return f"discovery refresh {server.name}" if is_tried else ""
+
+
+def with_detail(reason: str, detail: str) -> str:
+    """A reason with its detail for the owner."""
+    return f"{reason} ({detail})" if detail else reason

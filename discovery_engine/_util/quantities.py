@@ -1,0 +1,16 @@
+"""Counts and durations as people write them."""
+
+from __future__ import annotations
+
+
+def counted(count: int, noun: str) -> str:
+    """For instance `1 tool`, `2 tools`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def ago(seconds: float) -> str:
+    """A duration in its largest unit, for instance `3 h`."""
+    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= length:
+            return f"{int(seconds // length)} {unit}"
+    return f"{int(max(seconds, 0))} s"

@@ -1,0 +1,131 @@
+"""Runs all checks on an engine, without connecting to a server.
+
+The checks read files and look for programs, so they run in a thread.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio.to_thread
+
+from discovery_engine.config.settings import ServerSettings, StdioTransport
+from discovery_engine.config.sources import ClientFile, client_files
+from discovery_engine.diagnostics import checks
+from discovery_engine.diagnostics.checks import Check
+from discovery_engine.diagnostics.findings import override_findings, rule_findings
+from discovery_engine.errors import ConfigurationError, RegistryError, UnavailableError
+from discovery_engine.redaction.server_output import OutputRedactor
+from discovery_engine.registry.backends import open_registry, sqlite_url
+from discovery_engine.runtime.restore import registry_path
+from discovery_engine.secrets.resolver import EnvironmentResolver
+from discovery_engine.upstream.connection import resolved_transport
+from discovery_engine.upstream.stdio.executable import child_environment, find_program
+from discovery_engine.view.notices import Notice, lost
+
+if TYPE_CHECKING:
+    from discovery_engine.view.status import ServerReport
+    from discovery_engine.view.view import View
+
+
+async def check_setup(
+    view: View,
+    servers: Sequence[ServerReport],
+    *,
+    environ: Mapping[str, str],
+    now: float,
+    data_dir: str | Path | None = None,
+) -> tuple[Check, ...]:
+    """Check the runtime, the configuration with its servers and rules, the catalog, the registry.
+
+    Args:
+        view: The engine's current view.
+        servers: The result of `Engine.health`.
+        environ: As `open_engine` takes it.
+        now: Unix time in seconds.
+        data_dir: As `open_engine` takes it.
+    """
+    loss = lost(view.lost_at) if view.lost_at is not None else None
+
+    def run() -> tuple[Check, ...]:
+        return (
+            _runtime(),
+            *_view_checks(view, servers, environ, now),
+            _registry(data_dir, environ, loss, is_required=view.settings.cache.enabled),
+        )
+
+    return await anyio.to_thread.run_sync(run)
+
+
+def check_invalid_configuration(
+    error: ConfigurationError, *, environ: Mapping[str, str], data_dir: str | Path | None = None
+) -> tuple[Check, ...]:
+    """The checks that remain if the configuration cannot be loaded."""
+    return (
+        _runtime(),
+        *(checks.of_problem("configuration", problem, "problem") for problem in error.problems),
+        _registry(data_dir, environ, None, is_required=False),
+    )
+
+
+def _runtime() -> Check:
+    return checks.runtime(sys.version_info[:3], sqlite3.sqlite_version)
+
+
+def _view_checks(
+    view: View, servers: Sequence[ServerReport], environ: Mapping[str, str], now: float
+) -> Iterator[Check]:
+    settings, catalog = view.settings, view.catalog
+    try_out: Callable[[ServerSettings], None] = partial(_resolve, environ=environ)
+    yield from checks.configuration(settings)
+    for health in servers:
+        yield checks.server(view.server_settings(health.name), health, try_out)
+    yield from checks.effects("rules", rule_findings(view))
+    if settings.overrides:
+        yield from checks.effects("overrides", override_findings(view))
+    yield from checks.schemas(entry.tool for entry in catalog.visible)
+    if settings.servers:
+        yield checks.age(catalog, ttl=settings.cache.ttl, now=now)
+    yield checks.clients(_client_files(environ), [source.type for source in settings.sources])
+
+
+def _resolve(server: ServerSettings, environ: Mapping[str, str]) -> None:
+    """Resolve a server's secrets and find its program, without starting it.
+
+    Raises:
+        UnavailableError: If one of them is missing.
+    """
+    secrets = EnvironmentResolver(environ)
+    transport = resolved_transport(server, secrets)
+    if isinstance(transport, StdioTransport):
+        try:
+            find_program(server.name, transport, child_environment(environ, transport.env))
+        except UnavailableError as error:
+            OutputRedactor.for_server(server, secrets).redact_error(error)
+            raise
+
+
+def _client_files(environ: Mapping[str, str]) -> tuple[ClientFile, ...]:
+    return client_files(environ=environ, home=Path.home(), cwd=Path.cwd(), platform=sys.platform)
+
+
+def _registry(
+    data_dir: str | Path | None,
+    environ: Mapping[str, str],
+    loss: Notice | None,
+    *,
+    is_required: bool,
+) -> Check:
+    path = registry_path(data_dir, environ)
+    error = None
+    try:
+        if is_required or path.exists():
+            open_registry(sqlite_url(path)).close()
+    except RegistryError as reason:
+        error = reason
+    return checks.registry(path, path.stat().st_mode if path.exists() else None, error, loss)
