@@ -163,3 +163,129 @@ def test_an_argument_that_comes_and_is_needed_is_told_once() -> None:
 )
 def test_what_makes_no_sense_is_shown_whole(before: JSONObject, after: JSONObject) -> None:
     assert difference(before, after) == (Change("breaking", "", before, after),)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        pytest.param(
+            schema(patternProperties={"^x": {"type": "string"}}),
+            schema(patternProperties={"^x": {"type": ["string", "null"]}}),
+            Change(
+                "compatible",
+                "inputSchema.patternProperties.^x.type",
+                "string",
+                ["null", "string"],
+            ),
+            id="patternProperties",
+        ),
+        pytest.param(
+            schema(**{"$defs": {"d": {"description": "a"}}}),
+            schema(**{"$defs": {"d": {"description": "b"}}}),
+            Change("text", "inputSchema.$defs.d.description", "a", "b"),
+            id="$defs",
+        ),
+        pytest.param(
+            schema(definitions={"d": {"description": "a"}}),
+            schema(definitions={"d": {"description": "b"}}),
+            Change("text", "inputSchema.definitions.d.description", "a", "b"),
+            id="definitions",
+        ),
+        *(
+            pytest.param(
+                argument(**{key: {"description": "a"}}),
+                argument(**{key: {"description": "b"}}),
+                Change("text", f"inputSchema.properties.a.{key}.description", "a", "b"),
+                id=key,
+            )
+            for key in ("items", "not", "additionalProperties")
+        ),
+        pytest.param(
+            argument(items={"type": "string"}),
+            argument(items=True),
+            Change("breaking", "inputSchema.properties.a.items", {"type": "string"}, True),
+            id="a schema becomes something else",
+        ),
+        pytest.param(
+            argument(**{"x-unit": "m"}),
+            argument(**{"x-unit": "km"}),
+            Change("compatible", "inputSchema.properties.a.x-unit", "m", "km"),
+            id="an extension",
+        ),
+        pytest.param(
+            argument(type="object", required=["b", "c"]),
+            argument(type="object", required=["b"]),
+            Change("compatible", "inputSchema.properties.a.required", ["b", "c"], ["b"]),
+            id="fewer are needed",
+        ),
+        pytest.param(
+            argument(type="object", required=["b"]),
+            argument(type="object", required=["c"]),
+            Change("breaking", "inputSchema.properties.a.required", ["b"], ["c"]),
+            id="others are needed",
+        ),
+        pytest.param(
+            argument(type="string"),
+            argument(type="number"),
+            Change("breaking", "inputSchema.properties.a.type", "string", "number"),
+            id="another type",
+        ),
+        pytest.param(
+            argument(type="integer"),
+            argument(type="string"),
+            Change("breaking", "inputSchema.properties.a.type", "integer", "string"),
+            id="an integer becomes a text",
+        ),
+        pytest.param(
+            argument(minimum="a"),
+            argument(minimum=1),
+            Change("breaking", "inputSchema.properties.a.minimum", "a", 1),
+            id="a bound that was none",
+        ),
+        pytest.param(
+            {"name": "x", "annotations": {"title": "a"}},
+            {"name": "x", "annotations": {"title": "b"}},
+            Change("text", "annotations.title", "a", "b"),
+            id="a title",
+        ),
+        pytest.param(
+            {"name": "x", "annotations": {"readOnlyHint": True}},
+            {"name": "x", "annotations": {"readOnlyHint": False}},
+            Change("breaking", "annotations.readOnlyHint", True, False),
+            id="a claim",
+        ),
+        pytest.param(
+            {"name": "x", "annotations": {"readOnlyHint": True}},
+            {"name": "x"},
+            Change("breaking", "annotations.readOnlyHint", True, None),
+            id="no claim any more",
+        ),
+        pytest.param(
+            schema(properties={"a": {}}, required=["a"]),
+            schema(properties={"a": 7}, required=["a"]),
+            Change("breaking", "inputSchema.properties.a", {}, 7),
+            id="no schema any more",
+        ),
+    ],
+)
+def test_a_change_has_its_place_and_both_values(
+    before: JSONObject, after: JSONObject, expected: Change
+) -> None:
+    assert difference(before, after) == (expected,)
+
+
+def test_a_changed_output_is_told_with_its_place() -> None:
+    before = {"name": "x", "outputSchema": {"properties": {"a": {"type": "string"}}}}
+    after = {"name": "x", "outputSchema": {"properties": {"a": {"type": "integer"}}}}
+
+    assert difference(before, after) == (
+        Change("breaking", "outputSchema.properties.a.type", "string", "integer"),
+    )
+
+
+def test_the_heaviest_of_several_weights_is_the_breaking_one() -> None:
+    changes = [Change(weight, "", 1, 2) for weight in ("text", "compatible", "breaking")]
+
+    assert heaviest(changes) == "breaking"
+    assert heaviest(changes[:2]) == "compatible"
+    assert heaviest([]) is None

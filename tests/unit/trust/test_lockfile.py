@@ -12,7 +12,15 @@ from msgspec.structs import replace
 
 from discovery_engine.config.settings import StdioTransport
 from discovery_engine.tools.model import ServerName, Tool
-from discovery_engine.trust.lockfile import Lock, deviations, from_text, lock_of_parts, to_text
+from discovery_engine.trust.difference import Change
+from discovery_engine.trust.lockfile import (
+    Deviation,
+    Lock,
+    deviations,
+    from_text,
+    lock_of_parts,
+    to_text,
+)
 from tests.factories import make_catalog, make_part, make_server
 from tests.unit.trust.mutations import MUTATIONS, TOOL, moved
 
@@ -140,3 +148,46 @@ def edited(**fields: object) -> str:
 def test_a_damaged_file_is_refused_and_says_where(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         from_text(text)
+
+
+def test_each_deviation_names_the_server_the_tool_and_every_change() -> None:
+    pinned = lock_of(TOOL, {"name": "gone"}, instructions="Be kind.")
+    now = lock_of(
+        {**TOOL, "description": "Else."}, {"name": "come"}, instructions="Be quick.", command="n"
+    )
+
+    assert deviations(pinned, now) == (
+        Deviation(
+            "changed",
+            MAIL,
+            "",
+            "breaking",
+            (
+                Change(
+                    "breaking",
+                    "reached",
+                    pinned.servers[MAIL].reached,
+                    now.servers[MAIL].reached,
+                ),
+            ),
+        ),
+        Deviation(
+            "changed",
+            MAIL,
+            "",
+            "text",
+            (Change("text", "instructions", "Be kind.", "Be quick."),),
+        ),
+        Deviation("added", MAIL, "come", "compatible"),
+        Deviation("removed", MAIL, "gone", "breaking"),
+        Deviation(
+            "changed",
+            MAIL,
+            TOOL["name"],
+            "text",
+            (Change("text", "description", TOOL["description"], "Else."),),
+        ),
+    )
+    assert pinned.servers[MAIL].reached != now.servers[MAIL].reached
+    assert deviations(pinned, Lock({})) == (Deviation("removed", MAIL, "", "breaking"),)
+    assert deviations(Lock({}), now) == (Deviation("added", MAIL, "", "compatible"),)
