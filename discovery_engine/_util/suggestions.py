@@ -31,6 +31,22 @@ def nearest(word: str, known: Iterable[str]) -> list[str]:
     return sorted(near, key=lambda name: (-likeness[name], name))[:_OFFERED]
 
 
+def closest(word: str, known: Iterable[str], *, least: float | None = None) -> str | None:
+    """The nearest name, or None; with `least`, one whose letters are that much the same, of 1."""
+    if least is None:
+        return next(iter(nearest(word, known)), None)
+    from rapidfuzz import fuzz, process  # noqa: PLC0415 - as above
+
+    found = process.extractOne(word, list(known), scorer=fuzz.ratio, score_cutoff=100 * least)
+    return found[0] if found else None
+
+
+def did_you_mean(word: str, known: Iterable[str], *, otherwise: str = "") -> str:
+    """A hint that names the closest; `otherwise` if none is near."""
+    near = closest(word, known)
+    return f"did you mean {near!r}?" if near else otherwise
+
+
 def _words(name: str) -> list[str]:
     return [word.casefold() for word in _BREAKS.split(name) if word]
 

@@ -67,6 +67,7 @@ class RemoteTransport(_Section, frozen=True, tag_field="type", tag="remote"):
 
 
 USUAL_CONNECT = 30.0  # seconds
+LONGEST_TIMEOUT = 86_400.0  # seconds; a longer one is a mistaken unit
 
 
 class Timeouts(_Section, frozen=True):

@@ -7,7 +7,7 @@ import math
 from msgspec import Struct
 
 from discovery_engine._util.json import JSONObject
-from discovery_engine._util.suggestions import nearest
+from discovery_engine._util.suggestions import did_you_mean
 from discovery_engine.evaluation.report import METRICS, Metric, Totals, shown
 
 _BASELINE = "baseline"
@@ -79,8 +79,7 @@ class Judgement(Struct, frozen=True):
 def _metric(name: str) -> Metric:
     known = {metric.name: metric for metric in METRICS}
     if name not in known:
-        near = nearest(name, known)[:1]
-        advice = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"
+        advice = did_you_mean(name, known, otherwise=f"known are {', '.join(known)}")
         raise InvalidGateError(f"there is no measure {name!r}; {advice}")
     return known[name]
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from discovery_engine._util.files import replace_file
-from discovery_engine._util.suggestions import nearest
+from discovery_engine._util.suggestions import did_you_mean
 from discovery_engine.config.document.reader import SIZE_LIMIT
 from discovery_engine.config.editing import yaml_text
 from discovery_engine.config.files.inputs import read_input
@@ -133,8 +133,7 @@ def _edit_entry(path: Path, name: str, change: Callable[[str, str], str | None])
     known = [server.name for server in _settings(path, text).servers]
     after = change(text, name) if name in known else None
     if after is None:
-        near = nearest(name, known)[:1]
-        hint = f"did you mean {near[0]!r}?" if near else "a source's servers stand in its own file"
+        hint = did_you_mean(name, known, otherwise="servers of a source stand in its own file")
         raise _error(path, f"there is no server {name!r} in this file", hint)
     return _edit(path, before, after)
 

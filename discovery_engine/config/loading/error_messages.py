@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from discovery_engine._util.suggestions import nearest
+from discovery_engine._util.suggestions import did_you_mean
 from discovery_engine.config.document.scalars import PlainScalar
 from discovery_engine.config.document.tree import FAULT_LIMIT, Fault, Node, Path, Position
 
@@ -101,9 +101,8 @@ def _words(detail: ErrorDetails, context: Mapping[str, Any], node: Node) -> tupl
 def _no_choice(expected: str, node: Node) -> tuple[str, str]:
     if not isinstance(node.value, str) or node.is_null:
         return _of_another_type(f"one of {expected}", node)
-    near = nearest(node.value, expected.replace(" or ", ", ").replace("'", "").split(", "))[:1]
-    hint = f"did you mean {near[0]!r}?" if near else ""
-    return f"must be {expected}, not {str(node.value)!r}", hint
+    known = expected.replace(" or ", ", ").replace("'", "").split(", ")
+    return f"must be {expected}, not {str(node.value)!r}", did_you_mean(node.value, known)
 
 
 def _of_another_type(wanted: str, node: Node) -> tuple[str, str]:

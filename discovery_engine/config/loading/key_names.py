@@ -12,7 +12,7 @@ from typing import get_args
 from pydantic import AliasChoices
 from pydantic.fields import FieldInfo
 
-from discovery_engine._util.suggestions import nearest
+from discovery_engine._util.suggestions import did_you_mean
 from discovery_engine.config.document.tree import FAULT_LIMIT, Fault, Node, Path
 from discovery_engine.config.model.section import Section
 
@@ -98,8 +98,7 @@ def _unknown(written: str, model: type[Section], path: Path, member: Node) -> Fa
     if path[-1:] == ("server",) and isinstance(member.value, dict):
         hint = "did you mean 'servers' in place of 'server'?"  # it looks like a server's entry
     elif not (hint := _HINTS.get(written, "")):
-        near = nearest(written, canonical)[:1]
-        hint = f"did you mean {near[0]!r}?" if near else f"known here: {', '.join(canonical)}"
+        hint = did_you_mean(written, canonical, otherwise=f"known here: {', '.join(canonical)}")
     return Fault((*path, written), member.name_at, f"unknown key {written!r}", hint, member)
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from discovery_engine._util.suggestions import nearest
+from discovery_engine._util.suggestions import did_you_mean
 from discovery_engine.config.model.embeddings import EmbeddingsSection
 from discovery_engine.config.model.field_types import (
     Count,
@@ -45,8 +45,7 @@ def _known_type(text: str) -> str:
     known = _source_types()
     if text in known:
         return text
-    near = nearest(text, known)[:1]
-    hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"
+    hint = did_you_mean(text, known, otherwise=f"known are {', '.join(known)}")
     raise custom_error(f"no such type of source: {text!r}", hint=hint)
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import Annotated, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 from pydantic.alias_generators import to_camel
 
 from discovery_engine._util.json import JSONValue
+from discovery_engine._util.suggestions import closest
 from discovery_engine.config.document.key_redaction import NAME_LIKE
 from discovery_engine.config.document.scalars import PlainScalar
 from discovery_engine.config.model.field_types import Patterns, Words, custom_error
@@ -40,16 +40,16 @@ def _annotation(written: str, wanted: JSONValue) -> tuple[str, bool | str]:
     name = camel if (camel := to_camel(written)) in _HINTS else written
     if not NAME_LIKE.fullmatch(name):
         raise custom_error("is no name for an annotation", key=written)
-    meant = wanted.meaning if isinstance(wanted, PlainScalar) else wanted
+    value = wanted.meaning if isinstance(wanted, PlainScalar) else wanted
     # A misspelt hint would match no tool, and the rule would guard nothing.
-    if name not in _HINTS and (alike := get_close_matches(name, _HINTS, 1, _ALIKE)):
-        hint = f"did you mean {alike[0]!r}?"
+    if name not in _HINTS and (meant := closest(name, _HINTS, least=_ALIKE)):
+        hint = f"did you mean {meant!r}?"
         raise custom_error(f"unknown annotation {name!r}", hint=hint, key=written)
-    if isinstance(meant, bool):
-        return name, meant
+    if isinstance(value, bool):
+        return name, value
     if name in _HINTS:
         raise custom_error("must be true or false", key=written)
-    if not isinstance(wanted, str) or meant is None:
+    if not isinstance(wanted, str) or value is None:
         raise custom_error("must be text, true or false", key=written)
     return name, str(wanted)
 

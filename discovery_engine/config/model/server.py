@@ -24,11 +24,13 @@ from discovery_engine.config.model.field_types import (
 )
 from discovery_engine.config.model.section import Section
 from discovery_engine.config.settings import (
+    LONGEST_TIMEOUT,
     RemoteTransport,
     ServerSettings,
     StdioTransport,
     TrustPolicy,
 )
+from discovery_engine.config.syntax import is_address, is_header_name
 from discovery_engine.errors import Origin
 from discovery_engine.tools.model import ServerName
 
@@ -36,9 +38,6 @@ Transport: TypeAlias = Literal["auto", "http", "sse", "stdio"]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]*")
 _PREFIX = re.compile(r"[A-Za-z0-9_.-]{0,64}")
-_LONGEST_WAIT = 86_400.0  # seconds; a longer time-out is a mistaken unit
-_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
-_ADDRESS = re.compile(r"(https?://|\$\{)[^/?#\s]\S*", re.IGNORECASE)
 # What clients call a transport, without case, dashes and underscores.
 _SAME_TRANSPORT = {"streamablehttp": "http", "remote": "auto", "local": "stdio"}
 _STARTED = ("args", "env", "cwd")
@@ -76,7 +75,7 @@ def _good_variable_name(name: str) -> str:
 
 
 def _good_header_name(name: str) -> str:
-    if not _HEADER_NAME.fullmatch(name):
+    if not is_header_name(name):
         raise custom_error("is no name for a header", hint="write Name: value")
     return name
 
@@ -88,7 +87,7 @@ def _good_header(text: str) -> str:
 
 
 def _good_address(text: str) -> str:
-    if not _ADDRESS.fullmatch(text):
+    if not is_address(text):
         raise custom_error("is no address", hint="write http://… or https://…, without spaces")
     return text
 
@@ -114,7 +113,7 @@ def _known_transport(value: JSONValue) -> JSONValue:
     return known if known in get_args(Transport) else value
 
 
-Seconds = Annotated[Number, Field(gt=0, le=_LONGEST_WAIT)]
+Seconds = Annotated[Number, Field(gt=0, le=LONGEST_TIMEOUT)]
 
 
 class TimeoutsSection(Section):

@@ -8,11 +8,11 @@ approvals become tags.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from pathlib import Path
 
 from msgspec.structs import replace
 
+from discovery_engine._util.suggestions import did_you_mean
 from discovery_engine.config.settings import Source
 from discovery_engine.config.sources.client_table import Client, load_table
 from discovery_engine.config.sources.docker import (
@@ -89,8 +89,7 @@ def _named_file(client: Client, path: Path, cwd: Path) -> list[FileCandidate]:
 
 
 def _unknown(source: Source) -> Problem:
-    near = get_close_matches(source.type, SOURCE_TYPES, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(SOURCE_TYPES)}"
+    hint = did_you_mean(source.type, SOURCE_TYPES, otherwise=f"known are {', '.join(SOURCE_TYPES)}")
     return Problem(Origin(""), "sources", f"no such type of source: {source.type!r}", hint)
 
 

@@ -7,7 +7,6 @@ the entries beside it are not touched by it. Values never show in a problem.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,6 +15,7 @@ from msgspec.structs import replace
 
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.config.settings import (
+    LONGEST_TIMEOUT,
     RemoteTransport,
     ServerSettings,
     StdioTransport,
@@ -24,15 +24,13 @@ from discovery_engine.config.settings import (
 from discovery_engine.config.sources.client_table import Client, EntryShape, load_table
 from discovery_engine.config.sources.tool_lists import allow_rule, approval_rule, deny_rule
 from discovery_engine.config.sources.variables import VariableSyntax
+from discovery_engine.config.syntax import is_address, is_header_name
 from discovery_engine.errors import Origin, Problem
 from discovery_engine.rules.rule import Rule
 from discovery_engine.secrets.references import is_variable
 from discovery_engine.tools.model import ServerName
 
 _LONGEST_TOOL = 200  # characters
-_LONGEST_TIMEOUT = 86_400.0  # seconds; a day
-_ADDRESS = re.compile(r"(https?://|\$\{)[^/?#\s]\S*", re.IGNORECASE)
-_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
 
 class EntryError(Exception):
@@ -126,7 +124,7 @@ class EntryReader(Struct, frozen=True):
     def _remote(self, fields: _Fields, key: str, kind: Any) -> RemoteTransport:
         shape = self.client.entry
         url = self._translate(fields.text((key,)) or "")
-        if not _ADDRESS.fullmatch(url):
+        if not is_address(url):
             raise EntryError(key, "must be an address, http://… or https://…")
         headers = {k: self._translate(v) for k, v in fields.map(shape.headers).items()}
         if token := fields.text(shape.bearer):
@@ -289,7 +287,7 @@ def _variable(name: str, path: str) -> str:
 
 
 def _check_header(name: str, value: str, path: str) -> None:
-    if not _HEADER_NAME.fullmatch(name):
+    if not is_header_name(name):
         raise EntryError(path, "must be a map from names of headers")
     if "\r" in value or "\n" in value:
         raise EntryError(f"{path}.{name}", "must be on one line")
@@ -317,7 +315,7 @@ def _seconds(value: JSONValue, units: float) -> float | None:
     except (TypeError, ValueError, OverflowError):
         return None
     usable = not isinstance(value, bool) and math.isfinite(seconds) and seconds > 0
-    return min(seconds, _LONGEST_TIMEOUT) if usable else None
+    return min(seconds, LONGEST_TIMEOUT) if usable else None
 
 
 def _tools(fields: _Fields, keys: Sequence[str], shape: EntryShape) -> list[str] | None:
