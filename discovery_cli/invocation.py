@@ -107,8 +107,10 @@ class Invocation(Struct):
         Raises:
             DiscoveryError: What `concerned` raises, and ConfigurationError.
         """
+        from discovery_engine.view.unlisted import unlisted
+
         view = self.recall()
-        if view is None or unasked(view, concerned(view)):
+        if view is None or unlisted(view, concerned(view)):
             return None
         self._tell_age(view, concerned(view))
         return view
@@ -177,29 +179,12 @@ def every_server(view: View) -> list[ServerName]:
     return [server.name for server in view.settings.servers]
 
 
-def unasked(view: View, names: Iterable[ServerName]) -> list[ServerName]:
-    """Those of `names` that are enabled and were never listed."""
-    if not view.settings.enabled:
-        return []
-    return [name for name in names if _is_unasked(view, name)]
-
-
 def named(names: Iterable[str]) -> str:
     """Names as text: the first few, and the number of the others."""
     ordered = sorted(names)
     rest = len(ordered) - _NAMED
     shown = ", ".join(ordered[:_NAMED])
     return f"{shown} and {rest} more" if rest > 0 else shown
-
-
-def _is_unasked(view: View, name: ServerName) -> bool:
-    settings = view.server_settings(name)
-    if settings.problem or not settings.enabled:
-        return False
-    part = view.catalog.parts.get(name)
-    if part is None:
-        return True
-    return part.verdict.enabled and part.listed_at is None and part.failure is None
 
 
 def _aged(view: View, name: ServerName, now: float) -> float | None:
@@ -219,7 +204,9 @@ async def get_to_know(
     asked. The next question asks them alone, so that each is known after the second one: a program
     that a command leaves is ended with it, and its start begins anew.
     """
-    if names := unasked(engine.view, concerned(engine.view)):
+    from discovery_engine.view.unlisted import unlisted
+
+    if names := unlisted(engine.view, concerned(engine.view)):
         report = await engine.refresh(names, patience=patience)
         if set(report.starting) == set(names):
             await engine.refresh(report.starting)

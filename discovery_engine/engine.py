@@ -16,7 +16,7 @@ import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NoReturn
@@ -60,6 +60,9 @@ from discovery_engine.view.status import Observation, ServerReport
 from discovery_engine.view.view import ToolList, View
 
 if TYPE_CHECKING:
+    from discovery_engine.owner.approvals import Approvals
+    from discovery_engine.owner.lock import LockFile
+    from discovery_engine.owner.reviews import Reviews
     from discovery_engine.registry.protocols import Registry
     from discovery_engine.upstream.sessions import OnProgress, OnStderr, Upstreams
 
@@ -155,6 +158,37 @@ class Engine:
         self._executor = ToolExecutor(
             self.current, self._upstreams, checker=self._checker, secrets=secrets
         )
+
+    # What only its owner does is loaded when it is done: agents never need it.
+
+    @cached_property
+    def trust(self) -> Approvals:
+        """Which servers may be started: `candidates`, `approve`, `revoke`."""
+        from discovery_engine.owner.approvals import Approvals  # noqa: PLC0415
+
+        store = self.current.trust_store
+        return Approvals(
+            self,
+            store,
+            self._events,
+            secrets=self._secrets,
+            environ=self._environ,
+            clock=self._clock,
+        )
+
+    @cached_property
+    def review(self) -> Reviews:
+        """Which definitions of tools are accepted: `changes`, `accept`, `history`, `end_loss`."""
+        from discovery_engine.owner.reviews import Reviews  # noqa: PLC0415
+
+        return Reviews(self, self.current.trust_store, self._events)
+
+    @cached_property
+    def lock(self) -> LockFile:
+        """The catalog pinned in a file beside the configuration: `write`, `check`."""
+        from discovery_engine.owner.lock import LockFile  # noqa: PLC0415
+
+        return LockFile(self, self._events)
 
     @property
     def settings(self) -> Settings:

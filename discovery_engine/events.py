@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import anyio
 from msgspec import Struct
 
 from discovery_engine.errors import Problem
 from discovery_engine.tools.model import ServerName, ToolName
+
+TrustChange: TypeAlias = Literal["approved", "revoked", "accepted", "loss acknowledged", "locked"]
 
 _BACKLOG = 1000  # events a listener may lag behind: a refresh of some 300 servers
 
@@ -93,6 +95,14 @@ class ToolCalled(Struct, frozen=True):
     """The same of what came back; 0 if nothing did."""
 
 
+class TrustChanged(Struct, frozen=True):
+    """The owner has decided; the view is in accord with it."""
+
+    change: TrustChange
+    servers: tuple[ServerName, ...]
+    """Which servers it is about; empty if it is about the whole configuration."""
+
+
 Event: TypeAlias = (
     ServerConnecting
     | ServerDiscovering
@@ -104,6 +114,7 @@ Event: TypeAlias = (
     | ConfigurationReloaded
     | ConfigurationRejected
     | ToolCalled
+    | TrustChanged
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -85,13 +86,14 @@ def _require(names: Iterable[str], imported: Mapping[str, SourceResult]) -> None
 
 
 def _write(invocation: Invocation, target: Path, plan: ImportPlan) -> None:
-    from discovery_cli.approvals import approve_written
     from discovery_engine.config.editing.edit import add_servers
+    from discovery_engine.owner.approvals import approve_file
 
     servers = [candidate.server for candidate in plan.servers]
     add_servers(target, servers, plan.rules).apply()
     named = [server.name for server in servers if not server.is_untrusted_origin]
-    approve_written(invocation, target, only=named)
+    at, data_dir = invocation.clock(), invocation.data_dir
+    approve_file(target, only=named, environ=os.environ, data_dir=data_dir, at=at)
 
 
 def _servers(plan: ImportPlan) -> str:

@@ -55,12 +55,12 @@ def command(
     printed at the end, with absolute paths.
     """
     from discovery_cli import files
-    from discovery_cli.approvals import approve_written
     from discovery_cli.client_entries import client_entry, needs_of
     from discovery_engine.config.editing.edit import new_file
     from discovery_engine.config.editing.template import first_configuration
     from discovery_engine.config.files.location import FILE_NAME, user_config_path
     from discovery_engine.config.loading.loader import load_settings
+    from discovery_engine.owner.approvals import approve_file
 
     output = invocation.output
     if is_global and invocation.config:
@@ -77,7 +77,8 @@ def command(
     writes = not dry_run and files.confirm(f"Write {target}?", yes=yes)
     if writes:
         new_file(target, text).apply()
-        approve_written(invocation, target)
+        at, data_dir = invocation.clock(), invocation.data_dir
+        approve_file(target, only=None, environ=os.environ, data_dir=data_dir, at=at)
     needs = needs_of(load_settings(target.absolute()), os.environ) if writes else None
     if output.as_json:
         types = [source.type for source in sources]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,10 +14,9 @@ from discovery_cli.output import Output
 from discovery_engine._util.quantities import counted
 
 if TYPE_CHECKING:
-    from discovery_cli.approvals import Candidate
     from discovery_engine.config.settings import Settings
     from discovery_engine.engine import Engine
-    from discovery_engine.trust.decisions import Approval
+    from discovery_engine.owner.candidates import Candidate
 
 
 @click.command("trust")
@@ -40,40 +38,31 @@ def command(
         raise click.UsageError("either --yes or --revoke, not both")
     if revoke:
         return _revoke(invocation, servers)
-    at = invocation.clock()
-    found, settings = invocation.run(partial(_candidates, servers=servers, at=at))
+    found, settings = invocation.run(partial(_candidates, servers=servers))
     output = invocation.output
     if not output.as_json:
         _show(output, found, settings)
-    waiting = [one.approval for one in found]
-    approved = bool(waiting) and _is_confirmed(output, len(waiting), yes=yes)
+    approved = bool(found) and _is_confirmed(output, len(found), yes=yes)
     if approved:
-        invocation.run(partial(_approve, approvals=waiting))
+        invocation.run(lambda engine: engine.trust.approve(found))
     if output.as_json:
         from discovery_cli.approvals import candidate_form
 
         output.answer({"servers": list(map(candidate_form, found)), "approved": approved})
     elif approved:
-        output.say(f"approved {counted(len(waiting), 'server')}")
-    elif waiting:
-        output.say(f"nothing was approved; {counted(len(waiting), 'server')} still waiting")
-    return ExitCode.DISABLED if waiting and not approved else ExitCode.OK
+        output.say(f"approved {counted(len(found), 'server')}")
+    elif found:
+        output.say(f"nothing was approved; {counted(len(found), 'server')} still waiting")
+    return ExitCode.DISABLED if found and not approved else ExitCode.OK
 
 
 async def _candidates(
-    engine: Engine, *, servers: tuple[str, ...], at: float
-) -> tuple[list[Candidate], Settings]:
-    from discovery_cli.approvals import candidates
-
-    return candidates(engine.view, servers, os.environ, at=at), engine.settings
+    engine: Engine, *, servers: tuple[str, ...]
+) -> tuple[tuple[Candidate, ...], Settings]:
+    return await engine.trust.candidates(servers), engine.settings
 
 
-async def _approve(engine: Engine, *, approvals: list[Approval]) -> None:
-    engine.current.trust_store.approve(engine.settings, approvals)
-    await engine.reconsider()
-
-
-def _show(output: Output, found: list[Candidate], settings: Settings) -> None:
+def _show(output: Output, found: tuple[Candidate, ...], settings: Settings) -> None:
     from discovery_cli.approvals import candidate_lines, override_lines
 
     for one in found:
@@ -97,21 +86,9 @@ def _is_confirmed(output: Output, count: int, *, yes: bool) -> bool:
 
 
 def _revoke(invocation: Invocation, servers: tuple[str, ...]) -> ExitCode:
-    count = invocation.run(partial(_take_back, servers=servers))
+    count = invocation.run(lambda engine: engine.trust.revoke(servers or None))
     if invocation.output.as_json:
         invocation.output.answer({"revoked": count})
     else:
         invocation.output.say(f"took back {counted(count, 'approval')}")
     return ExitCode.OK
-
-
-async def _take_back(engine: Engine, *, servers: tuple[str, ...]) -> int:
-    from discovery_engine.trust.identity import known_as
-
-    view, path = engine.view, engine.settings.path
-    named = [view.server_settings(name) for name in servers] or view.settings.servers
-    given = engine.current.trust_store.decisions(engine.settings).approvals
-    names = [known_as(server, path) for server in named]
-    engine.current.trust_store.revoke(engine.settings, names)
-    await engine.reconsider()
-    return len(given.keys() & set(names))

@@ -22,13 +22,8 @@ from discovery_engine.errors import (
 )
 from discovery_engine.events import CatalogChanged, ConfigurationReloaded
 from discovery_engine.runtime.restore import remembered_view
-from discovery_engine.secrets.resolver import EnvironmentResolver
 from discovery_engine.tools.model import ServerName
-from discovery_engine.trust.decisions import Approval
-from discovery_engine.trust.identity import known_as
 from discovery_engine.trust.lockfile import lock_of_parts, to_text
-from discovery_engine.trust.review import reviews
-from discovery_engine.upstream.identity import identity_as_configured
 from discovery_engine.upstream.state import ServerState
 from discovery_engine.view.view import View
 from tests.engines import Folder, entry, heard, summary
@@ -58,29 +53,13 @@ def lock_file(folder: Folder) -> Path:
 
 async def accept_all(engine: Engine, server: str = "told") -> int:
     """What `discovery review --accept` does."""
-    view, trustee = engine.view, engine.current.trust_store
-    settings = view.server(server)
-    history = trustee.history(view.settings, known_as(settings, view.settings.path))
-    found = reviews(settings, view.catalog.parts[settings.name], trustee.trust, history)
-    trustee.accept(view.settings, [one.acceptance for one in found])
-    await engine.reconsider()
-    return len(found)
+    waiting = await engine.review.changes([server])
+    return await engine.review.accept(waiting)
 
 
 async def approve(engine: Engine, *names: str) -> None:
     """What `discovery trust --yes` does."""
-    settings = engine.settings
-    servers = [engine.view.server(name) for name in names] or settings.servers
-    secrets = EnvironmentResolver(os.environ)
-    approvals = [
-        Approval(
-            known_as(one, settings.path),
-            identity_as_configured(one, secrets, os.environ).subject.to_text(at=0),
-        )
-        for one in servers
-    ]
-    engine.current.trust_store.approve(settings, approvals)
-    await engine.reconsider()
+    await engine.trust.approve(await engine.trust.candidates(names))
 
 
 @pytest.fixture
@@ -230,8 +209,7 @@ class TestStarting:
             await approve(engine)
             await engine.refresh()
 
-            assert engine.current.trust_store.revoke(engine.settings, ["told"]) == 1
-            await engine.reconsider()
+            assert await engine.trust.revoke(["told"]) == 1
 
             assert summary(engine.view, "told").state is ServerState.UNTRUSTED
             with pytest.raises(UntrustedServerError):

@@ -17,6 +17,7 @@ from discovery_engine.catalog import Catalog, ServerPart
 from discovery_engine.config.settings import Settings
 from discovery_engine.errors import DiscoveryError
 from discovery_engine.events import EventBus, ServerConnected, ServerConnecting, ServerFailed
+from discovery_engine.owner.lock import LockFile
 from discovery_engine.rules.rule import Rule
 from discovery_engine.runtime.health import health
 from discovery_engine.runtime.ingest import RefreshReport
@@ -110,6 +111,10 @@ class FakeEngine:
         diff = before.catalog.diff(self.view.catalog)
         failures = tuple((ServerName(name), parts[ServerName(name)].failure) for name in names)
         return RefreshReport(failures, diff)
+
+    @property
+    def lock(self) -> LockFile:
+        return LockFile(self, self.bus)  # type: ignore[arg-type]
 
     async def health(self, _: object = None) -> tuple[ServerReport, ...]:
         return health(self.view, now=NOW)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
-from discovery_cli.commands.lock import listed
 from discovery_engine.catalog import Failure, ServerPart
 from discovery_engine.events import ServerFailed
 from discovery_engine.runtime.ingest import RefreshReport
@@ -26,6 +26,10 @@ def failed_before() -> View:
     usual = usual_view()
     time = ServerPart(ServerName("time"), failure=GONE)
     return view_of(usual.settings, usual.catalog.part(ServerName("github")), time)
+
+
+def in_a_file(view: View) -> View:
+    return replace(view, settings=replace(view.settings, path="/somewhere/discovery.yaml"))
 
 
 @dataclass
@@ -48,7 +52,7 @@ async def test_once_a_server_has_failed_the_others_are_not_waited_for_long() -> 
     engine = HalfHanging(nobody, after=failed_before())
 
     with anyio.fail_after(30):
-        unlisted, _ = await listed(engine, patience=0.01)  # type: ignore[arg-type]
+        unlisted = await engine.lock.list_all(patience=0.01)
 
     assert unlisted == {"time": GONE}
 
@@ -57,7 +61,7 @@ async def test_once_a_server_has_failed_the_others_are_not_waited_for_long() -> 
 async def test_a_server_that_failed_the_last_time_is_asked_first_and_not_for_long() -> None:
     engine = FakeEngine(failed_before(), is_slow=True)
 
-    unlisted, _ = await listed(engine)  # type: ignore[arg-type]
+    unlisted = await engine.lock.list_all()
 
     assert unlisted == {"time": None}
     assert engine.asked == [["time"]]
@@ -68,16 +72,15 @@ async def test_a_server_that_failed_the_last_time_is_asked_first_and_not_for_lon
 async def test_a_server_that_is_back_holds_up_nothing() -> None:
     engine = FakeEngine(failed_before(), after=usual_view())
 
-    unlisted, view = await listed(engine)  # type: ignore[arg-type]
+    unlisted = await engine.lock.list_all()
 
     assert unlisted == {}
-    assert view is engine.view
     assert engine.asked == [["time"], ["github", "time"]]
 
 
 def test_the_refusal_names_the_server_and_what_to_do() -> None:
-    failed = run("lock", engine=FakeEngine(usual_view(), after=failed_before()))
-    slow = run("lock", engine=FakeEngine(failed_before(), is_slow=True))
+    failed = run("lock", engine=FakeEngine(in_a_file(usual_view()), after=failed_before()))
+    slow = run("lock", engine=FakeEngine(in_a_file(failed_before()), is_slow=True))
 
     assert (failed.exit_code, slow.exit_code) == (5, 5)
     assert "time: refused (start it)\n" in failed.stderr

@@ -1,0 +1,120 @@
+"""Which servers may be started: `engine.trust`, and the approval of a file just written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+import anyio.to_thread
+
+from discovery_engine.config.files.location import scope_of
+from discovery_engine.config.loading.discovered import restrict
+from discovery_engine.config.loading.loader import load_settings
+from discovery_engine.owner.candidates import Candidate, approval_of, candidates
+from discovery_engine.owner.host import Host, decide
+from discovery_engine.runtime.restore import open_registry_or_fallback
+from discovery_engine.secrets.resolver import EnvironmentResolver, SecretResolver
+from discovery_engine.trust.identity import known_as
+
+if TYPE_CHECKING:
+    from discovery_engine.events import EventBus
+    from discovery_engine.runtime.trust_store import TrustStore
+
+
+class Approvals:
+    """Made by the engine; `clock` returns Unix time in seconds."""
+
+    def __init__(
+        self,
+        host: Host,
+        store: TrustStore,
+        events: EventBus,
+        *,
+        secrets: SecretResolver,
+        environ: Mapping[str, str],
+        clock: Callable[[], float],
+    ) -> None:
+        self._host = host
+        self._store = store
+        self._events = events
+        self._secrets = secrets
+        self._environ = environ
+        self._clock = clock
+
+    async def candidates(self, servers: Iterable[str] = ()) -> tuple[Candidate, ...]:
+        """The servers that wait for approval; only those that are named, if any is.
+
+        Raises:
+            ServerNotFoundError: If a named server is not configured.
+        """
+        find = partial(candidates, self._host.view, servers, self._secrets, self._environ)
+        return tuple(await anyio.to_thread.run_sync(partial(find, at=self._clock())))
+
+    async def approve(self, shown: Iterable[Candidate]) -> None:
+        """Let servers be started as they were shown; no-op without any.
+
+        Raises:
+            RegistryError: If the decision cannot be stored; no server is approved then.
+        """
+        if approved := tuple(shown):
+            settings = self._host.view.settings
+            approvals = [one.approval for one in approved]
+            store = partial(self._store.approve, settings, approvals)
+            names = (one.server.name for one in approved)
+            await decide(self._host, self._events, store, "approved", names)
+
+    async def revoke(self, servers: Iterable[str] | None = None) -> int:
+        """Take approvals of servers back, of all with None; their sessions end.
+
+        Returns how many of them were approved.
+
+        Raises:
+            ServerNotFoundError: If a named server is not configured.
+            RegistryError: If the decision cannot be stored; no approval is taken back then.
+        """
+        view = self._host.view
+        named = view.settings.servers if servers is None else map(view.server_settings, servers)
+        known = {known_as(server, view.settings.path): server.name for server in named}
+        decisions = await anyio.to_thread.run_sync(self._store.decisions, view.settings)
+        given = known.keys() & decisions.approvals.keys()
+        if given:
+            store = partial(self._store.revoke, view.settings, given)
+            names = (name for key, name in known.items() if key in given)
+            await decide(self._host, self._events, store, "revoked", names)
+        return len(given)
+
+
+def approve_file(
+    path: Path,
+    *,
+    only: Iterable[str] | None,
+    environ: Mapping[str, str],
+    data_dir: str | Path | None,
+    at: float,
+) -> None:
+    """Approve the servers that this program has just written into `path` for its owner.
+
+    Servers of a project's file are not approved: they wait for `discovery trust`.
+
+    Args:
+        path: A configuration.
+        only: The servers that the owner was asked about; all with None.
+        environ: What references are resolved from.
+        data_dir: Where the registry is, as `open_engine` takes it.
+        at: Unix time in seconds.
+
+    Raises:
+        ConfigurationError: If the file cannot be used.
+        RegistryError: If the decision cannot be stored.
+    """
+    written = load_settings(path.absolute())
+    settings = restrict(written)  # as it will be when it is discovered
+    names = {server.name for server in written.servers} if only is None else set(only)
+    meant = [s for s in written.servers if s.name in names and not s.is_untrusted_origin]
+    secrets = EnvironmentResolver(environ)
+    approvals = [approval_of(server, settings, secrets, environ, at=at) for server in meant]
+    with open_registry_or_fallback(settings, data_dir=data_dir, environ=environ) as registry:
+        registry.approve(scope_of(settings.path), approvals, at=at)

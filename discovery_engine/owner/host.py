@@ -1,0 +1,51 @@
+"""What the owner's verbs need of an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Protocol
+
+import anyio
+import anyio.to_thread
+
+from discovery_engine.events import TrustChanged
+
+if TYPE_CHECKING:
+    from discovery_engine.events import EventBus, Subscription, TrustChange
+    from discovery_engine.runtime.ingest import RefreshReport
+    from discovery_engine.tools.model import ServerName
+    from discovery_engine.view.view import View
+
+
+class Host(Protocol):
+    @property
+    def view(self) -> View: ...
+
+    def subscribe(self) -> AbstractContextManager[Subscription]: ...
+
+    async def refresh(
+        self, servers: Iterable[str] | None = None, *, patience: float | None = None
+    ) -> RefreshReport: ...
+
+    async def reconsider(self) -> None: ...
+
+
+async def decide(
+    host: Host,
+    events: EventBus,
+    store: Callable[[], object],
+    change: TrustChange,
+    servers: Iterable[ServerName],
+) -> None:
+    """Store a decision, apply it, and publish it.
+
+    Raises:
+        RegistryError: If it cannot be stored; nothing is changed then.
+        ConfigurationError: If it is stored, and a lock file that is needed cannot be used.
+    """
+    # Once begun it is finished: an engine must not answer by other decisions than are stored.
+    with anyio.CancelScope(shield=True):
+        await anyio.to_thread.run_sync(store)
+        await host.reconsider()
+        events.publish(TrustChanged(change, tuple(dict.fromkeys(servers))))

@@ -1,0 +1,218 @@
+"""What only the owner does, through the library: each verb stores, applies and publishes."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Awaitable, Callable
+from contextlib import closing
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from discovery_engine.engine import Engine, open_engine
+from discovery_engine.errors import ConfigurationError, ServerNotFoundError
+from discovery_engine.events import TrustChanged
+from discovery_engine.upstream.state import ServerState
+from tests.engines import Folder, heard, program, summary
+from tests.factories import make_definition
+from tests.servers.programs import eventually
+from tests.told import Told
+
+pytestmark = pytest.mark.anyio
+
+TOOL = make_definition("mail", "Send a mail.")
+CHANGED = make_definition("mail", "Send a mail to everybody.")
+
+
+@pytest.fixture
+def told(folder: Folder) -> Told:
+    return Told.beside(folder.path, TOOL)
+
+
+@pytest.fixture
+def discovered(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Any]:
+    """Opens engines whose configuration is discovered, not named."""
+    monkeypatch.chdir(folder.path)
+    environ = {**os.environ, "XDG_CONFIG_HOME": str(folder.path / "home")}
+    environ.pop("DISCOVERY_CONFIG", None)
+    return lambda: open_engine(data_dir=folder.data, environ=environ)
+
+
+def status(engine: Engine) -> ServerState:
+    return summary(engine.view, "told").state
+
+
+@pytest.mark.requirement("LIB-80")
+async def test_an_approval_is_stored_applied_and_published(
+    folder: Folder, told: Told, discovered: Callable[[], Any]
+) -> None:
+    folder.write(told.server())
+    async with discovered() as engine:
+        assert status(engine) is ServerState.UNTRUSTED
+        with engine.subscribe() as events:
+            await engine.trust.approve(await engine.trust.candidates(["told"]))
+
+            assert await heard(events, TrustChanged) == TrustChanged("approved", ("told",))
+        assert status(engine) is ServerState.PENDING
+        assert await engine.trust.candidates() == ()
+
+        async with discovered() as other:
+            assert status(other) is ServerState.PENDING
+
+
+@pytest.mark.requirement("LIB-80")
+async def test_a_revocation_counts_servers_that_were_approved_and_is_published_only_then(
+    folder: Folder, told: Told, discovered: Callable[[], Any]
+) -> None:
+    folder.write(told.server(), told.server("second"))
+    async with discovered() as engine:
+        await engine.trust.approve(await engine.trust.candidates(["told"]))
+        with engine.subscribe() as events:
+            assert await engine.trust.revoke() == 1
+            assert await heard(events, TrustChanged) == TrustChanged("revoked", ("told",))
+
+            assert await engine.trust.revoke(["second"]) == 0
+            assert not [one for one in events.drain() if isinstance(one, TrustChanged)]
+        assert status(engine) is ServerState.UNTRUSTED
+        with pytest.raises(ServerNotFoundError):
+            await engine.trust.revoke(["third"])
+
+
+@pytest.mark.requirement("LIB-81")
+async def test_what_is_approved_is_what_was_shown(
+    folder: Folder, told: Told, discovered: Callable[[], Any]
+) -> None:
+    folder.write(told.server())
+    async with discovered() as engine:
+        shown = await engine.trust.candidates()
+        folder.write(program("told", *told.command, "--another-argument"))
+        await engine.reload()
+
+        await engine.trust.approve(shown)
+
+        assert status(engine) is ServerState.UNTRUSTED
+
+
+@pytest.mark.requirement("LIB-80")
+async def test_an_acceptance_is_stored_applied_and_published(folder: Folder, told: Told) -> None:
+    folder.write(told.server())
+    async with folder.open() as engine:
+        await engine.refresh()
+        told.says(CHANGED)
+        await engine.refresh()
+        assert engine.view.search("mail").hits == ()
+
+        waiting = await engine.review.changes()
+        with engine.subscribe() as events:
+            assert await engine.review.accept(waiting) == 1
+
+            assert await heard(events, TrustChanged) == TrustChanged("accepted", ("told",))
+        assert [hit.entry.tool.name for hit in engine.view.search("mail").hits] == ["mail"]
+        assert await engine.review.changes() == {}
+        history = await engine.review.history("told")
+        assert ["everybody" in one.definition for one in history if one.tool] == [False, True]
+
+
+@pytest.mark.requirement("LIB-81")
+async def test_what_is_accepted_is_what_was_shown(folder: Folder, told: Told) -> None:
+    folder.write(told.server())
+    async with folder.open() as engine:
+        await engine.refresh()
+        told.says(CHANGED)
+        await engine.refresh()
+        shown = await engine.review.changes()
+        told.says(make_definition("mail", "Send a mail to the attacker."))
+        await engine.refresh()
+
+        await engine.review.accept(shown)
+
+        assert engine.view.search("mail").hits == ()
+
+
+@pytest.mark.requirement("LIB-80")
+async def test_a_lock_file_is_written_compared_and_published(folder: Folder, told: Told) -> None:
+    folder.write(told.server())
+    async with folder.open() as engine:
+        with engine.subscribe() as events:
+            written = await engine.lock.write()
+
+            assert await heard(events, TrustChanged) == TrustChanged("locked", ())
+        assert written.is_written
+        assert written.path.is_file()
+        assert written.tool_count == len(engine.view.catalog)
+        assert (await engine.lock.check()).deviations == ()
+
+        told.says(TOOL, make_definition("post", "Send a letter."))
+
+        found = (await engine.lock.check()).deviations
+        assert [(one.what, one.tool) for one in found] == [("added", "post")]
+
+
+@pytest.mark.requirement("LIB-82")
+async def test_a_lock_file_that_is_in_force_is_neither_written_nor_checked(
+    folder: Folder, told: Told
+) -> None:
+    folder.write(told.server())
+    async with folder.open() as engine:
+        await engine.lock.write()
+    async with folder.open(frozen=True) as engine:
+        for verb in (engine.lock.write, engine.lock.check):
+            with pytest.raises(ConfigurationError, match="in force"):
+                await verb()
+
+
+@pytest.mark.requirement("LIB-82")
+async def test_without_a_configuration_file_there_is_nothing_to_lock_beside(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder.path)
+    environ = {"XDG_CONFIG_HOME": str(folder.path / "home")}
+    async with open_engine(data_dir=folder.data, environ=environ) as engine:
+        with pytest.raises(ConfigurationError, match="to write a lock file beside"):
+            await engine.lock.write()
+
+
+async def _approve(engine: Engine) -> None:
+    await engine.trust.approve(await engine.trust.candidates())
+
+
+async def _revoke(engine: Engine) -> None:
+    await engine.trust.revoke()
+
+
+async def _accept(engine: Engine) -> None:
+    await engine.review.accept(await engine.review.changes())
+
+
+@pytest.mark.requirement("LIB-83")
+@pytest.mark.parametrize("verb", [_approve, _revoke, _accept])
+async def test_a_registry_that_is_locked_holds_up_no_other_task(
+    folder: Folder,
+    told: Told,
+    discovered: Callable[[], Any],
+    verb: Callable[[Engine], Awaitable[None]],
+) -> None:
+    folder.write(told.server())
+    async with discovered() as engine:
+        if verb is not _approve:
+            await _approve(engine)
+            await engine.refresh()
+        if verb is _accept:
+            told.says(CHANGED)
+            await engine.refresh()
+        threads = anyio.to_thread.current_default_thread_limiter()
+        with (
+            closing(sqlite3.connect(folder.data / "registry.db", isolation_level=None)) as other,
+            engine.subscribe() as events,
+        ):
+            other.execute("BEGIN EXCLUSIVE")
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(verb, engine)
+                # Were it waited for in the event loop, nothing would ever end that wait.
+                await anyio.wait_all_tasks_blocked()
+                await eventually(lambda: threads.borrowed_tokens >= 1)
+                other.execute("ROLLBACK")
+            await heard(events, TrustChanged)
