@@ -39,7 +39,6 @@ from discovery_engine.events import (
     Subscription,
 )
 from discovery_engine.limits import require_query
-from discovery_engine.runtime.cache import Caches, CacheStats
 from discovery_engine.runtime.call_record import record_call
 from discovery_engine.runtime.executor import OnUnchecked, ToolExecutor
 from discovery_engine.runtime.health import health
@@ -52,8 +51,7 @@ from discovery_engine.runtime.semantic import SemanticSearch
 from discovery_engine.runtime.state import CatalogState
 from discovery_engine.search.usage import Finds
 from discovery_engine.secrets.resolver import EnvironmentResolver, SecretResolver
-from discovery_engine.tools.arguments import Checker
-from discovery_engine.tools.model import ServerName, Tool
+from discovery_engine.tools.model import ServerName
 from discovery_engine.view.notices import Rejection
 from discovery_engine.view.search_answers import SearchAnswer
 from discovery_engine.view.status import Observation, ServerReport
@@ -96,13 +94,11 @@ async def open_engine(
     settings = await anyio.to_thread.run_sync(load)
     with open_registry_or_fallback(settings, data_dir=data_dir, environ=environ) as store:
         async with open_task_group() as tasks:
-            caches = Caches(settings.cache)
             data = registry_path(data_dir, environ).parent
             engine = Engine(
                 load,
                 store,
                 tasks,
-                caches,
                 environ=environ,
                 secrets=secrets or EnvironmentResolver(environ),
                 clock=clock,
@@ -122,7 +118,6 @@ class Engine:
         load: Callable[[], Settings],
         store: Registry,
         tasks: TaskGroup,
-        caches: Caches,
         *,
         environ: Mapping[str, str],
         secrets: SecretResolver,
@@ -147,7 +142,6 @@ class Engine:
             self._events,
             secrets=secrets,
         )
-        self._caches = caches
         self._finds = Finds()
         self._rejection: Rejection | None = None
         self._reloading = anyio.Lock()
@@ -155,9 +149,7 @@ class Engine:
         self._lister = ServerLister(
             self.current, self._upstreams, tasks, taken=self._taken, clock=clock
         )
-        self._executor = ToolExecutor(
-            self.current, self._upstreams, checker=self._checker, secrets=secrets
-        )
+        self._executor = ToolExecutor(self.current, self._upstreams, secrets=secrets)
 
     # What only its owner does is loaded when it is done: agents never need it.
 
@@ -203,16 +195,6 @@ class Engine:
         """`with engine.subscribe() as events: async for event in events: ...`."""
         return self._events.subscribe()
 
-    def cache_stats(self) -> Mapping[str, CacheStats]:
-        """Hits, misses and size of the caches of answers, by their names."""
-        return self._caches.stats()
-
-    async def list_servers(self) -> tuple[ServerReport, ...]:
-        """As `View.servers`."""
-        view = self.view
-        key = (view.catalog.revision, frozenset(view.live.items()))
-        return self._caches.servers.get_or(key, view.servers)
-
     async def health(
         self, observed: Mapping[ServerName, Sequence[Observation]] = MappingProxyType({})
     ) -> tuple[ServerReport, ...]:
@@ -254,13 +236,10 @@ class Engine:
             await self.semantic.wait_settled()
 
     async def list_tools(self, server: str, *, include_disabled: bool = False) -> ToolList:
-        """As `View.list_tools`; a server that was never asked is asked first."""
+        """As `View.list_tools`; a server that was never listed is listed first."""
         name = self.current.view.addresses.server(server)
         await self._lister.ensure_listed(name)
-        view = self.view
-        key = (name, view.catalog.revision, view.live.get(name), include_disabled)
-        make = partial(view.list_tools, name, include_disabled=include_disabled)
-        return self._caches.summaries.get_or(key, make)
+        return self.view.list_tools(name, include_disabled=include_disabled)
 
     async def details(
         self, server: str | None, tool: str, *, patience: float | None = None
@@ -384,7 +363,6 @@ class Engine:
                 self._events.publish(ConfigurationRejected(error.problems))
                 raise
             self._rejection = None
-            self._caches = Caches(settings.cache)
             await self._upstreams.close_changed(before, self.current.view.connectable)
             self._events.publish(ConfigurationReloaded(len(settings.servers)))
 
@@ -407,7 +385,6 @@ class Engine:
             ServerNotFoundError: If a named server is not configured.
             RegistryError: If the registry goes on remembering them.
         """
-        self._caches.clear()
         if servers is None:
             return await self.current.forget(None)
         return await self.current.forget(
@@ -421,10 +398,6 @@ class Engine:
     async def observations(self) -> list[Observation]:
         """How the servers fare that this process asked for something, for other processes."""
         return [_observation(one, self.view) for one in await self.health() if one.stats]
-
-    def _checker(self, tool: Tool) -> Checker:
-        key = (tool.server, tool.name, tool.source, frozenset(tool.overridden.pinned))
-        return self._caches.details.get_or(key, partial(Checker, tool))
 
     def _open_upstreams(self, on_stderr: OnStderr) -> AbstractAsyncContextManager[Upstreams]:
         # Loading the SDK takes longer than all else together, and most runs need no upstream.
@@ -445,7 +418,6 @@ class Engine:
 
     def _taken(self, told: ListingResult) -> None:
         """What a server told is in the view: answers made before it hold no longer."""
-        self._caches.drop(told.server.name)
         self._events.publish(told.event)
 
 

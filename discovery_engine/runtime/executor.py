@@ -1,6 +1,6 @@
-"""A tool called once: what is sent is checked before.
+"""Executes a tool once, after its arguments were checked.
 
-What the owner gives goes along with what the caller sends, and is checked together with it.
+Arguments that the owner pins are added to those of the caller and checked together with them.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import anyio
 import anyio.to_thread
 
 from discovery_engine.overrides.pinning import pinned_values
+from discovery_engine.runtime.checkers import CheckerCache
 from discovery_engine.secrets.resolver import SecretResolver
 from discovery_engine.tools.arguments import TOO_LONG
 
@@ -26,28 +27,28 @@ if TYPE_CHECKING:
     from discovery_engine.upstream.sessions import OnProgress
 
 OnUnchecked: TypeAlias = Callable[[str], None]
-"""Called with the reason why arguments were passed on as they came."""
+"""Called with the reason why arguments are sent unchecked."""
 
-_STEPS_AT_ONCE = 300  # of a check on the event loop: about a millisecond
+_STEPS_AT_ONCE = 300  # steps of a check on the event loop: about a millisecond
 _COSTLY_AT_ONCE = 2  # checks in threads
-_PATIENCE = 0.5  # seconds that a costly check waits for others
-_PAUSE = 0.0003  # seconds that a thread leaves to the event loop after as much work of its own
+_CHECK_WAIT = 0.5  # seconds that a costly check waits for others
+# Seconds for which a thread releases the GIL after working as long, so that the loop goes on.
+_PAUSE = 0.0003
 
 
 class ToolExecutor:
-    """Calls under the settings of the moment; `checker` gives what checks a tool's arguments."""
+    """Executes tools under the settings of the current view."""
 
     def __init__(
         self,
         current: CatalogState,
         upstreams: LazyUpstreams,
         *,
-        checker: Callable[[Tool], Checker],
         secrets: SecretResolver,
     ) -> None:
         self._current = current
         self._upstreams = upstreams
-        self._checker = checker
+        self._checkers = CheckerCache()
         self._secrets = secrets
         self._costly = anyio.CapacityLimiter(_COSTLY_AT_ONCE)
 
@@ -60,10 +61,10 @@ class ToolExecutor:
         on_progress: OnProgress | None,
         on_unchecked: OnUnchecked | None,
     ) -> JSONObject:
-        """As `Engine.execute`, of a tool that may be called."""
+        """As `Engine.execute`, for a tool that may be called."""
         view = self._current.view
         pinned = pinned_values(tool, view.settings.overrides, self._secrets)
-        await self._check(self._checker(tool), arguments, pinned, on_unchecked)
+        await self._check(self._checkers.get(tool), arguments, pinned, on_unchecked)
         return await self._upstreams.call(
             view.server_settings(tool.server),
             tool.upstream_name,
@@ -79,14 +80,14 @@ class ToolExecutor:
         pinned: JSONObject,
         on_unchecked: OnUnchecked | None,
     ) -> None:
-        """Check arguments here if that is quick, or else in a thread, so that others go on.
+        """Check arguments on the event loop if that is quick, otherwise in a thread.
 
-        What cannot be checked in bounded time is passed on, and `on_unchecked` is told.
+        Arguments that cannot be checked in bounded time are sent unchecked, after `on_unchecked`.
         """
         unchecked = checker.check(arguments, pinned, steps=_STEPS_AT_ONCE)
         if unchecked == TOO_LONG:
             check = partial(checker.check, arguments, pinned, pause=partial(time.sleep, _PAUSE))
-            with anyio.move_on_after(_PATIENCE):  # what has begun is waited for
+            with anyio.move_on_after(_CHECK_WAIT):  # a check that has begun runs to its end
                 unchecked = await anyio.to_thread.run_sync(check, limiter=self._costly)
         if unchecked is not None and on_unchecked is not None:
             on_unchecked(unchecked)

@@ -9,6 +9,8 @@ from msgspec.structs import replace
 
 
 class ServerState(StrEnum):
+    """The state of a server, everywhere in the engine."""
+
     PENDING = "pending"
     """Its tools have not been listed yet."""
     STARTING = "starting"

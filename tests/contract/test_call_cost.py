@@ -100,7 +100,7 @@ async def test_what_a_program_wrote_is_redacted_once_however_often_it_is_shown(
         with profile:
             for _ in range(CALLS):
                 await engine.health()
-                await engine.list_servers()
+                engine.view.servers()
                 await engine.search("echo")
 
     called = {entry.code for entry in profile.getstats()}  # type: ignore[attr-defined] # as above

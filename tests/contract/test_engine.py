@@ -68,7 +68,7 @@ class TestOpening:
         before = descendants()
 
         async with folder.open() as engine:
-            servers = await engine.list_servers()
+            servers = engine.view.servers()
             answer = await engine.search("anything")
             started = descendants() - before
 
@@ -88,7 +88,7 @@ from discovery_engine import open_engine
 
 async def main():
     async with open_engine({str(folder.config)!r}, data_dir={str(folder.data)!r}) as engine:
-        await engine.list_servers()
+        engine.view.servers()
         await engine.search("echo")
         print("mcp" in sys.modules)
         await engine.execute("good", "echo", {{}})
@@ -110,7 +110,7 @@ anyio.run(main)
 
         async with folder.open() as engine:
             answer = await engine.search("tell time")
-            [server] = await engine.list_servers()
+            [server] = engine.view.servers()
 
         assert answer.hits[0].entry.tool.name == "tell_time"
         assert server.state is ServerState.IDLE
@@ -144,7 +144,7 @@ anyio.run(main)
         assert len(listed.entries) == 3
         assert "Nothing will be remembered" in caplog.text
 
-    @pytest.mark.requirement("LIB-4")
+    @pytest.mark.requirement("LIB-4", "CAC-6")
     async def test_without_a_cache_nothing_is_remembered(self, folder: Folder) -> None:
         folder.write(good(), cache={"enabled": False})
         async with folder.open() as engine:
@@ -488,7 +488,7 @@ async def test_views_that_nobody_holds_are_freed_without_the_garbage_collector(
                 folder.write(good("a"), good(name))
                 await engine.reload()
                 await engine.search("echo")
-                await engine.list_servers()
+                engine.view.servers()
                 await engine.details(None, "a:echo")
                 await engine.list_tools("a")
             after = views()

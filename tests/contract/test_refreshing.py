@@ -73,7 +73,7 @@ class TestRefreshing:
         async with folder.open() as engine:
             report = await engine.refresh()
             answer = await engine.search("tell time")
-            [server] = await engine.list_servers()
+            [server] = engine.view.servers()
 
         assert report.servers[0][1] is not None
         assert answer.hits[0].entry.tool.name == "tell_time"

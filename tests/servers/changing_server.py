@@ -2,7 +2,8 @@
 
     python changing_server.py FILE
 
-FILE holds the names of its tools, one on each line. Every `tools/list` that it answers adds a
+FILE contains the names of its tools, one on each line; `name!argument` is a tool with a required
+argument. Every `tools/list` that it answers adds a
 line to FILE.asked. Its tools answer with its process id; `announce` first says that the tools
 are not what they were, and `hang` never answers. Standard library only, so that it starts at once.
 """
@@ -31,7 +32,7 @@ def main(file: Path) -> None:
             case {"id": _, "method": "initialize"}:
                 answer(message, GREETING)
             case {"id": _, "method": "tools/list"}:
-                answer(message, {"tools": [tool(name) for name in file.read_text().split()]})
+                answer(message, {"tools": [tool(line) for line in file.read_text().split()]})
                 with file.with_suffix(".asked").open("a") as asked:
                     asked.write("asked\n")
             case {"id": _, "method": "tools/call", "params": {"name": name}}:
@@ -43,8 +44,12 @@ def main(file: Path) -> None:
                 send({"id": number, "error": {"code": -32601, "message": "Method not found"}})
 
 
-def tool(name: str) -> Message:
-    return {"name": name, "description": f"The tool {name}", "inputSchema": {"type": "object"}}
+def tool(line: str) -> Message:
+    name, _, argument = line.partition("!")
+    schema: Message = {"type": "object"}
+    if argument:
+        schema |= {"properties": {argument: {"type": "string"}}, "required": [argument]}
+    return {"name": name, "description": f"The tool {name}", "inputSchema": schema}
 
 
 def answer(message: Message, result: Message) -> None:

@@ -386,6 +386,7 @@ def test_lint_tells_findings_and_leaves_with_2() -> None:
     assert run("lint", recalled=usual_view()).exit_code == 0
 
 
+@pytest.mark.requirement("CAC-5")
 def test_cache_info_shows_what_is_known_of_each_server() -> None:
     stale = make_part("time", "a", listed_at=NOW - 60, failure=DOWN)
     view = view_of(make_settings("time", "new"), stale, make_part("new", listed_at=None))
