@@ -182,7 +182,8 @@ async def test_nothing_that_one_client_sends_holds_up_another(
         texts = {kind: of_text(tool, text) for kind, text in TEXTS.items()}
         values = {kind: of_value(tool, value) for kind, value in VALUES.items()}
         for kind, hostile in (texts | values).items():
-            for arguments in hostile:
+            # What a tool makes of it is the same over HTTP, where one place is tried.
+            for arguments in hostile if transport is over_stdio else hostile[-1:]:
                 took = await cost(bad, message(tool, arguments), neighbour)
                 bound = AS_MUCH_OF_ELEMENTS if kind == "many elements" else AS_MUCH
                 assert took < bound * plain, kind
