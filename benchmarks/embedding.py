@@ -20,8 +20,8 @@ from discovery_engine.runtime.semantic import query_vectors
 from discovery_engine.search.embedders import EmbeddingError, Vector
 from discovery_engine.search.embedders.checked import CheckedEmbedder
 from discovery_engine.search.embedders.onnx import OnnxEmbedder
-from discovery_engine.search.embedding_text import digest_of, text_of
-from discovery_engine.search.vectors import Likeness, Vectors, packed
+from discovery_engine.search.embedding_text import embedding_text, text_digest
+from discovery_engine.search.vectors import Similarities, Vectors, pack
 
 BATCH = 32
 
@@ -35,17 +35,17 @@ class Embedding:
 
     def of(self, catalog: Catalog) -> Vectors:
         tools = [entry.tool for entry in catalog]
-        texts = {digest_of(text): text for text in map(text_of, tools)}
+        texts = {text_digest(text): text for text in map(embedding_text, tools)}
         known = dict(self._store.vectors(self._embedder.model, texts))
         missing = sorted(texts.keys() - known.keys(), key=lambda digest: len(texts[digest]))
         for batch in _batches(missing):
-            vectors = map(packed, self._embedded([texts[digest] for digest in batch]))
+            vectors = map(pack, self._embedded([texts[digest] for digest in batch]))
             made = dict(zip(batch, vectors, strict=True))
             self._store.save_vectors("benchmark", self._embedder.model, made)
             known |= made
-        return Vectors(tools, [known[digest_of(text_of(tool))] for tool in tools])
+        return Vectors(tools, [known[text_digest(embedding_text(tool))] for tool in tools])
 
-    def likeness(self, vectors: Vectors, query: str) -> Likeness | None:
+    def similarities(self, vectors: Vectors, query: str) -> Similarities | None:
         """Within the shipped timeout, as a server has it; None if words must do."""
         self.asked += 1
         try:
@@ -54,7 +54,7 @@ class Embedding:
             self.late += 1
             return None
         self.partial += not is_whole
-        return vectors.compared(found)
+        return vectors.compare(found)
 
     async def _in_time(self, query: str) -> tuple[Sequence[Vector], bool]:
         return await query_vectors(query, self._embedder, timeout=EmbeddingsSettings().timeout)

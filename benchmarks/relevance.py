@@ -47,15 +47,15 @@ NDCG = COLUMNS.index("NDCG@10")
 NO_FIELD = Field("", 0.0)
 # What stands where a signal comes from, and what turns it off.
 SIGNALS = {
-    "concepts": [(analyzer, "_OF_CONCEPT", 0.0)],
-    "subjects": [(analyzer, "_OF_SUBJECTS", 0.0)],
-    "silent words": [(Lexicon, "is_silent", lambda _lexicon, _word: False)],
-    "clauses": [(scoring, "_OF_CLAUSE", 0.0)],
-    "compounds": [(analyzer.Reader, "_compounds", lambda _reader, _spoken: ())],
+    "concepts": [(analyzer, "CONCEPT_WEIGHT", 0.0)],
+    "subjects": [(analyzer, "_SUBJECTS_WEIGHT", 0.0)],
+    "stop words": [(Lexicon, "is_stop_word", lambda _lexicon, _word: False)],
+    "clauses": [(scoring, "_CLAUSE_SHARE", 0.0)],
+    "compounds": [(analyzer.QueryAnalyzer, "_compounds", lambda _reader, _english: ())],
     "guesses": [(analyzer, "_SHORT_QUERY", 0)],
-    "questions": [(analyzer, "_ASKING", frozenset())],
+    "questions": [(analyzer, "_QUESTION_WORDS", frozenset())],
     "addresses": [(analyzer, "_ADDRESS", re.compile("(?!)"))],
-    "softer rarity": [(analyzer, "_RARITY", 1.0)],
+    "softer inverse frequency": [(analyzer, "_IDF_POWER", 1.0)],
     "share of the name": [(documents, "_NAME_SHARE", 0.0)],
     "server name": [(documents, "_SERVER", NO_FIELD)],
     "server description": [(documents, "_SERVER_DESCRIPTION", NO_FIELD)],
@@ -173,8 +173,11 @@ def evaluate(
     rows = []
     start = time.process_time()
     for query in queries:
-        likeness = embedding.likeness(vectors, query["query"]) if embedding and vectors else None
-        hits = searcher.search(query["query"], limit=10, accepts=lambda _: True, likeness=likeness)
+        text = query["query"]
+        similarities = embedding.similarities(vectors, text) if embedding and vectors else None
+        hits = searcher.search(
+            searcher.analyze(text), limit=10, accepts=lambda _: True, similarities=similarities
+        )
         found = [(hit.entry.tool.server, hit.entry.tool.name) for hit in hits]
         rows.append(measures(found, {tuple(pair) for pair in query["relevant"]}))
     spent = (time.process_time() - start) / len(queries) * 1000

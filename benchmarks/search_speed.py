@@ -104,7 +104,9 @@ def beside(ask: Ask | None, queries: Sequence[str], ours: float) -> str:
 
 
 def ours(searcher: Searcher) -> Ask:
-    return lambda query: searcher.search(query, limit=10, accepts=lambda e: e.verdict.enabled)
+    return lambda query: searcher.search(
+        searcher.analyze(query), limit=10, accepts=lambda e: e.verdict.enabled
+    )
 
 
 def fts5(catalog: Catalog) -> Ask:

@@ -18,8 +18,8 @@ from pathlib import Path
 from relevance import embedding_of, lines, read_catalog
 
 from discovery_engine.config.settings import SearchSettings
-from discovery_engine.search.searcher import build_searcher
-from discovery_engine.search.vectors import Likeness
+from discovery_engine.search.searcher import Searcher, build_searcher
+from discovery_engine.search.vectors import Similarities
 
 HERE = Path(__file__).parent / "long_requests"
 FIRST, THRESHOLD = 5, SearchSettings().min_confidence
@@ -47,22 +47,23 @@ def main() -> None:
         searcher = build_searcher(catalog, SearchSettings(), descriptions=descriptions)
         vectors = embedding.of(catalog) if embedding else None
 
-        def likeness(text: str, vectors: object = vectors) -> Likeness | None:
-            return embedding.likeness(vectors, text) if embedding and vectors else None
+        def similarities(text: str, vectors: object = vectors) -> Similarities | None:
+            return embedding.similarities(vectors, text) if embedding and vectors else None
 
         for task in tasks:
             if task["catalog"] == name:
-                outcomes[task["kind"]].append(outcome(task, searcher, likeness))
+                outcomes[task["kind"]].append(outcome(task, searcher, similarities))
     show(outcomes)
 
 
-def outcome(task: dict, searcher: object, likeness: Callable[[str], Likeness | None]) -> Outcome:
-    text = task["request"]
-    like = likeness(text)
-    hits = searcher.search(text, limit=FIRST, accepts=lambda _: True, likeness=like)
+def outcome(
+    task: dict, searcher: Searcher, similarities: Callable[[str], Similarities | None]
+) -> Outcome:
+    query, similar = searcher.analyze(task["request"]), similarities(task["request"])
+    hits = searcher.search(query, limit=FIRST, accepts=lambda _: True, similarities=similar)
     right = {tuple(pair) for pair in task["right"]}
     found = [(hit.entry.tool.server, hit.entry.tool.name) in right for hit in hits]
-    confidence = searcher.judge(text, hits, like).confidence
+    confidence = searcher.assess(query, hits, similar).confidence
     return Outcome(found.index(True) if True in found else None, confidence < THRESHOLD)
 
 

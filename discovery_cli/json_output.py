@@ -14,6 +14,7 @@ from discovery_engine.catalog import Entry
 from discovery_engine.tools.signature import signature
 
 if TYPE_CHECKING:
+    from discovery_engine.search.query.analyzed_query import AnalyzedQuery
     from discovery_engine.search.ranking.hit import Hit
     from discovery_engine.view.notices import Notice
     from discovery_engine.view.search_answers import SearchAnswer
@@ -111,7 +112,7 @@ def alternative_forms(answer: SearchAnswer) -> list[JSONObject]:
     ]
 
 
-def explained_form(hit: Hit, view: View, query: str) -> JSONObject:
+def explained_form(hit: Hit, view: View, query: AnalyzedQuery) -> JSONObject:
     """A hit with the contribution of each word of the query to its relevance."""
     explanation = view.searcher.explain(query, hit)
     shares = [

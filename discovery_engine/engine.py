@@ -49,7 +49,7 @@ from discovery_engine.runtime.maintenance import keep_fresh
 from discovery_engine.runtime.restore import open_registry_or_fallback, registry_path
 from discovery_engine.runtime.semantic import SemanticSearch
 from discovery_engine.runtime.state import CatalogState
-from discovery_engine.search.usage import Finds
+from discovery_engine.search.usage import RecentFinds
 from discovery_engine.secrets.resolver import EnvironmentResolver, SecretResolver
 from discovery_engine.tools.model import ServerName
 from discovery_engine.view.notices import Rejection
@@ -142,7 +142,7 @@ class Engine:
             self._events,
             secrets=secrets,
         )
-        self._finds = Finds()
+        self._finds = RecentFinds()
         self._rejection: Rejection | None = None
         self._reloading = anyio.Lock()
         self._upstreams = LazyUpstreams(tasks, self._open_upstreams, secrets)
@@ -310,7 +310,7 @@ class Engine:
                     on_unchecked=on_unchecked,
                 )
             record.record_result(result)
-        if not result.get("isError") and self._finds.take(entry.key, self._clock()):
+        if not result.get("isError") and self._finds.consume(entry.key, self._clock()):
             self._tasks.start_soon(self.current.count_use, entry.key)
         return result
 

@@ -19,12 +19,12 @@ from relevance import lines, read_catalog  # noqa: E402
 
 from discovery_engine.catalog import Catalog  # noqa: E402
 from discovery_engine.config.settings import SearchSettings  # noqa: E402
-from discovery_engine.search.embedding_text import text_of  # noqa: E402
-from discovery_engine.search.query.analyzer import clauses_of  # noqa: E402
-from discovery_engine.search.query.passages import passages_of  # noqa: E402
+from discovery_engine.search.embedding_text import embedding_text  # noqa: E402
+from discovery_engine.search.query.clauses import split_clauses  # noqa: E402
+from discovery_engine.search.query.passages import split_passages  # noqa: E402
 from discovery_engine.search.ranking.confidence import FIRST, Signals  # noqa: E402
 from discovery_engine.search.searcher import Searcher, build_searcher  # noqa: E402
-from discovery_engine.search.vectors import Likeness, Vectors, packed  # noqa: E402
+from discovery_engine.search.vectors import Similarities, Vectors, pack  # noqa: E402
 
 UNSERVICEABLE = ROOT / "benchmarks" / "unserviceable"
 MOST = 250  # queries of one set
@@ -98,13 +98,13 @@ class Asked:
         if encoder:
             tools = [entry.tool for entry in catalog]
             self._vectors = Vectors(
-                tools, list(map(packed, encoder.rows(list(map(text_of, tools)))))
+                tools, list(map(pack, encoder.rows(list(map(embedding_text, tools)))))
             )
 
-    def likeness(self, query: str) -> Likeness | None:
+    def similarities(self, query: str) -> Similarities | None:
         if not self._encoder:
             return None
-        return self._vectors.compared(self._encoder.rows([query, *clauses_of(query)]))
+        return self._vectors.compare(self._encoder.rows([query, *split_clauses(query)]))
 
 
 def answered(
@@ -115,19 +115,22 @@ def answered(
     foreign: str = "",
     is_task: bool = False,
 ) -> Case:
-    likeness = asked.likeness(query)
+    similarities = asked.similarities(query)
     searcher = asked.searcher
-    hits = searcher.search(query, limit=FIRST, accepts=lambda _: True, likeness=likeness)
+    analyzed = searcher.analyze(query)
+    hits = searcher.search(analyzed, limit=FIRST, accepts=lambda _: True, similarities=similarities)
     # What the vectors say does not depend on the table: keep that, and not all cosines.
-    meant = searcher.signals(query, hits, {}, likeness)[0].meant if hits else None
+    similarity = searcher.signals(analyzed, hits, {}, similarities)[0].similarity if hits else None
 
     def signals(table: dict[str, float]) -> Sequence[Signals]:
-        return [replace(one, meant=meant) for one in searcher.signals(query, hits, table)]
+        return [
+            replace(one, similarity=similarity) for one in searcher.signals(analyzed, hits, table)
+        ]
 
     return Case(
         signals if hits else None,
         shown=any((hit.entry.tool.server, hit.entry.tool.name) in right for hit in hits),
-        is_long=len(passages_of(query)) > 1,
+        is_long=len(split_passages(query)) > 1,
         is_task=is_task,
         foreign=foreign,
     )

@@ -44,12 +44,12 @@ from relevance import read_catalog  # noqa: E402
 
 from discovery_engine.catalog import Catalog  # noqa: E402
 from discovery_engine.config.settings import SearchSettings  # noqa: E402
-from discovery_engine.search.index.documents import documents  # noqa: E402
-from discovery_engine.search.ranking.confidence import Model, Signals, features  # noqa: E402
+from discovery_engine.search.index.documents import build_documents  # noqa: E402
+from discovery_engine.search.ranking.confidence import ConfidenceModel, Signals, features  # noqa: E402
 from discovery_engine.search.text.lexicon import CONCEPT, SUBJECT, default_lexicon  # noqa: E402
 
 DATA = ROOT / "discovery_engine" / "search" / "data"
-NAMES = ("fit", "asked", "pair", "several", "missed", "strange", "size", "meant")
+NAMES = ("fit", "asked", "pair", "several", "missed", "strange", "size", "similarity")
 THRESHOLD = SearchSettings().min_confidence
 STEEPEST = 6.0  # log odds that long requests may differ from short ones by
 RAREST = 3  # tools that say a word of the table
@@ -122,7 +122,7 @@ def distinct(catalog: Catalog) -> Iterable[frozenset[str]]:
     """The words of each tool without its server's; tools that say the same are one."""
     tools = {(e.tool.name, e.tool.description): e.tool for e in catalog}.values()
     lexicon = default_lexicon()
-    for document in documents(tools, "", "", lexicon):
+    for document in build_documents(tools, "", "", lexicon):
         yield frozenset(t for t in document if not t.startswith((CONCEPT, SUBJECT)))
 
 
@@ -188,11 +188,11 @@ def judge(name: str, cases: dict[str, list[Case]], tables: Tables) -> Judged:
     return Judged(name, np.array(confidence), cases[name])
 
 
-def confidence_of(signals: Sequence[Signals], model: Model) -> float:
-    return model(signals) if signals else 0.0
+def confidence_of(signals: Sequence[Signals], model: ConfidenceModel) -> float:
+    return model.probability(signals) if signals else 0.0
 
 
-def fit(sets: Sequence[Sequence[Read]]) -> Model:
+def fit(sets: Sequence[Sequence[Read]]) -> ConfidenceModel:
     """By the requests of one passage; what several of them change, by the long ones."""
     short = [[one for one in found if not one[0].is_long] for found in sets]
     long = [[one for one in found if one[0].is_long] for found in sets]
@@ -200,8 +200,8 @@ def fit(sets: Sequence[Sequence[Read]]) -> Model:
 
 
 def fit_long(
-    model: Model, short: Sequence[Sequence[Read]], long: Sequence[Sequence[Read]]
-) -> Model:
+    model: ConfidenceModel, short: Sequence[Sequence[Read]], long: Sequence[Sequence[Read]]
+) -> ConfidenceModel:
     """The shares of the second passage and of their number by regression, the offset by aim.
 
     With that offset as large a share of the long requests that nothing serves is refused, at the
@@ -230,7 +230,7 @@ def fit_long(
     return replace(model, long_offset=high)
 
 
-def macro_none(sets: Sequence[Sequence[Read]], model: Model) -> float:
+def macro_none(sets: Sequence[Sequence[Read]], model: ConfidenceModel) -> float:
     """The share of requests that nothing serves which are told none, as the mean of the sets."""
     return float(
         np.mean(
@@ -248,7 +248,7 @@ def macro_none(sets: Sequence[Sequence[Read]], model: Model) -> float:
     )
 
 
-def regression(sets: Sequence[Sequence[Read]]) -> Model:
+def regression(sets: Sequence[Sequence[Read]]) -> ConfidenceModel:
     found = [one for reads in sets for one in reads if one[1]]
     weights = [halved(np.array([case.serviceable for case, _ in reads])) for reads in sets]
     kept = [np.array([bool(signals) for _, signals in reads]) for reads in sets]
@@ -257,7 +257,7 @@ def regression(sets: Sequence[Sequence[Read]]) -> Model:
     w = np.concatenate([w[k] for w, k in zip(weights, kept, strict=True)])
     *values, offset = held_above_zero(x, y, w)
     named = dict(zip(NAMES, values, strict=True))
-    return Model(**named, offset=offset, second=0.0, passages=0.0, long_offset=0.0)
+    return ConfidenceModel(**named, offset=offset, second=0.0, passages=0.0, long_offset=0.0)
 
 
 def held_above_zero(
@@ -378,11 +378,11 @@ def bins(judged: Sequence[Judged]) -> Iterable[tuple[float, float, float, float]
             yield number / 10, float(weight), float(said), float(held)
 
 
-def vars_of(model: Model) -> dict[str, float]:
-    return {name: getattr(model, name) for name in Model.__struct_fields__}
+def vars_of(model: ConfidenceModel) -> dict[str, float]:
+    return {name: getattr(model, name) for name in ConfidenceModel.__struct_fields__}
 
 
-def write(model: Model, table: dict[str, float], file: Path) -> None:
+def write(model: ConfidenceModel, table: dict[str, float], file: Path) -> None:
     said = "# Written by scripts/fit_confidence.py\n"
     coefficients = (f"{name} {value:.4f}\n" for name, value in vars_of(model).items())
     file.write_text(said + "".join(coefficients), encoding="utf-8")

@@ -43,8 +43,8 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 from relevance import lines, read_catalog  # noqa: E402
 
 from discovery_engine.search.embedders.onnx import OnnxEmbedder  # noqa: E402
-from discovery_engine.search.embedding_text import text_of  # noqa: E402
-from discovery_engine.search.query.analyzer import clauses_of  # noqa: E402
+from discovery_engine.search.embedding_text import embedding_text  # noqa: E402
+from discovery_engine.search.query.clauses import split_clauses  # noqa: E402
 
 UNSERVICEABLE = ROOT / "benchmarks" / "unserviceable"
 TWIN, NEAR, CLEARLY = 0.45, 0.45, 0.10
@@ -128,12 +128,12 @@ def main() -> None:
 
 def read(folder: Path, encoder: Encoder) -> tuple[Tools, list[Query]]:
     catalog, _ = read_catalog(folder)
-    rows = encoder.rows([text_of(entry.tool) for entry in catalog])
+    rows = encoder.rows([embedding_text(entry.tool) for entry in catalog])
     place = {(e.tool.server, e.tool.name): row for row, e in enumerate(catalog)}
     queries = []
     for one in lines(folder / "queries.jsonl"):
         text = one["query"]
-        whole, *clauses = encoder.rows([text, *clauses_of(text)])
+        whole, *clauses = encoder.rows([text, *split_clauses(text)])
         right = rows[[place[tuple(pair)] for pair in one["relevant"]]]
         queries.append(Query(one["id"], text, whole, np.array(clauses or [whole]), right))
     read_pages = (rows @ encoder.rows([READS_PAGES])[0]).max() >= NEAR

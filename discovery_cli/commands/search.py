@@ -92,7 +92,9 @@ def command(
         "include_disabled": include_disabled,
     }
     answer = _answer(invocation, view, query, asked)
-    form_of = partial(explained_form, query=answer.query) if explain else hit_form
+    form_of = hit_form
+    if explain:
+        form_of = partial(explained_form, query=view.searcher.analyze(answer.query))
     if max_tokens:
         from discovery_engine.agent.budget import Budget
         from discovery_engine.agent.render.search import search_result
@@ -139,9 +141,10 @@ def _form(
 
 def _explain(output: Output, view: View, answer: SearchAnswer) -> None:
     """Each hit with what speaks for it; if nothing fits, the nearest instead."""
+    query = view.searcher.analyze(answer.query)
     for hit in answer.hits or answer.nearest:
         output.table([explained_hit_row(output, hit, is_match=bool(answer.hits))])
-        rows = explanation_rows(view.searcher.explain(answer.query, hit))
+        rows = explanation_rows(view.searcher.explain(query, hit))
         output.table(rows, indent=_INDENT)
 
 
@@ -161,7 +164,7 @@ def _summary(answer: SearchAnswer) -> str:
 
 def _answer(invocation: Invocation, view: View, query: str, asked: Asked) -> SearchAnswer:
     """From what is known, which is quick; by the engine only where an embedder is configured."""
-    if not view.settings.search.embeddings.is_on or view.searcher.names(query):
+    if not view.settings.search.embeddings.is_on or view.searcher.is_tool_name(query):
         return view.search(query, **asked)
 
     async def search(engine: Engine) -> SearchAnswer:

@@ -173,7 +173,9 @@ def _undescribed(entry: Entry) -> CatalogFinding:
 
 
 def _finds_itself(entry: Entry, view: View) -> bool:
-    hits = view.searcher.search(entry.tool.summary, limit=DEPTH, accepts=lambda e: e.is_visible)
+    searcher = view.searcher
+    query = searcher.analyze(entry.tool.summary)
+    hits = searcher.search(query, limit=DEPTH, accepts=lambda e: e.is_visible)
     return any(hit.entry.key == entry.key for hit in hits)
 
 

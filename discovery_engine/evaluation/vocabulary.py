@@ -8,7 +8,7 @@ from discovery_engine.search.text.tokens import words
 
 def says_nothing(word: str) -> bool:
     """Whether any text may have such a word, whatever it is about: `the`, `please`."""
-    return default_lexicon().is_silent(word)
+    return default_lexicon().is_stop_word(word)
 
 
 def stems(text: str) -> list[str]:

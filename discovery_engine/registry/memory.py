@@ -11,7 +11,7 @@ from discovery_engine.config.settings import Settings
 from discovery_engine.registry.codec import without_secrets
 from discovery_engine.registry.protocols import Snapshot
 from discovery_engine.registry.records import Accepted, Approved, Loss, Revoked, Standing
-from discovery_engine.search.usage import Use
+from discovery_engine.search.usage import UseCount
 from discovery_engine.tools.model import ServerName, ToolKey
 from discovery_engine.trust.decisions import Acceptance, Approval, Decisions, with_accepted
 
@@ -26,7 +26,7 @@ class MemoryRegistry:
         self._eras: dict[str, JSONObject] = {}
         self._vectors: dict[tuple[str, bytes], bytes] = {}
         self._uses: dict[str, frozenset[tuple[str, bytes]]] = {}
-        self._counted: dict[str, dict[ToolKey, Use]] = {}
+        self._counted: dict[str, dict[ToolKey, UseCount]] = {}
         self._turn = threading.Lock()
 
     def load(self, scope: str) -> Snapshot | None:
@@ -147,7 +147,7 @@ class MemoryRegistry:
             self._vectors = kept
             return dropped
 
-    def uses(self, scope: str) -> Mapping[ToolKey, Use]:
+    def uses(self, scope: str) -> Mapping[ToolKey, UseCount]:
         return dict(self._counted.get(scope, {}))
 
     def count_use(self, scope: str, key: ToolKey, *, at: float) -> None:
@@ -155,7 +155,7 @@ class MemoryRegistry:
             snapshot = self._snapshots.get(scope)
             if snapshot and any(server.name == key.server for server in snapshot.settings.servers):
                 counted = self._counted.setdefault(scope, {})
-                counted[key] = counted.get(key, Use(0.0, at)).again(at)
+                counted[key] = counted.get(key, UseCount(0.0, at)).incremented(at)
 
     def close(self) -> None:
         """Nothing is held open."""

@@ -24,7 +24,7 @@ from msgspec import Struct
 from discovery_engine._util.json import JSONObject
 from discovery_engine.catalog import Catalog, ServerPart
 from discovery_engine.config.settings import Settings
-from discovery_engine.search.usage import Use
+from discovery_engine.search.usage import UseCount
 from discovery_engine.tools.model import ServerName, ToolKey
 from discovery_engine.trust.decisions import Acceptance, Approval, Decisions
 
@@ -110,7 +110,7 @@ class VectorStore(Protocol):
 
 
 class UsageStore(Protocol):
-    def uses(self, scope: str) -> Mapping[ToolKey, Use]:
+    def uses(self, scope: str) -> Mapping[ToolKey, UseCount]:
         """How often tools of the scope were used after a search had found them."""
 
     def count_use(self, scope: str, key: ToolKey, *, at: float) -> None:

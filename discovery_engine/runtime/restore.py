@@ -20,7 +20,7 @@ from discovery_engine.config.files.location import catalog_key, locate, scope_of
 from discovery_engine.config.loading.discovered import is_untrusted_origin
 from discovery_engine.errors import RegistryError
 from discovery_engine.registry.backends import open_fallback, open_registry, sqlite_url
-from discovery_engine.search.usage import shares
+from discovery_engine.search.usage import usage_shares
 from discovery_engine.secrets.resolver import EnvironmentResolver, SecretResolver
 from discovery_engine.view.notices import lost
 from discovery_engine.view.view import View
@@ -73,7 +73,7 @@ def remembered_view(
         return None
     _warn_of_loss(lost_at)
     open_searcher = partial(_searcher, world, index, partial(_keep_index, url, name))
-    usage = shares(uses, time.time())
+    usage = usage_shares(uses, time.time())
     return View(world.settings, world.catalog, open_searcher, usage=usage, lost_at=lost_at)
 
 

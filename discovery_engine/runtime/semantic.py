@@ -21,7 +21,7 @@ from discovery_engine.config.files.location import catalog_key
 from discovery_engine.events import CatalogChanged, ConfigurationReloaded, EventBus, Subscription
 from discovery_engine.runtime.tool_vectors import ToolVectors
 from discovery_engine.search.embedders import Embedder, EmbeddingError, Vector, open_embedder
-from discovery_engine.search.query.analyzer import clauses_of
+from discovery_engine.search.query.clauses import split_clauses
 from discovery_engine.secrets.resolver import SecretResolver
 from discovery_engine.view.notices import Notice, by_words
 
@@ -136,7 +136,7 @@ class SemanticSearch:
         view = self._view()
         settings = view.settings.search.embeddings
         is_needless = not settings.is_on or not query.strip() or not len(view.catalog)
-        if is_needless or view.searcher.names(query):
+        if is_needless or view.searcher.is_tool_name(query):
             return QueryEmbedding()
         try:
             return QueryEmbedding(
@@ -247,7 +247,7 @@ async def query_vectors(
     clauses: list[Vector] = []
     with anyio.move_on_after(timeout) as limit:
         whole = await embedder.embed([text])
-        if parts := clauses_of(text):
+        if parts := split_clauses(text):
             clauses = await embedder.embed(parts)
     if not whole:
         raise EmbeddingError(f"the embedder did not answer within {timeout:g} s")

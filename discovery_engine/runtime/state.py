@@ -36,7 +36,7 @@ from discovery_engine.runtime.ingest import (
 from discovery_engine.runtime.restore import newly_configured, stored_index
 from discovery_engine.runtime.trust_store import TrustStore
 from discovery_engine.search.searcher import Searcher, build_searcher, load_searcher
-from discovery_engine.search.usage import Use, shares
+from discovery_engine.search.usage import UseCount, usage_shares
 from discovery_engine.secrets.resolver import EnvironmentResolver, SecretResolver
 from discovery_engine.view.view import View
 
@@ -258,14 +258,14 @@ class CatalogState:
 
     async def _recall_usage(self) -> None:
         """Answer by what was counted; the lock is held."""
-        uses: Mapping[ToolKey, Use] = {}
+        uses: Mapping[ToolKey, UseCount] = {}
         if self.view.settings.search.learn:
             try:
                 uses = await anyio.to_thread.run_sync(self._store.uses, self._world)
             except RegistryError as error:
                 logger.warning("What was used could not be recalled: %s", error)
         if uses or self.view.usage:
-            self.view = replace(self.view, usage=shares(uses, self._clock()))
+            self.view = replace(self.view, usage=usage_shares(uses, self._clock()))
 
     async def _swap_in(
         self, catalog: Catalog, settings: Settings | None = None, index: bytes | None = None

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, TypeVar
 import anyio.to_thread
 
 from discovery_engine.errors import RegistryError
-from discovery_engine.search.embedding_text import digest_of, text_of
-from discovery_engine.search.vectors import Vectors, packed, packed_length
+from discovery_engine.search.embedding_text import embedding_text, text_digest
+from discovery_engine.search.vectors import Vectors, pack, packed_size
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import Catalog
@@ -70,8 +70,8 @@ class ToolVectors:
         for entry in catalog:
             tool, digest = before.get(entry.key, (None, b""))
             if tool != entry.tool or digest not in self._known:
-                text = text_of(entry.tool)
-                digest = digest_of(text)
+                text = embedding_text(entry.tool)
+                digest = text_digest(text)
                 texts[digest] = text
             self._digests[entry.key] = (entry.tool, digest)
         return texts
@@ -80,13 +80,13 @@ class ToolVectors:
         wanted = [digest for digest in texts if digest not in self._known]
         load = partial(self._store.vectors, self._embedder.model, wanted)
         found = (await _remembered(load) or {}) if wanted else {}
-        length = packed_length(self._embedder.dimensions or 0)
+        length = packed_size(self._embedder.dimensions or 0)
         # An address may give another model's vectors from one day to the next, under one name.
         self._known |= {digest: data for digest, data in found.items() if len(data) == length}
 
     async def _make(self, texts: Mapping[bytes, str]) -> None:
         vectors = await self._embedder.embed(list(texts.values()))
-        made = dict(zip(texts, map(packed, vectors), strict=True))
+        made = dict(zip(texts, map(pack, vectors), strict=True))
         self._known |= made
         await _remembered(
             partial(self._store.save_vectors, self._world, self._embedder.model, made)

@@ -1,7 +1,7 @@
-"""The one text of a tool that its vector is made from.
+"""The text of a tool that is embedded as its vector.
 
-The order and the parts were measured: without the server's name or those of the parameters fewer
-queries find their tool, and with descriptions of parameters no more do.
+The parts and their order were measured: without the names of server and parameters fewer queries
+find their tool, and with descriptions of parameters no more do.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from discovery_engine.search.text.tokens import words
 if TYPE_CHECKING:
     from discovery_engine.tools.model import Tool
 
-_LONGEST = 2_000  # characters; models read less, and addresses bill by length
+_LONGEST = 2_000  # characters; models read less, and hosted ones bill by length
 
 
-def text_of(tool: Tool) -> str:
+def embedding_text(tool: Tool) -> str:
     """For instance `github create issue: Opens an issue. (owner, repo, title)`."""
-    parameters = ", ".join(_spoken(one.name) for one in tool.parameters)
-    head = f"{_spoken(tool.server)} {_spoken(tool.name)}: {tool.description}"
+    parameters = ", ".join(_as_words(one.name) for one in tool.parameters)
+    head = f"{_as_words(tool.server)} {_as_words(tool.name)}: {tool.description}"
     text = f"{head} ({parameters})" if parameters else head
     return text[:_LONGEST]
 
 
-def digest_of(text: str) -> bytes:
-    """What a text's vector is kept under."""
+def text_digest(text: str) -> bytes:
+    """The key that the vector of a text is stored under."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
-def _spoken(name: str) -> str:
+def _as_words(name: str) -> str:
     """A name as words; one in a script without spaces as it is."""
     return " ".join(words(name)) if name.isascii() else name

@@ -1,7 +1,7 @@
 """The catalog made searchable.
 
-A searcher is immutable and answers from one catalog. The next one is built from the last, and
-works anew only on servers that changed.
+A searcher is immutable and answers from one catalog. The next one is built from it, and indexes
+only the servers that changed.
 """
 
 from __future__ import annotations
@@ -10,31 +10,37 @@ import heapq
 from collections import defaultdict
 from operator import itemgetter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from discovery_engine._util import gc_pause
-from discovery_engine.search.index.index import Index, Place, sources_of
-from discovery_engine.search.index.storage import dumped, loaded
+from discovery_engine.search.index.index import DocId, Index, indexed_servers
+from discovery_engine.search.index.storage import dump_index, load_index
 from discovery_engine.search.index.tags import Tags, TagTable
-from discovery_engine.search.query.analyzer import Question, Reader
-from discovery_engine.search.query.name_match import Naming, Nearness, is_spelled, named
-from discovery_engine.search.query.passages import passages_of
+from discovery_engine.search.query.analyzed_query import AnalyzedQuery
+from discovery_engine.search.query.analyzer import QueryAnalyzer, QueryTerms
+from discovery_engine.search.query.name_match import (
+    NameMatch,
+    NameMatchKind,
+    is_tool_name,
+    match_names,
+)
+from discovery_engine.search.query.passages import split_passages
 from discovery_engine.search.ranking.confidence import (
     FIRST,
     Signals,
+    contains_all_words,
     default_model,
-    in_all,
-    says_all,
-    signals_of,
+    measure_signals,
+    overall_confidence,
 )
 from discovery_engine.search.ranking.fusion import Fusion
 from discovery_engine.search.ranking.hit import Hit, ScoreParts
-from discovery_engine.search.ranking.inverse_document_frequency import default_weights
-from discovery_engine.search.ranking.retrieval import candidates
-from discovery_engine.search.ranking.scoring import scores
-from discovery_engine.search.text.lexicon import Lexicon, lexicon_of
+from discovery_engine.search.ranking.inverse_document_frequency import default_idf
+from discovery_engine.search.ranking.retrieval import find_candidates
+from discovery_engine.search.ranking.scoring import score_tools
+from discovery_engine.search.text.lexicon import Lexicon, lexicon_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -42,277 +48,258 @@ if TYPE_CHECKING:
     from discovery_engine.catalog import Catalog, Entry
     from discovery_engine.config.settings import SearchSettings, Weights
     from discovery_engine.search.ranking.explanation import Explanation
-    from discovery_engine.search.vectors import Likeness
+    from discovery_engine.search.vectors import Similarities
     from discovery_engine.tools.model import ServerName, Tool, ToolKey
 
-_NOTHING: Mapping[ServerName, str] = MappingProxyType({})
+_NO_DESCRIPTIONS: Mapping[ServerName, str] = MappingProxyType({})
+_NO_USAGE: Mapping[ToolKey, float] = MappingProxyType({})
 _POOL = 60  # tools that are scored in full
-_ALIKE = 0.03  # of the best relevance; of so close ones each third is the wrong way round
-_OF_USAGE = 0.02  # the most that former uses add: less than sets apart tools that fit unalike
-_UNUSED: Mapping[ToolKey, float] = MappingProxyType({})
-_NOT_NAMED = Naming(Nearness.NOT, 0.0)
+_TIE = 0.03  # of the best relevance; of tools that close, each third pair is in the wrong order
+_USAGE_SHARE = 0.02  # the most that usage adds: less than separates tools that fit unalike
 
 
-class Judgement(Struct, frozen=True):
-    """What to think of the hits of a query."""
+class Assessment(Struct, frozen=True):
+    """How good the hits of a query are."""
 
     confidence: float
-    """The probability that one of the first hits serves the query; 0 without one."""
+    """The probability that one of the first hits serves the query; 0 without hits."""
     alike: int
-    """How many of the first hits fit about as well; 1 if the first stands out."""
+    """How many of the first hits fit about equally well; 1 if the first stands out."""
     unknown: tuple[str, ...]
-    """Words of the query that no tool mentions."""
-
-
-class Reading(NamedTuple):
-    """A query, read against the catalog."""
-
-    query: str
-    question: Question
-    names: Mapping[Place, Naming]
+    """Words of the query that no tool has."""
 
 
 class Searcher:
     """Made by `build_searcher`."""
 
-    judged = FIRST
-    """How many of the first hits `judge` looks at."""
+    assessed_hits = FIRST
+    """How many of the first hits `assess` looks at."""
 
     def __init__(self, index: Index, weights: Weights, tags: TagTable, lexicon: Lexicon) -> None:
         self._index = index
         self._weights = weights
         self._tags = tags
         self._lexicon = lexicon
-        self._last: Reading | None = None
+        self._analyzer = QueryAnalyzer(lexicon, index.document_frequency, index.size)
 
     @property
     def index(self) -> Index:
         return self._index
 
-    def reads_as(self, lexicon: Lexicon) -> bool:
-        """Whether the index was made with `lexicon`, or one that reads every text alike."""
+    def has_lexicon(self, lexicon: Lexicon) -> bool:
+        """Whether the index was made with `lexicon`, or with one that gives the same terms."""
         return self._lexicon is lexicon or self._lexicon.digest == lexicon.digest
 
-    def names(self, query: str) -> bool:
-        """Whether `query` is the name of a tool, in whatever spelling."""
-        return is_spelled(self._index, query)
+    def is_tool_name(self, text: str) -> bool:
+        """Whether a query is the name of a tool, in any spelling."""
+        return is_tool_name(self._index, text)
 
     def dump(self) -> bytes:
-        """The index as bytes for `load_searcher`; keep them where no one else can write."""
-        return dumped(self._index, self._lexicon)
+        """The index as bytes for `load_searcher`; keep them where nobody else can write."""
+        return dump_index(self._index, self._lexicon)
+
+    def analyze(self, text: str) -> AnalyzedQuery:
+        """The query that the other methods take."""
+        terms = self._analyzer.analyze(text)
+        return AnalyzedQuery(text, terms, match_names(self._index, text, terms))
 
     def search(
         self,
-        query: str,
+        query: AnalyzedQuery,
         *,
         limit: int,
         accepts: Callable[[Entry], bool],
-        likeness: Likeness | None = None,
-        usage: Mapping[ToolKey, float] = _UNUSED,
+        similarities: Similarities | None = None,
+        usage: Mapping[ToolKey, float] = _NO_USAGE,
     ) -> tuple[Hit, ...]:
         """The accepted tools that fit `query`, the best first, at most `limit`.
 
-        With a `likeness` to the query's vector, tools are found by meaning, too. `usage` is how
-        much tools are used, from 0 to 1: it puts the more used before others that fit as well.
+        With `similarities`, to the query's vector, tools are found by their vectors, too. `usage`
+        is how much tools are used, from 0 to 1: of tools that fit equally well, the most used
+        comes first.
         """
-        if limit < 1 or not query.strip():
+        if limit < 1 or not query.text.strip():
             return ()
-        reading = self._read(query)
-        _, question, names = reading
-        tagged = self._tags.shares(question.stems)
-        found = self._found(reading, tagged, max(_POOL, 2 * limit), accepts, likeness)
-        fused = self._fusion(question, likeness) if likeness else _words_alone
+        tag_shares = self._tags.shares(query.terms.stems)
+        found = self._found(query, tag_shares, max(_POOL, 2 * limit), accepts, similarities)
+        fuse = self._fusion(query.terms, similarities) if similarities else _words_alone
         ranked = []
-        for place, words in self._partial(found, question):
-            entry = found[place]
-            nearness, sameness = names.get(place, _NOT_NAMED)
-            by_words, by_meaning = fused(max(words, sameness), entry.tool)
+        for doc_id, words in self._partial_scores(found, query.terms):
+            entry = found[doc_id]
+            kind, name_similarity = query.name_match(doc_id)
+            by_words, by_meaning = fuse(max(words, name_similarity), entry.tool)
             partial = by_words + by_meaning
             parts = self._parts(
-                exact=float(nearness >= Nearness.SPELLED),
+                exact=float(kind >= NameMatchKind.SPELLING),
                 partial=partial,
-                tag=tagged.get(entry.verdict.tags, 0.0),
+                tag=tag_shares.get(entry.verdict.tags, 0.0),
             )
-            by_usage = self._by_usage(parts, nearness, usage.get(entry.key, 0.0)) if usage else 0.0
-            order = (-nearness, -sum(parts) - by_usage, entry.tool.server, entry.tool.name)
-            of_meaning = by_meaning / partial if partial else 0.0
-            ranked.append((order, entry, parts, of_meaning, by_usage))
+            by_usage = self._usage_part(parts, kind, usage.get(entry.key, 0.0)) if usage else 0.0
+            order = (-kind, -sum(parts) - by_usage, entry.tool.server, entry.tool.name)
+            meaning_share = by_meaning / partial if partial else 0.0
+            ranked.append((order, entry, parts, meaning_share, by_usage))
         best = heapq.nsmallest(limit, ranked, key=itemgetter(0))
         return tuple(_hit(entry, parts, *others) for _, entry, parts, *others in best)
 
-    def explain(self, query: str, hit: Hit) -> Explanation:
+    def explain(self, query: AnalyzedQuery, hit: Hit) -> Explanation:
         """Why `query` found `hit`."""
-        # Loaded where it is wanted, so that a search on the command line starts quickly.
+        # Imported here, so that a search on the command line starts quickly.
         from discovery_engine.search.ranking.explanation import Explainer  # noqa: PLC0415
 
-        _, question, names = self._read(query)
-        place = self._index.place(hit.entry.tool)
-        naming = names.get(place, _NOT_NAMED) if place else _NOT_NAMED
-        sources = Reader(self._lexicon, self._index.count, self._index.size).sources(query)
-        explainer = Explainer(self._index, self._lexicon, question, sources)
-        tags = self._tags.named(hit.entry.verdict.tags, question.stems)
-        return explainer.explain(hit, naming, tags)
+        sources = self._analyzer.term_sources(query.text)
+        explainer = Explainer(self._index, self._lexicon, query.terms, sources)
+        tags = self._tags.matching(hit.entry.verdict.tags, query.terms.stems)
+        return explainer.explain(hit, self._name_match(query, hit), tags)
 
-    def judge(self, query: str, hits: Sequence[Hit], likeness: Likeness | None = None) -> Judgement:
-        """What to think of `hits`, which `query` found: `judged` at least, if there are so many."""
-        _, question, names = self._read(query)
+    def assess(
+        self, query: AnalyzedQuery, hits: Sequence[Hit], similarities: Similarities | None = None
+    ) -> Assessment:
+        """How good `hits` of `query` are: `assessed_hits` at least, if there are so many."""
+        terms = query.terms
         if not hits:
-            return Judgement(0.0, 0, question.unknown)
-        signals = self.signals(query, hits, default_weights(), likeness)
-        model = default_model(with_vectors=signals[0].meant is not None)
-        nearness = [self._nearness(hit, names) for hit in hits]
-        return Judgement(
-            confidence=in_all(
-                model(signals),
-                nearness=nearness[0],
-                tagged=self._tags.shares(question.stems).get(hits[0].entry.verdict.tags, 0.0),
-                says_all=says_all(question, self._said(hits[0], question), self._lexicon),
+            return Assessment(0.0, 0, terms.unknown)
+        signals = self.signals(query, hits, default_idf(), similarities)
+        model = default_model(with_vectors=signals[0].similarity is not None)
+        kinds = [self._name_match(query, hit).kind for hit in hits]
+        impacts = self._impacts(hits[0], terms)
+        return Assessment(
+            confidence=overall_confidence(
+                model.probability(signals),
+                name_match=kinds[0],
+                tagged=self._tags.shares(terms.stems).get(hits[0].entry.verdict.tags, 0.0),
+                has_all_words=contains_all_words(terms, impacts, self._lexicon),
             ),
             alike=sum(
-                near is nearness[0] and hit.relevance >= hits[0].relevance * (1 - _ALIKE)
-                for near, hit in zip(nearness, hits, strict=True)
+                kind is kinds[0] and hit.relevance >= hits[0].relevance * (1 - _TIE)
+                for kind, hit in zip(kinds, hits, strict=True)
             ),
-            unknown=question.unknown,
+            unknown=terms.unknown,
         )
 
     def signals(
         self,
-        query: str,
+        query: AnalyzedQuery,
         hits: Sequence[Hit],
-        weights: Mapping[str, float],
-        likeness: Likeness | None = None,
+        idf: Mapping[str, float],
+        similarities: Similarities | None = None,
     ) -> tuple[Signals, ...]:
-        """What speaks for the first of `hits`, of which there is one at least.
+        """The signals of the first of `hits`, of which there is at least one.
 
-        One `Signals` for each passage of the query: a single one, unless it is long. `weights` are
-        of words, from 0 to 1.
+        One `Signals` for each passage of the query: a single one, unless the query is long. `idf`
+        has the inverse document frequencies of stems, from 0 to 1.
         """
-        first = hits[: self.judged]
-        meant = likeness.height([hit.entry.tool for hit in first]) if likeness else None
-        questions = self._passages(query)
+        first = hits[: self.assessed_hits]
+        tools = [hit.entry.tool for hit in first]
+        similarity = similarities.relative_best(tools) if similarities else None
         return tuple(
-            signals_of(
-                question,
-                [self._said(hit, question) for hit in first],
+            measure_signals(
+                terms,
+                [self._impacts(hit, terms) for hit in first],
                 lexicon=self._lexicon,
-                weights=weights,
+                idf=idf,
                 size=self._index.size,
-                meant=meant,
+                similarity=similarity,
             )
-            for question in questions
+            for terms in self._passages(query)
         )
 
-    def _passages(self, query: str) -> Sequence[Question]:
-        passages = passages_of(query)
-        if len(passages) == 1:
-            return (self._read(query).question,)
-        reader = Reader(self._lexicon, self._index.count, self._index.size)
-        return [reader.read(passage) for passage in passages]
+    def _passages(self, query: AnalyzedQuery) -> Sequence[QueryTerms]:
+        passages = split_passages(query.text)
+        return [query.terms] if len(passages) == 1 else list(map(self._analyzer.analyze, passages))
 
     def _found(
         self,
-        reading: Reading,
-        tagged: Mapping[Tags, float],
+        query: AnalyzedQuery,
+        tag_shares: Mapping[Tags, float],
         most: int,
         accepts: Callable[[Entry], bool],
-        likeness: Likeness | None,
-    ) -> dict[Place, Entry]:
-        """The accepted tools for which words, a name, a tag or meaning speaks: those to weigh."""
+        similarities: Similarities | None,
+    ) -> dict[DocId, Entry]:
+        """The accepted candidates: by words, by name, by tag, and by vector."""
         index = self._index
-        seen: dict[Place, Entry] = {}
+        seen: dict[DocId, Entry] = {}
 
-        def allowed(place: Place) -> bool:
-            entry = seen[place] = index.entry(place)
+        def allowed(doc_id: DocId) -> bool:
+            entry = seen[doc_id] = index.entry(doc_id)
             return accepts(entry)
 
-        _, question, names = reading
-        places = set(candidates(index, question, least=most, allowed=allowed))
-        places.update(filter(allowed, names))
-        places.update(self._best_tagged(question, tagged, most, allowed))
-        if likeness:
-            places.update(self._likest(likeness, most, allowed))
-        return {place: seen[place] for place in places}
+        doc_ids = set(find_candidates(index, query.terms, least=most, allowed=allowed))
+        doc_ids.update(filter(allowed, query.name_matches))
+        doc_ids.update(self._best_tagged(query.terms, tag_shares, most, allowed))
+        if similarities:
+            doc_ids.update(self._most_similar(similarities, most, allowed))
+        return {doc_id: seen[doc_id] for doc_id in doc_ids}
 
-    def _said(self, hit: Hit, question: Question) -> dict[str, int]:
-        """The impacts on a tool of the question's terms."""
-        place = self._index.place(hit.entry.tool)
-        return self._index.impacts(place, question.weights) if place else {}
+    def _impacts(self, hit: Hit, terms: QueryTerms) -> dict[str, int]:
+        """The impacts of a query's terms on a tool."""
+        doc_id = self._index.doc_id(hit.entry.tool)
+        return self._index.impacts(doc_id, terms.weights) if doc_id else {}
 
-    def _nearness(self, hit: Hit, names: Mapping[Place, Naming]) -> Nearness:
-        place = self._index.place(hit.entry.tool)
-        return names.get(place, _NOT_NAMED).nearness if place else Nearness.NOT
-
-    def _read(self, query: str) -> Reading:
-        """A query as it was read last; whoever asks twice at once may read it twice."""
-        last = self._last
-        if last is None or last.query != query:
-            index = self._index
-            question = Reader(self._lexicon, index.count, index.size).read(query)
-            last = self._last = Reading(query, question, named(index, query, question))
-        return last
+    def _name_match(self, query: AnalyzedQuery, hit: Hit) -> NameMatch:
+        return query.name_match(self._index.doc_id(hit.entry.tool))
 
     def _fusion(
-        self, question: Question, likeness: Likeness
+        self, terms: QueryTerms, similarities: Similarities
     ) -> Callable[[float, Tool], tuple[float, float]]:
-        """Joins words and meaning as befits the question, whatever is filtered out."""
-        places = candidates(self._index, question, least=_POOL, allowed=lambda _: True)
-        best = max((words for _, words in self._partial(places, question)), default=0.0)
-        fusion = Fusion(best, likeness.best, likeness.mean)
-        return lambda words, tool: fusion(words, likeness.of(tool))
+        """Fuses words and vectors; its parameters do not depend on what is filtered out."""
+        doc_ids = find_candidates(self._index, terms, least=_POOL, allowed=lambda _: True)
+        best = max((words for _, words in self._partial_scores(doc_ids, terms)), default=0.0)
+        fusion = Fusion(best, similarities.best, similarities.mean)
+        return lambda words, tool: fusion.fuse(words, similarities.cosine(tool))
 
-    def _likest(
-        self, likeness: Likeness, most: int, allowed: Callable[[Place], bool]
-    ) -> Iterable[Place]:
+    def _most_similar(
+        self, similarities: Similarities, most: int, allowed: Callable[[DocId], bool]
+    ) -> Iterable[DocId]:
         def is_allowed(tool: Tool) -> bool:
-            place = self._index.place(tool)
-            return place is not None and allowed(place)
+            doc_id = self._index.doc_id(tool)
+            return doc_id is not None and allowed(doc_id)
 
-        likest = likeness.nearest(most, is_allowed)
-        return (place for tool in likest if (place := self._index.place(tool)))
+        nearest = similarities.nearest(most, is_allowed)
+        return (doc_id for tool in nearest if (doc_id := self._index.doc_id(tool)))
 
     def _best_tagged(
         self,
-        question: Question,
-        tagged: Mapping[Tags, float],
+        terms: QueryTerms,
+        tag_shares: Mapping[Tags, float],
         most: int,
-        allowed: Callable[[Place], bool],
-    ) -> list[Place]:
-        """Tools of which the query names a tag, in the order of names if they fit equally well."""
-        places = [
-            place
-            for server in self._tags.servers(tagged)
-            for place in self._index.places(server)
-            if self._index.entry(place).verdict.tags in tagged and allowed(place)
+        allowed: Callable[[DocId], bool],
+    ) -> list[DocId]:
+        """Tools of which the query names a tag; of equally good ones, in the order of names."""
+        doc_ids = [
+            doc_id
+            for server in self._tags.servers(tag_shares)
+            for doc_id in self._index.doc_ids(server)
+            if self._index.entry(doc_id).verdict.tags in tag_shares and allowed(doc_id)
         ]
-        if len(places) <= most:
-            return places
-        partial = dict(self._partial(places, question))
+        if len(doc_ids) <= most:
+            return doc_ids
+        partial = dict(self._partial_scores(doc_ids, terms))
 
-        def fit(place: Place) -> float:
-            tag = tagged[self._index.entry(place).verdict.tags]
-            return sum(self._parts(exact=0.0, partial=partial[place], tag=tag))
+        def relevance(doc_id: DocId) -> float:
+            tag = tag_shares[self._index.entry(doc_id).verdict.tags]
+            return sum(self._parts(exact=0.0, partial=partial[doc_id], tag=tag))
 
-        return heapq.nlargest(most, places, key=fit)
+        return heapq.nlargest(most, doc_ids, key=relevance)
 
-    def _partial(
-        self, places: Iterable[Place], question: Question
-    ) -> Iterable[tuple[Place, float]]:
-        by_layer: defaultdict[int, list[int]] = defaultdict(list)
-        for layer, doc in sorted(places):
-            by_layer[layer].append(doc)
-        for layer, docs in by_layer.items():
-            found = scores(self._index.layers[layer].block, docs, question)
-            for doc, score in zip(docs, found, strict=True):
-                yield Place(layer, doc), score
+    def _partial_scores(
+        self, doc_ids: Iterable[DocId], terms: QueryTerms
+    ) -> Iterable[tuple[DocId, float]]:
+        by_level: defaultdict[int, list[int]] = defaultdict(list)
+        for level, doc in sorted(doc_ids):
+            by_level[level].append(doc)
+        for level, docs in by_level.items():
+            scores = score_tools(self._index.levels[level].postings, docs, terms)
+            for doc, score in zip(docs, scores, strict=True):
+                yield DocId(level, doc), score
 
     @staticmethod
-    def _by_usage(parts: tuple[float, ...], nearness: Nearness, share: float) -> float:
-        """Of what fits at all; a tool that is named needs no help, and none may pass it."""
-        fits = any(parts) and nearness is Nearness.NOT
-        return (1 - sum(parts)) * _OF_USAGE * share if fits else 0.0
+    def _usage_part(parts: tuple[float, ...], kind: NameMatchKind, share: float) -> float:
+        """Only for a tool that fits at all; one that is named must not be passed by another."""
+        fits = any(parts) and kind is NameMatchKind.NONE
+        return (1 - sum(parts)) * _USAGE_SHARE * share if fits else 0.0
 
     def _parts(self, *, exact: float, partial: float, tag: float) -> tuple[float, float, float]:
-        """Noisy-or: each part closes its share of what the parts before it left open."""
+        """Noisy-or: each part adds its share of what the parts before it left to 1."""
         by_exact = self._weights.exact * exact
         by_partial = (1 - by_exact) * self._weights.partial * partial
         by_tag = (1 - by_exact - by_partial) * self._weights.tag * tag
@@ -324,38 +311,25 @@ def load_searcher(
     catalog: Catalog,
     settings: SearchSettings,
     *,
-    descriptions: Mapping[ServerName, str] = _NOTHING,
+    descriptions: Mapping[ServerName, str] = _NO_DESCRIPTIONS,
 ) -> Searcher | None:
-    """The searcher over `catalog` from the bytes of `Searcher.dump`, which is much quicker.
+    """The searcher over `catalog` from the bytes of `Searcher.dump`, without indexing.
 
     None if the bytes are damaged, or were made by another version or of another catalog.
     """
-    lexicon = lexicon_of(settings.synonyms)
+    lexicon = lexicon_for(settings.synonyms)
     with gc_pause.paused():
-        index = loaded(data, sources_of(catalog, descriptions), lexicon)
+        index = load_index(data, indexed_servers(catalog, descriptions), lexicon)
     if index is None:
         return None
-    return Searcher(index, settings.weights, TagTable(index.sources, lexicon), lexicon)
-
-
-def _words_alone(words: float, _: Tool) -> tuple[float, float]:
-    return words, 0.0
-
-
-def _hit(
-    entry: Entry, parts: tuple[float, float, float], of_meaning: float, by_usage: float
-) -> Hit:
-    """The hit of a tool; `of_meaning` is the share of `partial` that comes from vectors."""
-    exact, partial, tag = parts
-    told = ScoreParts(exact, partial, tag, partial * of_meaning, by_usage)
-    return Hit(entry, sum(parts) + by_usage, told)
+    return Searcher(index, settings.weights, TagTable(index.servers, lexicon), lexicon)
 
 
 def build_searcher(
     catalog: Catalog,
     settings: SearchSettings,
     *,
-    descriptions: Mapping[ServerName, str] = _NOTHING,
+    descriptions: Mapping[ServerName, str] = _NO_DESCRIPTIONS,
     previous: Searcher | None = None,
 ) -> Searcher:
     """A searcher over `catalog`, disabled tools included.
@@ -364,11 +338,24 @@ def build_searcher(
         catalog: What to search.
         settings: The weights of the parts of relevance, and the owner's synonyms.
         descriptions: What each server is for.
-        previous: The searcher over an earlier catalog; servers that are the same are not
-            indexed again, unless the synonyms are others.
+        previous: The searcher over an earlier catalog; servers that did not change are not
+            indexed again, unless the synonyms changed.
     """
-    lexicon = lexicon_of(settings.synonyms)
-    earlier = previous.index if previous and previous.reads_as(lexicon) else Index()
+    lexicon = lexicon_for(settings.synonyms)
+    earlier = previous.index if previous and previous.has_lexicon(lexicon) else Index()
     with gc_pause.paused():
-        index = earlier.updated(catalog, descriptions, lexicon)
-    return Searcher(index, settings.weights, TagTable(index.sources, lexicon), lexicon)
+        index = earlier.update(catalog, descriptions, lexicon)
+    return Searcher(index, settings.weights, TagTable(index.servers, lexicon), lexicon)
+
+
+def _words_alone(words: float, _: Tool) -> tuple[float, float]:
+    return words, 0.0
+
+
+def _hit(
+    entry: Entry, parts: tuple[float, float, float], meaning_share: float, by_usage: float
+) -> Hit:
+    """The hit of a tool; `meaning_share` is the share of `partial` that comes from vectors."""
+    exact, partial, tag = parts
+    score_parts = ScoreParts(exact, partial, tag, partial * meaning_share, by_usage)
+    return Hit(entry, sum(parts) + by_usage, score_parts)

@@ -1,6 +1,6 @@
-"""Which tools were used after they had been found, and how often; older uses count ever less.
+"""How often tools were called after a search had found them; the counts decay with time.
 
-Nothing here is counted unless the owner asks for it with `search.learn`.
+Nothing is counted unless the owner turns it on with `search.learn`.
 """
 
 from __future__ import annotations
@@ -12,35 +12,35 @@ from msgspec import Struct
 from discovery_engine.tools.model import ToolKey
 
 _HALF_LIFE = 30 * 86_400.0  # seconds after which a use counts half
-_MANY = 4.0  # uses that count half of what any number of them can count
-_SOON = 600.0  # seconds after which a use has nothing to do with a search any more
-_MOST_FOUND = 1_000  # tools that are remembered as found
+_SATURATION = 4.0  # uses that count half of what any number of them can count
+_LINK_TIMEOUT = 600.0  # seconds after which a use is no longer put down to a search
+_MOST_FOUND = 1_000  # tools; the oldest are forgotten
 
 
-class Use(Struct, frozen=True):
-    """How often a tool was used, as that counted at a moment."""
+class UseCount(Struct, frozen=True):
+    """How often a tool was used, decayed to a moment."""
 
     count: float
     at: float
     """Unix time in seconds."""
 
-    def counts(self, now: float) -> float:
-        """What is left of it by now; a clock that went back changes nothing."""
+    def decayed(self, now: float) -> float:
+        """The count at `now`; a clock that went back changes nothing."""
         return self.count * float(0.5 ** (max(0.0, now - self.at) / _HALF_LIFE))
 
-    def again(self, now: float) -> Use:
+    def incremented(self, now: float) -> UseCount:
         """With one more use."""
-        return Use(self.counts(now) + 1, max(now, self.at))
+        return UseCount(self.decayed(now) + 1, max(now, self.at))
 
 
-def shares(uses: Mapping[ToolKey, Use], now: float) -> dict[ToolKey, float]:
+def usage_shares(uses: Mapping[ToolKey, UseCount], now: float) -> dict[ToolKey, float]:
     """How much each tool is used, from 0 to just under 1."""
-    counts = {key: use.counts(now) for key, use in uses.items()}
-    return {key: count / (count + _MANY) for key, count in counts.items()}
+    counts = {key: use.decayed(now) for key, use in uses.items()}
+    return {key: count / (count + _SATURATION) for key, count in counts.items()}
 
 
-class Finds:
-    """The tools that were found of late. Times are in seconds of any one clock."""
+class RecentFinds:
+    """The tools that searches found of late. Times are in seconds of any one clock."""
 
     def __init__(self) -> None:
         self._found: dict[ToolKey, float] = {}
@@ -52,7 +52,7 @@ class Finds:
         for key in list(self._found)[:-_MOST_FOUND]:
             del self._found[key]
 
-    def take(self, key: ToolKey, now: float) -> bool:
-        """Whether a tool was found a short while ago; one find is good for one use."""
+    def consume(self, key: ToolKey, now: float) -> bool:
+        """Whether a tool was found a short while ago; each find counts for one use."""
         found = self._found.pop(key, None)
-        return found is not None and now - found <= _SOON
+        return found is not None and now - found <= _LINK_TIMEOUT

@@ -1,7 +1,7 @@
-"""The vectors of a catalog's tools, and how like each is to a query.
+"""The vectors of a catalog's tools, and their similarity to a query.
 
-Every vector is a unit long, so that a product of two is their cosine. All are compared: 100,000
-of 384 numbers take 4 ms.
+All vectors have unit length, so that the dot product of two is their cosine. A query is compared
+with all of them: 100,000 of 384 numbers take 4 ms.
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ if TYPE_CHECKING:
     from discovery_engine.search.embedders import Vector
     from discovery_engine.tools.model import Tool
 
-_STORED = "<f2"  # half as long as a float, and ranks the same
-_LEAST_RANGE = 0.1  # from the tool that is least like a query to 1; below it all are much the same
-_GLANCE = 4  # times as many as are wanted are put in order at first
+_STORED_TYPE = "<f2"  # half the size of a float, and the ranking is the same
+_LEAST_RANGE = 0.1  # from the lowest cosine to 1, where all tools are much alike
+_SORTED_FIRST = 4  # times as many tools as are wanted; the others only if these do not suffice
 
 
-def packed(vector: Vector) -> bytes:
+def pack(vector: Vector) -> bytes:
     """A vector as it is stored."""
     import numpy as np  # noqa: PLC0415 - an extra, and slow to load
 
-    return np.asarray(vector, dtype=_STORED).tobytes()
+    return np.asarray(vector, dtype=_STORED_TYPE).tobytes()
 
 
-def packed_length(dimensions: int) -> int:
+def packed_size(dimensions: int) -> int:
     """How many bytes a stored vector has."""
-    return dimensions * int(_STORED[-1])
+    return dimensions * int(_STORED_TYPE[-1])
 
 
 class Vectors:
-    """Immutable. A tool of which there is no vector is simply not in it."""
+    """Immutable. A tool that has no vector yet is not in it."""
 
     def __init__(self, tools: Sequence[Tool], stored: Sequence[bytes]) -> None:
-        """One vector for each tool, as `packed` made them.
+        """One vector for each tool, as `pack` made them.
 
         Raises:
             ValueError: If they are not vectors of one length.
@@ -46,7 +46,7 @@ class Vectors:
         self._rows = {tool.key: row for row, tool in enumerate(self.tools)}
         if len({len(one) for one in stored}) > 1:
             raise ValueError("the vectors are not of one length")
-        rows = np.frombuffer(b"".join(stored), dtype=_STORED).astype(np.float32)
+        rows = np.frombuffer(b"".join(stored), dtype=_STORED_TYPE).astype(np.float32)
         rows = rows.reshape(len(stored), -1 if stored else 0)
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         if not (np.isfinite(lengths) & (lengths > 0)).all():
@@ -61,15 +61,14 @@ class Vectors:
         return int(self._matrix.shape[1])
 
     def row(self, tool: Tool) -> int | None:
-        """None if there is no vector of what the tool says now."""
+        """None if there is no vector of the tool as it is now."""
         row = self._rows.get(tool.key)
         return row if row is not None and self.tools[row] == tool else None
 
-    def compared(self, query: Sequence[Vector]) -> Likeness | None:
-        """How like each tool is to a query: its whole, and after that each of its clauses.
+    def compare(self, query: Sequence[Vector]) -> Similarities | None:
+        """The similarity of each tool to a query, by the vectors of the whole and its clauses.
 
-        None if nothing can be compared: there is no vector, or those of the query are of another
-        length.
+        None if there are no vectors, or those of the query have another length.
         """
         import numpy as np  # noqa: PLC0415 - as above
 
@@ -81,10 +80,10 @@ class Vectors:
         whole, *clauses = (np.vecdot(self._matrix, one) for one in asked)
         if clauses:
             whole = (whole + np.max(clauses, axis=0)) / 2
-        return Likeness(self, whole)
+        return Similarities(self, whole)
 
 
-class Likeness:
+class Similarities:
     """The cosine of each tool's vector and a query's, from -1 to 1."""
 
     def __init__(self, vectors: Vectors, cosines: Any) -> None:
@@ -92,32 +91,32 @@ class Likeness:
         self._cosines = cosines
         self.best = float(cosines.max())
         self.mean = float(cosines.mean())
-        self.least = float(cosines.min())
+        self.lowest = float(cosines.min())
 
-    def of(self, tool: Tool) -> float | None:
-        """None if there is no vector of what it says now."""
+    def cosine(self, tool: Tool) -> float | None:
+        """None if there is no vector of the tool as it is now."""
         row = self._vectors.row(tool)
         return None if row is None else float(self._cosines[row])
 
-    def height(self, tools: Iterable[Tool]) -> float | None:
-        """How far up the likest of `tools` is from the least like of all, 0, to sameness, 1.
+    def relative_best(self, tools: Iterable[Tool]) -> float | None:
+        """The best similarity of `tools`, from 0, the lowest of all tools, to 1, identity.
 
-        Models differ in how like they find texts that have nothing in common; the least like tool
-        shows it. None if none of `tools` has a vector, or there is no other tool.
+        Models give texts that have nothing in common quite different cosines; the lowest one of
+        the catalog shows how high. None if none of `tools` has a vector, or there is no other tool.
         """
-        likest = max((c for tool in tools if (c := self.of(tool)) is not None), default=None)
-        if likest is None or len(self._vectors) == 1:
+        best = max((c for tool in tools if (c := self.cosine(tool)) is not None), default=None)
+        if best is None or len(self._vectors) == 1:
             return None
-        return (likest - self.least) / max(1 - self.least, _LEAST_RANGE)
+        return (best - self.lowest) / max(1 - self.lowest, _LEAST_RANGE)
 
     def nearest(self, most: int, accepts: Callable[[Tool], bool]) -> list[Tool]:
-        """The accepted tools that are likest, the likest first."""
-        found = list(islice(filter(accepts, self._in_order(_GLANCE * most)), most))
-        if len(found) == most or len(self._vectors) <= _GLANCE * most:
+        """The accepted tools of the highest similarity, the highest first."""
+        found = list(islice(filter(accepts, self._sorted(_SORTED_FIRST * most)), most))
+        if len(found) == most or len(self._vectors) <= _SORTED_FIRST * most:
             return found
-        return list(islice(filter(accepts, self._in_order(len(self._vectors))), most))
+        return list(islice(filter(accepts, self._sorted(len(self._vectors))), most))
 
-    def _in_order(self, most: int) -> Iterator[Tool]:
+    def _sorted(self, most: int) -> Iterator[Tool]:
         import numpy as np  # noqa: PLC0415 - an extra, and slow to load
 
         order = -self._cosines

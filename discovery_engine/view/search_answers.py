@@ -19,8 +19,9 @@ from discovery_engine.tools.model import ServerName, ToolKey, ToolName
 from discovery_engine.view.notices import Notice
 
 if TYPE_CHECKING:
+    from discovery_engine.search.query.analyzed_query import AnalyzedQuery
     from discovery_engine.search.searcher import Searcher
-    from discovery_engine.search.vectors import Likeness
+    from discovery_engine.search.vectors import Similarities
 
 _NEAREST = 3  # tools named where none fits
 _TAIL = 0.35  # of the best relevance; next to nothing below it is ever right
@@ -103,9 +104,10 @@ class SearchAnswer(Struct, frozen=True):
 class QueryRunner(Struct, frozen=True):
     """One query, to be asked of all tools or of some."""
 
-    query: str
+    query: AnalyzedQuery
     searcher: Searcher
-    likeness: Likeness | None
+    """The one that analyzed the query."""
+    similarities: Similarities | None
     limit: int
     """The most hits of an answer."""
     least: float
@@ -115,17 +117,17 @@ class QueryRunner(Struct, frozen=True):
 
     def answer(self, accepts: Callable[[Entry], bool]) -> SearchAnswer:
         """The accepted tools that fit, or else the nearest."""
-        found = self._find(max(self.limit, self.searcher.judged), accepts)
-        judgement = self.searcher.judge(self.query, found, self.likeness)
-        fits = bool(found) and judgement.confidence >= self.least
+        found = self._find(max(self.limit, self.searcher.assessed_hits), accepts)
+        assessment = self.searcher.assess(self.query, found, self.similarities)
+        fits = bool(found) and assessment.confidence >= self.least
         hits = _head(found[: self.limit]) if fits else ()
         return SearchAnswer(
-            self.query,
+            self.query.text,
             hits,
-            confidence=judgement.confidence,
-            alike=max(1, min(judgement.alike, len(hits))),
+            confidence=assessment.confidence,
+            alike=max(1, min(assessment.alike, len(hits))),
             nearest=() if fits else found[: min(self.limit, _NEAREST)],
-            uncovered=judgement.unknown,
+            uncovered=assessment.unknown,
         )
 
     def better_hits(self, shown: SearchAnswer, accepts: Callable[[Entry], bool]) -> tuple[Hit, ...]:
@@ -134,14 +136,18 @@ class QueryRunner(Struct, frozen=True):
         if best >= 1:
             return ()
         found = self._find(_COUNTED, accepts)
-        judgement = self.searcher.judge(self.query, found, self.likeness)
-        if not found or judgement.confidence < self.least:
+        assessment = self.searcher.assess(self.query, found, self.similarities)
+        if not found or assessment.confidence < self.least:
             return ()
         return tuple(hit for hit in _head(found) if hit.relevance > best)
 
     def _find(self, most: int, accepts: Callable[[Entry], bool]) -> tuple[Hit, ...]:
         return self.searcher.search(
-            self.query, limit=most, accepts=accepts, likeness=self.likeness, usage=self.usage
+            self.query,
+            limit=most,
+            accepts=accepts,
+            similarities=self.similarities,
+            usage=self.usage,
         )
 
 

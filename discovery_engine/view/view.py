@@ -305,11 +305,11 @@ class View(Struct, frozen=True, dict=True):
         return notices.HiddenTool(entry.key.label, public_decider(entry.verdict), self.place(entry))
 
     def _asker(self, query: str, vectors: Sequence[Vector], limit: int | None) -> QueryRunner:
-        settings = self.settings.search
+        settings, searcher = self.settings.search, self.searcher
         return QueryRunner(
-            query,
-            self.searcher,
-            self.vectors.compared(vectors) if self.vectors else None,
+            searcher.analyze(query),
+            searcher,
+            self.vectors.compare(vectors) if self.vectors else None,
             limit=limit if limit is not None else settings.limit,
             least=settings.min_confidence,
             usage=self.usage,

@@ -345,7 +345,10 @@ def test_keywords_bring_no_tool_before_those_that_are_named() -> None:
     catalog = make_catalog(make_part("honest", *honest), make_part("evil", stuffed))
     searcher = build_searcher(catalog, SearchSettings())
 
-    first = [searcher.search(name, limit=1, accepts=lambda _: True)[0] for name in names]
+    first = [
+        searcher.search(searcher.analyze(name), limit=1, accepts=lambda _: True)[0]
+        for name in names
+    ]
 
     assert [hit.entry.tool.name for hit in first] == names
 

@@ -36,7 +36,8 @@ class Group:
         return [self._rank(request) for request in self.requests]
 
     def _rank(self, request: Request) -> int | None:
-        hits = self.searcher.search(request.query, limit=_DEPTH, accepts=lambda _: True)
+        query = self.searcher.analyze(request.query)
+        hits = self.searcher.search(query, limit=_DEPTH, accepts=lambda _: True)
         found = [f"{hit.entry.tool.server}/{hit.entry.tool.name}" for hit in hits]
         return found.index(request.tool) + 1 if request.tool in found else None
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from discovery_engine.config.settings import SearchSettings, Weights
 from discovery_engine.search.ranking.explanation import Explanation, Reason
 from discovery_engine.search.searcher import build_searcher
-from discovery_engine.search.vectors import Vectors, packed
+from discovery_engine.search.vectors import Vectors, pack
 from tests.contract.requests import Group, groups
 from tests.contract.test_relevance import catalogs, queries, weights
 from tests.factories import make_catalog, make_entry, make_part
@@ -25,8 +25,9 @@ def explained(
     searcher = build_searcher(
         make_catalog(make_part("one", *entries)), settings, descriptions={"one": about}
     )
-    [hit, *_] = searcher.search(query, limit=1, accepts=lambda _: True)
-    return searcher.explain(query, hit)
+    analyzed = searcher.analyze(query)
+    [hit, *_] = searcher.search(analyzed, limit=1, accepts=lambda _: True)
+    return searcher.explain(analyzed, hit)
 
 
 def told(explanation: Explanation) -> set[str]:
@@ -38,8 +39,9 @@ def told(explanation: Explanation) -> set[str]:
 def test_the_shares_of_every_hit_add_up_to_its_relevance(catalog, query, chosen) -> None:
     searcher = build_searcher(catalog, SearchSettings(weights=chosen))
 
-    for hit in searcher.search(query, limit=100, accepts=lambda _: True):
-        explanation = searcher.explain(query, hit)
+    analyzed = searcher.analyze(query)
+    for hit in searcher.search(analyzed, limit=100, accepts=lambda _: True):
+        explanation = searcher.explain(analyzed, hit)
         assert sum(share.adds for share in explanation.shares) == pytest.approx(
             hit.relevance, abs=1e-9
         )
@@ -51,8 +53,9 @@ def test_the_shares_of_every_hit_add_up_to_its_relevance(catalog, query, chosen)
 @pytest.mark.parametrize("group", groups(), ids=lambda group: group.name)
 def test_the_shares_add_up_in_every_language(group: Group) -> None:
     for request in group.requests:
-        for hit in group.searcher.search(request.query, limit=3, accepts=lambda _: True):
-            shares = group.searcher.explain(request.query, hit).shares
+        query = group.searcher.analyze(request.query)
+        for hit in group.searcher.search(query, limit=3, accepts=lambda _: True):
+            shares = group.searcher.explain(query, hit).shares
             assert sum(share.adds for share in shares) == pytest.approx(hit.relevance, abs=1e-9)
 
 
@@ -60,17 +63,18 @@ def test_the_shares_add_up_in_every_language(group: Group) -> None:
 @given(st.lists(st.floats(-1, 1), min_size=2, max_size=2), queries)
 def test_the_shares_add_up_with_vectors_too(vector, query) -> None:
     tools = [make_entry("create_issue", "one").tool, make_entry("list_songs", "one").tool]
-    vectors = Vectors(tools, [packed((1.0, 0.0)), packed((0.6, 0.8))])
+    vectors = Vectors(tools, [pack((1.0, 0.0)), pack((0.6, 0.8))])
     searcher = build_searcher(
         make_catalog(make_part("one", *(make_entry(tool) for tool in tools))), SearchSettings()
     )
 
+    analyzed = searcher.analyze(query)
     found = searcher.search(
-        query, limit=9, accepts=lambda _: True, likeness=vectors.compared([vector])
+        analyzed, limit=9, accepts=lambda _: True, similarities=vectors.compare([vector])
     )
 
     for hit in found:
-        shares = searcher.explain(query, hit).shares
+        shares = searcher.explain(analyzed, hit).shares
         assert sum(share.adds for share in shares) == pytest.approx(hit.relevance, abs=1e-9)
         by_meaning = sum(share.adds for share in shares if share.reason is Reason.MEANING)
         assert by_meaning == hit.parts.meaning

@@ -35,7 +35,10 @@ ENGLISH = make_catalog(
 
 def found(catalog, query: str, *, synonyms=()) -> list[str]:
     searcher = build_searcher(catalog, SearchSettings(synonyms=synonyms))
-    return [hit.entry.tool.name for hit in searcher.search(query, limit=9, accepts=lambda _: True)]
+    return [
+        hit.entry.tool.name
+        for hit in searcher.search(searcher.analyze(query), limit=9, accepts=lambda _: True)
+    ]
 
 
 def described(**tools: str):
@@ -93,12 +96,12 @@ def test_the_very_word_counts_for_more_than_its_translation() -> None:
     ],
 )
 def test_english_is_not_taken_for_another_language(text: str) -> None:
-    assert default_lexicon().language(text) is None
+    assert default_lexicon().detect_language(text) is None
 
 
 @pytest.mark.requirement("REL-46")
 def test_a_few_foreign_words_make_no_foreign_text() -> None:
-    assert default_lexicon().language("the weather of Para and a price of the menu") is None
+    assert default_lexicon().detect_language("the weather of Para and a price of the menu") is None
 
 
 @pytest.mark.requirement("REL-47")
@@ -152,4 +155,4 @@ def test_an_index_made_with_other_synonyms_is_not_used() -> None:
 
     assert load_searcher(saved.dump(), catalog, own) is None
     updated = build_searcher(catalog, own, previous=saved)
-    assert updated.search("case", limit=1, accepts=lambda _: True)
+    assert updated.search(updated.analyze("case"), limit=1, accepts=lambda _: True)

@@ -35,7 +35,7 @@ def key(server: str, tool: str) -> ToolKey:
 
 def searched(catalog, query: str, usage: Mapping[ToolKey, float], **options: Any):
     searcher = build_searcher(catalog, SearchSettings(**options))
-    return searcher.search(query, limit=100, accepts=lambda _: True, usage=usage)
+    return searcher.search(searcher.analyze(query), limit=100, accepts=lambda _: True, usage=usage)
 
 
 @pytest.mark.requirement("REL-53")
@@ -77,10 +77,11 @@ def test_an_explanation_says_what_usage_adds() -> None:
     catalog = make_catalog(make_part("one", make_entry("send_mail", "one", description="a letter")))
     searcher = build_searcher(catalog, SearchSettings())
 
+    query = searcher.analyze("send a letter")
     [hit] = searcher.search(
-        "send a letter", limit=1, accepts=lambda _: True, usage={key("one", "send_mail"): 0.5}
+        query, limit=1, accepts=lambda _: True, usage={key("one", "send_mail"): 0.5}
     )
-    explanation = searcher.explain("send a letter", hit)
+    explanation = searcher.explain(query, hit)
 
     [share] = [share for share in explanation.shares if share.reason is Reason.USED]
     assert share.adds == hit.parts.usage > 0

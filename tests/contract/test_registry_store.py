@@ -19,7 +19,7 @@ from discovery_engine.registry.codec import without_secrets
 from discovery_engine.registry.protocols import Registry, Snapshot
 from discovery_engine.registry.sqlite.registry import open_sqlite
 from discovery_engine.rules.rule import Rule, Verdict
-from discovery_engine.search.usage import Use
+from discovery_engine.search.usage import UseCount
 from discovery_engine.tools.model import ServerName, ToolKey, ToolName, canonical_json
 from discovery_engine.trust.decisions import Acceptance, Approval, Decisions
 from tests.contract.worlds import worlds
@@ -444,8 +444,8 @@ def test_uses_are_counted_for_each_scope_and_fade(store: Registry) -> None:
 
     uses = store.uses(SCOPE)
     assert uses == {
-        _key("a", "x"): Use(1.5, 30 * 86_400),
-        _key("b", "\udc80"): Use(1, 5),
+        _key("a", "x"): UseCount(1.5, 30 * 86_400),
+        _key("b", "\udc80"): UseCount(1, 5),
     }
     assert store.uses("other") == {}
 

@@ -12,7 +12,7 @@ from rapidfuzz.distance import OSA
 from discovery_engine.config.settings import SearchSettings, Weights
 from discovery_engine.search.ranking.hit import Hit
 from discovery_engine.search.searcher import Searcher, build_searcher, load_searcher
-from discovery_engine.search.text.spelling import spellings
+from discovery_engine.search.text.spelling import name_spellings
 from discovery_engine.search.text.tokens import fold
 from tests.factories import make_catalog, make_entry, make_part
 
@@ -57,7 +57,7 @@ def search(
     within: Catalog | Searcher, query: str, *, limit: int = 1000, accepts=lambda _: True
 ) -> tuple[Hit, ...]:
     searcher = within if isinstance(within, Searcher) else build_searcher(within, SearchSettings())
-    return searcher.search(query, limit=limit, accepts=accepts)
+    return searcher.search(searcher.analyze(query), limit=limit, accepts=accepts)
 
 
 def found(within: Catalog | Searcher, query: str, **options) -> list[str]:
@@ -269,7 +269,7 @@ def slipped(draw: st.DrawFn, name: str) -> str:
 
 
 def reaches(entry: Entry, query: str) -> bool:
-    return any(OSA.distance(fold(query), name) <= 1 for name in spellings(entry.tool))
+    return any(OSA.distance(fold(query), name) <= 1 for name in name_spellings(entry.tool))
 
 
 @pytest.mark.requirement("REL-12")

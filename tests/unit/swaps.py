@@ -40,7 +40,8 @@ async def current_view(
 
 def found(view: View, word: str) -> set[str]:
     """The tools called so that a search finds."""
-    hits = view.searcher.search(word, limit=50, accepts=lambda _: True)
+    searcher = view.searcher
+    hits = searcher.search(searcher.analyze(word), limit=50, accepts=lambda _: True)
     return {str(h.entry.key) for h in hits if h.entry.tool.name == word}
 
 

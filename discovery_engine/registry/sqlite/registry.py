@@ -26,7 +26,7 @@ from discovery_engine.registry.sqlite import vectors as vector_rows
 from discovery_engine.registry.sqlite.database import Database
 from discovery_engine.registry.sqlite.decision_log import DecisionLog
 from discovery_engine.registry.sqlite.locking import Turns, turns_at
-from discovery_engine.search.usage import Use
+from discovery_engine.search.usage import UseCount
 from discovery_engine.tools.model import ServerName, ToolKey
 from discovery_engine.trust.decisions import Acceptance, Approval, Decisions
 
@@ -156,7 +156,7 @@ class SqliteRegistry(AbstractContextManager["SqliteRegistry"]):
     def keep_vectors(self, scope: str, model: str, digests: Collection[bytes]) -> int:
         return self._database.write(lambda db: vector_rows.keep(db, scope, model, digests))
 
-    def uses(self, scope: str) -> Mapping[ToolKey, Use]:
+    def uses(self, scope: str) -> Mapping[ToolKey, UseCount]:
         return self._database.read(lambda db: usage.uses(db, scope))
 
     def count_use(self, scope: str, key: ToolKey, *, at: float) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 
 from discovery_engine.registry.sqlite.encoding import as_text, from_column
-from discovery_engine.search.usage import Use
+from discovery_engine.search.usage import UseCount
 from discovery_engine.tools.model import ServerName, ToolKey, ToolName
 
 _SERVER = """
@@ -14,14 +14,14 @@ _SERVER = """
     """
 
 
-def uses(connection: sqlite3.Connection, scope: str) -> dict[ToolKey, Use]:
+def uses(connection: sqlite3.Connection, scope: str) -> dict[ToolKey, UseCount]:
     query = """
         SELECT servers.name, tool, count, at FROM uses
         JOIN servers ON servers.id = uses.server JOIN scopes ON scopes.id = servers.scope
         WHERE scopes.name = ? AND typeof(count) = 'real' AND typeof(at) = 'real'
         """
     return {
-        ToolKey(ServerName(from_column(server)), ToolName(from_column(tool))): Use(count, at)
+        ToolKey(ServerName(from_column(server)), ToolName(from_column(tool))): UseCount(count, at)
         for server, tool, count, at in connection.execute(query, (as_text(scope),))
     }
 
@@ -33,5 +33,5 @@ def count(connection: sqlite3.Connection, scope: str, key: ToolKey, at: float) -
     row = *server, as_text(key.tool)
     query = "SELECT count, at FROM uses WHERE server = ? AND tool = ?"
     known = connection.execute(query, row).fetchone()
-    use = Use(*(known or (0.0, at))).again(at)
+    use = UseCount(*(known or (0.0, at))).incremented(at)
     connection.execute("INSERT OR REPLACE INTO uses VALUES (?, ?, ?, ?)", (*row, use.count, use.at))

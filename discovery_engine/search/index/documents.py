@@ -1,7 +1,8 @@
-"""A tool as weighed terms: what the index keeps of it.
+"""A tool as a document: terms with impacts.
 
-A term's impact says how much of the tool is about it, by the fields it stands in. It depends on
-the tool and its server alone, so that a change elsewhere never touches it.
+An impact says how much of the tool is about a term, by the fields that hold it, as in BM25F. It
+depends on the tool and its server alone, so that a change of another tool never changes it: how
+rare a term is in the catalog is weighed at query time.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from discovery_engine.search.text.languages import Language
-    from discovery_engine.search.text.lexicon import Lexicon, Text
+    from discovery_engine.search.text.lexicon import AnalyzedText, Lexicon
     from discovery_engine.tools.model import Tool
 
 Document: TypeAlias = dict[str, int]
-"""The impact of each term, from 1 to `FULL`."""
+"""The impact of each term, from 1 to `MAX_IMPACT`."""
 
-FULL = 255  # an impact is kept as a byte
+MAX_IMPACT = 255  # an impact is kept as a byte
 
 _SATURATION = 1.4  # the frequency at which a term has half of the impact it can have
 _NAME_SHARE = 0.4  # what a term adds that is the whole name; one of two words adds half of it
@@ -32,79 +33,81 @@ class Field(Struct, frozen=True):
     weight: float
     slope: float = 0.0
     """How much a field longer than usual is worth less, from 0 to 1."""
-    usual: float = 1.0
-    """The usual length in terms."""
+    usual_length: float = 1.0
+    """In words."""
 
-    def each(self, length: int) -> float:
-        """What a term counts for in a text of so many words, of which there is at least one."""
-        return self.weight / (1 - self.slope + self.slope * length / self.usual)
+    def frequency(self, length: int) -> float:
+        """What one occurrence of a term counts for in a text of `length` words, at least one."""
+        return self.weight / (1 - self.slope + self.slope * length / self.usual_length)
 
 
 _NAME = Field("name", 1.5)
-_SERVER = Field("server", 2.0, slope=0.5, usual=2)
-_DESCRIPTION = Field("description", 1.0, slope=0.75, usual=12)
-_SERVER_DESCRIPTION = Field("server_description", 0.3, slope=0.75, usual=16)
-_PARAMETER_NAMES = Field("parameter_names", 0.8, slope=0.75, usual=9)
-_PARAMETER_TEXTS = Field("parameter_texts", 0.5, slope=0.75, usual=30)
+_SERVER = Field("server", 2.0, slope=0.5, usual_length=2)
+_DESCRIPTION = Field("description", 1.0, slope=0.75, usual_length=12)
+_SERVER_DESCRIPTION = Field("server_description", 0.3, slope=0.75, usual_length=16)
+_PARAMETER_NAMES = Field("parameter_names", 0.8, slope=0.75, usual_length=9)
+_PARAMETER_TEXTS = Field("parameter_texts", 0.5, slope=0.75, usual_length=30)
 
 
-class Passage(NamedTuple):
+class FieldText(NamedTuple):
     """What one field of a tool says."""
 
     field: Field
-    source: str
+    text: str
     language: Language | None
-    text: Text
+    analyzed: AnalyzedText
 
 
-class Origin(NamedTuple):
+class TermOrigin(NamedTuple):
     field: str
     """The field's label."""
-    says: str
+    word: str
     """The word that gives the term."""
     share: float
     """Of the term's impact; those of a term add up to 1."""
 
 
-def documents(
+def build_documents(
     tools: Iterable[Tool], server: str, description: str, lexicon: Lexicon
 ) -> Iterator[Document]:
     """What the index keeps of each of a server's tools; `description` is the server's own."""
     shared: dict[str, float] = {}
-    for passage in _of_server(server, description, lexicon):
-        _add(shared, passage.text, passage.field)
+    for field_text in _server_texts(server, description, lexicon):
+        _add(shared, field_text.analyzed, field_text.field)
     for tool in tools:
-        name, *others = _of_tool(tool, lexicon)
+        name, *others = _tool_texts(tool, lexicon)
         frequencies = shared.copy()
-        _add(frequencies, name.text, name.field)
-        for passage in others:
-            _add(frequencies, passage.text, passage.field)
-        yield _document(frequencies, name.text)
+        _add(frequencies, name.analyzed, name.field)
+        for field_text in others:
+            _add(frequencies, field_text.analyzed, field_text.field)
+        yield _document(frequencies, name.analyzed)
 
 
-def origins(
+def term_origins(
     tool: Tool, server: str, description: str, lexicon: Lexicon
-) -> dict[str, tuple[Origin, ...]]:
+) -> dict[str, tuple[TermOrigin, ...]]:
     """From which fields, and by which of their words, each term of a tool has its impact."""
-    name, *others = _of_tool(tool, lexicon)
-    by_field: defaultdict[str, list[Origin]] = defaultdict(list)
+    name, *others = _tool_texts(tool, lexicon)
+    by_field: defaultdict[str, list[TermOrigin]] = defaultdict(list)
     frequencies: dict[str, float] = {}
-    for passage in (name, *others, *_of_server(server, description, lexicon)):
+    for field_text in (name, *others, *_server_texts(server, description, lexicon)):
         own: dict[str, float] = {}
-        _add(own, passage.text, passage.field)
-        said = lexicon.sayings(passage.source, passage.language)
+        _add(own, field_text.analyzed, field_text.field)
+        words = lexicon.words_by_term(field_text.text, field_text.language)
         for term, frequency in own.items():
             frequencies[term] = frequencies.get(term, 0.0) + frequency
-            by_field[term].append(Origin(passage.field.label, said.get(term, ""), frequency))
+            by_field[term].append(
+                TermOrigin(field_text.field.label, words.get(term, ""), frequency)
+            )
     return {
-        term: _shared_out(found, frequencies[term], name.text, term)
+        term: _with_shares(found, frequencies[term], name.analyzed, term)
         for term, found in by_field.items()
     }
 
 
-def _shared_out(
-    found: Iterable[Origin], frequency: float, name: Text, term: str
-) -> tuple[Origin, ...]:
+def _with_shares(
+    found: Iterable[TermOrigin], frequency: float, name: AnalyzedText, term: str
+) -> tuple[TermOrigin, ...]:
     """Origins with shares in place of frequencies; the name has what its share of it adds."""
     each = 1 / (_SATURATION + frequency)
     of_name = _NAME_SHARE / name.length if term in name.terms else 0.0
@@ -113,35 +116,35 @@ def _shared_out(
     return tuple(origin._replace(share=impact / whole) for origin, impact in impacts)
 
 
-def _of_server(server: str, description: str, lexicon: Lexicon) -> Iterator[Passage]:
-    language = lexicon.language_of_tool(description)
-    yield Passage(_SERVER, server, None, lexicon.name(server))
-    text = lexicon.text(description, language)
-    yield Passage(_SERVER_DESCRIPTION, description, language, text)
+def _server_texts(server: str, description: str, lexicon: Lexicon) -> Iterator[FieldText]:
+    language = lexicon.detect_tool_language(description)
+    yield FieldText(_SERVER, server, None, lexicon.analyze_name(server))
+    text = lexicon.analyze(description, language)
+    yield FieldText(_SERVER_DESCRIPTION, description, language, text)
 
 
-def _of_tool(tool: Tool, lexicon: Lexicon) -> Iterator[Passage]:
+def _tool_texts(tool: Tool, lexicon: Lexicon) -> Iterator[FieldText]:
     """The name first."""
-    language = lexicon.language_of_tool(tool.description)
-    yield Passage(_NAME, tool.name, language, lexicon.name(tool.name, language))
+    language = lexicon.detect_tool_language(tool.description)
+    yield FieldText(_NAME, tool.name, language, lexicon.analyze_name(tool.name, language))
     names, texts = _parameter_texts(tool)
     for field, said in (
         (_DESCRIPTION, tool.description),
         (_PARAMETER_NAMES, names),
         (_PARAMETER_TEXTS, texts),
     ):
-        yield Passage(field, said, language, lexicon.text(said, language))
+        yield FieldText(field, said, language, lexicon.analyze(said, language))
 
 
-def _add(frequencies: dict[str, float], text: Text, field: Field) -> None:
+def _add(frequencies: dict[str, float], text: AnalyzedText, field: Field) -> None:
     if text.length:
-        each = field.each(text.length)
+        each = field.frequency(text.length)
         for term in text.terms:
             frequencies[term] = frequencies.get(term, 0.0) + each
 
 
-def _document(frequencies: dict[str, float], name: Text) -> Document:
-    full = FULL / (1 + _NAME_SHARE)
+def _document(frequencies: dict[str, float], name: AnalyzedText) -> Document:
+    full = MAX_IMPACT / (1 + _NAME_SHARE)
     impacts = {t: max(1, int(full * f / (_SATURATION + f))) for t, f in frequencies.items()}
     if name.length:
         share = int(full * _NAME_SHARE / name.length)

@@ -1,7 +1,6 @@
 """The index of one catalog, made from the index of the catalog before it.
 
-Blocks stand in layers, the large ones first. An update strikes out what changed, writes it into
-a block of its own, and joins that with blocks that are no larger, as a log-structured tree does.
+An index is immutable: a search reads one while the next is being built.
 """
 
 from __future__ import annotations
@@ -13,28 +12,28 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct, field
 
-from discovery_engine.search.index.documents import documents
-from discovery_engine.search.index.postings import BlockWriter, Layer, Segment
+from discovery_engine.search.index.documents import build_documents
+from discovery_engine.search.index.levels import Level, compacted
+from discovery_engine.search.index.postings import PostingsWriter, ServerSpan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
     from discovery_engine.catalog import Catalog, Entry, ServerPart
     from discovery_engine.search.index.documents import Document
     from discovery_engine.search.text.lexicon import Lexicon
     from discovery_engine.tools.model import ServerName, Tool
 
-_STRUCK = 8  # a block is written anew when more than one in so many of its tools is struck out
 
+class DocId(NamedTuple):
+    """Where a tool stands in an index."""
 
-class Place(NamedTuple):
-    """Where a tool stands in the index."""
-
-    layer: int
+    level: int
     doc: int
+    """Its number within the level."""
 
 
-class Source(Struct, frozen=True):
+class IndexedServer(Struct, frozen=True):
     """What a server's tools were indexed from."""
 
     part: ServerPart
@@ -43,14 +42,16 @@ class Source(Struct, frozen=True):
     """Every combination of tags that its tools have."""
 
     @classmethod
-    def of(cls, part: ServerPart, description: str, known: Source | None) -> Source:
+    def from_part(
+        cls, part: ServerPart, description: str, known: IndexedServer | None
+    ) -> IndexedServer:
         """What `part` is indexed from; the `known` one, if it is the same."""
         if known and known.part is part and known.description == description:
             return known
         tags = frozenset(verdict.tags for verdict in part.verdicts if verdict.tags)
         return cls(part, description, tags)
 
-    def says_as(self, other: Source | None) -> bool:
+    def has_documents_of(self, other: IndexedServer | None) -> bool:
         """Whether both give the same documents."""
         if self is other:
             return True
@@ -63,115 +64,105 @@ class Source(Struct, frozen=True):
 
 
 class Index(Struct, frozen=True, dict=True):
-    layers: tuple[Layer, ...] = ()
-    sources: Mapping[ServerName, Source] = field(default_factory=lambda: MappingProxyType({}))
-    """Of every server that has tools, in the order of names."""
+    levels: tuple[Level, ...] = ()
+    servers: Mapping[ServerName, IndexedServer] = field(
+        default_factory=lambda: MappingProxyType({})
+    )
+    """Every server that has tools, in the order of names."""
 
     @cached_property
     def size(self) -> int:
-        return sum(layer.size for layer in self.layers)
+        return sum(level.size for level in self.levels)
 
-    def count(self, term: str) -> int:
+    def document_frequency(self, term: str) -> int:
         """How many tools hold `term`."""
-        found = 0  # a query asks this hundreds of times, and sum() takes twice as long
-        for layer in self.layers:
-            found += layer.count(term)
+        found = 0  # a query calls this hundreds of times, and sum() takes twice as long
+        for level in self.levels:
+            found += level.document_frequency(term)
         return found
 
-    def entry(self, place: Place) -> Entry:
-        segment = self.layers[place.layer].block.segment_of(place.doc)
-        return self.sources[segment.server].part.entries[place.doc - segment.start]
+    def entry(self, doc_id: DocId) -> Entry:
+        span = self.levels[doc_id.level].postings.span_of(doc_id.doc)
+        return self.servers[span.server].part.entries[doc_id.doc - span.start]
 
-    def places(self, server: ServerName) -> Iterable[Place]:
-        """Where a server's tools stand, in the order of their names."""
-        number, segment = self._find(server)
-        return (Place(number, doc) for doc in range(segment.start, segment.stop))
+    def doc_ids(self, server: ServerName) -> Iterable[DocId]:
+        """The tools of a server, in the order of their names."""
+        number, span = self._locate(server)
+        return (DocId(number, doc) for doc in range(span.start, span.stop))
 
-    def place(self, tool: Tool) -> Place | None:
-        """Where a tool stands; None if there is none that says what it says."""
-        source = self.sources.get(tool.server)
-        entries = source.part.entries if source else ()
+    def doc_id(self, tool: Tool) -> DocId | None:
+        """Where a tool stands; None if no tool with this definition is indexed."""
+        server = self.servers.get(tool.server)
+        entries = server.part.entries if server else ()
         at = bisect_left(entries, tool.name, key=lambda entry: entry.tool.name)
         if at == len(entries) or entries[at].tool != tool:
             return None
-        number, segment = self._find(tool.server)
-        return Place(number, segment.start + at)
+        number, span = self._locate(tool.server)
+        return DocId(number, span.start + at)
 
-    def impacts(self, place: Place, terms: Iterable[str]) -> dict[str, int]:
-        """How much of a tool each of the terms is that it holds, from 1 to `documents.FULL`."""
-        block = self.layers[place.layer].block
-        found = {term: block.impact(term, place.doc) for term in terms}
+    def impacts(self, doc_id: DocId, terms: Iterable[str]) -> dict[str, int]:
+        """The impact of each of `terms` that a tool holds, from 1 to `documents.MAX_IMPACT`."""
+        postings = self.levels[doc_id.level].postings
+        found = {term: postings.impact(term, doc_id.doc) for term in terms}
         return {term: impact for term, impact in found.items() if impact}
 
-    def updated(
+    def update(
         self, catalog: Catalog, descriptions: Mapping[ServerName, str], lexicon: Lexicon
     ) -> Index:
-        """The index of `catalog`; what did not change is taken over."""
-        sources = sources_of(catalog, descriptions, self.sources)
-        stale = [s for s, source in self.sources.items() if not source.says_as(sources.get(s))]
-        fresh = [s for s, source in sources.items() if not source.says_as(self.sources.get(s))]
-        layers = list(self.layers)
-        for server in stale:
-            number, segment = self._find(server)
-            layers[number] = layers[number].without(
-                segment, _documents(server, self.sources[server], lexicon)
-            )
+        """The index of `catalog`; what did not change is shared with this one."""
+        servers = indexed_servers(catalog, descriptions, self.servers)
+        stale = [
+            name
+            for name, one in self.servers.items()
+            if not one.has_documents_of(servers.get(name))
+        ]
+        fresh = [
+            name
+            for name, one in servers.items()
+            if not one.has_documents_of(self.servers.get(name))
+        ]
+        levels = list(self.levels)
+        for name in stale:
+            number, span = self._locate(name)
+            # Made again from the old definitions, to know which terms to count less: to keep the
+            # terms of every tool would double the memory of the index.
+            documents = _documents(name, self.servers[name], lexicon)
+            levels[number] = levels[number].without(span, documents)
         if fresh:
-            layers.append(_layer(fresh, sources, lexicon))
-        return Index(_tidied(layers), MappingProxyType(sources))
+            levels.append(_new_level(fresh, servers, lexicon))
+        return Index(compacted(levels), MappingProxyType(servers))
 
-    def _find(self, server: ServerName) -> tuple[int, Segment]:
-        for number, layer in enumerate(self.layers):
-            segment = layer.block.by_server.get(server)
-            if segment and segment.start not in layer.struck:
-                return number, segment
+    def _locate(self, server: ServerName) -> tuple[int, ServerSpan]:
+        for number, level in enumerate(self.levels):
+            span = level.postings.by_server.get(server)
+            if span and not level.is_deleted(span):
+                return number, span
         raise LookupError(server)
 
 
-def sources_of(
+def indexed_servers(
     catalog: Catalog,
     descriptions: Mapping[ServerName, str],
-    known: Mapping[ServerName, Source] = MappingProxyType({}),
-) -> dict[ServerName, Source]:
+    known: Mapping[ServerName, IndexedServer] = MappingProxyType({}),
+) -> dict[ServerName, IndexedServer]:
     """What to index of every server that has tools; the `known` ones, where they are the same."""
     return {
-        server: Source.of(part, descriptions.get(server, ""), known.get(server))
+        server: IndexedServer.from_part(part, descriptions.get(server, ""), known.get(server))
         for server, part in catalog.parts.items()
         if part.entries
     }
 
 
-def _documents(server: ServerName, source: Source, lexicon: Lexicon) -> Iterator[Document]:
-    tools = [entry.tool for entry in source.part.entries]
-    return documents(tools, server, source.description, lexicon)
+def _documents(name: ServerName, server: IndexedServer, lexicon: Lexicon) -> Iterator[Document]:
+    tools = [entry.tool for entry in server.part.entries]
+    return build_documents(tools, name, server.description, lexicon)
 
 
-def _layer(
-    servers: Iterable[ServerName], sources: Mapping[ServerName, Source], lexicon: Lexicon
-) -> Layer:
-    writer = BlockWriter()
-    for server in servers:
-        tools = [entry.tool for entry in sources[server].part.entries]
-        writer.add(server, tools, _documents(server, sources[server], lexicon))
-    return Layer(writer.block())
-
-
-def _tidied(layers: Iterable[Layer]) -> tuple[Layer, ...]:
-    """Without layers that are empty, much struck out, or too small to stand alone."""
-    kept = [
-        joined([layer]) if len(layer.struck) * _STRUCK > layer.block.size else layer
-        for layer in layers
-        if layer.size
-    ]
-    kept.sort(key=lambda layer: -layer.size)
-    while len(kept) > 1 and kept[-2].size <= 2 * kept[-1].size:
-        kept[-2:] = [joined(kept[-2:])]
-    return tuple(kept)
-
-
-def joined(layers: Sequence[Layer]) -> Layer:
-    """One layer with all that is left of several."""
-    writer = BlockWriter()
-    for layer in layers:
-        writer.absorb(layer)
-    return Layer(writer.block())
+def _new_level(
+    names: Iterable[ServerName], servers: Mapping[ServerName, IndexedServer], lexicon: Lexicon
+) -> Level:
+    writer = PostingsWriter()
+    for name in names:
+        tools = [entry.tool for entry in servers[name].part.entries]
+        writer.add(name, tools, _documents(name, servers[name], lexicon))
+    return Level(writer.build())

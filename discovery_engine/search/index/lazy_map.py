@@ -1,6 +1,10 @@
-"""Mappings as bytes, of which a key costs what it takes to open the piece that holds it.
+"""Mappings as bytes of which one value can be read without decoding the others.
 
-Like `marshal` they trust their bytes. Any thread may read them.
+A process that answers one query needs a few of some 100,000 posting lists. What it does not look
+up stays bytes.
+
+The bytes are made and read with `marshal`, and must come from a place that nobody else can write
+to. Any number of threads may read one map.
 """
 
 from __future__ import annotations
@@ -13,25 +17,25 @@ from zlib import crc32
 
 V = TypeVar("V")
 
-_KEYS = 8  # in a piece, about
+_BUCKET_SIZE = 8  # keys, on average
 
 
-def sealed(mapping: Mapping[int, Any]) -> dict[int, bytes]:
-    """`mapping` for `Sealed`; its values must be plain ones."""
+def pack_values(mapping: Mapping[int, Any]) -> dict[int, bytes]:
+    """`mapping` for `LazyValues`; its values must be of types that `marshal` writes."""
     return {key: marshal.dumps(value) for key, value in mapping.items()}
 
 
-class Sealed(Mapping[int, V]):
-    """What was `sealed`: each value is a piece of its own."""
+class LazyValues(Mapping[int, V]):
+    """What `pack_values` made: each value is decoded at its first use."""
 
     def __init__(self, values: Mapping[int, bytes]) -> None:
         self._values = values
-        self._met: dict[int, V] = {}
+        self._decoded: dict[int, V] = {}
 
     def __getitem__(self, key: int) -> V:
-        if key not in self._met:
-            self._met[key] = marshal.loads(self._values[key])  # noqa: S302 - our own bytes
-        return self._met[key]
+        if key not in self._decoded:
+            self._decoded[key] = marshal.loads(self._values[key])  # noqa: S302 - our own bytes
+        return self._decoded[key]
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._values)
@@ -40,36 +44,36 @@ class Sealed(Mapping[int, V]):
         return len(self._values)
 
 
-def packed(mapping: Mapping[str, Any]) -> list[bytes]:
-    """`mapping` for `Pieces`; its values must be plain ones."""
-    count = len(mapping) // _KEYS + 1
-    pieces: defaultdict[int, dict[str, Any]] = defaultdict(dict)
+def pack_buckets(mapping: Mapping[str, Any]) -> list[bytes]:
+    """`mapping` for `LazyBuckets`; its values must be of types that `marshal` writes."""
+    count = len(mapping) // _BUCKET_SIZE + 1
+    buckets: defaultdict[int, dict[str, Any]] = defaultdict(dict)
     for key, value in mapping.items():
-        pieces[_number(key, count)][key] = value
-    return [marshal.dumps(pieces[number]) for number in range(count)]
+        buckets[_bucket(key, count)][key] = value
+    return [marshal.dumps(buckets[number]) for number in range(count)]
 
 
-class Pieces(Mapping[str, V]):
-    """What was `packed`: keys are spread over small pieces by their checksums."""
+class LazyBuckets(Mapping[str, V]):
+    """What `pack_buckets` made: a hash table whose buckets are decoded at their first use."""
 
-    def __init__(self, pieces: list[bytes]) -> None:
-        self._count = len(pieces)
-        self._closed = dict(enumerate(pieces))
-        self._met: dict[str, V] = {}
+    def __init__(self, buckets: list[bytes]) -> None:
+        self._count = len(buckets)
+        self._encoded = dict(enumerate(buckets))
+        self._decoded: dict[str, V] = {}
 
     def get(self, key: str, default: Any = None) -> Any:
-        found = self._met.get(key)
-        if found is None and self._closed:
-            self._open(_number(key, self._count))
-            found = self._met.get(key)
+        found = self._decoded.get(key)
+        if found is None and self._encoded:
+            self._decode(_bucket(key, self._count))
+            found = self._decoded.get(key)
         return default if found is None else found
 
     def items(self) -> ItemsView[str, V]:
         return self._all().items()
 
     def __getitem__(self, key: str) -> V:
-        self._open(_number(key, self._count))
-        return self._met[key]
+        self._decode(_bucket(key, self._count))
+        return self._decoded[key]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._all())
@@ -78,15 +82,17 @@ class Pieces(Mapping[str, V]):
         return len(self._all())
 
     def _all(self) -> dict[str, V]:
-        for number in list(self._closed):
-            self._open(number)
-        return self._met
+        for number in list(self._encoded):
+            self._decode(number)
+        return self._decoded
 
-    def _open(self, number: int) -> None:
-        if piece := self._closed.get(number):
-            self._met.update(marshal.loads(piece))  # noqa: S302 - our own bytes
-            self._closed.pop(number, None)  # last, so that no thread misses what it holds
+    def _decode(self, number: int) -> None:
+        if bucket := self._encoded.get(number):
+            self._decoded.update(marshal.loads(bucket))  # noqa: S302 - our own bytes
+            # Removed after its keys are there: a thread that finds the bucket gone must find them.
+            self._encoded.pop(number, None)
 
 
-def _number(key: str, count: int) -> int:
+def _bucket(key: str, count: int) -> int:
+    # A checksum, as `hash` of a text is another in every process.
     return crc32(key.encode("utf-8", "surrogatepass")) % count

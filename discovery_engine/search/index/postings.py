@@ -1,8 +1,8 @@
-"""The inverted index: for each term, the tools that hold it and how much.
+"""Postings: for each term, the tools that hold it, and its impact on each of them.
 
-A block holds the tools of some servers and never changes. When a server changes, its tools are
-struck out of their block and a new block gets what they are now; blocks of like size are joined,
-so that an update costs by its own size. What a search finds never depends on how blocks are cut.
+`Postings` are immutable and hold all tools of some servers. A change is written as further
+postings beside them, and what it replaces is marked as deleted (see `levels`). What a search
+finds never depends on how the tools are spread over postings.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from functools import cached_property, partial
 from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from msgspec import Struct, field
+from msgspec import Struct
 
-from discovery_engine.search.text.spelling import spellings
+from discovery_engine.search.text.spelling import name_spellings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from discovery_engine.search.index.documents import Document
     from discovery_engine.tools.model import ServerName, Tool
@@ -27,157 +27,134 @@ if TYPE_CHECKING:
 IDS: Final = "I"  # the type code of an array of numbers of tools
 
 
-class Segment(NamedTuple):
-    """The tools of one server in a block; never none."""
+class ServerSpan(NamedTuple):
+    """The numbers of one server's tools; at least one."""
 
     server: ServerName
     start: int
     stop: int
 
 
-Postings: TypeAlias = tuple[bytes, bytes]
-"""The numbers of the tools that hold a term, ascending, as an array of `IDS`; and in step with
-them the impacts."""
+PostingList: TypeAlias = tuple[bytes, bytes]
+"""The numbers of the tools that hold a term, ascending, as an array of `IDS`; and in the same
+order the impacts, one byte each."""
 
 
-class Block(Struct, frozen=True, dict=True):
-    segments: tuple[Segment, ...]
-    postings: Mapping[str, Postings]
+class Postings(Struct, frozen=True, dict=True):
+    spans: tuple[ServerSpan, ...]
+    lists: Mapping[str, PostingList]
     names: Mapping[int, Mapping[str, Sequence[int]]]
-    """By their length, the folded spellings of names, with the tools that each is of."""
+    """By length, the normalized spellings of names, with the tools that have each."""
 
     @property
     def size(self) -> int:
-        return self.segments[-1].stop if self.segments else 0
+        return self.spans[-1].stop if self.spans else 0
 
     @cached_property
     def starts(self) -> list[int]:
-        return [segment.start for segment in self.segments]
+        return [span.start for span in self.spans]
 
     @cached_property
-    def by_server(self) -> Mapping[ServerName, Segment]:
-        return {segment.server: segment for segment in self.segments}
+    def by_server(self) -> Mapping[ServerName, ServerSpan]:
+        return {span.server: span for span in self.spans}
 
     def named(self, spelling: str) -> Sequence[int]:
+        """The tools that have a normalized spelling."""
         return self.names.get(len(spelling), {}).get(spelling, ())
 
     def impact(self, term: str, doc: int) -> int:
         """The impact of a term on a tool; 0 if the tool does not hold it."""
-        docs, impacts = self.postings.get(term, (b"", b""))
-        held = memoryview(docs).cast(IDS)
-        at = bisect_left(held, doc)
-        return impacts[at] if at < len(held) and held[at] == doc else 0
+        docs, impacts = self.lists.get(term, (b"", b""))
+        ids = memoryview(docs).cast(IDS)
+        at = bisect_left(ids, doc)
+        return impacts[at] if at < len(ids) and ids[at] == doc else 0
 
-    def segment_of(self, doc: int) -> Segment:
-        return self.segments[bisect_right(self.starts, doc) - 1]
-
-
-class Layer(Struct, frozen=True):
-    """A block without what was struck out of it since it was written."""
-
-    block: Block
-    struck: frozenset[int] = frozenset()
-    """Tools that are no longer as the block has them."""
-    struck_counts: Mapping[str, int] = field(default_factory=dict)
-    """How many of the struck tools hold each term."""
-
-    @property
-    def size(self) -> int:
-        return self.block.size - len(self.struck)
-
-    def count(self, term: str) -> int:
-        """How many tools hold `term`."""
-        found = self.block.postings.get(term)
-        return len(found[1]) - self.struck_counts.get(term, 0) if found else 0
-
-    def without(self, segment: Segment, documents: Iterable[Document]) -> Layer:
-        """The layer without a server's tools, which were indexed as `documents`."""
-        counts = dict(self.struck_counts)
-        for document in documents:
-            for term in document:
-                counts[term] = counts.get(term, 0) + 1
-        struck = self.struck.union(range(segment.start, segment.stop))
-        return Layer(self.block, struck, counts)
+    def span_of(self, doc: int) -> ServerSpan:
+        return self.spans[bisect_right(self.starts, doc) - 1]
 
 
-class BlockWriter:
-    """Collects tools and writes them as one block."""
+class PostingsWriter:
+    """Collects tools, and builds postings of them."""
 
     def __init__(self) -> None:
-        self._segments: list[Segment] = []
+        self._spans: list[ServerSpan] = []
+        # Arrays grow in place: a list of integers takes nine times the memory of four-byte ids.
         self._docs: defaultdict[str, array[int]] = defaultdict(partial(array, IDS))
         self._impacts: defaultdict[str, bytearray] = defaultdict(bytearray)
+        # By length first: only names of about the length of a mistyped one are compared with it.
         self._names: defaultdict[int, dict[str, list[int]]] = defaultdict(dict)
 
     def add(self, server: ServerName, tools: Sequence[Tool], documents: Iterable[Document]) -> None:
-        """Add all tools of one server; `documents` are in step with `tools`."""
-        segment = self._open_segment(server, len(tools))
+        """Add all tools of one server; `documents` are in the order of `tools`."""
+        span = self._add_span(server, len(tools))
         docs, impacts = self._docs, self._impacts
-        for doc, (tool, document) in enumerate(zip(tools, documents, strict=True), segment.start):
-            for spelling in spellings(tool):
-                self._named(spelling).append(doc)
+        for doc, (tool, document) in enumerate(zip(tools, documents, strict=True), span.start):
+            for spelling in name_spellings(tool):
+                self._docs_named(spelling).append(doc)
             for term, impact in document.items():
                 docs[term].append(doc)
                 impacts[term].append(impact)
 
-    def absorb(self, layer: Layer) -> None:
-        """Add all that is left of a layer."""
-        if layer.struck:
-            self._absorb_some(layer)
-        else:
-            self._absorb_all(layer.block)
-
-    def _absorb_all(self, block: Block) -> None:
-        start = self._segments[-1].stop if self._segments else 0
-        for server, first, stop in block.segments:
-            self._open_segment(server, stop - first)
-        for spelling, named in _all_names(block):
-            self._named(spelling).extend([start + doc for doc in named])
-        for term, (docs, impacts) in block.postings.items():
-            held = self._docs[term]
+    def merge(self, postings: Postings) -> None:
+        """Add everything that `postings` hold."""
+        start = self._size
+        for server, first, stop in postings.spans:
+            self._add_span(server, stop - first)
+        for spelling, named in _all_names(postings):
+            self._docs_named(spelling).extend([start + doc for doc in named])
+        for term, (docs, impacts) in postings.lists.items():
+            # The numbers of tools only move by a constant, and stay ascending: lists are appended
+            # to each other without sorting. The first postings merged, as a rule the largest,
+            # start at 0, and their bytes are copied as they are.
+            ids = self._docs[term]
             if start:
-                held.extend([start + doc for doc in memoryview(docs).cast(IDS)])
+                ids.extend([start + doc for doc in memoryview(docs).cast(IDS)])
             else:
-                held.frombytes(docs)
+                ids.frombytes(docs)
             self._impacts[term] += impacts
 
-    def _absorb_some(self, layer: Layer) -> None:
-        numbers = self._renumbered(layer)
-        for spelling, named in _all_names(layer.block):
+    def merge_without(self, postings: Postings, is_deleted: Callable[[ServerSpan], bool]) -> None:
+        """Add what `postings` hold, but for the servers that were deleted from them."""
+        numbers = self._renumber(postings, is_deleted)
+        for spelling, named in _all_names(postings):
             if kept := [numbers[doc] for doc in named if numbers[doc] >= 0]:
-                self._named(spelling).extend(kept)
-        for term, (docs, impacts) in layer.block.postings.items():
+                self._docs_named(spelling).extend(kept)
+        for term, (docs, impacts) in postings.lists.items():
             pairs = zip(memoryview(docs).cast(IDS), impacts, strict=True)
             if kept_pairs := [(numbers[doc], i) for doc, i in pairs if numbers[doc] >= 0]:
                 self._docs[term].extend(doc for doc, _ in kept_pairs)
                 self._impacts[term].extend(impact for _, impact in kept_pairs)
 
-    def block(self) -> Block:
-        postings = {
+    def build(self) -> Postings:
+        lists = {
             term: (docs.tobytes(), bytes(self._impacts[term])) for term, docs in self._docs.items()
         }
-        return Block(tuple(self._segments), postings, dict(self._names))
+        return Postings(tuple(self._spans), lists, dict(self._names))
 
-    def _named(self, spelling: str) -> list[int]:
+    @property
+    def _size(self) -> int:
+        return self._spans[-1].stop if self._spans else 0
+
+    def _docs_named(self, spelling: str) -> list[int]:
         return self._names[len(spelling)].setdefault(spelling, [])
 
-    def _open_segment(self, server: ServerName, size: int) -> Segment:
-        start = self._segments[-1].stop if self._segments else 0
-        segment = Segment(server, start, start + size)
-        self._segments.append(segment)
-        return segment
+    def _add_span(self, server: ServerName, size: int) -> ServerSpan:
+        span = ServerSpan(server, self._size, self._size + size)
+        self._spans.append(span)
+        return span
 
-    def _renumbered(self, layer: Layer) -> list[int]:
-        """What number each of the layer's tools gets here; -1 if it was struck out."""
+    def _renumber(self, postings: Postings, is_deleted: Callable[[ServerSpan], bool]) -> list[int]:
+        """The number that each tool of `postings` gets here; -1 if it was deleted."""
         numbers: list[int] = []
-        for server, start, stop in layer.block.segments:
-            if start in layer.struck:
-                numbers += [-1] * (stop - start)
+        for span in postings.spans:
+            size = span.stop - span.start
+            if is_deleted(span):
+                numbers += [-1] * size
             else:
-                segment = self._open_segment(server, stop - start)
-                numbers += range(segment.start, segment.stop)
+                added = self._add_span(span.server, size)
+                numbers += range(added.start, added.stop)
         return numbers
 
 
-def _all_names(block: Block) -> Iterator[tuple[str, Sequence[int]]]:
-    return chain.from_iterable(names.items() for names in block.names.values())
+def _all_names(postings: Postings) -> Iterator[tuple[str, Sequence[int]]]:
+    return chain.from_iterable(names.items() for names in postings.names.values())

@@ -1,8 +1,11 @@
-"""The index as bytes, so that the next process opens it instead of building it.
+"""The index as bytes, so that the next process loads it instead of building it.
 
-The bytes begin with a digest of themselves and of all that they depend on: how they are laid out,
-the tables of words, the catalog. Where it is another one, nothing else of them is read. Whoever
-keeps the bytes must keep them from others: anybody can make such a digest.
+    digest    of everything below, and of everything that the bytes depend on
+    payload   marshal of (spans, buckets of posting lists, names by length)
+
+The digest covers the format, the versions of this project and of Python, the lexicon, and the
+catalog. If it differs, the payload is not read. It is a checksum and no signature: anybody can
+compute it, so the bytes must be kept where nobody else can write.
 """
 
 from __future__ import annotations
@@ -13,9 +16,15 @@ import sys
 from typing import TYPE_CHECKING
 
 from discovery_engine._util import digests, gc_pause
-from discovery_engine.search.index.index import Index, Source, joined
-from discovery_engine.search.index.lazy_map import Pieces, Sealed, packed, sealed
-from discovery_engine.search.index.postings import Block, Layer, Segment
+from discovery_engine.search.index.index import Index, IndexedServer
+from discovery_engine.search.index.lazy_map import (
+    LazyBuckets,
+    LazyValues,
+    pack_buckets,
+    pack_values,
+)
+from discovery_engine.search.index.levels import Level, merged
+from discovery_engine.search.index.postings import Postings, ServerSpan
 from discovery_engine.version import __version__
 
 if TYPE_CHECKING:
@@ -27,45 +36,47 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 FORMAT = 2
-"""Raise it when the bytes are laid out anew, or say other things of the same tools."""
+"""Raise it when the layout of the bytes changes, or when the same tools give other bytes."""
 
 
-def dumped(index: Index, lexicon: Lexicon) -> bytes:
-    """The index as bytes for `loaded`."""
+def dump_index(index: Index, lexicon: Lexicon) -> bytes:
+    """The index as bytes for `load_index`: one level without deleted tools."""
     with gc_pause.paused():
-        block = joined(index.layers).block
-        segments = [tuple(segment) for segment in block.segments]
-        payload = marshal.dumps((segments, packed(block.postings), sealed(block.names)))
-    return _digest(payload, index.sources, lexicon) + payload
+        postings = merged(index.levels).postings
+        spans = [tuple(span) for span in postings.spans]
+        payload = marshal.dumps((spans, pack_buckets(postings.lists), pack_values(postings.names)))
+    return _digest(payload, index.servers, lexicon) + payload
 
 
-def loaded(data: bytes, sources: Mapping[ServerName, Source], lexicon: Lexicon) -> Index | None:
-    """The index that was dumped; None if it is not one of these `sources`."""
+def load_index(
+    data: bytes, servers: Mapping[ServerName, IndexedServer], lexicon: Lexicon
+) -> Index | None:
+    """The index that was dumped; None if it is of other `servers`, or cannot be read."""
     digest, payload = data[: digests.SIZE], memoryview(data)[digests.SIZE :]
-    if digest != _digest(payload, sources, lexicon):
+    if digest != _digest(payload, servers, lexicon):
         return None
     try:
-        return Index(_layers(payload), sources)
+        return Index(_levels(payload), servers)
     except (EOFError, TypeError, ValueError) as error:
         logger.warning("The search index that was kept cannot be read, and is made anew: %s", error)
         return None
 
 
-def _layers(payload: memoryview) -> tuple[Layer, ...]:
-    segments, postings, names = marshal.loads(payload)  # noqa: S302 - our own bytes
-    block = Block(
-        segments=tuple(Segment(*segment) for segment in segments),
-        postings=Pieces(postings),
-        names=Sealed(names),
+def _levels(payload: memoryview) -> tuple[Level, ...]:
+    spans, lists, names = marshal.loads(payload)  # noqa: S302 - our own bytes
+    postings = Postings(
+        spans=tuple(ServerSpan(*span) for span in spans),
+        lists=LazyBuckets(lists),
+        names=LazyValues(names),
     )
-    return (Layer(block),) if segments else ()
+    return (Level(postings),) if spans else ()
 
 
 def _digest(
-    payload: bytes | memoryview, sources: Mapping[ServerName, Source], lexicon: Lexicon
+    payload: bytes | memoryview, servers: Mapping[ServerName, IndexedServer], lexicon: Lexicon
 ) -> bytes:
     recipe = FORMAT, __version__, sys.version, sys.byteorder, lexicon.digest
-    made_of = [(server, one.description, one.part.digest) for server, one in sources.items()]
+    made_of = [(server, one.description, one.part.digest) for server, one in servers.items()]
     blake = digests.blake2b(repr((recipe, made_of)).encode(), digest_size=digests.SIZE)
     blake.update(payload)
     return blake.digest()

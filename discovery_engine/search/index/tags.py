@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from discovery_engine.search.index.index import Source
+    from discovery_engine.search.index.index import IndexedServer
     from discovery_engine.search.text.lexicon import Lexicon
     from discovery_engine.tools.model import ServerName
 
@@ -18,11 +18,11 @@ Tags = tuple[str, ...]
 class TagTable:
     """Which servers have tools with which tags, in the order of their names."""
 
-    def __init__(self, sources: Mapping[ServerName, Source], lexicon: Lexicon) -> None:
+    def __init__(self, servers: Mapping[ServerName, IndexedServer], lexicon: Lexicon) -> None:
         self._lexicon = lexicon
         self._servers: defaultdict[Tags, list[ServerName]] = defaultdict(list)
-        for server, source in sources.items():
-            for tags in source.tags:
+        for server, indexed in servers.items():
+            for tags in indexed.tags:
                 self._servers[tags].append(server)
 
     def shares(self, stems: frozenset[str]) -> dict[Tags, float]:
@@ -30,7 +30,7 @@ class TagTable:
         shares = {tags: self._share(tags, stems) for tags in self._servers}
         return {tags: share for tags, share in shares.items() if share}
 
-    def named(self, tags: Tags, stems: frozenset[str]) -> Tags:
+    def matching(self, tags: Tags, stems: frozenset[str]) -> Tags:
         """Those of `tags` that the query names."""
         return tuple(tag for tag in tags if self._is_named(tag, stems))
 
@@ -39,8 +39,8 @@ class TagTable:
         return sorted({server for one in tags for server in self._servers[one]})
 
     def _share(self, tags: Tags, stems: frozenset[str]) -> float:
-        return len(self.named(tags, stems)) / len(tags)
+        return len(self.matching(tags, stems)) / len(tags)
 
     def _is_named(self, tag: str, stems: frozenset[str]) -> bool:
-        named = self._lexicon.stems(tag)
-        return bool(named) and stems.issuperset(named)
+        stems_of_tag = self._lexicon.stems(tag)
+        return bool(stems_of_tag) and stems.issuperset(stems_of_tag)

@@ -1,8 +1,8 @@
-"""A query as terms with weights, whole and clause by clause.
+"""A query as weighted terms, whole and clause by clause.
 
-A rare term weighs more than a common one. Each term of a query has one weight, however often
-it is said; a long request is also read as the clauses it is made of, since each may ask for
-another tool.
+A rare term weighs more than a common one (inverse document frequency). A term has one weight,
+however often the query contains it. A long request is also split into clauses, since each may ask
+for another tool.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 
-from discovery_engine.search.text.languages import Heard
-from discovery_engine.search.text.lexicon import CONCEPT, SUBJECT, Lexicon
-from discovery_engine.search.text.spelling import slips_of
-from discovery_engine.search.text.tokens import beginning, words
+from discovery_engine.search.query.clauses import MOST_CLAUSES, split_at_boundaries
+from discovery_engine.search.text.languages import Token
+from discovery_engine.search.text.lexicon import CONCEPT, CONCEPT_WEIGHT, SUBJECT, Lexicon
+from discovery_engine.search.text.spelling import single_edits
+from discovery_engine.search.text.tokens import truncate_words, words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -28,16 +29,7 @@ if TYPE_CHECKING:
     from discovery_engine.search.text.phrases import Phrase
 
 _ADDRESS = re.compile(r"\b(?:https?://|www\.)([^\s/\"'<>)?]+)[^\s\"'<>)]*", re.IGNORECASE)
-# A run of marks or spaces is tried from its beginning alone; from each of its characters, a long
-# one would take time that grows with the square of its length.
-_CUT = re.compile(
-    r"(?<![.;?!\n])[.;?!\n]+(?:\s+|$)"
-    r"|,\s+(?:and\s+|then\s+)?"
-    r"|(?<!\s)\s+(?:and\s+then|and\s+also|then|and|also|after\s+that|as\s+well\s+as|followed\s+by"
-    r"|before|after|while)\s+",
-    re.IGNORECASE,
-)
-_ASKING = frozenset(
+_QUESTION_WORDS = frozenset(
     (
         "what",
         "whats",
@@ -51,180 +43,178 @@ _ASKING = frozenset(
         "how far",
     )
 )
-_WHAT_ASKS = "get"  # what a tool says that a question is for
-_READ = 4_000  # characters of a query; reading more would take everybody more than some 20 ms
-_WORDS_READ = 400  # of it; no request needs as many
-_MOST_CLAUSES = 16
+_QUESTION_VERB = "get"  # what a tool does that answers a question
+_MOST_CHARACTERS = 4_000  # of a query that are analyzed; more would take over some 20 ms
+_MOST_WORDS = 400  # no request needs as many
 _SHORTEST_CLAUSE = 2  # words
 _SHORTEST_PART = 3  # letters of each word in a compound
-_RARITY = 0.85  # the power of the usual inverse frequency: a touch less steep
-_OF_CONCEPT = 0.65  # of the weight of a word that stands for a concept; the rest is its own
-_OF_SUBJECTS = 0.45  # what its subjects add, shared between them
-_OF_GUESS = 0.6  # of the weight of a word that may have been meant by a mistyped one
-_SHORTEST_GUESS = 4  # letters; any shorter word is near to too many others
+_IDF_POWER = 0.85  # of the inverse document frequency: a little less steep than the usual 1
+_SUBJECTS_WEIGHT = 0.45  # of all subjects of a word together, beside the word itself
+_GUESS_WEIGHT = 0.6  # of a word that an unknown one may be a typo of
+_SHORTEST_GUESS = 4  # letters; a shorter word is an edit away from too many others
 _SHORT_QUERY = 8  # words; a longer one says enough without its unknown words
-_OF_UNKNOWN = 0.5  # how much a word that no tool has counts against every tool
+_UNKNOWN_WEIGHT = 0.5  # what a word that no tool has counts against every tool
 
 
-class Question(Struct, frozen=True):
+class QueryTerms(Struct, frozen=True):
     weights: Mapping[str, float]
-    """Of the terms that tools have, the heaviest first."""
+    """Of the terms that some tool has, the heaviest first."""
     clauses: tuple[frozenset[str], ...]
     """The terms of each clause, if there are several."""
     unknown: tuple[str, ...]
     """The words that no tool has."""
-    unmet: float
-    """The weight of what no tool has."""
+    unknown_weight: float
+    """The weight of those words together."""
     stems: frozenset[str]
-    """Of every word, also those that say nothing."""
+    """Of every word, stop words included."""
 
 
-class How(IntEnum):
-    """How a term comes of a word of a query, the nearest first."""
+class Derivation(IntEnum):
+    """How a term follows from a word of a query, the closest first."""
 
-    SAID = 0
+    LITERAL = 0
     TRANSLATED = 1
-    SAME = 2
-    """It means the same."""
+    SYNONYM = 2
     RELATED = 3
-    """It is about the same subject."""
-    SLIP = 4
-    """It may have been meant."""
+    """Of the same subject."""
+    TYPO = 4
+    """The word may be a typo of the term."""
 
 
-class Source(NamedTuple):
+class TermSource(NamedTuple):
     term: str
     word: str
-    how: How
+    derivation: Derivation
 
 
-def clauses_of(query: str) -> tuple[str, ...]:
-    """The clauses of a long request, each of which may ask for another tool."""
-    found = [clause for clause in map(str.strip, _CUT.split(query)) if len(words(clause)) > 1]
-    return tuple(found[:_MOST_CLAUSES]) if len(found) > 1 else ()
+class QueryAnalyzer:
+    """Analyzes queries against a catalog of `size` tools.
 
+    `document_frequency` gives how many of them hold a term.
+    """
 
-class Reader:
-    """Reads queries against a catalog, of which it knows how many tools hold each term."""
-
-    def __init__(self, lexicon: Lexicon, count: Callable[[str], int], size: int) -> None:
+    def __init__(
+        self, lexicon: Lexicon, document_frequency: Callable[[str], int], size: int
+    ) -> None:
         self._lexicon = lexicon
-        self._count = count
+        self._df = document_frequency
         self._size = size
 
-    def read(self, query: str) -> Question:
-        query = _ADDRESS.sub(_site, beginning(query[:_READ], most=_WORDS_READ))
-        language = self._lexicon.language(query)
-        phrases = [p for p in self._lexicon.phrases(query) if self._count(p.concept)]
-        heard = self._heard(query, language)
-        spoken = [word for one in heard for word in one.meant]
-        unknown = self._unknown(heard, phrases)
-        stems = [self._lexicon.stem(word) for word in (*spoken, *self._compounds(spoken))]
-        weights = self._own_weights(heard) | self._weights(stems)
+    def analyze(self, query: str) -> QueryTerms:
+        query = _normalized(query)
+        language = self._lexicon.detect_language(query)
+        phrases = [p for p in self._lexicon.find_phrases(query) if self._df(p.concept)]
+        tokens = self._tokens(query, language)
+        english = [word for token in tokens for word in token.english]
+        unknown = self._unknown(tokens, phrases)
+        stems = [self._lexicon.stem(word) for word in (*english, *self._compounds(english))]
+        weights = self._own_weights(tokens) | self._weights(stems)
         for phrase in phrases:
             self._weigh(phrase, weights)
-        for stem in self._guesses(unknown) if len(spoken) <= _SHORT_QUERY else ():
+        for stem in self._guesses(unknown) if len(english) <= _SHORT_QUERY else ():
             for term, weight in self._weights([stem]).items():
-                weights.setdefault(term, _OF_GUESS * weight)
-        return Question(
+                weights.setdefault(term, _GUESS_WEIGHT * weight)
+        return QueryTerms(
             weights=dict(sorted(weights.items(), key=lambda item: (-item[1], item[0]))),
             clauses=self._clauses(query, language, weights),
             unknown=tuple(unknown),
-            unmet=_OF_UNKNOWN * self._rarity(0) * sum(word.isalpha() for word in unknown),
+            unknown_weight=_UNKNOWN_WEIGHT * self._idf(0) * sum(word.isalpha() for word in unknown),
             stems=frozenset((*self._lexicon.stems(query), *stems)),
         )
 
-    def sources(self, query: str) -> dict[str, Source]:
-        """Where each term of a query comes from; if from several words, from the nearest."""
-        query = _ADDRESS.sub(_site, beginning(query[:_READ], most=_WORDS_READ))
-        heard = self._heard(query, self._lexicon.language(query))
-        spoken = [word for one in heard for word in one.meant]
-        found = [source for one in heard for source in self._sources_of(one)]
-        for compound in self._compounds(spoken):
-            found += self._sources(self._lexicon.stem(compound), compound, How.SAID)
-        for word in self._unknown(heard, ()):
+    def term_sources(self, query: str) -> dict[str, TermSource]:
+        """Which word each term of a query follows from; of several, the closest."""
+        query = _normalized(query)
+        tokens = self._tokens(query, self._lexicon.detect_language(query))
+        english = [word for token in tokens for word in token.english]
+        found = [source for token in tokens for source in self._sources_of(token)]
+        for compound in self._compounds(english):
+            found += self._sources(self._lexicon.stem(compound), compound, Derivation.LITERAL)
+        for word in self._unknown(tokens, ()):
             for guess in self._guesses([word]):
-                found += self._sources(guess, word, How.SLIP)
-        for phrase in self._lexicon.phrases(query):
-            found.append(Source(phrase.concept, " ".join(phrase.stems), How.SAME))
-        nearest: dict[str, Source] = {}
-        for source in sorted(found, key=attrgetter("how")):
+                found += self._sources(guess, word, Derivation.TYPO)
+        for phrase in self._lexicon.find_phrases(query):
+            found.append(TermSource(phrase.concept, " ".join(phrase.stems), Derivation.SYNONYM))
+        nearest: dict[str, TermSource] = {}
+        for source in sorted(found, key=attrgetter("derivation")):
             nearest.setdefault(source.term, source)
         return nearest
 
-    def _heard(self, query: str, language: Language | None) -> list[Heard]:
-        """What the words of a query mean; a question asks for something, too."""
-        said = words(query)
-        heard = self._lexicon.heard(query, language)
-        if heard and not _ASKING.isdisjoint((said[0], " ".join(said[:2]))):
-            return [Heard(said[0], (_WHAT_ASKS,)), *heard] if self._is_known(_WHAT_ASKS) else heard
-        return heard or [Heard(word, (word,)) for word in said]
+    def _tokens(self, query: str, language: Language | None) -> list[Token]:
+        """The words of a query without stop words; a question also asks to get something."""
+        found = words(query)
+        tokens = self._lexicon.tokens(query, language)
+        if tokens and not _QUESTION_WORDS.isdisjoint((found[0], " ".join(found[:2]))):
+            verb = [Token(found[0], (_QUESTION_VERB,))] if self._is_known(_QUESTION_VERB) else []
+            return verb + tokens
+        return tokens or [Token(word, (word,)) for word in found]
 
-    def _sources_of(self, heard: Heard) -> Iterator[Source]:
-        if heard.is_translated:
-            for word in words(heard.said):
-                yield Source(self._lexicon.stem(word), heard.said, How.SAID)
-        how = How.TRANSLATED if heard.is_translated else How.SAID
-        for word in heard.meant:
-            yield from self._sources(self._lexicon.stem(word), heard.said, how)
+    def _sources_of(self, token: Token) -> Iterator[TermSource]:
+        if token.is_translated:
+            for word in words(token.text):
+                yield TermSource(self._lexicon.stem(word), token.text, Derivation.LITERAL)
+        derivation = Derivation.TRANSLATED if token.is_translated else Derivation.LITERAL
+        for word in token.english:
+            yield from self._sources(self._lexicon.stem(word), token.text, derivation)
 
-    def _sources(self, stem: str, said: str, how: How) -> Iterator[Source]:
-        yield Source(stem, said, how)
+    def _sources(self, stem: str, word: str, derivation: Derivation) -> Iterator[TermSource]:
+        yield TermSource(stem, word, derivation)
         _, *others = self._lexicon.terms_of_stem(stem)
         for term in others:
-            other = How.RELATED if term.startswith(SUBJECT) else How.SAME
-            yield Source(term, said, max(how, other))
+            other = Derivation.RELATED if term.startswith(SUBJECT) else Derivation.SYNONYM
+            yield TermSource(term, word, max(derivation, other))
 
-    def _unknown(self, heard: Sequence[Heard], phrases: Sequence[Phrase]) -> list[str]:
-        """The words that no tool has, each once; those of a phrase that tools have are known."""
-        met = {stem for phrase in phrases for stem in phrase.stems}
-        unmet = (
-            one.said
-            for one in heard
-            if not any(map(self._is_known, one.meant)) and self._lexicon.stem(one.said) not in met
+    def _unknown(self, tokens: Sequence[Token], phrases: Sequence[Phrase]) -> list[str]:
+        """The words that no tool has, each once; those in a phrase that tools have are known."""
+        in_phrases = {stem for phrase in phrases for stem in phrase.stems}
+        unknown = (
+            token.text
+            for token in tokens
+            if not any(map(self._is_known, token.english))
+            and self._lexicon.stem(token.text) not in in_phrases
         )
-        return list(dict.fromkeys(unmet))
+        return list(dict.fromkeys(unknown))
 
     def _clauses(
         self, query: str, language: Language | None, weights: Mapping[str, float]
     ) -> tuple[frozenset[str], ...]:
         found = [
-            weights.keys() & self._terms_of(clause, heard)
-            for clause in _CUT.split(query)
-            if len(heard := self._lexicon.heard(clause, language)) >= _SHORTEST_CLAUSE
+            weights.keys() & self._terms_of(clause, tokens)
+            for clause in split_at_boundaries(query)
+            if len(tokens := self._lexicon.tokens(clause, language)) >= _SHORTEST_CLAUSE
         ]
-        return tuple(map(frozenset, found[:_MOST_CLAUSES])) if len(found) > 1 else ()
+        return tuple(map(frozenset, found[:MOST_CLAUSES])) if len(found) > 1 else ()
 
-    def _terms_of(self, clause: str, heard: Sequence[Heard]) -> set[str]:
-        terms = {t for one in heard for word in one.meant for t in self._lexicon.terms(word)}
-        concepts = (phrase.concept for phrase in self._lexicon.phrases(clause))
-        return terms.union(self._foreign(heard), concepts)
+    def _terms_of(self, clause: str, tokens: Sequence[Token]) -> set[str]:
+        terms = {t for token in tokens for word in token.english for t in self._lexicon.terms(word)}
+        concepts = (phrase.concept for phrase in self._lexicon.find_phrases(clause))
+        return terms.union(self._foreign_stems(tokens), concepts)
 
-    def _own_weights(self, heard: Sequence[Heard]) -> dict[str, float]:
-        """What the very words weigh that mean something in English."""
-        stems = self._foreign(heard)
-        return {s: (1 - _OF_CONCEPT) * self._rarity(n) for s in stems if (n := self._count(s))}
+    def _own_weights(self, tokens: Sequence[Token]) -> dict[str, float]:
+        """The weights of words that were translated, as they stand in the query."""
+        stems = self._foreign_stems(tokens)
+        return {s: (1 - CONCEPT_WEIGHT) * self._idf(n) for s in stems if (n := self._df(s))}
 
-    def _foreign(self, heard: Sequence[Heard]) -> Iterable[str]:
-        """The stems of words that mean something in English."""
-        said = (one.said for one in heard if one.is_translated)
-        return (self._lexicon.stem(word) for text in said for word in words(text))
+    def _foreign_stems(self, tokens: Sequence[Token]) -> Iterable[str]:
+        """The stems of the words that were translated."""
+        texts = (token.text for token in tokens if token.is_translated)
+        return (self._lexicon.stem(word) for text in texts for word in words(text))
 
     def _weigh(self, phrase: Phrase, weights: dict[str, float]) -> None:
         """Give a phrase the share of its words' weight that a concept has."""
         terms = {term for stem in phrase.stems for term in self._lexicon.terms_of_stem(stem)}
         own = sum(weights.get(term, 0.0) for term in terms)
-        whole = max(own, self._rarity(self._count(phrase.concept)))
+        whole = max(own, self._idf(self._df(phrase.concept)))
         for term in terms & weights.keys():
-            weights[term] *= 1 - _OF_CONCEPT
-        weights[phrase.concept] = max(weights.get(phrase.concept, 0.0), _OF_CONCEPT * whole)
+            weights[term] *= 1 - CONCEPT_WEIGHT
+        weights[phrase.concept] = max(weights.get(phrase.concept, 0.0), CONCEPT_WEIGHT * whole)
 
     def _weights(self, stems: Iterable[str]) -> dict[str, float]:
         weights: dict[str, float] = {}
         for stem in stems:
             for term, share in self._shares(self._lexicon.terms_of_stem(stem)):
-                if count := self._count(term):
-                    weights[term] = max(weights.get(term, 0.0), share * self._rarity(count))
+                if count := self._df(term):
+                    weights[term] = max(weights.get(term, 0.0), share * self._idf(count))
         return weights
 
     @staticmethod
@@ -233,19 +223,19 @@ class Reader:
         stem, *others = terms
         subjects = [term for term in others if term.startswith(SUBJECT)]
         for term in subjects:
-            yield term, _OF_SUBJECTS / len(subjects)
+            yield term, _SUBJECTS_WEIGHT / len(subjects)
         if others and others[0].startswith(CONCEPT):
-            yield others[0], _OF_CONCEPT
-            yield stem, 1 - _OF_CONCEPT
+            yield others[0], CONCEPT_WEIGHT
+            yield stem, 1 - CONCEPT_WEIGHT
         else:
             yield stem, 1.0
 
-    def _compounds(self, spoken: Sequence[str]) -> Iterable[str]:
+    def _compounds(self, english: Sequence[str]) -> Iterable[str]:
         """`web page` also as `webpage`, and `webpage` in two if no tool has it in one."""
-        for first, second in pairwise(spoken):
+        for first, second in pairwise(english):
             if first.isalpha() and second.isalpha() and self._has(first + second):
                 yield first + second
-        for word in spoken:
+        for word in english:
             if word.isalpha() and not self._has(word):
                 cuts = range(_SHORTEST_PART, len(word) - _SHORTEST_PART + 1)
                 both = [
@@ -256,28 +246,34 @@ class Reader:
                 yield from max(both, key=lambda two: min(map(self._frequency, two)), default=())
 
     def _guesses(self, unknown: Sequence[str]) -> Iterable[str]:
-        """The commonest stem that is one slip away from each unknown word."""
+        """For each unknown word the commonest stem that is one edit away."""
         mistyped = [w for w in unknown if w.isalpha() and len(w) >= _SHORTEST_GUESS]
         for word in mistyped:
-            known = [s for s in slips_of(self._lexicon.stem(word)) if self._count(s)]
-            yield from [max(known, key=lambda stem: (self._count(stem), stem))] if known else []
+            known = [s for s in single_edits(self._lexicon.stem(word)) if self._df(s)]
+            if known:
+                yield max(known, key=lambda stem: (self._df(stem), stem))
 
     def _is_known(self, word: str) -> bool:
         return any(
-            self._count(term) for term in self._lexicon.terms(word) if not term.startswith(SUBJECT)
+            self._df(term) for term in self._lexicon.terms(word) if not term.startswith(SUBJECT)
         )
 
     def _has(self, word: str) -> bool:
         return self._frequency(word) > 0
 
     def _frequency(self, word: str) -> int:
-        return self._count(self._lexicon.terms(word)[0])
+        return self._df(self._lexicon.terms(word)[0])
 
-    def _rarity(self, count: int) -> float:
-        return math.pow(math.log(1 + (self._size - count + 0.5) / (count + 0.5)), _RARITY)
+    def _idf(self, count: int) -> float:
+        return math.pow(math.log(1 + (self._size - count + 0.5) / (count + 0.5)), _IDF_POWER)
+
+
+def _normalized(query: str) -> str:
+    """The part of a query that is analyzed, with the sites of addresses in their place."""
+    return _ADDRESS.sub(_site, truncate_words(query[:_MOST_CHARACTERS], most=_MOST_WORDS))
 
 
 def _site(address: re.Match[str]) -> str:
-    """An address is an argument; what it says about the tool is the site's name."""
+    """An address is an argument; only the name of the site says something about the tool."""
     labels = [label for label in address[1].split(".") if label != "www"]
     return f" url {' '.join(labels[:-1])} "

@@ -1,58 +1,64 @@
-"""The tools that a query names: in any spelling, or but for a slip of the keyboard."""
+"""The tools whose name a query is: in any spelling, or with a typo or two."""
 
 from __future__ import annotations
 
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from discovery_engine.search.index.index import Index, Place
-from discovery_engine.search.text.spelling import most_slips, nearest, readings, spelling
+from discovery_engine.search.index.index import DocId, Index
+from discovery_engine.search.text.spelling import (
+    max_edits,
+    normalize_name,
+    query_spellings,
+    similar_names,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from discovery_engine.search.query.analyzer import Question
+    from discovery_engine.search.query.analyzer import QueryTerms
     from discovery_engine.tools.model import Tool
 
 _LONGEST_NAME = 80  # characters
-_MOST_WORDS = 6  # in what may be a mistyped name
+_MOST_WORDS = 6  # of a query that may be a name with a typo
 
 
-class Nearness(IntEnum):
-    """How a query names a tool; the nearer ranks first, whatever the scores."""
+class NameMatchKind(IntEnum):
+    """How a query names a tool; the closer ranks first, whatever the scores."""
 
-    NOT = 0
-    MISTYPED = 1
-    SPELLED = 2
-    """In another spelling."""
-    LITERAL = 3
+    NONE = 0
+    TYPO = 1
+    SPELLING = 2
+    """Another spelling of the name."""
+    EXACT = 3
 
 
-class Naming(NamedTuple):
-    nearness: Nearness
-    likeness: float
+class NameMatch(NamedTuple):
+    kind: NameMatchKind
+    similarity: float
     """The share of the characters that are right."""
 
 
-def named(index: Index, query: str, question: Question) -> dict[Place, Naming]:
-    """Every tool that `query` names, and how."""
-    found = dict(_spelled(index, query))
-    if found or not _may_be_mistyped(query, question):
+def match_names(index: Index, text: str, terms: QueryTerms) -> dict[DocId, NameMatch]:
+    """Every tool that a query names, and how; `terms` are those of the query."""
+    found = dict(_match_spellings(index, text))
+    if found or not _may_be_typo(text, terms):
         return found
-    return _mistyped(index, query)
+    return _match_typos(index, text)
 
 
-def is_spelled(index: Index, query: str) -> bool:
-    """Whether `query` is the name of a tool, in whatever spelling."""
-    return any(True for _ in _spelled(index, query))
+def is_tool_name(index: Index, text: str) -> bool:
+    """Whether a query is the name of a tool, in any spelling."""
+    return any(True for _ in _match_spellings(index, text))
 
 
-def _spelled(index: Index, query: str) -> Iterator[tuple[Place, Naming]]:
-    literally = query.strip()
-    for reading in readings(query):
-        for place in _places(index, reading):
-            is_literal = literally in _literal_names(index.entry(place).tool)
-            yield place, Naming(Nearness.LITERAL if is_literal else Nearness.SPELLED, 1.0)
+def _match_spellings(index: Index, text: str) -> Iterator[tuple[DocId, NameMatch]]:
+    literally = text.strip()
+    for spelling in query_spellings(text):
+        for doc_id in _doc_ids(index, spelling):
+            is_literal = literally in _literal_names(index.entry(doc_id).tool)
+            kind = NameMatchKind.EXACT if is_literal else NameMatchKind.SPELLING
+            yield doc_id, NameMatch(kind, 1.0)
 
 
 def _literal_names(tool: Tool) -> tuple[str, ...]:
@@ -60,41 +66,41 @@ def _literal_names(tool: Tool) -> tuple[str, ...]:
     return name, f"{server}:{name}", f"{server}__{name}", f"mcp__{server}__{name}"
 
 
-def _may_be_mistyped(query: str, question: Question) -> bool:
-    said = query.split()
-    if len(query) > _LONGEST_NAME or len(said) > _MOST_WORDS:
+def _may_be_typo(text: str, terms: QueryTerms) -> bool:
+    count = len(text.split())
+    if len(text) > _LONGEST_NAME or count > _MOST_WORDS:
         return False
-    return len(said) == 1 or bool(question.unknown)
+    return count == 1 or bool(terms.unknown)
 
 
-def _mistyped(index: Index, query: str) -> dict[Place, Naming]:
-    """The tools of the nearest name, if no other name is as near."""
-    near = [
-        (distance / len(reading), place)
-        for reading in readings(query)
-        for name, distance in _within_reach(index, reading)
-        for place in _places(index, name)
+def _match_typos(index: Index, text: str) -> dict[DocId, NameMatch]:
+    """The tools of the closest name, if no other name is as close."""
+    close = [
+        (distance / len(spelling), doc_id)
+        for spelling in query_spellings(text)
+        for name, distance in _similar_names(index, spelling)
+        for doc_id in _doc_ids(index, name)
     ]
-    best = min((distance for distance, _ in near), default=0.0)
-    places = [place for distance, place in near if distance == best]
-    names = {spelling(index.entry(place).tool.name) for place in places}
+    best = min((distance for distance, _ in close), default=0.0)
+    doc_ids = [doc_id for distance, doc_id in close if distance == best]
+    names = {normalize_name(index.entry(doc_id).tool.name) for doc_id in doc_ids}
     if len(names) != 1:
         return {}
-    return dict.fromkeys(places, Naming(Nearness.MISTYPED, 1 - best))
+    return dict.fromkeys(doc_ids, NameMatch(NameMatchKind.TYPO, 1 - best))
 
 
-def _within_reach(index: Index, reading: str) -> Iterator[tuple[str, int]]:
-    reach = most_slips(len(reading))
-    for layer in index.layers:
-        for length in range(len(reading) - reach, len(reading) + reach + 1):
-            if names := layer.block.names.get(length):
-                yield from nearest(reading, list(names))
+def _similar_names(index: Index, spelling: str) -> Iterator[tuple[str, int]]:
+    most = max_edits(len(spelling))
+    for level in index.levels:
+        for length in range(len(spelling) - most, len(spelling) + most + 1):
+            if names := level.postings.names.get(length):
+                yield from similar_names(spelling, list(names))
 
 
-def _places(index: Index, reading: str) -> Iterable[Place]:
+def _doc_ids(index: Index, spelling: str) -> Iterable[DocId]:
     return (
-        Place(number, doc)
-        for number, layer in enumerate(index.layers)
-        for doc in layer.block.named(reading)
-        if doc not in layer.struck
+        DocId(number, doc)
+        for number, level in enumerate(index.levels)
+        for doc in level.postings.named(spelling)
+        if doc not in level.deleted
     )

@@ -1,8 +1,8 @@
 """A long request as passages: whole sentences, some 25 words at a time.
 
-Confidence is judged passage by passage. Over a whole task description, the words that no tool
-mentions add up, whatever fits; a passage is about as long as the requests that the model of
-confidence is fitted with. Scoring a text by its best passage is known as MaxP (Dai and Callan,
+Confidence is estimated passage by passage. In a whole task description, the words that no tool
+mentions add up, whatever fits; a passage is about as long as the requests that the confidence
+model is fitted with. To score a text by its best passage is known as MaxP (Dai and Callan,
 "Deeper Text Understanding for IR with Contextual Neural Language Modeling", 2019).
 """
 
@@ -21,24 +21,24 @@ _SENTENCE_END = re.compile(
 )  # also those of Chinese and Japanese
 
 
-def passages_of(request: str) -> tuple[str, ...]:
+def split_passages(request: str) -> tuple[str, ...]:
     """The passages of a request of more than `LONG` words; otherwise the request alone."""
     if len(request) <= LONG or len(words(request)) <= LONG:
         return (request,)
     found: list[str] = []
     passage: list[str] = []
     length = 0
-    for piece in _pieces(request):
-        size = len(words(piece))
+    for sentence in _sentences(request):
+        size = len(words(sentence))
         if passage and length + size > _PASSAGE:
             found.append(" ".join(passage))
             passage, length = [], 0
-        passage.append(piece)
+        passage.append(sentence)
         length += size
     return (*found, " ".join(passage))
 
 
-def _pieces(request: str) -> Iterator[str]:
+def _sentences(request: str) -> Iterator[str]:
     """The sentences; one that is longer than a passage in runs of as many words as it has."""
     for sentence in _SENTENCE_END.split(request):
         spaced = sentence.split()

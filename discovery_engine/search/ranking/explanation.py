@@ -1,4 +1,4 @@
-"""Why a tool was found: what each word of a query adds to its relevance, and where it was met.
+"""Why a tool was found: what each word of a query adds to its relevance, and which field has it.
 
     'cancel' means the same as 'revoke', in its name      +0.21
     'token' is in its description                         +0.08
@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 
-from discovery_engine.search.index.documents import origins
-from discovery_engine.search.query.analyzer import How, Source
-from discovery_engine.search.query.name_match import Naming, Nearness
+from discovery_engine.search.index.documents import term_origins
+from discovery_engine.search.query.analyzer import Derivation, TermSource
+from discovery_engine.search.query.name_match import NameMatch, NameMatchKind
 from discovery_engine.search.ranking.scoring import contributions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from discovery_engine.search.index.documents import Origin
+    from discovery_engine.search.index.documents import TermOrigin
     from discovery_engine.search.index.index import Index
-    from discovery_engine.search.query.analyzer import Question
+    from discovery_engine.search.query.analyzer import QueryTerms
     from discovery_engine.search.ranking.hit import Hit
     from discovery_engine.search.text.lexicon import Lexicon
     from discovery_engine.tools.model import Tool
@@ -34,19 +34,19 @@ class Reason(StrEnum):
     NAMED = "named"
     """The query is the tool's name."""
     MISTYPED = "mistyped"
-    """It is the name but for a slip of the keyboard."""
+    """It is the name with a typo."""
     SAID = "said"
-    """The tool says the word."""
+    """The tool has the word."""
     TRANSLATED = "translated"
-    """It says what the word means in English."""
+    """It has the English for the word."""
     SAME = "same"
-    """It says a word that means the same."""
+    """It has a synonym."""
     RELATED = "related"
-    """It says a word about the same subject."""
+    """It has a word of the same subject."""
     SLIP = "slip"
-    """It says a word that is a slip of the keyboard away."""
+    """It has a word that the query's word may be a typo of."""
     MEANING = "meaning"
-    """Its vector is near to that of the query."""
+    """Its vector is similar to that of the query."""
     TAG = "tag"
     """The query names tags of it."""
     USED = "used"
@@ -54,11 +54,11 @@ class Reason(StrEnum):
 
 
 _REASONS = {
-    How.SAID: Reason.SAID,
-    How.TRANSLATED: Reason.TRANSLATED,
-    How.SAME: Reason.SAME,
-    How.RELATED: Reason.RELATED,
-    How.SLIP: Reason.SLIP,
+    Derivation.LITERAL: Reason.SAID,
+    Derivation.TRANSLATED: Reason.TRANSLATED,
+    Derivation.SYNONYM: Reason.SAME,
+    Derivation.RELATED: Reason.RELATED,
+    Derivation.TYPO: Reason.SLIP,
 }
 _SENTENCES = {
     Reason.NAMED: "the query is its name",
@@ -83,7 +83,7 @@ _FIELDS = {
 
 
 class Share(Struct, frozen=True):
-    """One thing that speaks for a tool."""
+    """One reason why a tool was found."""
 
     reason: Reason
     adds: float
@@ -93,7 +93,7 @@ class Share(Struct, frozen=True):
     says: str = ""
     """The word of the tool."""
     field: str = ""
-    """Which of its texts says it: `name`, `server`, `description`, `parameter_names`, …"""
+    """Where it has the word: `name`, `server`, `description`, `parameter_names`, …"""
     weight: float = 0.0
     """How much of the query the word is, from 0 to 1."""
 
@@ -107,17 +107,17 @@ class Explanation(Struct, frozen=True):
     shares: tuple[Share, ...]
     """What adds most comes first; they add up to the relevance."""
     uncovered: tuple[str, ...]
-    """Words of the query that say something, of which the tool says nothing."""
+    """Words of the query that the tool lacks, stop words aside."""
 
 
-class _Met(NamedTuple):
+class _MatchedTerm(NamedTuple):
     """A term of the query that a tool holds."""
 
-    source: Source
+    source: TermSource
     score: float
     """What it adds to the score by words."""
     weight: float
-    origins: Sequence[Origin]
+    origins: Sequence[TermOrigin]
 
 
 class Explainer(Struct, frozen=True):
@@ -125,43 +125,45 @@ class Explainer(Struct, frozen=True):
 
     index: Index
     lexicon: Lexicon
-    question: Question
-    sources: Mapping[str, Source]
+    terms: QueryTerms
+    sources: Mapping[str, TermSource]
 
-    def explain(self, hit: Hit, naming: Naming, tags: Sequence[str]) -> Explanation:
-        """Why a tool was found that the query names so, and whose `tags` it names."""
-        terms = self._met(hit.entry.tool)
-        shares = (*self._by_words(hit, naming, terms), *_by_others(hit, tags))
+    def explain(self, hit: Hit, name_match: NameMatch, tags: Sequence[str]) -> Explanation:
+        """Why a tool was found, given how the query names it and which `tags` of it."""
+        terms = self._matched_terms(hit.entry.tool)
+        shares = (*self._by_words(hit, name_match, terms), *_by_others(hit, tags))
         ordered = sorted((share for share in shares if share.adds), key=lambda s: -s.adds)
-        is_named = naming.nearness is not Nearness.NOT
+        is_named = name_match.kind is not NameMatchKind.NONE
         uncovered = () if is_named else self._uncovered(terms, tags)
         return Explanation(hit.relevance, tuple(ordered), uncovered)
 
-    def _met(self, tool: Tool) -> list[_Met]:
-        place = self.index.place(tool)
-        if place is None:
+    def _matched_terms(self, tool: Tool) -> list[_MatchedTerm]:
+        doc_id = self.index.doc_id(tool)
+        if doc_id is None:
             return []
-        question = self.question
-        impacts = self.index.impacts(place, question.weights)
-        about = self.index.sources[tool.server].description
-        fields = origins(tool, tool.server, about, self.lexicon)
-        whole = sum(question.weights.values()) + question.unmet
+        query = self.terms
+        impacts = self.index.impacts(doc_id, query.weights)
+        about = self.index.servers[tool.server].description
+        fields = term_origins(tool, tool.server, about, self.lexicon)
+        whole = sum(query.weights.values()) + query.unknown_weight
         return [
-            _Met(self.sources[term], score, question.weights[term] / whole, fields[term])
-            for term, score in contributions(impacts, question).items()
+            _MatchedTerm(self.sources[term], score, query.weights[term] / whole, fields[term])
+            for term, score in contributions(impacts, query).items()
         ]
 
-    def _by_words(self, hit: Hit, naming: Naming, terms: Sequence[_Met]) -> Iterator[Share]:
+    def _by_words(
+        self, hit: Hit, name_match: NameMatch, terms: Sequence[_MatchedTerm]
+    ) -> Iterator[Share]:
         by_words = hit.parts.partial - hit.parts.meaning
-        is_name = naming.nearness >= Nearness.SPELLED
-        if naming.likeness >= sum(one.score for one in terms):
+        is_name = name_match.kind >= NameMatchKind.SPELLING
+        if name_match.similarity >= sum(one.score for one in terms):
             reason = Reason.NAMED if is_name else Reason.MISTYPED
             yield Share(reason, hit.parts.exact + by_words)
         else:
             yield Share(Reason.NAMED, hit.parts.exact)
             yield from _of_words(terms, by_words)
 
-    def _uncovered(self, terms: Iterable[_Met], tags: Iterable[str]) -> tuple[str, ...]:
+    def _uncovered(self, terms: Iterable[_MatchedTerm], tags: Iterable[str]) -> tuple[str, ...]:
         covered = {one.source.word for one in terms}
         named = {stem for tag in tags for stem in self.lexicon.stems(tag)}
         said = dict.fromkeys(source.word for source in self.sources.values())
@@ -169,19 +171,19 @@ class Explainer(Struct, frozen=True):
         return tuple(word for word in left if self.lexicon.stem(word) not in named)
 
 
-def _of_words(terms: Iterable[_Met], total: float) -> Iterator[Share]:
-    """What words add, `total` together: a share for each two that met in a field."""
-    met: defaultdict[tuple[str, str, str], list[tuple[_Met, float]]] = defaultdict(list)
+def _of_words(terms: Iterable[_MatchedTerm], total: float) -> Iterator[Share]:
+    """What words add, `total` together: a share for each pair of words in each field."""
+    met: defaultdict[tuple[str, str, str], list[tuple[_MatchedTerm, float]]] = defaultdict(list)
     whole = 0.0
     for one in terms:
         whole += one.score
-        for field, says, share in one.origins:
-            met[one.source.word, says, field].append((one, share))
+        for field, word, share in one.origins:
+            met[one.source.word, word, field].append((one, share))
     for (word, says, field), found in met.items():
-        nearest = min(one.source.how for one, _ in found)
+        closest = min(one.source.derivation for one, _ in found)
         adds = total * sum(one.score * share for one, share in found) / whole
         weight = sum(one.weight for one, _ in found)
-        yield Share(_REASONS[nearest], adds, word, says, field, weight)
+        yield Share(_REASONS[closest], adds, word, says, field, weight)
 
 
 def _by_others(hit: Hit, tags: Sequence[str]) -> Iterator[Share]:

@@ -1,8 +1,7 @@
-"""Words and meaning made into one score.
+"""Fusion of the score by words with the similarity of vectors.
 
-The score is a mean of the two, weighted for each query anew: what a query's words find at best
-says how far they are to be trusted, and how much meaning can add to that. Within a query it rises
-strictly with either.
+The fused score is a weighted mean. The weight of the vectors is set for each query: by the best
+score that words reach in it. Within a query, the fused score rises strictly with either.
 """
 
 from __future__ import annotations
@@ -12,10 +11,10 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-_WEIGHT = 0.7  # of meaning, beside words
-_STEEPNESS = 1.25  # how fast meaning fades from the likest tool to the usual one
-_LEAST_BEST = 0.1  # what words find at best, where they find next to nothing
-_LEAST_SPREAD = 0.15  # between the likest and the usual tool, where all are much the same
+_WEIGHT = 0.7  # of the vectors; that of words is 1
+_STEEPNESS = 1.25  # of the fall from the most similar tool to one of mean similarity
+_LEAST_BEST = 0.1  # taken for the best score by words where it is lower
+_LEAST_SPREAD = 0.15  # between the best and the mean similarity, where all are much alike
 
 
 class Contributions(NamedTuple):
@@ -26,24 +25,24 @@ class Contributions(NamedTuple):
 
 
 class Fusion(Struct, frozen=True):
-    """How the two are joined for one query."""
+    """The parameters for one query."""
 
     best_words: float
     """The best score by words of any tool, from 0 to 1."""
-    best_likeness: float
+    best_similarity: float
     """The greatest cosine of any tool."""
-    usual_likeness: float
+    mean_similarity: float
     """The mean of all cosines."""
 
-    def __call__(self, words: float, likeness: float | None) -> Contributions:
-        """Both parts of a score from 0 to 1; without a likeness the words stand for it."""
+    def fuse(self, words: float, similarity: float | None) -> Contributions:
+        """Both parts of a score from 0 to 1; without a similarity it is taken from the words."""
         best = max(self.best_words, _LEAST_BEST)
-        nearness = min(words / best, 1.0) if likeness is None else self._nearness(likeness)
+        relative = min(words / best, 1.0) if similarity is None else self._relative(similarity)
         weight = _WEIGHT * best
-        meaning = weight * math.exp(_STEEPNESS * (nearness - 1))
+        meaning = weight * math.exp(_STEEPNESS * (relative - 1))
         return Contributions(words / (1 + weight), meaning / (1 + weight))
 
-    def _nearness(self, likeness: float) -> float:
-        """1 for the likest tool, 0 for the usual one, less for those below."""
-        spread = max(self.best_likeness - self.usual_likeness, _LEAST_SPREAD)
-        return 1 - (self.best_likeness - likeness) / spread
+    def _relative(self, similarity: float) -> float:
+        """1 for the most similar tool, 0 for one of mean similarity, less for those below."""
+        spread = max(self.best_similarity - self.mean_similarity, _LEAST_SPREAD)
+        return 1 - (self.best_similarity - similarity) / spread

@@ -1,4 +1,4 @@
-"""What a search finds: a tool, and how well it fits."""
+"""A hit: a tool that a search found, and its relevance."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ScoreParts(Struct, frozen=True):
 
 
 class Hit(Struct, frozen=True):
-    """A tool that a search found, with how well it fits."""
+    """A tool that a search found, with its relevance."""
 
     entry: Entry
     relevance: float

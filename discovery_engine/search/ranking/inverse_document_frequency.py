@@ -1,9 +1,9 @@
-"""How much it tells about a tool that it says a word: a table counted over published tools.
+"""Inverse document frequencies of words in published tools.
 
-A small catalog cannot know that `information` says little and `almanac` a lot, or that `checkout`
-is a thing that tools do and `Zhang` is a name in somebody's request. `scripts/fit_confidence.py`
-counts the words of the development sets' catalogs; the table has no word that fewer than three
-tools say.
+A small catalog does not show that `information` is a common word of tools and `almanac` a rare one,
+or that `checkout` is something that tools do and `Zhang` a name in somebody's request. The table is
+counted by `scripts/fit_confidence.py` over the catalogs of the development sets; words that fewer
+than three tools contain are left out.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
-_TABLE = Path(__file__).parents[1] / "data" / "commonness.txt"
+_TABLE = Path(__file__).parents[1] / "data" / "inverse_document_frequency.txt"
 
 
 @cache
-def default_weights() -> Mapping[str, float]:
-    """The weight of each stem, from 0 for one that every tool says to nearly 1."""
-    return read_weights(_TABLE.read_text(encoding="utf-8").splitlines())
+def default_idf() -> Mapping[str, float]:
+    """Of each stem, from 0 for one that every tool contains to nearly 1."""
+    return parse_idf(_TABLE.read_text(encoding="utf-8").splitlines())
 
 
-def read_weights(lines: Iterable[str]) -> dict[str, float]:
-    """Weights from lines such as `0.45 almanac lunar`."""
-    weights: dict[str, float] = {}
+def parse_idf(lines: Iterable[str]) -> dict[str, float]:
+    """From lines such as `0.45 almanac lunar`."""
+    table: dict[str, float] = {}
     for line in lines:
         if not line.startswith("#"):
-            weight, *stems = line.split()
-            weights.update(dict.fromkeys(stems, float(weight)))
-    return weights
+            idf, *stems = line.split()
+            table.update(dict.fromkeys(stems, float(idf)))
+    return table

@@ -1,8 +1,8 @@
-"""Which tools are worth scoring: the few of many that hold the terms that matter.
+"""Retrieval: the few candidates of many tools that are worth scoring in full.
 
-The heaviest terms, which are the rarest, are looked up first, until enough tools are at hand
-and enough work was done. What is chosen depends on the catalog and the question alone, never on
-how the index is cut into blocks.
+The heaviest terms, which are the rarest, are looked up first, until enough tools are found and
+enough postings were read. The candidates depend on the catalog and the query alone, never on how
+the tools are spread over levels.
 """
 
 from __future__ import annotations
@@ -12,72 +12,72 @@ from array import array
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from discovery_engine.search.index.index import Place
+from discovery_engine.search.index.index import DocId
 from discovery_engine.search.index.postings import IDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from discovery_engine.search.index.index import Index
-    from discovery_engine.search.index.postings import Layer
-    from discovery_engine.search.query.analyzer import Question
+    from discovery_engine.search.index.levels import Level
+    from discovery_engine.search.query.analyzer import QueryTerms
 
-_EFFORT = 8_000  # postings looked at for one question,
-_ENOUGH = 500  # unless fewer than these were
+_MOST_POSTINGS = 8_000  # that are read for one query,
+_FEW_POSTINGS = 500  # unless fewer than these were read before
 
 
-def candidates(
-    index: Index, question: Question, *, least: int, allowed: Callable[[Place], bool]
-) -> list[Place]:
+def find_candidates(
+    index: Index, query: QueryTerms, *, least: int, allowed: Callable[[DocId], bool]
+) -> list[DocId]:
     """The allowed tools most likely to fit, some more than `least` if there are as many."""
-    terms = _heaviest(index, question)
-    found = _gathered(index, terms)
-    chosen = [place for place in _best(found, least) if allowed(place)]
-    complete = len(terms) == len(question.weights) and sum(map(len, found)) <= least
+    terms = _heaviest(index, query)
+    found = _score_levels(index, terms)
+    chosen = [doc_id for doc_id in _best(found, least) if allowed(doc_id)]
+    complete = len(terms) == len(query.weights) and sum(map(len, found)) <= least
     if complete or len(chosen) * 2 >= least:
         return chosen
-    everything = _gathered(index, question.weights)
-    return _best([_allowed(n, layer, allowed) for n, layer in enumerate(everything)], least)
+    everything = _score_levels(index, query.weights)
+    return _best([_allowed(n, level, allowed) for n, level in enumerate(everything)], least)
 
 
-def _heaviest(index: Index, question: Question) -> dict[str, float]:
+def _heaviest(index: Index, query: QueryTerms) -> dict[str, float]:
     terms: dict[str, float] = {}
-    effort = 0
-    for term, weight in question.weights.items():
-        count = index.count(term)
-        if effort >= _ENOUGH and effort + count > _EFFORT:
+    read = 0
+    for term, weight in query.weights.items():
+        count = index.document_frequency(term)
+        if read >= _FEW_POSTINGS and read + count > _MOST_POSTINGS:
             break
         terms[term] = weight
-        effort += count
+        read += count
     return terms
 
 
-def _gathered(index: Index, terms: Mapping[str, float]) -> list[dict[int, float]]:
-    return [_scored(layer, terms) for layer in index.layers]
+def _score_levels(index: Index, terms: Mapping[str, float]) -> list[dict[int, float]]:
+    return [_score_level(level, terms) for level in index.levels]
 
 
-def _scored(layer: Layer, terms: Mapping[str, float]) -> dict[int, float]:
+def _score_level(level: Level, terms: Mapping[str, float]) -> dict[int, float]:
     scores: dict[int, float] = {}
     get = scores.get
     for term, weight in terms.items():
-        found = layer.block.postings.get(term)
+        found = level.postings.lists.get(term)
         if found is None:
             continue
         docs, impacts = found
         for doc, impact in zip(array(IDS, docs), impacts, strict=True):
             scores[doc] = get(doc, 0.0) + weight * impact
-    for doc in layer.struck:
+    for doc in level.deleted:
         scores.pop(doc, None)
     return scores
 
 
 def _allowed(
-    number: int, scores: Mapping[int, float], allowed: Callable[[Place], bool]
+    number: int, scores: Mapping[int, float], allowed: Callable[[DocId], bool]
 ) -> dict[int, float]:
-    return {doc: score for doc, score in scores.items() if allowed(Place(number, doc))}
+    return {doc: score for doc, score in scores.items() if allowed(DocId(number, doc))}
 
 
-def _best(found: list[dict[int, float]], least: int) -> list[Place]:
+def _best(found: list[dict[int, float]], least: int) -> list[DocId]:
     """The `least` best and all that equal the last of them."""
     if sum(map(len, found)) > least:
         all_scores = chain.from_iterable(scores.values() for scores in found)
@@ -85,7 +85,7 @@ def _best(found: list[dict[int, float]], least: int) -> list[Place]:
     else:
         bar = 0.0
     return [
-        Place(number, doc)
+        DocId(number, doc)
         for number, scores in enumerate(found)
         for doc, score in scores.items()
         if score >= bar

@@ -1,8 +1,9 @@
-"""Words of other languages, understood as the English ones that mean the same.
+"""Words of other languages, translated to English.
 
-Most tools are described in English, and many requests are not. A text is told by its small words
-and by the commonest words of requests; only when it is of another language are its words looked
-up, by their stems. Chinese is told by its characters, and looked up run by run.
+Most tools are described in English, and many requests are not. The language of a text is detected
+by its function words and by the commonest words of requests; only in a text of another language
+are words looked up, by their stems. Chinese is recognized by its characters, and looked up run by
+run.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import Stemmer
 from msgspec import Struct
 
-from discovery_engine.search.text.tokens import fold, pairs, words
+from discovery_engine.search.text.tokens import bigrams, fold, words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -30,37 +31,36 @@ _LONGEST_COMPOUND = 40  # letters; whatever is longer is no word
 _UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})  # for keyboards without them
 _LONGEST_RUN = 5  # characters of the longest Chinese entry
 
-Meaning = tuple[str, ...]
-"""The English words for a word; empty if it asks for nothing."""
+Translation = tuple[str, ...]
+"""The English words for a word; empty for a stop word."""
 
 
-class Heard(NamedTuple):
-    said: str
-    meant: Meaning
+class Token(NamedTuple):
+    text: str
+    english: Translation
 
     @property
     def is_translated(self) -> bool:
-        return len(self.meant) != 1 or self.meant[0] != self.said
+        return len(self.english) != 1 or self.english[0] != self.text
 
 
 class English(NamedTuple):
-    """What is English, to tell it from the others."""
+    """What English texts contain, to tell them from those in other languages."""
 
-    silent: Collection[str]
-    """The words that say nothing."""
-    known: frozenset[str]
-    """Stems."""
+    stop_words: Collection[str]
+    stems: frozenset[str]
+    """Of all words in the English tables."""
     stem: Callable[[str], str]
 
 
-class _Table(NamedTuple):
-    """One file: `data/languages/de.txt` says how it is written."""
+class _Dictionary(NamedTuple):
+    """One file; `data/languages/de.txt` describes the format."""
 
-    showing: frozenset[str]
-    """Words that ask for nothing and show the language."""
-    silent: frozenset[str]
-    """Both kinds of words that ask for nothing."""
-    meanings: Mapping[str, Meaning]
+    indicators: frozenset[str]
+    """Stop words that indicate the language."""
+    stop_words: frozenset[str]
+    """All stop words, the indicators among them."""
+    translations: Mapping[str, Translation]
 
 
 class Language(Struct, frozen=True, dict=True):
@@ -68,44 +68,46 @@ class Language(Struct, frozen=True, dict=True):
     english: English
 
     @cached_property
-    def table(self) -> _Table:
-        return _table(self.code)
+    def dictionary(self) -> _Dictionary:
+        return _dictionary(self.code)
 
     @cached_property
-    def evidence(self) -> frozenset[str]:
-        """Words that show the language, folded; none of them is an English one."""
-        return frozenset(filter(self.is_shown_by, self.entries))
+    def indicators(self) -> frozenset[str]:
+        """Folded words that indicate the language; none of them is an English one."""
+        return frozenset(filter(self.is_indicated_by, self.entries))
 
-    def is_shown_by(self, word: str) -> bool:
+    def is_indicated_by(self, word: str) -> bool:
         """The same of one word, which is quicker."""
         return word in self.entries and self.english.stem(word) not in self._english_stems
 
-    def meaning(self, word: str) -> Meaning | None:
-        """What a folded word means; None if it is not in the table."""
-        if word in self._silent:
+    def translate(self, word: str) -> Translation | None:
+        """The English for a folded word; None if it is not in the dictionary."""
+        if word in self._stop_words:
             return ()
         stem = self._stem(word)
-        return self._by_stem.get(stem) or (self._parts(word) if self.code == _COMPOUNDING else None)
+        return self._by_stem.get(stem) or (
+            self._translate_compound(word) if self.code == _COMPOUNDING else None
+        )
 
     @cached_property
     def entries(self) -> frozenset[str]:
-        return frozenset(map(fold, (*self.table.showing, *self.table.meanings)))
+        return frozenset(map(fold, (*self.dictionary.indicators, *self.dictionary.translations)))
 
     @cached_property
     def _english_stems(self) -> frozenset[str]:
-        meant = {word for meaning in self.table.meanings.values() for word in meaning}
-        return self.english.known.union(map(self.english.stem, meant))
+        meant = {word for meaning in self.dictionary.translations.values() for word in meaning}
+        return self.english.stems.union(map(self.english.stem, meant))
 
     @cached_property
-    def _silent(self) -> frozenset[str]:
-        return frozenset(map(fold, self.table.silent))
+    def _stop_words(self) -> frozenset[str]:
+        return frozenset(map(fold, self.dictionary.stop_words))
 
     @cached_property
-    def _by_stem(self) -> dict[str, Meaning]:
-        found: dict[str, Meaning] = {}
-        for text, meaning in self.table.meanings.items():
+    def _by_stem(self) -> dict[str, Translation]:
+        found: dict[str, Translation] = {}
+        for text, translation in self.dictionary.translations.items():
             for spelling in (text, text.translate(_UMLAUTS)):
-                found.setdefault(self._stem(fold(spelling)), meaning)
+                found.setdefault(self._stem(fold(spelling)), translation)
         return found
 
     @cached_property
@@ -113,8 +115,8 @@ class Language(Struct, frozen=True, dict=True):
         stem: Callable[[str], str] = Stemmer.Stemmer(_STEMMERS[self.code]).stemWord
         return stem
 
-    def _parts(self, word: str) -> Meaning | None:
-        """The meanings of the two words that a compound is made of; None if it is not."""
+    def _translate_compound(self, word: str) -> Translation | None:
+        """The English for the two words of a compound; None if it is none."""
         if len(word) > _LONGEST_COMPOUND:
             return None
         for cut in range(len(word) - _SHORTEST_PART, _SHORTEST_PART - 1, -1):
@@ -128,43 +130,43 @@ class Language(Struct, frozen=True, dict=True):
 
 
 class Languages:
-    """All that are understood beside English."""
+    """All languages that are translated."""
 
     def __init__(self, english: English) -> None:
         self._english = english
-        self.spoken = [Language(code, english) for code in _STEMMERS]
+        self.supported = [Language(code, english) for code in _STEMMERS]
 
     @cached_property
-    def _chinese(self) -> _Table:
-        return _table("zh")
+    def _chinese(self) -> _Dictionary:
+        return _dictionary("zh")
 
     @cached_property
-    def _evidence(self) -> frozenset[str]:
-        """Of every language, as text has it between spaces."""
-        folded = {word for language in self.spoken for word in language.evidence}
-        tables = [language.table for language in self.spoken]
-        written = {text for table in tables for text in (*table.showing, *table.meanings)}
+    def _indicators(self) -> frozenset[str]:
+        """Of every language, as they stand between spaces in a text."""
+        folded = {word for language in self.supported for word in language.indicators}
+        dictionaries = [language.dictionary for language in self.supported]
+        written = {text for one in dictionaries for text in (*one.indicators, *one.translations)}
         return frozenset(folded | {text for text in written if not text.isascii()})
 
-    def of(self, text: str) -> Language | None:
+    def detect(self, text: str) -> Language | None:
         """The language of a text; None for English, and when in doubt."""
         said = words(text)
-        votes = [(one, _votes(one, text, said)) for one in self.spoken]
+        votes = [(one, _votes(one, text, said)) for one in self.supported]
         language, most = max(votes, key=itemgetter(1))
-        return language if most > sum(word in self._english.silent for word in said) else None
+        return language if most > sum(word in self._english.stop_words for word in said) else None
 
-    def of_long(self, text: str) -> Language | None:
+    def detect_long(self, text: str) -> Language | None:
         """The same of a sentence or more, and quick for nearly all that is English."""
-        return None if self._evidence.isdisjoint(text.lower().split()) else self.of(text)
+        return None if self._indicators.isdisjoint(text.lower().split()) else self.detect(text)
 
-    def chinese(self, run: str) -> Iterator[Heard]:
-        """A run of characters cut at the words that are known; what lies between as pairs."""
+    def split_chinese(self, run: str) -> Iterator[Token]:
+        """A run of characters, split at the words in the dictionary; between them as bigrams."""
         rest = ""
         while run:
             known = self._longest(run)
             if known:
                 yield from _unknown(rest)
-                yield Heard(known, self._meaning(known))
+                yield Token(known, self._chinese.translations.get(known, ()))
                 rest = ""
             else:
                 rest += run[0]
@@ -173,38 +175,37 @@ class Languages:
 
     def _longest(self, run: str) -> str:
         starts = (run[:length] for length in range(min(_LONGEST_RUN, len(run)), 0, -1))
-        table = self._chinese
-        return next((s for s in starts if s in table.meanings or s in table.silent), "")
+        dictionary = self._chinese
+        return next(
+            (s for s in starts if s in dictionary.translations or s in dictionary.stop_words), ""
+        )
 
-    def _meaning(self, known: str) -> Meaning:
-        return self._chinese.meanings.get(known, ())
 
-
-def files() -> list[Path]:
-    """Where the tables stand."""
+def dictionary_files() -> list[Path]:
+    """The files that all dictionaries are read from."""
     return sorted(_DATA.glob("*.txt"))
 
 
-def _unknown(rest: str) -> Iterable[Heard]:
-    return (Heard(pair, (pair,)) for pair in pairs(rest)) if rest else ()
+def _unknown(rest: str) -> Iterable[Token]:
+    return (Token(pair, (pair,)) for pair in bigrams(rest)) if rest else ()
 
 
 def _votes(language: Language, text: str, said: Collection[str]) -> int:
     letters = not text.isascii() and any(c in _LETTERS[language.code] for c in text.lower())
-    return letters + sum(map(language.is_shown_by, language.entries.intersection(said)))
+    return letters + sum(map(language.is_indicated_by, language.entries.intersection(said)))
 
 
-def _table(code: str) -> _Table:
-    showing: set[str] = set()
-    silent: set[str] = set()
-    meanings: dict[str, Meaning] = {}
+def _dictionary(code: str) -> _Dictionary:
+    indicators: set[str] = set()
+    stop_words: set[str] = set()
+    translations: dict[str, Translation] = {}
     for line in (_DATA / f"{code}.txt").read_text(encoding="utf-8").splitlines():
         english, colon, own = line.partition(":")
         if line.startswith("= "):
-            showing.update(line[2:].split())
+            indicators.update(line[2:].split())
         elif line.startswith("~ "):
-            silent.update(line[2:].split())
+            stop_words.update(line[2:].split())
         elif colon and not line.startswith("#"):
             for word in own.split():
-                meanings.setdefault(word, tuple(english.split()))
-    return _Table(frozenset(showing), frozenset(showing | silent), meanings)
+                translations.setdefault(word, tuple(english.split()))
+    return _Dictionary(frozenset(indicators), frozenset(indicators | stop_words), translations)

@@ -1,12 +1,12 @@
-"""Words turned into the terms of the index.
+"""Words as terms of the index.
 
-    creates    creat, @creat         a stem, and the concept of words that mean the same
+    creates    creat, @creat         a stem, and the concept of its synonyms
     new        new, @creat
-    playlist   playlist, #music      and the subjects that a word belongs to
-    Lied       lied, song, @song …   and what a word of another language means
+    playlist   playlist, #music      and the subjects that the word belongs to
+    Lied       lied, song, @song …   and the English for a word of another language
 
-All count, the nearer the more: a tool that says the very word stands above one that says another
-of its concept, and that above one that is about the same subject.
+The closer a term is to the word, the more it weighs: a tool with the word itself ranks above one
+with a synonym, and that above one about the same subject.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import Stemmer
 
 from discovery_engine._util import digests
 from discovery_engine.search.text import languages
-from discovery_engine.search.text.languages import English, Heard, Language, Languages
+from discovery_engine.search.text.languages import English, Language, Languages, Token
 from discovery_engine.search.text.phrases import Phrase, Phrases
 from discovery_engine.search.text.tokens import is_unspaced, runs, words
 
@@ -30,36 +30,38 @@ if TYPE_CHECKING:
 CONCEPT = "@"  # no word begins with either
 SUBJECT = "#"
 
-Group = tuple[str, ...]
+CONCEPT_WEIGHT = 0.65
+"""What a synonym is worth beside the word itself, from 0 to 1."""
+
+SynonymGroup = tuple[str, ...]
 
 _DATA = Path(__file__).parents[1] / "data"
 _STOP_WORDS = _DATA / "stopwords.txt"
 _SYNONYMS = _DATA / "synonyms.txt"
 _TOPICS = _DATA / "topics.txt"
-_LONGEST = 40  # characters; beyond that it is an identifier or a hash, not a word
+_LONGEST = 40  # characters that are stemmed; a longer run is an identifier or a hash
 
 
-class Text(NamedTuple):
+class AnalyzedText(NamedTuple):
     terms: list[str]
     length: int
     """In words."""
 
 
 class Lexicon:
-    """Which words mean the same, belong together, or say nothing.
+    """Synonyms, subjects, stop words and stems.
 
-    Give it more `groups` of words or phrases that mean the same; one that shares a word with a
-    group that ships is joined with it. It remembers what it made of the chunks of text it read,
-    up to `memory` of them.
+    `groups` are further synonyms: words or phrases. A group that shares a word with one that ships
+    is merged with it. The terms of up to `memory` chunks of text are cached.
     """
 
-    def __init__(self, groups: Iterable[Group] = (), *, memory: int = 50_000) -> None:
+    def __init__(self, groups: Iterable[SynonymGroup] = (), *, memory: int = 50_000) -> None:
         stemmer = Stemmer.Stemmer("english")
         self._stem: Callable[[str], str] = stemmer.stemWord
-        self._silent = {word for line in _lines(_STOP_WORDS) for word in line}
+        self._stop_words = {word for line in _lines(_STOP_WORDS) for word in line}
         self._concepts: dict[str, str] = {}
         self._phrases = Phrases()
-        self._owned: set[str] = set()
+        self._custom: set[str] = set()
         shipped = list(_lines(_SYNONYMS))
         for group in shipped:
             stems = stemmer.stemWords(group)
@@ -69,62 +71,62 @@ class Lexicon:
         for line in topics:
             for stem in dict.fromkeys(stemmer.stemWords(line)):
                 self._subjects[stem].append(SUBJECT + line[0])
-        told = [*self._silent, *(word for line in (*shipped, *topics) for word in line)]
-        known = frozenset(stemmer.stemWords(told))
-        self.languages = Languages(English(self._silent, known, self.stem))
+        english = [*self._stop_words, *(word for line in (*shipped, *topics) for word in line)]
+        known = frozenset(stemmer.stemWords(english))
+        self.languages = Languages(English(self._stop_words, known, self.stem))
         self._own = tuple(groups)
         for own in self._own:
-            self._join(own)
-        self._chunks: dict[str, Text] = {}
+            self._merge(own)
+        self._chunks: dict[str, AnalyzedText] = {}
         self._memory = memory
 
     @cached_property
     def digest(self) -> str:
-        """Of all that it was made from: equal for lexicons that read every text alike."""
-        tables = (_STOP_WORDS, _SYNONYMS, _TOPICS, *languages.files())
+        """Of all tables that it was made from: equal if every text gives the same terms."""
+        tables = (_STOP_WORDS, _SYNONYMS, _TOPICS, *languages.dictionary_files())
         made_from = [file.read_bytes() for file in tables], self._own, Stemmer.version()
         return digests.digest(repr(made_from).encode()).hex()
 
-    def text(self, text: str, language: Language | None = None) -> Text:
-        """The terms of a tool's text in `language`, without the words that say nothing."""
+    def analyze(self, text: str, language: Language | None = None) -> AnalyzedText:
+        """The terms of a tool's text in `language`, without stop words."""
         if self._phrases or language:
-            return self._read_text(text, language)
+            return self._analyze_text(text, language)
         found: list[str] = []
         length = 0
         chunks = self._chunks
         for chunk in text.split():
-            terms, spoken = chunks.get(chunk) or self._read_chunk(chunk)
+            terms, kept = chunks.get(chunk) or self._analyze_chunk(chunk)
             found += terms
-            length += spoken
-        return Text(found, length)
+            length += kept
+        return AnalyzedText(found, length)
 
-    def name(self, name: str, language: Language | None = None) -> Text:
-        """The terms of a name, in which every word counts."""
-        return self._read(name, words(name, characters=True), language)
+    def analyze_name(self, name: str, language: Language | None = None) -> AnalyzedText:
+        """The terms of a name, with its stop words."""
+        return self._analyze(name, words(name, characters=True), language)
 
-    def language(self, text: str) -> Language | None:
-        """The language of a text; None for English, and for what is written without spaces."""
-        return self.languages.of(text)
+    def detect_language(self, text: str) -> Language | None:
+        """The language of a text; None for English, and for scripts without spaces."""
+        return self.languages.detect(text)
 
-    def language_of_tool(self, description: str) -> Language | None:
-        """The language that a tool speaks, as its description shows."""
-        return self.languages.of_long(description)
+    def detect_tool_language(self, description: str) -> Language | None:
+        """The language of a tool's texts, by its description."""
+        return self.languages.detect_long(description)
 
-    def heard(self, text: str, language: Language | None) -> list[Heard]:
-        """What each word of a text in `language` means, without those that say nothing."""
-        return [heard for heard in self._heard(text, language) if heard.meant]
+    def tokens(self, text: str, language: Language | None) -> list[Token]:
+        """The words of a text in `language` with the English for each, without stop words."""
+        return [token for token in self._tokens(text, language) if token.english]
 
-    def sayings(self, text: str, language: Language | None) -> dict[str, str]:
-        """The first word or phrase of a text that gives each of its terms."""
+    def words_by_term(self, text: str, language: Language | None) -> dict[str, str]:
+        """Each term of a text, with the first word or phrase that gives it."""
         found: dict[str, str] = {}
         for word in words(text, characters=True):
             for term in self.terms(word):
                 found.setdefault(term, word)
-        for heard in self._heard(text, language):
-            for word in heard.meant:
+        for token in self._tokens(text, language):
+            for word in token.english:
                 for term in self.terms(word):
-                    found.setdefault(term, heard.said)
-        for phrase in self.phrases(text):
+                    found.setdefault(term, token.text)
+        for phrase in self.find_phrases(text):
             found.setdefault(phrase.concept, " ".join(phrase.stems))
         return found
 
@@ -137,88 +139,91 @@ class Lexicon:
         subjects = self._subjects.get(stem, ())
         return (stem, concept, *subjects) if concept else (stem, *subjects)
 
-    def phrases(self, text: str) -> list[Phrase]:
-        """The owner's phrases that are said in a text."""
-        return self._phrases.found(self._spoken_stems(text)) if self._phrases else []
+    def find_phrases(self, text: str) -> list[Phrase]:
+        """The owner's phrases that a text contains."""
+        return self._phrases.find(self._stems_without_stop_words(text)) if self._phrases else []
 
     def stems(self, text: str) -> list[str]:
-        """One stem for each word, whether it says anything or not."""
+        """One stem for each word, stop words included."""
         return [self.stem(word) for word in words(text)]
 
     def stem(self, word: str) -> str:
         return self._stem(word[:_LONGEST])
 
-    def is_silent(self, word: str) -> bool:
-        return word in self._silent
+    def is_stop_word(self, word: str) -> bool:
+        return word in self._stop_words
 
-    def _heard(self, text: str, language: Language | None) -> Iterator[Heard]:
+    def _tokens(self, text: str, language: Language | None) -> Iterator[Token]:
         for word in runs(text):
             if is_unspaced(word):
-                for heard in self.languages.chinese(word):
-                    yield Heard(heard.said, (heard.said,)) if self._is_owned(heard.said) else heard
+                for token in self.languages.split_chinese(word):
+                    is_custom = self._is_custom(token.text)
+                    yield Token(token.text, (token.text,)) if is_custom else token
             else:
-                meaning = None
-                if language and not self._is_owned(word):
-                    meaning = language.meaning(word)
-                if meaning is None:
-                    meaning = () if self.is_silent(word) else (word,)
-                yield Heard(word, meaning)
+                english = None
+                if language and not self._is_custom(word):
+                    english = language.translate(word)
+                if english is None:
+                    english = () if self.is_stop_word(word) else (word,)
+                yield Token(word, english)
 
-    def _is_owned(self, word: str) -> bool:
-        """Whether the owner says what a word means."""
-        return bool(self._owned) and self.stem(word) in self._owned
+    def _is_custom(self, word: str) -> bool:
+        """Whether a word is among the owner's synonyms."""
+        return bool(self._custom) and self.stem(word) in self._custom
 
-    def _read_chunk(self, chunk: str) -> Text:
+    def _analyze_chunk(self, chunk: str) -> AnalyzedText:
         if len(self._chunks) >= self._memory:
             self._chunks.clear()
-        text = self._chunks[chunk] = self._read_text(chunk, None)
+        text = self._chunks[chunk] = self._analyze_text(chunk, None)
         return text
 
-    def _read_text(self, text: str, language: Language | None) -> Text:
-        said = words(text, characters=True)
-        spoken = [word for word in said if word not in self._silent]
+    def _analyze_text(self, text: str, language: Language | None) -> AnalyzedText:
+        found = words(text, characters=True)
+        kept = [word for word in found if word not in self._stop_words]
         if language:
-            spoken = [word for word in spoken if language.meaning(word) != ()]
-        return self._read(text, spoken, language)
+            kept = [word for word in kept if language.translate(word) != ()]
+        return self._analyze(text, kept, language)
 
-    def _read(self, text: str, spoken: list[str], language: Language | None) -> Text:
-        terms = [term for word in spoken for term in self.terms(word)]
+    def _analyze(self, text: str, kept: list[str], language: Language | None) -> AnalyzedText:
+        terms = [term for word in kept for term in self.terms(word)]
         if language or not text.isascii():
-            for heard in self._heard(text, language):
-                if heard.is_translated:
-                    terms += [term for word in heard.meant for term in self.terms(word)]
-        terms += [phrase.concept for phrase in self.phrases(text)]
-        return Text(terms, len(spoken))
+            for token in self._tokens(text, language):
+                if token.is_translated:
+                    terms += [term for word in token.english for term in self.terms(word)]
+        terms += [phrase.concept for phrase in self.find_phrases(text)]
+        return AnalyzedText(terms, len(kept))
 
-    def _join(self, group: Group) -> None:
-        """Let all words and phrases of a group mean the same, and what they already meant."""
-        members = [stems for text in group if (stems := self._spoken_stems(text))]
+    def _merge(self, group: SynonymGroup) -> None:
+        """Give all members of a group one concept: that of their known synonyms, if any."""
+        members = [stems for text in group if (stems := self._stems_without_stop_words(text))]
         alone = [stems[0] for stems in members if len(stems) == 1]
-        joined = {self._concepts[stem] for stem in alone if stem in self._concepts}
-        concept = min(joined, default=CONCEPT + " ".join(members[0]) if members else "")
+        merged = {self._concepts[stem] for stem in alone if stem in self._concepts}
+        concept = min(merged, default=CONCEPT + " ".join(members[0]) if members else "")
         for stem, known in self._concepts.items():
-            if known in joined:
+            if known in merged:
                 self._concepts[stem] = concept
         self._concepts.update(dict.fromkeys(alone, concept))
-        self._owned.update(alone)
-        self._phrases.join(joined, concept)
+        self._custom.update(alone)
+        self._phrases.merge(merged, concept)
         for stems in members:
             if len(stems) > 1:
                 self._phrases.add(stems, concept)
 
-    def _spoken_stems(self, text: str) -> list[str]:
+    def _stems_without_stop_words(self, text: str) -> list[str]:
         said = words(text)
-        return [self.stem(w) for w in said if w not in self._silent] or list(map(self.stem, said))
+        return [self.stem(w) for w in said if w not in self._stop_words] or list(
+            map(self.stem, said)
+        )
 
 
 @lru_cache(maxsize=4)
-def lexicon_of(groups: tuple[Group, ...]) -> Lexicon:
-    """The lexicon with an owner's groups."""
+def lexicon_for(groups: tuple[SynonymGroup, ...]) -> Lexicon:
+    """The lexicon with an owner's synonyms."""
     return Lexicon(groups)
 
 
 def default_lexicon() -> Lexicon:
-    return lexicon_of(())
+    return lexicon_for(())
 
 
 def _lines(file: Path) -> Iterator[list[str]]:

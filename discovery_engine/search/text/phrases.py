@@ -1,4 +1,4 @@
-"""Phrases that an owner gave a meaning: `pull request`, `k8s`, which is k, 8, s."""
+"""Phrases among an owner's synonyms: `pull request`, and `k8s`, which is the words k, 8, s."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class Phrases:
     def add(self, stems: Sequence[str], concept: str) -> None:
         self._by_first[stems[0]][tuple(stems)] = concept
 
-    def join(self, concepts: Collection[str], concept: str) -> None:
-        """Let what meant one of `concepts` mean `concept`."""
+    def merge(self, concepts: Collection[str], concept: str) -> None:
+        """Give all phrases of `concepts` one concept."""
         for known in self._by_first.values():
             for stems, meant in known.items():
                 known[stems] = concept if meant in concepts else meant
 
-    def found(self, stems: Sequence[str]) -> list[Phrase]:
-        """Every phrase that is said, also those within others."""
+    def find(self, stems: Sequence[str]) -> list[Phrase]:
+        """Every phrase in a text, given as its stems; also those within others."""
         return [
             Phrase(phrase, concept)
             for start, first in enumerate(stems)

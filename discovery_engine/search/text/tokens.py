@@ -26,7 +26,7 @@ _LETTERS = str.maketrans(
     {"ß": "ss", "ø": "o", "Ø": "O", "ł": "l", "Ł": "L", "đ": "d", "Đ": "D", "æ": "ae", "œ": "oe"}
 )  # Latin letters that Unicode does not take apart
 _ASCII_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
-_SPOKEN = re.compile(r"\S+")
+_ASCII_CHUNK = re.compile(r"\S+")
 _PLURAL = re.compile(r"(?<=[A-Z]{2})s(?![a-z])")  # no stemmer knows that kpis is more than one KPI
 
 
@@ -41,7 +41,7 @@ def words(text: str, *, characters: bool = False) -> list[str]:
     found: list[str] = []
     for word in runs(text):
         if is_unspaced(word):
-            found += pairs(word)
+            found += bigrams(word)
             if characters and len(word) > 1:
                 found += word
         else:
@@ -57,12 +57,12 @@ def runs(text: str) -> list[str]:
     return [word.casefold() for word in _word().findall(bare)]
 
 
-def beginning(text: str, *, most: int) -> str:
-    """`text` up to its `most`-th word as people count; without spaces, two characters are one."""
+def truncate_words(text: str, *, most: int) -> str:
+    """`text` up to its `most`-th word; of a script without spaces, two characters are a word."""
     if len(text) <= most:
         return text
-    spoken = _SPOKEN if text.isascii() else _spoken()
-    beyond = next(islice(spoken.finditer(text), most, None), None)
+    chunk = _ASCII_CHUNK if text.isascii() else _countable()
+    beyond = next(islice(chunk.finditer(text), most, None), None)
     return text[: beyond.start()] if beyond else text
 
 
@@ -71,7 +71,7 @@ def is_unspaced(word: str) -> bool:
     return not word.isascii() and bool(_unspaced().match(word))
 
 
-def pairs(run: str) -> list[str]:
+def bigrams(run: str) -> list[str]:
     """Each two neighbouring characters; a lone character stays as it is."""
     return [run[i : i + 2] for i in range(max(1, len(run) - 1))]
 
@@ -101,7 +101,7 @@ def _word() -> re.Pattern[str]:
 
 
 @cache
-def _spoken() -> re.Pattern[str]:
+def _countable() -> re.Pattern[str]:
     return re.compile(rf"[{_UNSPACED}]{{1,2}}|[^\s{_UNSPACED}]+")
 
 

@@ -19,7 +19,7 @@ from discovery_engine.runtime.semantic import WARM_UP, QueryEmbedding, SemanticS
 from discovery_engine.runtime.state import CatalogState
 from discovery_engine.search.embedders import EmbeddingError, Vector
 from discovery_engine.search.embedders.hash import HashEmbedder
-from discovery_engine.search.query.analyzer import clauses_of
+from discovery_engine.search.query.clauses import split_clauses
 from discovery_engine.search.ranking.hit import Hit
 from discovery_engine.secrets.resolver import EnvironmentResolver
 from discovery_engine.tools.model import ServerName
@@ -87,8 +87,9 @@ class World:
     ) -> tuple[Hit, ...]:
         asked = await self.meaning.embed_query(query)
         view = self.current.view
-        likeness = view.vectors.compared(asked.vectors) if view.vectors else None
-        return view.searcher.search(query, limit=9, accepts=accepts, likeness=likeness)
+        similarities = view.vectors.compare(asked.vectors) if view.vectors else None
+        analyzed = view.searcher.analyze(query)
+        return view.searcher.search(analyzed, limit=9, accepts=accepts, similarities=similarities)
 
     async def names(self, query: str) -> list[str]:
         return [hit.entry.tool.name for hit in await self.hits(query)]
@@ -212,7 +213,7 @@ async def test_a_tool_is_found_by_meaning_alone() -> None:
         # Only the embedder knows that words with the same beginning belong together.
         assert await world.names("foreXXXX invXXXX forelimb") == ["forecast", "invoice"]
         searcher = world.current.view.searcher
-        assert searcher.search("foreXXXX", limit=9, accepts=lambda _: True) == ()
+        assert searcher.search(searcher.analyze("foreXXXX"), limit=9, accepts=lambda _: True) == ()
 
 
 @pytest.mark.requirement("EMB-10")
@@ -314,7 +315,7 @@ async def test_a_long_request_is_compared_as_a_whole_if_its_clauses_are_not_in_t
         again = await world.meaning.embed_query(request)
 
     assert (len(asked.vectors), asked.notices) == (1, ())
-    assert len(again.vectors) == 1 + len(clauses_of(request))
+    assert len(again.vectors) == 1 + len(split_clauses(request))
 
 
 @pytest.mark.requirement("EMB-11")

@@ -19,7 +19,7 @@ from discovery_engine.rules.rule import Rule
 from discovery_engine.runtime.ingest import ListingResult
 from discovery_engine.runtime.state import CatalogState
 from discovery_engine.search.index import storage
-from discovery_engine.search.index.lazy_map import packed
+from discovery_engine.search.index.lazy_map import pack_buckets
 from discovery_engine.search.text.lexicon import default_lexicon
 from discovery_engine.tools.model import ServerName, ToolName
 from discovery_engine.trust.decisions import Approval
@@ -151,7 +151,7 @@ async def test_other_servers_are_carried_over_as_they_are() -> None:
 
     after = current.view
     assert after.catalog.parts[A] is before.catalog.parts[A]
-    assert after.searcher.index.sources[A] is before.searcher.index.sources[A]
+    assert after.searcher.index.servers[A] is before.searcher.index.servers[A]
 
 
 @pytest.mark.requirement("LIB-53")
@@ -313,8 +313,8 @@ async def recalled_with_odd_index() -> CatalogState:
     settings, store = make_settings("a", "b"), MemoryRegistry()
     before = await current_view(settings, store)
     await before.apply_listing(lists(settings.servers[0], "x"))
-    payload = marshal.dumps(([("a", 0, 1)], packed({"x": (3, 3)}), {}))
-    digest = storage._digest(payload, before.view.searcher.index.sources, default_lexicon())
+    payload = marshal.dumps(([("a", 0, 1)], pack_buckets({"x": (3, 3)}), {}))
+    digest = storage._digest(payload, before.view.searcher.index.servers, default_lexicon())
     store.save_index(scope_of(None), digest + payload)
     return await current_view(settings, store)
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_engine.search.embedding_text import digest_of, text_of
+from discovery_engine.search.embedding_text import embedding_text, text_digest
 from tests.factories import make_tool
 
 
@@ -13,22 +13,22 @@ def test_a_tools_text_names_server_tool_and_parameters() -> None:
     schema = {"properties": {"repoName": {}, "title": {}}, "required": ["title"]}
     tool = make_tool("create_issue", "gitHub", description="Opens one.", inputSchema=schema)
 
-    assert text_of(tool) == "git hub create issue: Opens one. (title, repo name)"
+    assert embedding_text(tool) == "git hub create issue: Opens one. (title, repo name)"
 
 
 @pytest.mark.requirement("EMB-1")
 def test_a_name_without_spaces_stays_whole() -> None:
-    assert text_of(make_tool("搜索文件", "s")) == "s 搜索文件: "
+    assert embedding_text(make_tool("搜索文件", "s")) == "s 搜索文件: "
 
 
 def test_a_long_text_is_cut() -> None:
-    assert len(text_of(make_tool(description="x" * 9_000))) == 2_000
+    assert len(embedding_text(make_tool(description="x" * 9_000))) == 2_000
 
 
 @given(st.text(), st.text())
 def test_texts_that_differ_have_other_digests(one: str, other: str) -> None:
-    assert (digest_of(one) == digest_of(other)) is (one == other)
+    assert (text_digest(one) == text_digest(other)) is (one == other)
 
 
 def test_a_text_that_is_no_utf8_has_a_digest() -> None:
-    assert digest_of("\ud800")
+    assert text_digest("\ud800")

@@ -33,7 +33,7 @@ def seconds(work: Callable[[str], object], text: str) -> float:
 
 def search(text: str) -> object:
     searcher = build_searcher(make_catalog(make_part("a", "send_mail")), SearchSettings())
-    return searcher.search(text, limit=5, accepts=lambda _: True)
+    return searcher.search(searcher.analyze(text), limit=5, accepts=lambda _: True)
 
 
 def index(text: str) -> object:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_engine.search.usage import Finds, Use, shares
+from discovery_engine.search.usage import RecentFinds, UseCount, usage_shares
 from discovery_engine.tools.model import ServerName, ToolKey, ToolName
 
 DAY = 86_400.0
@@ -15,52 +15,52 @@ def key(name: str) -> ToolKey:
 
 
 def test_a_use_counts_half_after_thirty_days() -> None:
-    use = Use(2, at=0)
+    use = UseCount(2, at=0)
 
-    assert use.counts(30 * DAY) == pytest.approx(1)
-    assert use.again(30 * DAY) == Use(pytest.approx(2), 30 * DAY)
+    assert use.decayed(30 * DAY) == pytest.approx(1)
+    assert use.incremented(30 * DAY) == UseCount(pytest.approx(2), 30 * DAY)
 
 
 def test_a_clock_that_went_back_changes_no_count() -> None:
-    assert Use(2, at=100).again(50) == Use(3, 100)
+    assert UseCount(2, at=100).incremented(50) == UseCount(3, 100)
 
 
 @given(st.floats(0, 1e6), st.floats(0, 1e9), st.floats(0, 1e9))
 def test_a_share_is_below_one_and_never_rises_by_itself(count, earlier, later) -> None:
-    uses = {key("a"): Use(count, 0)}
+    uses = {key("a"): UseCount(count, 0)}
     before, after = min(earlier, later), max(earlier, later)
 
-    [now], [then] = shares(uses, before).values(), shares(uses, after).values()
+    [now], [then] = usage_shares(uses, before).values(), usage_shares(uses, after).values()
 
     assert 0 <= then <= now < 1
 
 
 def test_a_tool_that_was_used_more_has_the_greater_share() -> None:
-    found = shares({key("a"): Use(3, 0), key("b"): Use(2, 0)}, 0)
+    found = usage_shares({key("a"): UseCount(3, 0), key("b"): UseCount(2, 0)}, 0)
 
     assert found[key("a")] > found[key("b")]
 
 
 def test_one_find_is_good_for_one_use() -> None:
-    finds = Finds()
+    finds = RecentFinds()
     finds.add([key("a")], now=0)
 
-    assert finds.take(key("a"), now=60)
-    assert not finds.take(key("a"), now=61)
-    assert not finds.take(key("b"), now=61)
+    assert finds.consume(key("a"), now=60)
+    assert not finds.consume(key("a"), now=61)
+    assert not finds.consume(key("b"), now=61)
 
 
 @pytest.mark.parametrize(("after", "counts"), [(600, True), (601, False)])
 def test_a_find_is_forgotten_after_ten_minutes(after: float, counts: bool) -> None:
-    finds = Finds()
+    finds = RecentFinds()
     finds.add([key("a")], now=0)
 
-    assert finds.take(key("a"), now=after) is counts
+    assert finds.consume(key("a"), now=after) is counts
 
 
 def test_only_so_many_finds_are_remembered() -> None:
-    finds = Finds()
+    finds = RecentFinds()
     finds.add((key(str(n)) for n in range(1_001)), now=0)
 
-    assert not finds.take(key("0"), now=1)
-    assert finds.take(key("1000"), now=1)
+    assert not finds.consume(key("0"), now=1)
+    assert finds.consume(key("1000"), now=1)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_engine.search.vectors import Likeness, Vectors, packed
+from discovery_engine.search.vectors import Similarities, Vectors, pack
 from tests.factories import make_tool
 
 EAST, NORTH, NORTH_EAST = (1.0, 0.0), (0.0, 1.0), (math.sqrt(0.5), math.sqrt(0.5))
@@ -14,48 +14,48 @@ EAST, NORTH, NORTH_EAST = (1.0, 0.0), (0.0, 1.0), (math.sqrt(0.5), math.sqrt(0.5
 
 def made(**vectors: tuple[float, ...]) -> Vectors:
     tools = [make_tool(name) for name in vectors]
-    return Vectors(tools, [packed(vector) for vector in vectors.values()])
+    return Vectors(tools, [pack(vector) for vector in vectors.values()])
 
 
-def likeness(vectors: Vectors, *query: tuple[float, ...]) -> Likeness:
-    found = vectors.compared(query)
+def similarities(vectors: Vectors, *query: tuple[float, ...]) -> Similarities:
+    found = vectors.compare(query)
     assert found
     return found
 
 
-def test_likeness_is_the_cosine() -> None:
-    found = likeness(made(east=EAST, north=NORTH, between=NORTH_EAST), EAST)
+def test_similarity_is_the_cosine() -> None:
+    found = similarities(made(east=EAST, north=NORTH, between=NORTH_EAST), EAST)
 
-    assert found.of(make_tool("east")) == pytest.approx(1)
-    assert found.of(make_tool("north")) == pytest.approx(0)
-    assert found.of(make_tool("between")) == pytest.approx(math.sqrt(0.5), abs=1e-3)
+    assert found.cosine(make_tool("east")) == pytest.approx(1)
+    assert found.cosine(make_tool("north")) == pytest.approx(0)
+    assert found.cosine(make_tool("between")) == pytest.approx(math.sqrt(0.5), abs=1e-3)
     assert found.best == pytest.approx(1)
 
 
 def test_a_clause_counts_as_much_as_the_whole() -> None:
-    found = likeness(made(east=EAST, north=NORTH), EAST, NORTH, EAST)
+    found = similarities(made(east=EAST, north=NORTH), EAST, NORTH, EAST)
 
-    assert found.of(make_tool("east")) == pytest.approx(1)
-    assert found.of(make_tool("north")) == pytest.approx(0.5)
-
-
-def test_a_tool_that_says_something_else_now_has_no_likeness() -> None:
-    found = likeness(made(east=EAST), EAST)
-
-    assert found.of(make_tool("east", description="new")) is None
-    assert found.of(make_tool("west")) is None
+    assert found.cosine(make_tool("east")) == pytest.approx(1)
+    assert found.cosine(make_tool("north")) == pytest.approx(0.5)
 
 
-def test_height_is_how_far_up_the_likest_is_from_the_least_like_to_sameness() -> None:
+def test_a_tool_that_says_something_else_now_has_no_similarity() -> None:
+    found = similarities(made(east=EAST), EAST)
+
+    assert found.cosine(make_tool("east", description="new")) is None
+    assert found.cosine(make_tool("west")) is None
+
+
+def test_relative_best_is_the_best_on_a_scale_from_the_lowest_to_identity() -> None:
     vectors = made(east=NORTH_EAST, north=NORTH, west=(-1.0, 0.0))
 
-    found = likeness(vectors, EAST).height([make_tool("north"), make_tool("east")])
+    found = similarities(vectors, EAST).relative_best([make_tool("north"), make_tool("east")])
 
     assert found == pytest.approx((math.sqrt(0.5) + 1) / 2, abs=1e-3)
 
 
 def test_of_tools_that_are_all_alike_none_is_high() -> None:
-    found = likeness(made(a=EAST, b=EAST), EAST).height([make_tool("a")])
+    found = similarities(made(a=EAST, b=EAST), EAST).relative_best([make_tool("a")])
 
     assert found == pytest.approx(0, abs=1e-3)
 
@@ -64,16 +64,20 @@ def test_height_is_the_same_for_a_model_that_finds_all_texts_more_alike() -> Non
     plain = made(a=(1.0, 0.0, 0.0), b=(0.0, 1.0, 0.0))
     alike = made(a=(1.0, 0.0, 1.0), b=(0.0, 1.0, 1.0))
 
-    apart = likeness(plain, (1.0, 0.0, 0.0)).height([make_tool("a")])
-    together = likeness(alike, (math.sqrt(0.5), 0.0, math.sqrt(0.5))).height([make_tool("a")])
+    apart = similarities(plain, (1.0, 0.0, 0.0)).relative_best([make_tool("a")])
+    together = similarities(alike, (math.sqrt(0.5), 0.0, math.sqrt(0.5))).relative_best(
+        [make_tool("a")]
+    )
 
     assert apart == pytest.approx(1, abs=1e-3)
     assert together == pytest.approx(apart, abs=1e-3)
 
 
 def test_a_lone_tool_and_one_without_a_vector_have_no_height() -> None:
-    assert likeness(made(east=EAST), EAST).height([make_tool("east")]) is None
-    assert likeness(made(east=EAST, north=NORTH), EAST).height([make_tool("west")]) is None
+    assert similarities(made(east=EAST), EAST).relative_best([make_tool("east")]) is None
+    assert (
+        similarities(made(east=EAST, north=NORTH), EAST).relative_best([make_tool("west")]) is None
+    )
 
 
 def test_the_likest_come_first_and_only_if_they_are_accepted() -> None:
@@ -82,7 +86,7 @@ def test_the_likest_come_first_and_only_if_they_are_accepted() -> None:
     def is_accepted(tool: object) -> bool:
         return tool != make_tool("east")
 
-    found = likeness(vectors, EAST)
+    found = similarities(vectors, EAST)
 
     assert [t.name for t in found.nearest(2, lambda _: True)] == ["east", "between"]
     assert [t.name for t in found.nearest(2, is_accepted)] == ["between", "north"]
@@ -91,7 +95,7 @@ def test_the_likest_come_first_and_only_if_they_are_accepted() -> None:
 def test_the_likest_are_found_behind_many_that_are_not_accepted() -> None:
     vectors = made(**{f"t{i}": EAST for i in range(50)}, last=NORTH)
 
-    found = likeness(vectors, EAST).nearest(1, lambda tool: tool.name == "last")
+    found = similarities(vectors, EAST).nearest(1, lambda tool: tool.name == "last")
 
     assert [tool.name for tool in found] == ["last"]
 
@@ -100,8 +104,8 @@ def test_the_likest_are_found_behind_many_that_are_not_accepted() -> None:
     "query", [pytest.param((), id="none"), pytest.param(((1.0, 0.0, 0.0),), id="another length")]
 )
 def test_what_cannot_be_compared_is_not(query: tuple[tuple[float, ...], ...]) -> None:
-    assert made(east=EAST).compared(query) is None
-    assert made().compared([EAST]) is None
+    assert made(east=EAST).compare(query) is None
+    assert made().compare([EAST]) is None
 
 
 @pytest.mark.parametrize(
@@ -116,14 +120,14 @@ def test_what_is_no_vector_is_refused(vectors: list[tuple[float, ...]]) -> None:
     tools = [make_tool(str(i)) for i in range(len(vectors))]
 
     with pytest.raises(ValueError, match="vector"):
-        Vectors(tools, list(map(packed, vectors)))
+        Vectors(tools, list(map(pack, vectors)))
 
 
 @given(st.lists(st.tuples(st.floats(0.1, 1), st.floats(0.1, 1)), min_size=2, max_size=20))
 def test_where_a_vector_stands_makes_no_difference(rows: list[tuple[float, float]]) -> None:
     named = {f"t{i}": row for i, row in enumerate(rows)}
-    forward = likeness(made(**named), NORTH_EAST)
-    backward = likeness(made(**dict(reversed(named.items()))), NORTH_EAST)
+    forward = similarities(made(**named), NORTH_EAST)
+    backward = similarities(made(**dict(reversed(named.items()))), NORTH_EAST)
 
     for name in named:
-        assert forward.of(make_tool(name)) == backward.of(make_tool(name))
+        assert forward.cosine(make_tool(name)) == backward.cosine(make_tool(name))

@@ -12,7 +12,7 @@ from discovery_engine.catalog import Catalog, Entry, ServerPart
 from discovery_engine.config.settings import Settings
 from discovery_engine.errors import Origin
 from discovery_engine.rules.rule import Rule
-from discovery_engine.search.searcher import Judgement
+from discovery_engine.search.searcher import Assessment
 from discovery_engine.tools.arguments import Checker
 from discovery_engine.upstream.state import StateInfo
 from discovery_engine.view.search_answers import SearchAnswer
@@ -20,6 +20,11 @@ from discovery_engine.view.view import ToolList, View
 from tests.factories import make_catalog, make_entry, make_part, make_server, make_settings
 
 OnProgress = Callable[[float, float | None, str | None], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class WordQuery:
+    text: str
 
 
 @dataclass(frozen=True)
@@ -33,18 +38,21 @@ class WordSearcher:
     """Ranks by the share of the query's words that a tool's name or description says."""
 
     catalog: Catalog
-    judged = 1
+    assessed_hits = 1
+
+    def analyze(self, text: str) -> WordQuery:
+        return WordQuery(text)
 
     def search(
         self,
-        query: str,
+        query: WordQuery,
         *,
         limit: int,
         accepts: Callable[[Entry], bool],
-        likeness: object = None,
+        similarities: object = None,
         usage: object = None,
     ) -> tuple[WordHit, ...]:
-        words = query.casefold().split()
+        words = query.text.casefold().split()
         hits = []
         for entry in filter(accepts, self.catalog):
             text = f"{entry.tool.name} {entry.tool.description}".casefold()
@@ -52,8 +60,8 @@ class WordSearcher:
                 hits.append(WordHit(entry, found / len(words)))
         return tuple(sorted(hits, key=lambda hit: (-hit.relevance, hit.entry.key))[:limit])
 
-    def judge(self, _: str, hits: Sequence[WordHit], __: object) -> Judgement:
-        return Judgement(confidence=1.0 if hits else 0.0, alike=1, unknown=())
+    def assess(self, _: WordQuery, hits: Sequence[WordHit], __: object) -> Assessment:
+        return Assessment(confidence=1.0 if hits else 0.0, alike=1, unknown=())
 
 
 @dataclass

@@ -3,13 +3,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_engine.search.index.documents import FULL, Document, documents
+from discovery_engine.search.index.documents import MAX_IMPACT, Document, build_documents
 from discovery_engine.search.text.lexicon import default_lexicon
 from tests.factories import make_tool
 
 
 def document(*, name: str = "x", server: str = "s", about: str = "", **fields) -> Document:
-    [made] = documents([make_tool(name, server, **fields)], server, about, default_lexicon())
+    [made] = build_documents([make_tool(name, server, **fields)], server, about, default_lexicon())
     return made
 
 
@@ -56,4 +56,4 @@ def test_a_name_of_signs_alone_has_no_terms() -> None:
 def test_an_impact_always_fits_a_byte(name: str, text: str, about: str) -> None:
     made = document(name=name, description=f"{text} {name} " * 9, about=about)
 
-    assert all(1 <= impact <= FULL for impact in made.values())
+    assert all(1 <= impact <= MAX_IMPACT for impact in made.values())

@@ -3,7 +3,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_engine.search.index.lazy_map import Pieces, Sealed, packed, sealed
+from discovery_engine.search.index.lazy_map import (
+    LazyBuckets,
+    LazyValues,
+    pack_buckets,
+    pack_values,
+)
 
 KEYS = st.text(st.characters(), max_size=8)
 MAPPINGS = st.dictionaries(KEYS, st.lists(st.integers(0, 9)), max_size=40)
@@ -13,7 +18,7 @@ MAPPINGS = st.dictionaries(KEYS, st.lists(st.integers(0, 9)), max_size=40)
 def test_what_was_packed_is_found_by_its_keys(
     mapping: dict[str, list[int]], others: list[str]
 ) -> None:
-    pieces: Pieces[list[int]] = Pieces(packed(mapping))
+    pieces: LazyBuckets[list[int]] = LazyBuckets(pack_buckets(mapping))
 
     for key in [*mapping, *others]:
         assert pieces.get(key) == mapping.get(key)
@@ -24,23 +29,23 @@ def test_what_was_packed_is_found_by_its_keys(
 
 @given(MAPPINGS)
 def test_what_was_packed_comes_back_whole(mapping: dict[str, list[int]]) -> None:
-    packing = packed(mapping)
+    packing = pack_buckets(mapping)
 
-    pieces: Pieces[list[int]] = Pieces(packing)
+    pieces: LazyBuckets[list[int]] = LazyBuckets(packing)
     for key in list(mapping)[::3]:
         pieces.get(key)
 
     assert pieces == mapping
     assert dict(pieces.items()) == mapping
-    assert packed(pieces) == packing
+    assert pack_buckets(pieces) == packing
 
 
 def test_only_the_piece_that_holds_a_key_is_opened() -> None:
-    packing = packed({str(n): n for n in range(100)})
-    [[number]] = [[n for n, piece in enumerate(packing) if Pieces([piece]).get("7")]]
+    packing = pack_buckets({str(n): n for n in range(100)})
+    [[number]] = [[n for n, piece in enumerate(packing) if LazyBuckets([piece]).get("7")]]
     rest = [piece if n == number else b"what no one opens" for n, piece in enumerate(packing)]
 
-    pieces: Pieces[int] = Pieces(rest)
+    pieces: LazyBuckets[int] = LazyBuckets(rest)
 
     assert pieces.get("7") == 7
     assert pieces["7"] == 7
@@ -48,7 +53,7 @@ def test_only_the_piece_that_holds_a_key_is_opened() -> None:
 
 @given(st.dictionaries(st.integers(), st.lists(st.integers(0, 9))))
 def test_what_was_sealed_comes_back(mapping: dict[int, list[int]]) -> None:
-    values: Sealed[list[int]] = Sealed(sealed(mapping))
+    values: LazyValues[list[int]] = LazyValues(pack_values(mapping))
 
     assert all(values.get(key) == value for key, value in mapping.items())
     assert values.get(max(mapping, default=0) + 1) is None
@@ -56,7 +61,7 @@ def test_what_was_sealed_comes_back(mapping: dict[int, list[int]]) -> None:
 
 
 def test_a_value_that_is_not_asked_for_stays_sealed() -> None:
-    values: Sealed[str] = Sealed({1: sealed({1: "one"})[1], 2: b"what no one opens"})
+    values: LazyValues[str] = LazyValues({1: pack_values({1: "one"})[1], 2: b"what no one opens"})
 
     assert values[1] == "one"
     assert list(values) == [1, 2]

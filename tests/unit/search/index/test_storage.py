@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from discovery_engine.search.index import storage
 from discovery_engine.search.index.index import Index
-from discovery_engine.search.index.storage import FORMAT, dumped, loaded
+from discovery_engine.search.index.storage import FORMAT, dump_index, load_index
 from discovery_engine.search.text.lexicon import Lexicon, default_lexicon
 from discovery_engine.tools.model import AppliedOverride, ServerName
 from tests.factories import make_catalog, make_part, make_tool
@@ -18,20 +18,20 @@ LEXICON = default_lexicon()
 
 
 def indexed() -> Index:
-    return Index().updated(make_catalog(make_part("a", "x", "y")), {}, LEXICON)
+    return Index().update(make_catalog(make_part("a", "x", "y")), {}, LEXICON)
 
 
 def test_layers_come_back_as_one() -> None:
     index = indexed()
 
-    again = loaded(dumped(index, LEXICON), dict(index.sources), LEXICON)
+    again = load_index(dump_index(index, LEXICON), dict(index.servers), LEXICON)
 
     assert again is not None
-    assert again.layers == index.layers
+    assert again.levels == index.levels
 
 
 def test_an_empty_index_comes_back_empty() -> None:
-    assert loaded(dumped(Index(), LEXICON), {}, LEXICON) == Index((), {})
+    assert load_index(dump_index(Index(), LEXICON), {}, LEXICON) == Index((), {})
 
 
 def test_an_index_of_what_the_owner_says_otherwise_now_is_not_used() -> None:
@@ -39,41 +39,40 @@ def test_an_index_of_what_the_owner_says_otherwise_now_is_not_used() -> None:
         tool = replace(
             make_tool("x", "a"), overridden=AppliedOverride(description=description, by=(0,))
         )
-        return Index().updated(make_catalog(make_part("a", tool)), {}, LEXICON)
+        return Index().update(make_catalog(make_part("a", tool)), {}, LEXICON)
 
     before, now = said("Send a letter."), said("Bake a cake.")
 
-    assert loaded(dumped(before, LEXICON), before.sources, LEXICON) == before
-    assert loaded(dumped(before, LEXICON), now.sources, LEXICON) is None
+    assert load_index(dump_index(before, LEXICON), before.servers, LEXICON) == before
+    assert load_index(dump_index(before, LEXICON), now.servers, LEXICON) is None
 
 
 def test_an_index_under_another_description_of_a_server_is_not_used() -> None:
     catalog = make_catalog(make_part("a", "x"))
     before, now = (
-        Index().updated(catalog, {ServerName("a"): text}, LEXICON)
-        for text in ("Letters.", "Cakes.")
+        Index().update(catalog, {ServerName("a"): text}, LEXICON) for text in ("Letters.", "Cakes.")
     )
 
-    assert loaded(dumped(before, LEXICON), now.sources, LEXICON) is None
+    assert load_index(dump_index(before, LEXICON), now.servers, LEXICON) is None
 
 
 def test_an_index_made_with_other_tables_of_words_is_not_used() -> None:
     index = indexed()
     other = Lexicon(groups=[["yak", "zebra"]])
 
-    assert loaded(dumped(index, other), dict(index.sources), LEXICON) is None
+    assert load_index(dump_index(index, other), dict(index.servers), LEXICON) is None
 
 
 def test_the_format_has_another_number_whenever_the_bytes_say_something_else() -> None:
     """If this fails, raise `FORMAT`, and let both stand here as they are then."""
     schema = {"properties": {"quuxID": {"description": "The yak.", "enum": ["zebra", "gnu"]}}}
     tools = [make_tool(name, "lynx", inputSchema=schema) for name in ("shaveYAKs", "groom_zebra_2")]
-    index = Index().updated(make_catalog(make_part("lynx", *tools)), {}, LEXICON)
+    index = Index().update(make_catalog(make_part("lynx", *tools)), {}, LEXICON)
 
-    segments, pieces, names = marshal.loads(dumped(index, LEXICON)[32:])
-    terms, spellings = ([marshal.loads(p) for p in ps] for ps in (pieces, names.values()))
-    spelled = sorted(item for piece in spellings for item in piece.items())
-    said = segments, [sorted(piece.items()) for piece in terms], sorted(names), spelled
+    spans, pieces, names = marshal.loads(dump_index(index, LEXICON)[32:])
+    terms, name_spellings = ([marshal.loads(p) for p in ps] for ps in (pieces, names.values()))
+    spelled = sorted(item for piece in name_spellings for item in piece.items())
+    said = spans, [sorted(piece.items()) for piece in terms], sorted(names), spelled
 
     assert (FORMAT, hashlib.sha256(repr(said).encode()).hexdigest()[:16]) == (2, "37f3b9303e8b1f7c")
 
@@ -92,11 +91,11 @@ def test_the_format_has_another_number_whenever_the_bytes_say_something_else() -
 def test_bytes_that_cannot_be_read_are_a_warning(
     payload: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
-    sources = indexed().sources
+    sources = indexed().servers
     digest = storage._digest(payload, sources, LEXICON)
 
     with caplog.at_level(logging.WARNING, "discovery_engine"):
-        assert loaded(digest + payload, sources, LEXICON) is None
+        assert load_index(digest + payload, sources, LEXICON) is None
 
     assert "made anew" in caplog.text
 
@@ -105,7 +104,7 @@ def test_bytes_that_cannot_be_read_are_a_warning(
 @pytest.mark.parametrize("at", [0, 31, 32, -1])
 def test_bytes_of_which_one_is_another_are_not_used(at: int) -> None:
     index = indexed()
-    data = bytearray(dumped(index, LEXICON))
+    data = bytearray(dump_index(index, LEXICON))
     data[at] ^= 1
 
-    assert loaded(bytes(data), index.sources, LEXICON) is None
+    assert load_index(bytes(data), index.servers, LEXICON) is None

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from discovery_engine.search.query.analyzer import Question, Reader
+from discovery_engine.search.query.analyzer import QueryAnalyzer, QueryTerms
 from discovery_engine.search.text.lexicon import default_lexicon
 
 COUNTS = {
@@ -20,14 +20,14 @@ COUNTS = {
 }
 
 
-def read(query: str) -> Question:
-    return Reader(default_lexicon(), lambda term: COUNTS.get(term, 0), 100).read(query)
+def read(query: str) -> QueryTerms:
+    return QueryAnalyzer(default_lexicon(), lambda term: COUNTS.get(term, 0), 100).analyze(query)
 
 
-def getting(query: str) -> Question:
+def getting(query: str) -> QueryTerms:
     """As `read`, in a catalog with tools that get things."""
     counts = COUNTS | {"get": 20, "@get": 25}
-    return Reader(default_lexicon(), lambda term: counts.get(term, 0), 100).read(query)
+    return QueryAnalyzer(default_lexicon(), lambda term: counts.get(term, 0), 100).analyze(query)
 
 
 def test_a_rare_term_weighs_more_than_a_common_one() -> None:
@@ -37,11 +37,11 @@ def test_a_rare_term_weighs_more_than_a_common_one() -> None:
 
 
 def test_terms_that_no_tool_has_are_unmet_and_not_weighed() -> None:
-    question = read("zebra quux 42")
+    query = read("zebra quux 42")
 
-    assert list(question.weights) == ["zebra"]
-    assert question.unknown == ("quux", "42")
-    assert question.unmet == read("quux").unmet > 0
+    assert list(query.weights) == ["zebra"]
+    assert query.unknown == ("quux", "42")
+    assert query.unknown_weight == read("quux").unknown_weight > 0
 
 
 def test_a_word_said_twice_counts_once() -> None:
@@ -64,10 +64,10 @@ def test_a_question_asks_to_get_something_only_where_tools_say_so() -> None:
 
 
 def test_a_request_is_cut_into_clauses() -> None:
-    question = read("check the weather in Yak town, and then buy zebra food for me")
+    query = read("check the weather in Yak town, and then buy zebra food for me")
 
-    assert [{"weather"} <= clause for clause in question.clauses] == [True, False]
-    assert "zebra" in question.clauses[1]
+    assert [{"weather"} <= clause for clause in query.clauses] == [True, False]
+    assert "zebra" in query.clauses[1]
 
 
 def test_a_request_of_one_clause_has_none() -> None:
@@ -99,7 +99,7 @@ def test_nothing_is_guessed_in_a_long_request() -> None:
 
 @pytest.mark.requirement("REL-27")
 def test_of_an_address_only_the_site_counts() -> None:
-    question = read("https://www.reddit.com/r/zebra?yak=weather")
+    query = read("https://www.reddit.com/r/zebra?yak=weather")
 
-    assert {"reddit", "url"} <= set(question.weights)
-    assert not {"zebra", "yak", "weather"} & set(question.weights)
+    assert {"reddit", "url"} <= set(query.weights)
+    assert not {"zebra", "yak", "weather"} & set(query.weights)

@@ -3,26 +3,26 @@ from __future__ import annotations
 import pytest
 
 from discovery_engine.search.index.index import Index
-from discovery_engine.search.query.analyzer import Reader
-from discovery_engine.search.query.name_match import Nearness, named
+from discovery_engine.search.query.analyzer import QueryAnalyzer
+from discovery_engine.search.query.name_match import NameMatchKind, match_names
 from discovery_engine.search.text.lexicon import default_lexicon
 from tests.factories import make_catalog, make_part
 
 LONG = "abcdefghij" * 8  # characters of which a mistyped name may have just so many
 
 
-def names_of(query: str, *tools: str) -> dict[str, Nearness]:
+def names_of(query: str, *tools: str) -> dict[str, NameMatchKind]:
     """The tools that a query names, and how."""
-    index = Index().updated(make_catalog(make_part("a", *tools)), {}, default_lexicon())
-    question = Reader(default_lexicon(), index.count, index.size).read(query)
-    found = named(index, query, question)
-    return {index.entry(place).tool.name: naming.nearness for place, naming in found.items()}
+    index = Index().update(make_catalog(make_part("a", *tools)), {}, default_lexicon())
+    terms = QueryAnalyzer(default_lexicon(), index.document_frequency, index.size).analyze(query)
+    found = match_names(index, query, terms)
+    return {index.entry(doc_id).tool.name: match.kind for doc_id, match in found.items()}
 
 
 @pytest.mark.requirement("REL-12")
 def test_of_two_names_within_reach_the_nearer_one_is_meant() -> None:
     assert names_of("create_isue", "create_issue", "create_issues") == {
-        "create_issue": Nearness.MISTYPED
+        "create_issue": NameMatchKind.TYPO
     }
 
 
@@ -43,4 +43,4 @@ def test_of_two_names_that_are_as_near_none_is_meant() -> None:
 def test_what_is_longer_than_a_name_is_not_taken_for_a_mistyped_one(
     query: str, tool: str, *, is_meant: bool
 ) -> None:
-    assert names_of(query, tool) == ({tool: Nearness.MISTYPED} if is_meant else {})
+    assert names_of(query, tool) == ({tool: NameMatchKind.TYPO} if is_meant else {})

@@ -21,9 +21,9 @@ def fusions(draw: st.DrawFn) -> Fusion:
 def test_both_parts_are_in_bounds_and_so_is_their_sum(
     fusion: Fusion, words: float, below: float | None
 ) -> None:
-    likeness = None if below is None else max(-1.0, fusion.best_likeness - below)
+    similarity = None if below is None else max(-1.0, fusion.best_similarity - below)
 
-    by_words, by_meaning = fusion(words, likeness)
+    by_words, by_meaning = fusion.fuse(words, similarity)
 
     assert by_words >= 0
     assert by_meaning >= 0
@@ -36,26 +36,26 @@ def test_the_score_rises_with_words(
     fusion: Fusion, one: float, other: float, below: float | None
 ) -> None:
     assume(other - one > STEP)
-    likeness = None if below is None else fusion.best_likeness - below
+    similarity = None if below is None else fusion.best_similarity - below
 
-    assert sum(fusion(one, likeness)) < sum(fusion(other, likeness))
+    assert sum(fusion.fuse(one, similarity)) < sum(fusion.fuse(other, similarity))
 
 
 @pytest.mark.requirement("EMB-20")
 @given(fusions(), SHARE, st.floats(0, 1), st.floats(0, 1))
-def test_the_score_rises_with_likeness(
+def test_the_score_rises_with_similarity(
     fusion: Fusion, words: float, one: float, other: float
 ) -> None:
     assume(other - one > STEP)
-    nearer, farther = fusion.best_likeness - one, fusion.best_likeness - other
+    nearer, farther = fusion.best_similarity - one, fusion.best_similarity - other
 
-    assert sum(fusion(words, farther)) < sum(fusion(words, nearer))
+    assert sum(fusion.fuse(words, farther)) < sum(fusion.fuse(words, nearer))
 
 
 def test_the_best_by_words_loses_nothing_where_it_has_no_vector() -> None:
-    fusion = Fusion(0.4, best_likeness=0.6, usual_likeness=0.1)
+    fusion = Fusion(0.4, best_similarity=0.6, mean_similarity=0.1)
 
-    assert sum(fusion(0.4, None)) == sum(fusion(0.4, 0.6))
+    assert sum(fusion.fuse(0.4, None)) == sum(fusion.fuse(0.4, 0.6))
 
 
 @pytest.mark.parametrize("shift", [0.0, 0.2, -0.1])
@@ -63,4 +63,4 @@ def test_a_model_whose_cosines_are_all_higher_is_treated_alike(shift: float) -> 
     plain = Fusion(0.3, 0.6, 0.1)
     shifted = Fusion(0.3, 0.6 + shift, 0.1 + shift)
 
-    assert shifted(0.2, 0.4 + shift) == pytest.approx(plain(0.2, 0.4))
+    assert shifted.fuse(0.2, 0.4 + shift) == pytest.approx(plain.fuse(0.2, 0.4))

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from discovery_engine.search.index.index import Index, Place
-from discovery_engine.search.query.analyzer import Question, Reader
-from discovery_engine.search.ranking.retrieval import candidates
+from discovery_engine.search.index.index import DocId, Index
+from discovery_engine.search.query.analyzer import QueryAnalyzer, QueryTerms
+from discovery_engine.search.ranking.retrieval import find_candidates
 from discovery_engine.search.text.lexicon import default_lexicon
 from tests.factories import make_catalog, make_entry, make_part
 
@@ -16,15 +16,15 @@ def index() -> Index:
         make_entry(f"zebra_{n}", "a", description="yak" * (n < 600) + " fox" * (n == 7))
         for n in range(9000)
     ]
-    return Index().updated(make_catalog(make_part("a", *entries)), {}, default_lexicon())
+    return Index().update(make_catalog(make_part("a", *entries)), {}, default_lexicon())
 
 
-def asked(index: Index, query: str) -> Question:
-    return Reader(default_lexicon(), index.count, index.size).read(query)
+def asked(index: Index, query: str) -> QueryTerms:
+    return QueryAnalyzer(default_lexicon(), index.document_frequency, index.size).analyze(query)
 
 
-def chosen(index: Index, query: str, allowed=lambda _: True) -> list[Place]:
-    return candidates(index, asked(index, query), least=10, allowed=allowed)
+def chosen(index: Index, query: str, allowed=lambda _: True) -> list[DocId]:
+    return find_candidates(index, asked(index, query), least=10, allowed=allowed)
 
 
 def test_a_common_term_is_passed_over_when_rare_ones_found_enough(index: Index) -> None:
@@ -36,24 +36,24 @@ def test_a_common_term_is_looked_up_when_nothing_else_is_asked(index: Index) -> 
 
 
 def test_only_the_best_and_their_equals_are_chosen(index: Index) -> None:
-    places = chosen(index, "fox zebra")
+    doc_ids = chosen(index, "fox zebra")
 
-    assert len(places) == 9000
+    assert len(doc_ids) == 9000
     assert len(chosen(index, "fox")) == 1
 
 
 def test_what_is_not_allowed_does_not_crowd_out_what_is(index: Index) -> None:
-    wanted = [place for place in chosen(index, "zebra") if place.doc % 1000 == 999]
+    wanted = [doc_id for doc_id in chosen(index, "zebra") if doc_id.doc % 1000 == 999]
 
-    found = chosen(index, "zebra yak", allowed=lambda place: place.doc % 1000 == 999)
+    found = chosen(index, "zebra yak", allowed=lambda doc_id: doc_id.doc % 1000 == 999)
 
     assert sorted(found) == sorted(wanted)
 
 
 def test_layers_that_lack_a_term_do_without(index: Index) -> None:
-    part = index.sources["a"].part
+    part = index.servers["a"].part
     catalog = make_catalog(part, make_part("b", "lion"))
-    layered = index.updated(catalog, {}, default_lexicon())
+    layered = index.update(catalog, {}, default_lexicon())
 
     [lion] = chosen(layered, "lion")
 

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_engine.search.index.index import Index, Place
-from discovery_engine.search.query.analyzer import Reader
-from discovery_engine.search.ranking.scoring import contributions, scores
+from discovery_engine.search.index.index import DocId, Index
+from discovery_engine.search.query.analyzer import QueryAnalyzer
+from discovery_engine.search.ranking.scoring import contributions, score_tools
 from discovery_engine.search.text.lexicon import default_lexicon
 from tests.factories import make_catalog, make_part, make_tool
 
@@ -18,16 +18,16 @@ QUERIES = st.lists(st.sampled_from(WORDS), min_size=1, max_size=12).map(" ".join
 def index() -> Index:
     texts = ["Send a mail.", "Revoke the mail of a yak.", "Weather for zebras, yaks and friends."]
     tools = [make_tool(f"tool_{n}", "a", description=text) for n, text in enumerate(texts)]
-    return Index().updated(make_catalog(make_part("a", *tools)), {}, default_lexicon())
+    return Index().update(make_catalog(make_part("a", *tools)), {}, default_lexicon())
 
 
 @pytest.mark.requirement("REL-50")
 @given(QUERIES)
 def test_what_each_term_adds_to_a_score_adds_up_to_it(index: Index, query: str) -> None:
-    question = Reader(default_lexicon(), index.count, index.size).read(query)
+    query = QueryAnalyzer(default_lexicon(), index.document_frequency, index.size).analyze(query)
 
-    found = scores(index.layers[0].block, range(index.size), question)
+    found = score_tools(index.levels[0].postings, range(index.size), query)
 
     for doc, score in enumerate(found):
-        impacts = index.impacts(Place(0, doc), question.weights)
-        assert sum(contributions(impacts, question).values()) == pytest.approx(score)
+        impacts = index.impacts(DocId(0, doc), query.weights)
+        assert sum(contributions(impacts, query).values()) == pytest.approx(score)

@@ -2,19 +2,19 @@ from __future__ import annotations
 
 import pytest
 
-from discovery_engine.search.text.languages import Heard
+from discovery_engine.search.text.languages import Token
 from discovery_engine.search.text.lexicon import Lexicon, default_lexicon
 from discovery_engine.search.text.tokens import runs
 
 LEXICON = default_lexicon()
 
 
-def heard(text: str) -> list[Heard]:
-    return LEXICON.heard(text, LEXICON.language(text))
+def tokens(text: str) -> list[Token]:
+    return LEXICON.tokens(text, LEXICON.detect_language(text))
 
 
 @pytest.mark.parametrize(
-    ("text", "meant"),
+    ("text", "english"),
     [
         pytest.param("Bitte lösche die Datei", ["delete", "file"], id="german"),
         pytest.param("die Wetterberichte von Köln", ["weather", "report", "koln"], id="compound"),
@@ -26,39 +26,40 @@ def heard(text: str) -> list[Heard]:
         pytest.param("send it to the repository", ["send", "repository"], id="english"),
     ],
 )
-def test_words_are_heard_in_english(text: str, meant: list[str]) -> None:
-    assert [word for one in heard(text) for word in one.meant] == meant
+def test_words_are_translated_to_english(text: str, english: list[str]) -> None:
+    assert [word for token in tokens(text) for word in token.english] == english
 
 
-def test_what_was_said_is_kept_beside_what_was_meant() -> None:
-    assert heard("Rechnungen anzeigen") == [
-        Heard("rechnungen", ("invoice",)),
-        Heard("anzeigen", ("show",)),
+def test_a_token_keeps_the_word_beside_its_english() -> None:
+    assert tokens("Rechnungen anzeigen") == [
+        Token("rechnungen", ("invoice",)),
+        Token("anzeigen", ("show",)),
     ]
 
 
 def test_a_word_of_the_owner_is_not_looked_up() -> None:
     lexicon = Lexicon(groups=[("Rechnung", "bill")])
 
-    [first, _] = lexicon.heard("Rechnung anzeigen", lexicon.language("Rechnung anzeigen"))
+    [first, _] = lexicon.tokens("Rechnung anzeigen", lexicon.detect_language("Rechnung anzeigen"))
 
-    assert first.meant == ("rechnung",)
-
-
-def test_evidence_of_a_language_is_no_english_word() -> None:
-    for language in LEXICON.languages.spoken:
-        assert not language.evidence & {"list", "images", "notes", "in", "a", "die", "comment"}
+    assert first.english == ("rechnung",)
 
 
-def test_every_entry_of_the_tables_is_one_word() -> None:
-    for language in LEXICON.languages.spoken:
-        table = language.table
-        assert [text for text in table.meanings if len(runs(text)) != 1] == []
+def test_an_indicator_of_a_language_is_no_english_word() -> None:
+    for language in LEXICON.languages.supported:
+        assert not language.indicators & {"list", "images", "notes", "in", "a", "die", "comment"}
+
+
+def test_every_entry_of_the_dictionaries_is_one_word() -> None:
+    for language in LEXICON.languages.supported:
+        translations = language.dictionary.translations
+        assert [text for text in translations if len(runs(text)) != 1] == []
 
 
 @pytest.mark.parametrize("code", ["de", "es", "fr"])
-def test_what_tables_mean_is_english_that_says_something(code: str) -> None:
-    [language] = [one for one in LEXICON.languages.spoken if one.code == code]
-    meant = {word for meaning in language.table.meanings.values() for word in meaning}
+def test_no_translation_is_a_stop_word(code: str) -> None:
+    [language] = [one for one in LEXICON.languages.supported if one.code == code]
+    translations = language.dictionary.translations.values()
+    english = {word for translation in translations for word in translation}
 
-    assert [word for word in meant if LEXICON.is_silent(word)] == []
+    assert [word for word in english if LEXICON.is_stop_word(word)] == []

@@ -28,13 +28,13 @@ def test_a_word_has_its_stem_then_its_concept_then_its_subjects() -> None:
     assert LEXICON.terms("songs") == ("song", "@song", "#music")
 
 
-def test_silent_words_are_left_out_of_text_and_kept_in_names() -> None:
-    assert LEXICON.text("the weather of a").length == 1
-    assert LEXICON.name("what_is_it").length == 3
+def test_stop_words_are_left_out_of_text_and_kept_in_names() -> None:
+    assert LEXICON.analyze("the weather of a").length == 1
+    assert LEXICON.analyze_name("what_is_it").length == 3
 
 
 def test_the_length_counts_words_and_not_their_concepts() -> None:
-    text = LEXICON.text("create songs")
+    text = LEXICON.analyze("create songs")
 
     assert text.length == 2
     assert len(text.terms) > 2
@@ -49,8 +49,8 @@ def test_groups_of_ones_own_come_before_those_that_ship() -> None:
 def test_what_is_read_is_forgotten_when_it_is_too_much() -> None:
     lexicon = Lexicon(memory=2)
 
-    assert lexicon.text("alpha beta gamma delta").length == 4
-    assert lexicon.text("alpha").terms == ["alpha"]
+    assert lexicon.analyze("alpha beta gamma delta").length == 4
+    assert lexicon.analyze("alpha").terms == ["alpha"]
 
 
 def test_a_word_stands_in_one_group_of_synonyms_only() -> None:
