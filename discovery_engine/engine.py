@@ -393,7 +393,7 @@ class Engine:
 
     async def keep_fresh(self) -> NoReturn:
         """What a long-running host runs in a task: asks what is due, follows what changes."""
-        await keep_fresh(self, self._lister, data=self._data)
+        await keep_fresh(self, self._lister, self._store, data=self._data)
 
     async def observations(self) -> list[Observation]:
         """How the servers fare that this process asked for something, for other processes."""

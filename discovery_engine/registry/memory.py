@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine.catalog import Catalog, ServerPart
@@ -125,6 +125,12 @@ class MemoryRegistry:
         with self._turn:
             if (lost := self._decided.lost_at(scope)) is not None:
                 self._decided.add(Loss(scope, lost, at))
+
+    async def changes(self) -> AsyncGenerator[None]:
+        import anyio  # noqa: PLC0415 - only processes that run for long follow changes
+
+        yield
+        await anyio.sleep_forever()  # no other process can decide anything here
 
     def vectors(self, model: str, digests: Collection[bytes]) -> Mapping[bytes, bytes]:
         with self._turn:

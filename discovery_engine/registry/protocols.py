@@ -9,6 +9,7 @@ cannot be used.
     DecisionStore   approvals of servers, acceptances of tools, losses of either
     VectorStore     the vectors of texts, by embedding model
     UsageStore      how often tools were used that a search had found
+    ChangeFeed      when other processes decide something
     EraStore        which revision of the protocol a server used last
     IndexStore      the search index; only a back-end on this machine, for this user, has one
     Registry        all but the last, which it may have
@@ -16,7 +17,7 @@ cannot be used.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import AsyncGenerator, Collection, Iterable, Mapping
 from typing import Protocol
 
 from msgspec import Struct
@@ -120,6 +121,17 @@ class UsageStore(Protocol):
         """
 
 
+class ChangeFeed(Protocol):
+    def changes(self) -> AsyncGenerator[None]:
+        """Yield soon after another process has decided something; for ever.
+
+        It yields once at first, for what was decided before it was called. Several decisions may
+        be one change, and a change may turn out to be none or this process's own: who follows
+        reads the decisions and compares. Unlike all else here it runs in the event loop; close it
+        when it is not needed.
+        """
+
+
 class EraStore(Protocol):
     def recall_era(self, connection: str) -> JSONObject | None:
         """How a server last introduced itself, by the fingerprint of how it is reached."""
@@ -146,7 +158,9 @@ class IndexStore(Protocol):
         """Replace the index; no-op for a scope without a snapshot."""
 
 
-class Registry(SnapshotStore, DecisionStore, VectorStore, UsageStore, EraStore, Protocol):
+class Registry(
+    SnapshotStore, DecisionStore, ChangeFeed, VectorStore, UsageStore, EraStore, Protocol
+):
     @property
     def indexes(self) -> IndexStore | None:
         """None if this registry is not a private file; see `IndexStore`."""

@@ -28,6 +28,7 @@ from discovery_engine.view.status import Observation
 
 if TYPE_CHECKING:
     from discovery_engine.config.settings import Settings
+    from discovery_engine.registry.protocols import ChangeFeed
     from discovery_engine.runtime.lister import ServerLister
     from discovery_engine.tools.model import ServerName
 
@@ -36,7 +37,6 @@ logger = logging.getLogger(__name__)
 _LONGEST_NAP = 60.0  # seconds between two looks at what is due
 _SHORTEST_NAP = 1.0
 _LONGEST_ROUND = 5.0  # seconds; one that starts for minutes must not keep others from being asked
-_DECISION_PAUSE = 10.0  # seconds between two looks at what the owner decided elsewhere
 _STATUS_PAUSE = 0.5  # seconds in which what happens to servers is written down together
 _CHANGE_PAUSE = 0.5  # seconds in which further notices of a change are taken as the same one
 _LONGEST_CHANGE = 10.0  # seconds after which a server that does not stop is asked all the same
@@ -65,13 +65,15 @@ class MaintainedEngine(Protocol):
     async def observations(self) -> list[Observation]: ...
 
 
-async def keep_fresh(engine: MaintainedEngine, lister: ServerLister, *, data: Path) -> NoReturn:
+async def keep_fresh(
+    engine: MaintainedEngine, lister: ServerLister, decisions: ChangeFeed, *, data: Path
+) -> NoReturn:
     """Follow all of them; `data` is the folder that other processes look into."""
     async with open_task_group() as tasks:
         tasks.start_soon(_publish_status, engine, data)
         tasks.start_soon(_follow_servers, engine, lister, tasks)
         tasks.start_soon(_follow_files, engine)
-        tasks.start_soon(_follow_decisions, engine)
+        tasks.start_soon(_follow_decisions, engine, decisions)
         while True:
             await engine.refresh(only_due=True, patience=_LONGEST_ROUND)
             await anyio.sleep(min(max(lister.seconds_until_due(), _SHORTEST_NAP), _LONGEST_NAP))
@@ -129,10 +131,10 @@ async def _follow_files(engine: MaintainedEngine) -> None:
             await _unless_unusable(engine.reload)
 
 
-async def _follow_decisions(engine: MaintainedEngine) -> NoReturn:
-    while True:
-        await anyio.sleep(_DECISION_PAUSE)
-        await _unless_unusable(engine.reconsider)
+async def _follow_decisions(engine: MaintainedEngine, decisions: ChangeFeed) -> None:
+    async with aclosing(decisions.changes()) as changes:
+        async for _ in changes:
+            await _unless_unusable(engine.reconsider)
 
 
 async def _unless_unusable(read_anew: Callable[[], Awaitable[None]]) -> None:

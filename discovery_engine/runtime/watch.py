@@ -13,31 +13,24 @@ from __future__ import annotations
 
 import itertools
 import logging
-import threading
-from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
 import anyio
 import anyio.to_thread
 
-# The public `awatch` has no way to say when it begins to watch, nor how to stop it at once.
-from watchfiles._rust_notify import RustNotify
-
+from discovery_engine._util.folder_watch import FolderWatch, Identity, nearest_folder
 from discovery_engine.config.files.inputs import observe
 from discovery_engine.config.settings import InputFile
 
 logger = logging.getLogger(__name__)
 
-_QUIET = 100  # milliseconds without an event after which a file is taken as written
-_LONGEST_BUSTLE = 800  # milliseconds after which nobody waits for quiet any more
+_QUIET = 0.1  # seconds without an event after which a file is taken as written
 _MOST_LOOKS = 10  # while one file that does not stop changing holds up the others
 _LOOK_EVERY = 5.0  # seconds between two looks, for places that tell of nothing (network, some VMs)
-_LOOK_UNTOLD = 1.0  # the same, where nothing can be watched at all
 
-Identity: TypeAlias = tuple[int, int]
 Stamp: TypeAlias = tuple[int, int, int]
 
 
@@ -52,20 +45,22 @@ async def changed_files(
         look_every: Seconds after which the files are looked at although nothing was heard.
     """
     seen = _Seen()
-    bell = _Bell()
+    watch = FolderWatch()
     try:
         while True:
             files = tuple(inputs())
-            bell.listen_in(await anyio.to_thread.run_sync(_folders, files))
-            if changed := await _written(seen, files, bell):
+            watch.watch(await anyio.to_thread.run_sync(_folders, files))
+            if changed := await _written(seen, files, watch):
                 yield changed
             else:
-                await bell.wait(look_every)
+                await watch.wait(look_every)
     finally:
-        bell.close()
+        watch.close()
 
 
-async def _written(seen: _Seen, files: tuple[InputFile, ...], bell: _Bell) -> tuple[str, ...]:
+async def _written(
+    seen: _Seen, files: tuple[InputFile, ...], watch: FolderWatch
+) -> tuple[str, ...]:
     """What has changed, once it stays as it is: half a file may be good YAML, too."""
     changed: dict[str, None] = {}
     for looks in itertools.count():
@@ -74,7 +69,7 @@ async def _written(seen: _Seen, files: tuple[InputFile, ...], bell: _Bell) -> tu
         if not news or is_waited_for:
             break
         changed |= dict.fromkeys(news)
-        await bell.wait(_QUIET / 1000)
+        await watch.wait(_QUIET)
     return tuple(changed)
 
 
@@ -110,54 +105,6 @@ class _Seen:
         return self._now[path] != before, self._stamps[path] != stamp
 
 
-class _Bell:
-    """Wakes one who waits when something happens in the folders in question."""
-
-    def __init__(self) -> None:
-        self._folders: Mapping[str, Identity] = {}
-        self._notify: RustNotify | None = None
-        # A thread of its own: the ones that all share must not run out.
-        self._limiter = anyio.CapacityLimiter(1)
-
-    def listen_in(self, folders: Mapping[str, Identity]) -> None:
-        """Watch these folders from now on; one that was replaced is another one."""
-        if folders == self._folders and self._notify:
-            return
-        self.close()
-        self._folders = folders
-        try:
-            self._notify = RustNotify(
-                list(folders),
-                debug=False,
-                force_polling=False,
-                poll_delay_ms=0,
-                recursive=False,
-                ignore_permission_denied=True,
-            )
-        except (OSError, RuntimeError) as error:  # the system's limit of watches, say
-            logger.info("Files are looked at every %g s: %s", _LOOK_UNTOLD, error)
-
-    async def wait(self, seconds: float) -> None:
-        """Until something happened and it is quiet again, or so many seconds have passed."""
-        if self._notify is None:
-            await anyio.sleep(min(seconds, _LOOK_UNTOLD))
-            return
-        stop = threading.Event()
-        listen = partial(self._notify.watch, _LONGEST_BUSTLE, _QUIET, int(seconds * 1000), stop)
-        try:
-            await anyio.to_thread.run_sync(listen, abandon_on_cancel=True, limiter=self._limiter)
-        except RuntimeError as error:
-            logger.info("Watching files failed and is begun anew: %s", error)
-            self.close()
-        finally:
-            stop.set()
-
-    def close(self) -> None:
-        if self._notify:
-            self._notify.close()
-        self._notify = None
-
-
 def _stamp(path: str) -> Stamp | None:
     """What every writing of a file changes; None if it is not there."""
     try:
@@ -173,7 +120,7 @@ def _folders(files: Iterable[InputFile]) -> dict[str, Identity]:
     return {
         str(folder): identity
         for place in sorted(places)
-        if (found := _nearest(place))
+        if (found := nearest_folder(place))
         for folder, identity in [found]
     }
 
@@ -182,13 +129,3 @@ def _places(path: Path) -> Iterator[Path]:
     yield path.parent
     with suppress(OSError, RuntimeError):  # links that go round in a circle
         yield path.resolve().parent
-
-
-def _nearest(place: Path) -> tuple[Path, Identity] | None:
-    """A folder, or the nearest above it that exists: the rest of the way may come later."""
-    for folder in (place, *place.parents):
-        with suppress(OSError):
-            status = folder.stat()
-            if folder.is_dir():
-                return folder, (status.st_dev, status.st_ino)
-    return None

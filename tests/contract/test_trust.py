@@ -7,9 +7,13 @@ import os
 import random
 import shutil
 import stat
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
+import anyio
+import anyio.to_thread
 import pytest
 
 from discovery_engine.config.files.location import lock_path
@@ -73,10 +77,20 @@ class Project:
     def __init__(self, folder: Folder) -> None:
         self.folder = folder
 
-    def open(self, **options: Any) -> Any:
+    @property
+    def environ(self) -> dict[str, str]:
         environ = {**os.environ, "XDG_CONFIG_HOME": str(self.folder.path / "home")}
         environ.pop("DISCOVERY_CONFIG", None)
-        return open_engine(data_dir=self.folder.data, environ=environ, **options)
+        return environ
+
+    def open(self, **options: Any) -> Any:
+        return open_engine(data_dir=self.folder.data, environ=self.environ, **options)
+
+    def command(self, *words: str) -> None:
+        """A command of the owner, in a process of its own."""
+        environ = self.environ | {"DISCOVERY_DATA_DIR": str(self.folder.data)}
+        program = [sys.executable, "-m", "discovery_cli", *words]
+        subprocess.run(program, env=environ, check=True, capture_output=True, timeout=60)
 
 
 @pytest.fixture
@@ -233,6 +247,23 @@ class TestStarting:
                 assert isinstance(await heard(events, CatalogChanged), CatalogChanged)
 
             assert visible(serving.view)
+
+    @pytest.mark.requirement("TRU-7")
+    async def test_what_a_command_approves_and_revokes_reaches_a_host_that_runs(
+        self, project: Project, told: Told
+    ) -> None:
+        project.folder.write(told.server())
+        async with project.open() as serving, anyio.create_task_group() as tasks:
+            tasks.start_soon(serving.keep_fresh)
+            with serving.subscribe() as events:
+                await anyio.to_thread.run_sync(project.command, "trust", "--yes")
+                await heard(events, ConfigurationReloaded)
+                assert summary(serving.view, "told").state is not ServerState.UNTRUSTED
+
+                await anyio.to_thread.run_sync(project.command, "trust", "--revoke")
+                await heard(events, ConfigurationReloaded)
+                assert summary(serving.view, "told").state is ServerState.UNTRUSTED
+            tasks.cancel_scope.cancel()
 
     @pytest.mark.requirement("TRU-8")
     async def test_a_file_that_was_found_loosens_nothing(

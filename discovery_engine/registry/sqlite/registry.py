@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import AsyncGenerator, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
@@ -146,6 +146,13 @@ class SqliteRegistry(AbstractContextManager["SqliteRegistry"]):
 
     def acknowledge_loss(self, scope: str, *, at: float) -> None:
         self._database.decide(lambda db: (None, decisions.acknowledge(db, scope, at)))
+
+    def changes(self) -> AsyncGenerator[None]:
+        # Most processes end long before anything changes, and start sooner without an event loop.
+        from discovery_engine.registry.sqlite.changes import decision_changes  # noqa: PLC0415
+
+        database = self._database
+        return decision_changes(database.path, lambda: database.read_decisions(decisions.tip))
 
     def vectors(self, model: str, digests: Collection[bytes]) -> Mapping[bytes, bytes]:
         return self._database.read(lambda db: vector_rows.vectors(db, model, digests))

@@ -15,9 +15,9 @@ import anyio
 import pytest
 from watchfiles._rust_notify import RustNotify
 
+from discovery_engine._util import folder_watch
 from discovery_engine.config.files.inputs import observe
 from discovery_engine.config.settings import InputFile
-from discovery_engine.runtime import watch
 from discovery_engine.runtime.watch import changed_files
 
 pytestmark = pytest.mark.anyio
@@ -43,7 +43,7 @@ class Ears:
 
 @pytest.fixture(autouse=True)
 def ears(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch, "RustNotify", Ears)
+    monkeypatch.setattr(folder_watch, "RustNotify", Ears)
 
 
 class Watching:
@@ -282,7 +282,7 @@ async def test_where_nothing_can_be_watched_the_files_are_looked_at(
     def refuse(*_: object, **__: object) -> RustNotify:
         raise OSError("too many watches")
 
-    monkeypatch.setattr(watch, "RustNotify", refuse)
+    monkeypatch.setattr(folder_watch, "RustNotify", refuse)
     watching = Watching(file, look_every=0.01)
     watching.is_told_at_once = True
     async with watching.opened():
