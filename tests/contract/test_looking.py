@@ -1,0 +1,97 @@
+"""What `health`, `why`, `inspect`, `lint` and `search` show of two servers, one of them missing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.contract.discovery import Discovery
+from tests.forked import Preloaded
+
+RULES = "toolRules: [{pattern: boom, enabled: false}]\n"
+
+
+@pytest.fixture
+def home(tmp_path: Path, forked: Preloaded) -> Discovery:
+    made = Discovery(tmp_path, forked)
+    made.configure(broken={"command": "no-such-program"}, rules=RULES)
+    made("refresh")
+    return made
+
+
+@pytest.mark.requirement("HEA-10", "HEA-12")
+def test_health_starts_nothing_unless_it_is_asked_to(home: Discovery) -> None:
+    before = home.starts
+
+    remembered, one = home("health"), home("health", "demo")
+    untouched = home.starts
+    online = home("health", "--online")
+
+    first, second, *_ = remembered.out.splitlines()[1:]
+    assert (remembered.code, one.code, online.code) == (7, 0, 7)
+    assert (untouched, home.starts) == (before, before + 1)
+    assert "broken" in first
+    assert "program 'no-such-program' is not on the PATH" in first
+    assert "demo" in second
+
+
+@pytest.mark.requirement("HEA-11", "HEA-13")
+def test_health_of_one_server_has_all_there_is(home: Discovery) -> None:
+    broken = home("health", "broken")
+    rows = {row["name"]: row for row in home("health", "--json").json["servers"]}
+
+    assert broken.code == 7
+    assert "program 'no-such-program' is not on the PATH" in broken.out
+    assert "install it, or give its full path" in broken.out
+    assert "broken (its inputSchema is not an object)" in home("health", "demo").out
+    assert set(rows["broken"]) == set(rows["demo"])
+    assert (rows["broken"]["is_well"], rows["demo"]["is_well"]) == (False, True)
+    [dropped] = rows["demo"]["dropped"]
+    assert "its inputSchema is not an object" in dropped.values()
+
+
+@pytest.mark.requirement("CLI-42", "CLI-43")
+def test_a_server_that_was_never_listed_is_not_said_to_lack_a_tool(home: Discovery) -> None:
+    starts = home.starts
+    for command in ("why", "inspect"):
+        refused = home(command, "broken:anything")
+        assert refused.code == 5
+        assert "program 'no-such-program' is not on the PATH" in refused.err
+        assert "no tool" not in refused.err
+        assert home(command, "demo:echo").code == 0
+
+    assert home.starts == starts
+
+
+@pytest.mark.requirement("BUD-10")
+def test_search_with_a_budget_prints_what_an_agent_reads(home: Discovery) -> None:
+    plain = home("search", "echo", "--max-tokens", "100")
+    form = home("search", "echo", "--max-tokens", "100", "--json").json
+
+    assert plain.out.rstrip("\n") == form["text"].rstrip("\n")
+    assert form["text"].startswith("Match: sure.\ndemo:echo")
+    assert 0 < form["tokens"] <= 100
+    assert [one["tool"] for one in form["results"]] == ["echo"]
+
+
+@pytest.mark.requirement("REL-52")
+def test_explain_says_below_each_match_what_made_it_one(home: Discovery) -> None:
+    named, form = home("search", "echo", "--explain"), home("search", "echo", "--explain", "--json")
+    nothing = home("search", "zebra", "--explain")
+
+    assert "the query is its name" in named.out
+    assert form.json["results"][0]["explanation"]
+    assert "the query is its name" not in nothing.out
+
+
+@pytest.mark.requirement("EVA-41")
+def test_lint_does_not_look_at_a_disabled_tool(home: Discovery) -> None:
+    disabled = home("lint", "--json").json
+    tools = {tool for one in disabled["catalog"] for tool in one["tools"]}
+    home.configure()
+    home("refresh")
+    enabled = home("lint", "--json").json
+
+    assert "demo:boom" not in tools
+    assert enabled["searched"] == disabled["searched"] + 1
