@@ -17,8 +17,10 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from discovery_engine.config.files.permissions import writable_by_others
 from discovery_engine.errors import RegistryError
 from discovery_engine.registry.records import Record
+from discovery_engine.registry.sqlite import indexes
 from discovery_engine.registry.sqlite.decision_log import DecisionLog
 from discovery_engine.registry.sqlite.locking import Turns, is_taken
 from discovery_engine.registry.sqlite.migrations import migrate
@@ -32,6 +34,9 @@ _DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _ERRORS = (sqlite3.Error, UnicodeDecodeError)
 _Error = sqlite3.Error | UnicodeDecodeError
 _PRIVATE = 0o600
+# As private, and yet another mode: whatever was found open to others stays known as such until it
+# was dealt with, even if this process is killed meanwhile.
+_CLOSED_JUST_NOW = 0o700
 # What SQLite keeps beside the database, and itself: last, or a process that opens a new one
 # meanwhile would roll the old one's journal back into it.
 _FILES = ("-wal", "-shm", "-journal", "")
@@ -107,6 +112,13 @@ class Database:
 
         return self._run(decided)
 
+    def is_private(self) -> bool:
+        """Whether nobody else can write to the file now, or put another in its place."""
+        if os.name != "posix":
+            return True  # the data folder of a user is their own there
+        is_own = self.path.stat().st_uid == os.geteuid()
+        return is_own and writable_by_others(str(self.path)) is None
+
     def close(self) -> None:
         """Further calls raise; closing again does nothing."""
         with self._alone, _registry_errors(self.path):
@@ -177,7 +189,8 @@ class Database:
         return connection
 
     def _connected(self) -> sqlite3.Connection:
-        self._identity = _make_private(self.path)
+        was_private = _make_private(self.path)
+        self._identity = _identity(self.path)
         connection = sqlite3.connect(
             self.path, timeout=0.0, isolation_level=None, check_same_thread=False
         )
@@ -185,6 +198,9 @@ class Database:
             connection.execute("PRAGMA foreign_keys = ON")
             connection.execute("PRAGMA synchronous = FULL")
             migrate(connection)
+            if not was_private:
+                indexes.drop(connection)  # others could have written them
+                self.path.chmod(_PRIVATE)
             _set_journal(connection, self._journal)
         except BaseException:
             connection.close()
@@ -210,8 +226,8 @@ class Database:
         return True
 
 
-def _make_private(path: Path) -> tuple[int, int] | None:
-    """Make the file if it is not there, close it to others; returns its identity."""
+def _make_private(path: Path) -> bool:
+    """Make the file if it is not there, or close it to others; returns whether it was closed."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
         # Only a file that was not there may be opened: closing one that this process has open
@@ -219,9 +235,10 @@ def _make_private(path: Path) -> tuple[int, int] | None:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _PRIVATE))
     except FileExistsError:
         # Even to set the mode that it has is refused where nothing can be written.
-        if path.is_file() and stat.S_IMODE(path.stat().st_mode) != _PRIVATE:
-            path.chmod(_PRIVATE)
-    return _identity(path)
+        if os.name == "posix" and stat.S_IMODE(path.stat().st_mode) != _PRIVATE and path.is_file():
+            path.chmod(_CLOSED_JUST_NOW)
+            return False
+    return True
 
 
 def _set_journal(connection: sqlite3.Connection, mode: str) -> None:

@@ -13,6 +13,12 @@ def load(connection: sqlite3.Connection, scope: str) -> bytes | None:
     return row[0] if row and isinstance(row[0], bytes) else None
 
 
+def drop(connection: sqlite3.Connection) -> None:
+    """Drop the indexes of all scopes; nothing is written if there is none."""
+    if connection.execute("SELECT 1 FROM indexes LIMIT 1").fetchone():
+        connection.execute("DELETE FROM indexes")
+
+
 def save(connection: sqlite3.Connection, scope: str, data: bytes) -> None:
     query = """
         INSERT INTO indexes (scope, data) SELECT id, ? FROM scopes WHERE name = ?

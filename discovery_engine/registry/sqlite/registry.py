@@ -109,10 +109,20 @@ class SqliteRegistry(AbstractContextManager["SqliteRegistry"]):
         return self
 
     def load_index(self, scope: str) -> bytes | None:
-        return self._database.read(lambda db: indexes.load(db, scope))
+        index = self._database.read(lambda db: indexes.load(db, scope))
+        if index is None or self._database.is_private():
+            return index
+        logger.info(
+            "Others may write to the registry %s, or replace it, so its search index is not read"
+            " and built again: `chmod go-w` the file and the folders above it",
+            self._database.path,
+        )
+        self._database.write(indexes.drop)
+        return None
 
     def save_index(self, scope: str, data: bytes) -> None:
-        self._database.write(lambda db: indexes.save(db, scope, data))
+        if self._database.is_private():
+            self._database.write(lambda db: indexes.save(db, scope, data))
 
     def recall_era(self, connection: str) -> JSONObject | None:
         return self._database.read(lambda db: eras.recall(db, connection))
