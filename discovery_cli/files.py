@@ -53,7 +53,7 @@ def source_named(text: str) -> Source:
 
 
 def may_ask() -> bool:
-    """Whether there is somebody to ask."""
+    """Whether questions can be asked on a terminal."""
     return sys.stdin.isatty() and not os.environ.get("DISCOVERY_NO_PROMPT")
 
 
@@ -61,7 +61,7 @@ def confirm(question: str, *, yes: bool) -> bool:
     """Ask, unless the answer was given beforehand.
 
     Raises:
-        UsageError: If there is nobody to ask.
+        UsageError: If there is no terminal to ask on.
     """
     if yes:
         return True

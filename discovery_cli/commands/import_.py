@@ -109,7 +109,7 @@ def _sources(output: Output, origins: tuple[str, ...], *, dry_run: bool, yes: bo
         return [files.source_named(origin) for origin in origins]
     found = files.found_files()
     if not found:
-        output.say("no client's file was found; --from names one")
+        output.say("no configuration of another MCP client was found; name a file with --from")
         return []
     output.say("files of other clients:")
     files.say_files(output, found)

@@ -1,4 +1,4 @@
-"""How a server's transport is shown: with everything that could be a secret hidden.
+"""Redacts a server's transport for display: everything that could be a secret is hidden.
 
 References are shown as written, for they give nothing away. Values of `env` and `headers` are
 always hidden; an address or an argument only in the places where secrets are carried.
@@ -37,7 +37,7 @@ _HOST = re.compile(rf"([\w.{_APART}-]*|\[[0-9a-f:.]*\])(:[\d{_APART}]*)?", re.IG
 def redact_transport(
     transport: StdioTransport | RemoteTransport,
 ) -> StdioTransport | RemoteTransport:
-    """The same transport, fit to be shown to anybody."""
+    """The same transport, safe to display."""
     match transport:
         case StdioTransport(args=args, env=env):
             return replace(transport, args=redact_args(args), env=_redact_values(env))
@@ -65,7 +65,7 @@ def redact_args(args: Sequence[str]) -> tuple[str, ...]:
 def selecting_references(args: Sequence[str]) -> tuple[tuple[Reference, ...], ...]:
     """The references of each argument whose values may select what runs, in order.
 
-    One that stands where a secret is passed, or whose name says that it is a secret, does not.
+    One that stands where a secret is passed, or has the name of a secret, does not.
     """
     found = []
     is_secret = False

@@ -25,8 +25,8 @@ _PATTERNS = ("pattern", "server", "matchTags")
 def serialize_redacted(settings: Settings) -> JSONObject:
     """The configuration in force, with every literal that could be a secret redacted.
 
-    A server that came from a source names it, and one with a broken entry says what is wrong;
-    those two keys are for the reader, and cannot be written.
+    A server that came from a source names it, and a broken entry holds its problem;
+    these two keys are only for display.
     """
     overrides = tuple(map(_redacted, settings.overrides))
     form = serialize(replace(_without_key(settings), overrides=overrides))
@@ -131,7 +131,7 @@ def _redacted(override: Override) -> Override:
 
 
 def _without_literals(value: JSONValue) -> JSONValue:
-    """The value with its references as written, and everything else that says much hidden."""
+    """The value with its references as written, and everything else that may be secret redacted."""
     match value:
         case str():
             return redact_literals(value)

@@ -148,7 +148,7 @@ class _Reading(Struct):
         try:
             written = QueryFile.model_validate(root.plain())
         except ValidationError as error:
-            self.faults += faults_from(error, root, told=self.faults)
+            self.faults += faults_from(error, root, reported=self.faults)
             return []
         nodes = _child(root, "queries").children()
         return [

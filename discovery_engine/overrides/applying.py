@@ -1,9 +1,9 @@
-"""Overrides at work: what each tool of a server is called, told and given by its owner.
+"""Applies overrides: the owner's names, descriptions, tags and pinned arguments of tools.
 
 Entries read the name that the server gave a tool, never one that an entry gave it; so applying
 them twice is applying them once. Of several that match, the later wins field by field, and tags
-add up. Where a pattern is too slow to tell, an entry that pins arguments is taken to match and
-any other is not: in doubt, nobody chooses what its owner wanted to choose.
+add up. If a pattern times out, an entry that pins arguments counts as a match and any other does
+not: in doubt, an agent does not choose what the owner wanted to choose.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ class Overrides:
         for index, positions in enumerate(self._matches(tools)):
             for position in positions:
                 matching[position].append(index)
-        said = [self._joined(indices) for indices in matching]
-        taken = _with_a_taken_name(tools, said)
+        applied = [self._joined(indices) for indices in matching]
+        taken = _with_a_taken_name(tools, applied)
         checked = (
             self._checked(tool, one, has_taken_name=position in taken)
-            for position, (tool, one) in enumerate(zip(tools, said, strict=True))
+            for position, (tool, one) in enumerate(zip(tools, applied, strict=True))
         )
         return [
             tool if tool.overridden == overridden else replace(tool, overridden=overridden)
@@ -91,44 +91,46 @@ class Overrides:
         )
 
     def _checked(
-        self, tool: Tool, said: AppliedOverride, *, has_taken_name: bool
+        self, tool: Tool, applied: AppliedOverride, *, has_taken_name: bool
     ) -> AppliedOverride:
-        """What is said of a tool, without a name that is taken, and with what is wrong."""
+        """What is applied to a tool, without a name that is taken, and with its problems."""
         problems = []
         if has_taken_name:
             problems.append(
-                f"it cannot be called {said.name!r}, which another tool of {tool.server} is"
+                f"it cannot be called {applied.name!r}, which another tool of {tool.server} is"
             )
-            index = max(index for index in said.by if self._entries[index].name)
+            index = max(index for index in applied.by if self._entries[index].name)
             self._note(index, "name", f"{tool.given_name!r}: {problems[-1]}")
-        for name, index in said.pinned.items():
+        for name, index in applied.pinned.items():
             if not may_take(tool.upstream_schema, name):
                 problems.append(f"it does not take {name!r}, which is pinned")
                 self._note(index, f"arguments.{name}", f"{tool.given_name!r}: {problems[-1]}")
         if not problems:
-            return said
-        return replace(said, name=None if has_taken_name else said.name, problems=tuple(problems))
+            return applied
+        return replace(
+            applied, name=None if has_taken_name else applied.name, problems=tuple(problems)
+        )
 
     def _note(self, index: int, field: str, message: str) -> None:
         problem = Problem(self._entries[index].origin, f"overrides.{index}.{field}", message)
         self._problems.setdefault((index, message), problem)
 
 
-def _with_a_taken_name(tools: Sequence[Tool], said: Sequence[AppliedOverride]) -> set[int]:
+def _with_a_taken_name(tools: Sequence[Tool], applied: Sequence[AppliedOverride]) -> set[int]:
     """The positions of the tools that must keep the name that their server gave them.
 
     No tool wins a name that two would have: which of them is listed first means nothing.
     """
     kept: set[int] = set()
-    while any(one.name for one in said):
+    while any(one.name for one in applied):
         names = [
             (None if position in kept else one.name) or tool.given_name
-            for position, (tool, one) in enumerate(zip(tools, said, strict=True))
+            for position, (tool, one) in enumerate(zip(tools, applied, strict=True))
         ]
         counts = Counter(names)
         taken = {
             position
-            for position, one in enumerate(said)
+            for position, one in enumerate(applied)
             if position not in kept and one.name and counts[names[position]] > 1
         }
         if not taken:
@@ -138,5 +140,5 @@ def _with_a_taken_name(tools: Sequence[Tool], said: Sequence[AppliedOverride]) -
 
 
 def _last(values: Iterable[T | None]) -> T | None:
-    said = [value for value in values if value is not None]
-    return said[-1] if said else None
+    given = [value for value in values if value is not None]
+    return given[-1] if given else None

@@ -1,6 +1,6 @@
 """The values that an owner gives to arguments, looked up at the call.
 
-They are told to the upstream alone: no schema, no answer and no error holds one.
+They are sent to the upstream only: no schema, no answer and no error holds one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def pinned_values(tool: Tool, overrides: Sequence[Override], secrets: SecretReso
     the folder of the file that the entry stands in.
 
     Raises:
-        ConfigurationError: If a reference has no value; told of every argument with such a one.
+        ConfigurationError: If a reference has no value; it lists every such argument.
     """
     values: JSONObject = {}
     problems: list[Problem] = []

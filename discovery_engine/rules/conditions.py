@@ -1,7 +1,7 @@
 """When a rule applies: its conditions, compiled, and what they are tried on.
 
 A condition picks out of many at once. Its answer keeps apart what matches and what a slow regular
-expression left open; `ruleset` says what comes of that.
+expression left open; `ruleset` decides what follows.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Globs: `*`, `?`, `[abc]`, `[!abc]` and `{a,b}`, without regard to case.
 
-`wcmatch` says what a glob means. Where a glob has a run of plain letters, that run is looked for
+`wcmatch` defines what a glob means. Where a glob has a run of plain letters, that run is looked for
 in all names at once, and only the names that have it are matched one by one.
 """
 
@@ -70,7 +70,7 @@ def _translated(glob: str) -> list[str]:
     flags = fnmatch.IGNORECASE | fnmatch.BRACE | fnmatch.DOTMATCH | fnmatch.FORCEUNIX
     try:
         wanted, _ = fnmatch.translate(glob, flags=flags, limit=_ALTERNATIVES)
-    except Exception as exc:  # the one that says "too many" has no public name
+    except Exception as exc:  # the exception for "too many" has no public name
         raise ValueError(f"its braces stand for more than {_ALTERNATIVES} alternatives") from exc
     return list(wanted)
 

@@ -23,7 +23,7 @@ _Matches: TypeAlias = list[frozenset[ToolKey]]
 
 class Finding(Struct, frozen=True):
     kind: Literal["shadowed", "contradicts", "matches nothing"]
-    """`contradicts`: shadowed by earlier rules of which one says the opposite."""
+    """`contradicts`: shadowed by earlier rules of which one decides the opposite."""
     rule: int
     """The index of the rule that has no effect."""
     origin: Origin

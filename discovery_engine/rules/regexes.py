@@ -1,7 +1,7 @@
 """Regular expressions as their owner wrote them: `/body/flags`, searched for, and bounded in time.
 
-The names come from strangers, so every search has a time limit. What was cut off is neither a
-match nor a miss; the caller is told so and decides what is safe.
+The names are untrusted, so every search has a time limit. A search that times out is neither a
+match nor a miss; the caller decides what is safe.
 """
 
 from __future__ import annotations

@@ -14,10 +14,10 @@ from msgspec import Struct, field
 from discovery_engine.errors import Origin
 
 Withheld: TypeAlias = Literal["changed", "pending", "suspicious", "unpinned"]
-"""Why a tool is held back: what it says is new since it was accepted, was never accepted, is what
-no honest tool says and was never accepted, or is not what the lock file pins."""
+"""Why a tool is withheld: its definition changed since it was accepted, was never accepted, is
+suspicious and was never accepted, or differs from what the lock file pins."""
 Refusal: TypeAlias = Literal["untrusted", "altered", "unpinned"]
-"""Why a server is not started: nobody approved it, something else was approved, or the lock file
+"""Why a server is not started: it was not approved, something else was approved, or the lock file
 does not pin it."""
 Reason: TypeAlias = Literal["default", "rule", "whitelist", "server", "off"] | Withheld | Refusal
 """`whitelist`: no rule decided while another rule enables; `server`: its server is disabled;

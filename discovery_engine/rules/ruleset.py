@@ -1,7 +1,7 @@
 """The rules of a configuration at work: verdicts on tools and on servers, and why.
 
 The first rule that matches and says `enabled` decides; tags come from every rule that matches. If
-any rule enables, what no rule decides is disabled. Where a pattern is too slow to tell, a rule
+any rule enables, what no rule decides is disabled. If a pattern times out, a rule
 that disables is taken to match and any other is not: in doubt, a tool stays disabled. So it is
 with a tool that its owner calls otherwise than its server: a rule that enables reads the server's
 name for it, any other rule reads both.
@@ -107,7 +107,7 @@ class ServerRules:
         self,
         name: ServerName,
         own_tags: Sequence[str],
-        enabled: bool,  # noqa: FBT001 - not a switch: what the server's entry says
+        enabled: bool,  # noqa: FBT001 - not a switch: the value of the server's entry
     ) -> Verdict:
         """The verdict on a server; `enabled: false` in its own entry is final."""
         return self.explain(name, own_tags, enabled).verdict
@@ -131,7 +131,7 @@ class ServerRules:
 
 
 class _Judge:
-    """Says what follows from which rules match; notes the patterns that were too slow."""
+    """Decides by the rules that match; records the patterns that timed out."""
 
     def __init__(self, rules: Sequence[Rule], path: str, subject: Subject) -> None:
         self._rules = tuple(rules)

@@ -1,4 +1,4 @@
-"""Which names belong to secrets, and which words are keys, or nobody's secret.
+"""Which names belong to secrets, which words look like keys, and which values are harmless.
 
 NameKind.of("NOTION_API_KEY")                NameKind.SECRET
 looks_like_key("ghp_16C7e42F292c6912E7")     True
@@ -82,11 +82,11 @@ _HOST = re.compile(
 _PATH = re.compile(r"(~|\.{1,2})?/[^\0\n]*|[A-Za-z]:[\\/][^\0\n]*")
 _STEPS = re.compile(r"[/\\:;]")
 _PLAIN = re.compile(r"[a-z]+([-_ ./][a-z]+)*|[A-Z][a-z]+( [A-Z]?[a-z]+)*|[A-Z]+([-_][A-Z]+)*")
-_LONGEST_PLAIN = 15  # letters; longer ones stand in nobody's options by chance
+_LONGEST_PLAIN = 15  # letters; longer ones are no plain option
 
 
 class NameKind(IntEnum):
-    """What the name of a value says of it."""
+    """What the name of a value implies about it."""
 
     PLAIN = 0
     UNTELLING = 1
@@ -100,7 +100,7 @@ class NameKind(IntEnum):
         return cls.PLAIN if _PLAIN_NAME.fullmatch(words) else cls.UNTELLING
 
     def within(self, whole: NameKind) -> NameKind:
-        """Of a part; one whose own name says nothing is as secret as the whole."""
+        """Of a part; one with a neutral name is as secret as the whole."""
         return whole if self is NameKind.UNTELLING else self
 
 
@@ -115,7 +115,7 @@ def is_key(word: str) -> bool:
 
 
 def looks_like_key(word: str) -> bool:
-    """Whether a word may be a key by its form: also a short one, that no known kind has."""
+    """Whether a word may be a key by its form: also a short one, of no known kind."""
     if len(word) < _SHORTEST_KEY:
         return False
     return is_key(word) or len(_CHANGES.findall(word[:200])) >= _RESTLESS
@@ -127,7 +127,7 @@ def is_plain(words: str) -> bool:
 
 
 def is_harmless(value: str) -> bool:
-    """Whether a value is a plain number, switch, host, path or the like: nobody's secret."""
+    """Whether a value is a plain number, switch, host, path or the like, and no secret."""
     if not value or _HARMLESS.fullmatch(value):
         return True
     if any(form.fullmatch(value) for form in _FORMS):

@@ -1,7 +1,7 @@
-"""A line of the file with a caret below it, fit to be shown to anybody.
+"""Redacted excerpts: a line of the file with a caret below it.
 
-What could be a secret is hidden: of a tree, every value but those under keys that we know to be
-harmless; of a text that is no YAML, every word but our own keys.
+What could be a secret is redacted: in a tree, every value but those under keys known to be
+harmless; in a text that is no YAML, every word but the keys of the configuration.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Hides keys that are none of ours: a secret may have been written where a key belongs.
+"""Redacts unknown keys: a secret may have been written where a key belongs.
 
-Where a colon was forgotten, `Authorization "Bearer …"` is a key without a value. Such a key would
-be told in a path, a message and an excerpt; so it is hidden before anything is told. None of them
-is a key that may stand anywhere, so that nothing usable is lost.
+Without its colon, `Authorization "Bearer …"` is a key without a value. It would appear in the path,
+the message and the excerpt of a problem, so it is redacted before any of them is made. No valid
+key looks like one of these, so nothing usable is lost.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from discovery_engine.secrets.references import REDACTED
 NAME_LIKE = re.compile(rf"[^\s\"=,{{}}\[\]{REDACTED}]{{1,200}}")
 """What every key of a good file matches, but for the names of servers; no hidden key does."""
 
-# How variables and headers are usually spelt; less is asked of a key that has a value.
+# How variables and headers are usually spelt; a key that has a value may be freer.
 _USUAL = re.compile(r"[A-Z][A-Z0-9_]*|[A-Z][a-z]+(-[A-Z][a-z]+)*")
 
 
 class _Place(Enum):
-    """Where a mapping stands, which says what its keys may be."""
+    """Where a mapping stands, which decides what its keys may be."""
 
     TOP = auto()
     SERVERS = auto()
@@ -32,7 +32,7 @@ class _Place(Enum):
     """`overrides`, and an entry of it."""
     ARGUMENTS = auto()
     PINNED = auto()
-    """A value under `arguments`, in which a key is what the owner says it is."""
+    """A value under `arguments`, whose keys are free."""
     VALUE = auto()
     """Where no mapping belongs."""
     OTHER = auto()
@@ -67,7 +67,7 @@ def redact_keys(root: Node, words: frozenset[str]) -> None:
 
 
 def redacted_path(path: Path) -> str:
-    """A key path, fit to be told; the name of a server may be any words."""
+    """A key path that is safe to display; the name of a server may be any text."""
     names_server = path[:1] == ("servers",)
     return ".".join(
         str(step) if number == 1 and names_server else _shown_step(step)

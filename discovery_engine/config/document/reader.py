@@ -4,8 +4,8 @@ JSON needs no reader of its own, for it is YAML. Scalars stay text: an unquoted 
 `PlainScalar`, and the field that it stands in decides what it means, so that `no`, `12:30` and
 `0123` stay as written wherever text is wanted.
 
-The text comes from a stranger's hands: it is read event by event, without recursion, within
-bounds of size and depth, and without aliases, which could multiply it.
+The text is untrusted: it is read event by event, without recursion, within bounds of size and
+depth, and without aliases, which could multiply it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SAVED = len(r"\ud83d\ude00") - len(r"\U0001f600")  # columns, for each characte
 
 
 def read_document(content: bytes) -> Document:
-    """Read a whole text; what is wrong with it is in `faults`, nothing is raised."""
+    """Read a whole text; mistakes are in `faults`, nothing is raised."""
     if len(content) > SIZE_LIMIT:
         return _unreadable(f"is larger than {SIZE_LIMIT:,} bytes")
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
@@ -58,7 +58,7 @@ def _after(text: str) -> tuple[int, int]:
     return len(lines), len(lines[-1])
 
 
-class _StopReading(Exception):  # noqa: N818 - leaves the loop, tells of nothing new
+class _StopReading(Exception):  # noqa: N818 - only leaves the loop
     pass
 
 
@@ -210,22 +210,22 @@ class _Reader:
 
     def _stop_at(self, error: yaml.YAMLError) -> None:
         problem = getattr(error, "problem", None) or "it cannot be read"
-        said = " ".join(filter(None, (problem, getattr(error, "context", None))))
-        at = self._where(error, said)
-        hint = next((hint for word, hint in _SYNTAX_HINTS.items() if word in said), "")
+        message = " ".join(filter(None, (problem, getattr(error, "context", None))))
+        at = self._where(error, message)
+        hint = next((hint for word, hint in _SYNTAX_HINTS.items() if word in message), "")
         if self._character(at) == "\t":
             hint = "indent with spaces, not with tabs"
         if any(line.lstrip().startswith(("//", "/*")) for line in self._document.lines[: at.line]):
             hint = "a comment begins with '#', in JSON too"
-        self._document.faults.append(Fault((), at, f"is not valid YAML: {said}", hint))
+        self._document.faults.append(Fault((), at, f"is not valid YAML: {message}", hint))
         self._document.is_broken = True
 
-    def _where(self, error: yaml.YAMLError, said: str) -> Position:
+    def _where(self, error: yaml.YAMLError, message: str) -> Position:
         problem = getattr(error, "problem_mark", None)
         context = getattr(error, "context_mark", None)
-        # The start says more where the text ended too soon, or where no quotes were meant to be.
+        # The start helps more where the text ended too soon, or where quotes are missing.
         at_end = problem and problem.line >= len(self._document.lines)
-        if context and (at_end or said.endswith(("an alias", "an anchor", "a tag"))):
+        if context and (at_end or message.endswith(("an alias", "an anchor", "a tag"))):
             return self._place(context)
         return self._place(problem or context)
 

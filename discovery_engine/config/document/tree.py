@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from discovery_engine._util.json import JSONValue
 from discovery_engine.config.document.scalars import PlainScalar
 
-FAULT_LIMIT = 100  # nobody reads more
+FAULT_LIMIT = 100  # a longer list is not read
 
 Path: TypeAlias = tuple[str | int, ...]
 
@@ -30,7 +30,7 @@ class Node(Struct):
     """Where its key starts, if it is a member of a mapping."""
     key_end: Position | None = None
     is_key_redacted: bool = False
-    """Whether its key could be a secret, and is called otherwise in the tree."""
+    """Whether its key could be a secret, and has a placeholder in the tree."""
 
     def plain(self) -> JSONValue:
         """The same as dictionaries, lists and strings."""
@@ -68,14 +68,14 @@ class Node(Struct):
 
 
 class Fault(Struct, frozen=True):
-    """Something wrong, before it is told to anybody."""
+    """A mistake at its place in the document, not yet redacted for display."""
 
     path: Path
     at: Position
     message: str
     hint: str = ""
     dropped: Node | None = None
-    """The piece that was left out of the tree because of it; it is not to be shown."""
+    """The piece that was left out of the tree because of it; it must not be displayed."""
 
 
 class Document(Struct):

@@ -1,7 +1,7 @@
 """The files that a configuration was read from, and whether they are still the same.
 
-It loads nothing but the standard library: a start that finds every input unchanged uses the
-remembered configuration and never pays for a parser.
+It imports only the standard library: a start with unchanged inputs uses the stored configuration
+and loads no parser.
 """
 
 from __future__ import annotations

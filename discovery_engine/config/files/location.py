@@ -7,7 +7,7 @@
     <user's configuration folder>/discovery/discovery.yaml
 
 None of them is needed: without a file the built-in defaults are used. The third and the fourth
-are *found*, not named: whoever wrote them may be a stranger.
+are *discovered*, not named: somebody else may have written them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Location(Struct, frozen=True):
     named_by: str = ""
     """Who named the file, in words; empty if it was found by searching."""
     is_discovered: bool = False
-    """It lies in the working directory, and nobody named it."""
+    """It was found in the working directory, without being named."""
     absent: tuple[str, ...] = ()
     """The places before it that hold no file, in the order of the search."""
 
@@ -70,7 +70,7 @@ def user_config_path(
 
 
 def scope_of(path: str | os.PathLike[str] | None) -> str:
-    """The name under which what was learnt with this configuration is remembered."""
+    """The name under which data about this configuration is stored."""
     return _DEFAULTS if path is None else os.path.realpath(path)
 
 
@@ -93,7 +93,7 @@ def _absolute(path: str | os.PathLike[str], here: Path) -> str:
 
 
 def _user_folder(environ: Mapping[str, str], home: str | os.PathLike[str] | None) -> Path:
-    # platformdirs looks at the process itself; what the caller says about it goes before.
+    # platformdirs looks at the process itself; the caller's arguments take precedence.
     if root := environ.get("XDG_CONFIG_HOME"):
         return Path(root) / "discovery"
     if home is not None:

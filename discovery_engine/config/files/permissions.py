@@ -1,9 +1,10 @@
-"""Who else may write to a file: by itself, or by putting another in its place.
+"""Whether others can write to a file, or replace it.
 
 As strict as sshd is with keys: the file and every folder above it must belong to the user or to
-root, and nobody else may write to them. A group that only the user is in is no one else, for with
-umask 002 everything is writable to that; and in a folder such as `/tmp` nobody can replace what
-belongs to another. Root is not asked whose a file is: in a container it is seldom its own.
+root, and must not be writable for others. A group whose only member is the user does not count:
+with umask 002 everything is writable for it. Neither does a folder with the sticky bit, such as
+`/tmp`: only the owner of a file can replace it there. Root may use files of any owner: in a
+container they are seldom its own.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A configuration of untrusted origin: it may tighten, and loosen nothing.
 
-A file that was discovered in the working directory, not named, may be a stranger's, and so may one
-that others can write to. `config.settings` declares for each field what of such a file counts; a
-field that declares nothing keeps its default.
+Somebody else may have written a file that was discovered in the working directory, not named, or
+one that others can write to. `config.settings` declares for each field what of such a file counts;
+a field without a declaration keeps its default.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def permission_warnings(location: Location) -> Iterator[Problem]:
         return
     if (folder := writable_by_others(location.path)) is None:
         return
-    message = f"others may write to {folder}, so this file counts as found, not named"
+    message = f"others may write to {folder}, so this file is not trusted"
     yield Problem(Origin(location.path), "", message, f"`chmod go-w {folder}`, if it is yours")
 
 
@@ -118,7 +118,7 @@ def _permission(hint: object) -> Permission | None:
 
 
 def _digest_of_overrides(settings: Settings) -> str:
-    """What the file has agents read, and tools given, in place of what the servers write."""
+    """The digest of the texts and arguments that the file gives to tools."""
     if not settings.overrides:
         return ""
     return fingerprint(canonical_json(list(map(_without_place, settings.overrides))))

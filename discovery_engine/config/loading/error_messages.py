@@ -1,6 +1,6 @@
-"""What pydantic finds wrong, in our words and at its place in the file.
+"""Turns validation errors of pydantic into messages with a place in the file.
 
-Only words of our own and values of fields that cannot hold a secret appear in a message.
+A message holds no value, except of fields that cannot hold a secret.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ _KEY = "[key]"  # the last step of pydantic's way to a mapping's key
 
 
 def faults_from(
-    error: ValidationError, node: Node, path: Path = (), *, told: Iterable[Fault] = ()
+    error: ValidationError, node: Node, path: Path = (), *, reported: Iterable[Fault] = ()
 ) -> list[Fault]:
     """Every error as a fault; `node` is what was validated, and stands at `path`.
 
-    What only follows from the faults already `told` is left out: that a rule does nothing, say,
-    when its one key was misspelt.
+    What only follows from faults already `reported` is left out: that a rule does nothing, for
+    instance, when its one key was misspelt.
     """
     details = error.errors(include_url=False, include_input=False)
-    places = {fault.at for fault in told}
-    parents = {fault.path[:-1] for fault in told}
+    places = {fault.at for fault in reported}
+    parents = {fault.path[:-1] for fault in reported}
     faults = (_fault(detail, node, path) for detail in details[:FAULT_LIMIT])
     return [fault for fault in faults if fault.at not in places and fault.path not in parents]
 

@@ -1,6 +1,6 @@
-"""Keys: brings each to its one canonical spelling, and finds those that nothing knows.
+"""Normalizes the spelling of keys, and finds unknown ones.
 
-It works on the tree before its values are judged, so that an unknown key hides no other mistake.
+It runs before values are validated, so that an unknown key hides no other mistake.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _HINTS = {
 def normalize_keys(node: Node, model: type[Section], path: Path = ()) -> list[Fault]:
     """Rename the keys of a mapping, and of the sections below it, as `model` spells them.
 
-    Keys that the model does not know, or has already seen, are told about and dropped. Whatever
-    is no mapping is left alone.
+    Keys that the model does not have, and second spellings of one, are reported and dropped.
+    What is no mapping is left alone.
     """
     return list(islice(_normalize(node, model, path), FAULT_LIMIT))
 

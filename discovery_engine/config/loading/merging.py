@@ -1,7 +1,7 @@
 """The owner's own servers and those of all sources, merged: no name and no server twice.
 
-What `discovery.yaml` says always wins, and an earlier source wins over a later one. Whoever
-loses a name gets another; a second entry of a server that is known already is left out.
+`discovery.yaml` always wins, and an earlier source wins over a later one. A server whose name is
+taken is renamed; a second entry of the same server is skipped.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class _ServerIndex:
         return (_ORIGIN_OF_URL.sub(lambda origin: origin.group().lower(), url, count=1),)
 
     def _values(self, server: ServerSettings) -> _Values:
-        """What tells two accounts at one endpoint apart: variables, headers, and the folder."""
+        """What distinguishes two accounts at one endpoint: variables, headers, and the folder."""
         match server.transport:
             case StdioTransport(env=env, cwd=cwd):
                 named = [*env.items(), ("", cwd or "")]

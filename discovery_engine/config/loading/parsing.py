@@ -1,4 +1,4 @@
-"""From the bytes of a `discovery.yaml` to settings, with every problem told at once.
+"""Parses a `discovery.yaml` into settings, and reports every problem at once.
 
 A broken entry of `servers` disables that server alone. Everything else that is wrong makes the
 file unusable: a rule guards something, and must not be skipped in silence.
@@ -53,7 +53,7 @@ def parse_settings(content: bytes, *, file: str) -> Settings:
 
 
 class _Entry(Struct):
-    """One entry of `servers`, on its way to a server."""
+    """One entry of `servers` while it is parsed."""
 
     name: str
     path: Path
@@ -63,7 +63,7 @@ class _Entry(Struct):
 
 
 class _Parser:
-    """What has been found in one document; `_faults` are those that make it unusable."""
+    """Parses one document; `_faults` are those that make it unusable."""
 
     def __init__(self, document: Document, file: str) -> None:
         self._document = document
@@ -80,7 +80,7 @@ class _Parser:
         if root is not None:
             self._faults += normalize_keys(root, Configuration)
             members = dict(root.value) if isinstance(root.value, dict) else {}
-            self._take_entries(members.pop(_SERVERS, None))
+            self._add_entries(members.pop(_SERVERS, None))
             found = self._all_but_servers(Node(members, root.start, root.end))
         servers = [(entry, self._validated(entry)) for entry in self._entries.values()]
         problems = self._problems()
@@ -98,7 +98,7 @@ class _Parser:
         faults = [*(((), fault) for fault in self._faults), *of_entries]
         excerpts = Excerpts(self._document, (fault for _, fault in faults), _words())
         problems: dict[Path, list[Problem]] = {}
-        for path, fault in sorted(faults, key=lambda told: told[1].at):
+        for path, fault in sorted(faults, key=lambda located: located[1].at):
             problems.setdefault(path, []).append(self._problem(fault, excerpts))
         return problems
 
@@ -128,7 +128,7 @@ class _Parser:
                 hint = f"move it below {_SECTION!r}"
                 self._faults.append(Fault((key,), node.name_at, message, hint, node))
 
-    def _take_entries(self, servers: Node | None) -> None:
+    def _add_entries(self, servers: Node | None) -> None:
         if servers is None or servers.is_null:
             return
         if isinstance(servers.value, str):
@@ -136,13 +136,13 @@ class _Parser:
             self._faults.append(Fault((_SERVERS,), servers.name_at, message))
         for key, node in servers.children():
             if isinstance(key, str):
-                self._take_entry(_Entry(key, (_SERVERS, key), node, ServerEntry))
+                self._add_entry(_Entry(key, (_SERVERS, key), node, ServerEntry))
             else:
-                self._take_item((_SERVERS, key), node)
-        self._hand_over_faults()
+                self._add_item((_SERVERS, key), node)
+        self._assign_faults()
 
-    def _take_item(self, path: Path, node: Node) -> None:
-        """Take an entry of a list, which says its name itself."""
+    def _add_item(self, path: Path, node: Node) -> None:
+        """Add an entry of a list, which holds its own name."""
         name = node.child("name")
         if name is None or name.is_null or not isinstance(name.value, str):
             hint = "begin it with '- name: …'"
@@ -152,15 +152,15 @@ class _Parser:
             line = first.node.start.line
             message = f"a second server {first.name!r}; the first is on line {line}"
             self._faults.append(Fault(path, name.start, message, "rename one of them"))
-        self._take_entry(_Entry(str(name.value), path, node, NamedServerEntry))
+        self._add_entry(_Entry(str(name.value), path, node, NamedServerEntry))
 
-    def _take_entry(self, entry: _Entry) -> None:
+    def _add_entry(self, entry: _Entry) -> None:
         self._entries[entry.path] = self._named[entry.name] = entry
         entry.faults += _faults_of_name(entry)
         entry.faults += normalize_keys(entry.node, entry.model, entry.path)
 
-    def _hand_over_faults(self) -> None:
-        """A fault in the text of an entry is the entry's own."""
+    def _assign_faults(self) -> None:
+        """Give each entry the faults that were found in its text."""
         kept: list[Fault] = []
         for fault in self._faults:
             entry = self._entries.get(fault.path[:2]) if len(fault.path) > _ENTRY_DEPTH else None
@@ -171,7 +171,7 @@ class _Parser:
         try:
             return entry.model.model_validate(entry.node.plain())
         except ValidationError as error:
-            entry.faults += faults_from(error, entry.node, entry.path, told=entry.faults)
+            entry.faults += faults_from(error, entry.node, entry.path, reported=entry.faults)
             return None
 
     def _server(
@@ -189,7 +189,7 @@ class _Parser:
         try:
             written = Configuration.model_validate(root.plain())
         except ValidationError as error:
-            self._faults += faults_from(error, root, told=self._faults)
+            self._faults += faults_from(error, root, reported=self._faults)
             return found
         return replace(
             found,
@@ -223,8 +223,10 @@ class _Parser:
 
 
 def _in_file_order(problems: Mapping[Path, list[Problem]]) -> tuple[Problem, ...]:
-    told = chain.from_iterable(problems.values())
-    return tuple(sorted(told, key=lambda problem: (problem.origin.line, problem.origin.column)))
+    all_problems = chain.from_iterable(problems.values())
+    return tuple(
+        sorted(all_problems, key=lambda problem: (problem.origin.line, problem.origin.column))
+    )
 
 
 @cache

@@ -75,16 +75,16 @@ class SourceEntry(Section):
 
 
 class CacheSection(Section):
-    """What is kept, and for how long."""
+    """Whether the registry is used, and how long listings stay valid."""
 
     enabled: Flag = Field(
         default=True,
-        description="Whether anything is kept between two questions.",
+        description="Whether anything is stored between two runs.",
         examples=[False],
     )
     ttl: Annotated[Number, Field(gt=0)] = Field(
         default=3600.0,
-        description="Seconds after which a server is asked again for its tools.",
+        description="Seconds after which the tools of a server are listed again.",
         examples=[7200],
     )
 
@@ -112,7 +112,7 @@ class SearchSection(Section):
 
     limit: Annotated[Count, Field(ge=1, le=1000)] = Field(
         default=10,
-        description="The most tools that an answer names, if not asked for more.",
+        description="The most tools in an answer, if the request names no limit.",
         examples=[5],
     )
     weights: Annotated[WeightsSection, mapping_or_nothing] = Field(
@@ -226,7 +226,7 @@ class Configuration(Section):
     )
     cache: Annotated[CacheSection, mapping_or_nothing] = Field(
         default=CacheSection(),
-        description="What is kept, and for how long.",
+        description="Whether the registry is used, and how long listings stay valid.",
         examples=[{"ttl": 7200}],
     )
     sources: Annotated[list[SourceEntry], list_or_nothing] = Field(

@@ -18,7 +18,7 @@ from discovery_engine.config.model.section import Section
 
 Provider = Literal["none", "onnx", "openai", "http", "hash"]
 
-_LONGEST_WAIT = 60  # seconds; whoever waits longer for a search has given up
+_LONGEST_WAIT = 60  # seconds; a search that takes longer is of no use
 _NEEDED = {"onnx": "path", "openai": "api_key", "http": "url"}
 _KEYS = {"path": "path", "api_key": "apiKey", "url": "url"}
 

@@ -1,7 +1,7 @@
 """The kinds of values that the fields of a configuration take.
 
-Each says what it makes of an unquoted scalar, so that text stays as it was written and only
-what must be a number or a boolean is read as one. A value in quotes is always text.
+Each decides what an unquoted scalar means: text stays as written, and only fields for numbers and
+booleans read it as one. A value in quotes is always text.
 """
 
 from __future__ import annotations

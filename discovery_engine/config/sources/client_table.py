@@ -1,6 +1,6 @@
 """The table of clients, read from `clients.yaml`: where each keeps its servers, and how.
 
-What sets a client apart is a row of that table; code here and around it knows no client by name.
+What is special about a client is a row of that table; no code names a client.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ _TEMPLATE = re.compile(r"\{\{([^{}|]+)((?:\|[^{}|]*)*)\}\}")
 
 
 def read_gateway(reading: SourceReader, places: list[FileCandidate]) -> None:
-    """The gateway as one server; whatever the toolkit's files hold, it knows them best."""
+    """The gateway as one server; it reads the toolkit's files itself."""
     reader = reading.entry_reader(places[0], "")
     reading.take(reader, places[0], _GATEWAY_NAME, _GATEWAY)
 
@@ -49,7 +49,7 @@ def read_toolkit(reading: SourceReader, places: list[FileCandidate]) -> None:
         settings = {**_map(config, name), **_map(enabled, "config")}
         entry = _entry(_map(catalog, name), name, settings)
         if entry is None:
-            reading.skip(name, "Docker's catalogue does not say how to start it")
+            reading.skip(name, "Docker's catalogue has no way to start it")
             continue
         reading.take(reader, place, name, {**entry, "tools": tools.get(name)})
 
@@ -57,7 +57,7 @@ def read_toolkit(reading: SourceReader, places: list[FileCandidate]) -> None:
 def read_named_toolkit(reading: SourceReader, places: list[FileCandidate]) -> None:
     """The one file that is named: the toolkit's own, or servers as other clients list them."""
     place = places[0]
-    if place.path.suffix == ".db":  # never opened: it says that there is a gateway to ask
+    if place.path.suffix == ".db":  # never opened: it shows that there is a gateway
         if is_file(place.path):
             read_gateway(reading, places)
         else:

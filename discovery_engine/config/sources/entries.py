@@ -156,7 +156,7 @@ class EntryReader(Struct, frozen=True):
 
 
 class _Fields:
-    """An entry's values by key, checked for their type when they are asked for."""
+    """An entry's values by key, checked for their type on access."""
 
     def __init__(self, entry: JSONObject) -> None:
         self._entry = entry

@@ -50,7 +50,7 @@ class UnreadableError(Exception):
 
 
 def format_of(suffix: str, otherwise: Format) -> Format:
-    """What the ending of a file's name says about its format."""
+    """The format that belongs to the suffix of a file."""
     return _SUFFIXES.get(suffix.lower(), otherwise)
 
 
@@ -151,7 +151,7 @@ _CLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class _TextLoader(_CLoader):  # type: ignore[misc]
-    """Reads every scalar as text, but for null; knows no tags."""
+    """Reads every scalar but null as text, and resolves no tags."""
 
     yaml_implicit_resolvers = {
         first: [("tag:yaml.org,2002:null", re.compile(r"^(?:~|null|Null|NULL|)$"))]

@@ -47,7 +47,7 @@ class SourceReader(Struct):
     client: Client
     places: FileLocator
     servers: dict[str, _ScopedServer] = field(default_factory=dict)
-    """By the names that the client knows them by."""
+    """By the client's names."""
     rules: list[Rule] = field(default_factory=list)
     inputs: dict[str, InputFile] = field(default_factory=dict)
     warnings: list[Problem] = field(default_factory=list)

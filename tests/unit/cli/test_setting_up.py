@@ -257,7 +257,7 @@ def test_import_where_there_is_nothing_to_import(home: Path) -> None:
 
     done = run("import", "--yes")
 
-    assert "no client's file was found" in done.stderr
+    assert "no configuration of another MCP client was found" in done.stderr
     assert not Path("discovery.yaml").exists()
 
 
