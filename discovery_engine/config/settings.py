@@ -8,11 +8,11 @@ Every field declares what a file of untrusted origin may set it to. A field with
 is owner-only: in such a file it is ignored, and keeps its default.
 """
 
-# Annotations are values here, not text: a decoder for them is made in 0.5 ms in place of 1.6 ms.
+from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Struct, field
 
@@ -25,11 +25,12 @@ TrustPolicy: TypeAlias = Literal["open", "on_first_use", "quarantine"]
 """What happens to a tool that was never accepted: it is used unchecked, accepted, or withheld."""
 
 
-class Permission(NamedTuple):
+class Permission:
     """What of a field's value counts if a file of untrusted origin gives it."""
 
-    permitted: Callable[[Any, Any], Any]
-    """From the value that is given and the default, what is used."""
+    def __init__(self, permitted: Callable[[Any, Any], Any]) -> None:
+        self.permitted = permitted
+        """From the value that is given and the default, what is used."""
 
 
 UNTRUSTED = Permission(lambda value, _: value)

@@ -3,10 +3,16 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from typing import get_args, get_type_hints
 
 import pytest
+from hypothesis import given
+from msgspec import Struct, convert
+from msgspec.structs import fields, replace
 
-from discovery_engine.config.settings import Settings
+from discovery_engine.config.settings import InputFile, ServerSettings, Settings
+from discovery_engine.errors import Origin, Problem
+from discovery_engine.registry import codec
 from discovery_engine.registry.codec import (
     from_text,
     part_from_text,
@@ -16,6 +22,7 @@ from discovery_engine.registry.codec import (
 )
 from discovery_engine.rules.rule import Verdict
 from tests.factories import make_part, make_settings
+from tests.unit.config.test_serialization import SETTINGS
 
 
 def test_defaults_take_no_room() -> None:
@@ -51,7 +58,7 @@ def test_what_is_not_understood_is_a_value_error(text: str) -> None:
         pytest.param('{"servers": [{"name": "a", "transport": null, "is_found": true}]}', id="old"),
         pytest.param('{"server_rules": []}', id="keys of an older version"),
         pytest.param('{"toolRules": [{"pattern": ["*"], "unless": ["x"]}]}', id="of a newer one"),
-        pytest.param('{"trust": "always"}', id="a word that is none"),
+        pytest.param('{"cache": 3}', id="another type"),
         pytest.param("[]", id="a list"),
     ],
 )
@@ -64,6 +71,34 @@ def test_settings_that_were_read_are_written_the_same() -> None:
     text = settings_to_text(make_settings("a", "b", path="/home/\udcff/discovery.yaml"))
 
     assert settings_to_text(settings_from_text(text)) == text
+
+
+@given(settings=SETTINGS)
+def test_settings_are_read_as_their_structs_declare(settings: Settings) -> None:
+    place = Origin("f", 1, 2)
+    problem = Problem(place, "servers.a", "is wrong", "mend it")
+    whole = replace(
+        settings,
+        servers=tuple(replace(one, problem=problem, origin=place) for one in settings.servers),
+        inputs=(InputFile("f", "f00d"), InputFile("g", None)),
+        warnings=(problem,),
+    )
+    text = settings_to_text(whole)
+
+    assert settings_from_text(text) == convert(json.loads(text), Settings)
+
+
+@pytest.mark.parametrize("cls", [Settings, ServerSettings])
+def test_every_list_of_entries_is_read_as_such(cls: type[Struct]) -> None:
+    hints = get_type_hints(cls)
+    lists = {
+        field.encode_name
+        for field in fields(cls)
+        for item in get_args(hints[field.name])[:1]
+        if field.default == () and isinstance(item, type) and issubclass(item, Struct)
+    }
+
+    assert lists == ({*codec._ITEMS} if cls is Settings else set())
 
 
 def test_a_remembered_world_is_read_with_the_standard_library_alone() -> None:
