@@ -109,8 +109,8 @@ def _survivors(part: Part) -> list[str]:
 
 
 def mutate(part: Part) -> Outcome:
-    earlier = set(_survivors(part)) if (part.folder / "mutants").exists() else set()
     _lay_out(part)
+    earlier = set(_survivors(part))
     try:
         _mutmut(part, "run")
         # It lets what it found out stand, and there may be new tests.
