@@ -23,8 +23,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 _SCANNER = Path(__file__).parent.parent / "discovery_engine" / "scanner"
-_HEAD = '''"""Small letters that look like ASCII ones. Written by scripts/make_confusables.py: do not edit."""
-# ruff: noqa: E501, RUF001 - a table of confusable letters
+_HEAD = '''"""Letters that look like ASCII ones. By scripts/make_confusables.py: do not edit."""
+# ruff: noqa: RUF001 - a table of confusable letters
 
 CONFUSABLES = {
 '''
@@ -37,7 +37,7 @@ class Icu:
         self._library = ctypes.CDLL(library)
         self._suffix = suffix
         self._status = ctypes.c_int(0)
-        opened = self._function("uspoof_open")
+        opened = self._library[f"uspoof_open{suffix}"]
         opened.restype = ctypes.c_void_p
         self._checker = ctypes.c_void_p(opened(ctypes.byref(self._status)))
         if self._status.value > 0:

@@ -1,5 +1,5 @@
-"""Small letters that look like ASCII ones. Written by scripts/make_confusables.py: do not edit."""
-# ruff: noqa: E501, RUF001 - a table of confusable letters
+"""Letters that look like ASCII ones. By scripts/make_confusables.py: do not edit."""
+# ruff: noqa: RUF001 - a table of confusable letters
 
 CONFUSABLES = {
     "a": "ɑαаꭺ𝛂𝛼𝜶𝝰𝞪",

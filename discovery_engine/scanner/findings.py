@@ -54,7 +54,7 @@ class Finding(Struct, frozen=True):
         return self.severity is not Severity.NOTICE
 
     @property
-    def is_grave(self) -> bool:
+    def is_severe(self) -> bool:
         """Whether no honest tool says this."""
         return self.severity is Severity.DANGER
 

@@ -5,75 +5,77 @@ A family is one idea (`TELL`: to make something known), never a whole phrase. In
 stands for itself. Accents are left out here and in what is read. Chinese and Japanese stand in
 rows of their own, for they put no spaces between words.
 """
-# ruff: noqa: E501, RUF001 - words in their own alphabets, a family a line
+# ruff: noqa: E501 - words in their own alphabets, a family a line
 
 from __future__ import annotations
 
-from enum import IntFlag, auto
 
+class Family:
+    """What a word is about, a bit each, for a word may belong to several.
 
-class Family(IntFlag):
-    """What a word is about. A word may belong to several."""
+    Plain numbers: sums of an `IntFlag` take ten times as long.
+    """
 
-    MODEL = auto()
-    YOU = auto()
-    USER = auto()
-    US = auto()
-    EXCUSE = auto()  # why somebody had better not know
-    SOFT = auto()  # a polite order
-    NOT = auto()
-    MUST = auto()
-    TELL = auto()
-    KNOW = auto()
-    ASK = auto()
-    HIDE = auto()
-    OMIT = auto()
-    REPLY = auto()
-    RULES = auto()
-    DROP = auto()
-    EARLIER = auto()
-    OBEY = auto()
-    AUTHORITY = auto()
-    PERMIT = auto()
-    ROLE = auto()
-    FUTURE = auto()
-    DECEIVE = auto()
-    REGARDLESS = auto()
-    TALK = auto()  # words of the conversation itself
-    SECRET = auto()
-    PRIVATE = auto()
-    WHOLE = auto()
-    GIVE = auto()
-    TAKE = auto()
-    SLOT = auto()
-    ADDRESS = auto()
-    TOOL = auto()
-    THIS = auto()
-    OTHER = auto()
-    BEFORE = auto()
-    WHEN = auto()
-    USE = auto()
-    PREFER = auto()
-    DESTROY = auto()
-    MONEY = auto()
-    CHANGE = auto()
-    COMMAND = auto()
-    FOUND = auto()  # what a tool reads: its text may carry orders
-    PRETEXT = auto()
-    BROKEN = auto()
-    MENTION = auto()  # words that talk about attacks
-    LABEL = auto()  # "important:", "<system>"
-    AND = auto()  # what may stand before an imperative
-    ENGLISH = auto()
-    VERB = auto()  # the base form of an English verb
-    NAME = auto()  # an identifier
-    PATH = auto()  # a file that holds secrets
-    DO = auto()  # a verb in the imperative
+    MODEL = 1 << 0
+    YOU = 1 << 1
+    USER = 1 << 2
+    US = 1 << 3
+    OUTCOME = 1 << 4  # what went well
+    EXCUSE = 1 << 5  # why somebody had better not know
+    SOFT = 1 << 6  # a polite order
+    NOT = 1 << 7
+    MUST = 1 << 8
+    TELL = 1 << 9
+    KNOW = 1 << 10
+    ASK = 1 << 11
+    HIDE = 1 << 12
+    OMIT = 1 << 13
+    REPLY = 1 << 14
+    RULES = 1 << 15
+    DROP = 1 << 16
+    EARLIER = 1 << 17
+    OBEY = 1 << 18
+    AUTHORITY = 1 << 19
+    PERMIT = 1 << 20
+    ROLE = 1 << 21
+    FUTURE = 1 << 22
+    DECEIVE = 1 << 23
+    REGARDLESS = 1 << 24
+    TALK = 1 << 25  # words of the conversation itself
+    SECRET = 1 << 26
+    PRIVATE = 1 << 27
+    WHOLE = 1 << 28
+    GIVE = 1 << 29
+    TAKE = 1 << 30
+    SLOT = 1 << 31
+    ADDRESS = 1 << 32
+    TOOL = 1 << 33
+    THIS = 1 << 34
+    OTHER = 1 << 35
+    BEFORE = 1 << 36
+    WHEN = 1 << 37
+    USE = 1 << 38
+    PREFER = 1 << 39
+    DESTROY = 1 << 40
+    MONEY = 1 << 41
+    CHANGE = 1 << 42
+    COMMAND = 1 << 43
+    FOUND = 1 << 44  # what a tool reads: its text may carry orders
+    PRETEXT = 1 << 45
+    BROKEN = 1 << 46
+    MENTION = 1 << 47  # words that talk about attacks
+    LABEL = 1 << 48  # "important:", "<system>"
+    AND = 1 << 49  # what may stand before an imperative
+    ENGLISH = 1 << 50
+    VERB = 1 << 51  # the base form of an English verb
+    NAME = 1 << 52  # an identifier
+    PATH = 1 << 53  # a file that holds secrets
+    DO = 1 << 54  # a verb in the imperative
 
 
 F = Family
 
-ROWS: dict[Family, str] = {
+ROWS: dict[int, str] = {
     F.MODEL: "assistant assistants ai llm llms agent agents model models chatbot chatbots copilot claude gpt chatgpt gemini"
     " | assistent assistenten ki sprachmodell* modell* modele modeles assistente asistente* agente agentes agenti modelo modelos modello modelli ia iagen*"
     " ассистент* модел* помощник* ии агент* нейросет* 어시스턴트* 모델* 에이전트* 비서* 인공지능*",
@@ -83,6 +85,7 @@ ROWS: dict[Family, str] = {
     " | benutzer* nutzer* anwender* kunde* kunden mensch* utilisateur* usager* personne usuario* persona personas dueno utente utenti"
     " пользовател* человек* клиент* юзер* 사용자* 유저* 이용자* 고객* 사람에게",
     F.US: "our_server our_endpoint our_api the_vendor the_author the_publisher this_server's us our ours we uns unser* nous notre nos nosotros nuestro* nuestra* noi nostro nostra nosso nossa нам нас наш* 우리*",
+    F.OUTCOME: "passed succeeded successful successfully worked green fine harmless safe correct completed success erfolgreich reussi exito riuscito sucesso успешно 성공*",
     F.EXCUSE: "nervous confusing confuse+ worry+ worries annoy+ upset+ bother+ anxious clutter+ noise unsettle+ overwhelmed overwhelm+ trouble+ embarrass+ distract+ scare+ scary frighten+ irritate+ burden+ disturb+ interrupt+ decline+ verwirr* beunruhig* stor* inquiet* derang* preocup* molest* preoccup* disturb* беспоко* волнова* 걱정* 불안* 번거*",
     F.SOFT: "welcome appreciated appreciate+ thoughtful practice hygiene helpful advisable worthwhile preferable ideally gentle gently courtesy customary usual usually feel free simply kindly gern bitte gerne merci veuillez favor conviene gentilmente пожалуйста 부탁*",
     F.NOT: "little hardly rather-than not no never don't dont doesn't didn't mustn't shouldn't won't can't cannot needn't isn't aren't without nothing nobody none neither nor avoid+ refrain+ n't no-one"
@@ -121,14 +124,14 @@ ROWS: dict[Family, str] = {
     F.PERMIT: "approved agreed consented authorised authorized granted permitted allowed pre-approved preapproved implied approve+ authorize+ authorise+ consent+ pre-authorised pre-authorized pre-authorised blanket entitled cleared clearance accepted waived genehmigt zugestimmt erlaubt autorise* accepte approuve autorizado* aceptado aprobado autorizzat* approvat* accettat* aprovado* aceitou concordou разрешил* одобрил* согласил* 승인했* 동의했* 허용*",
     F.ROLE: "are_now role persona mode dan jailbroken jailbreak unrestricted unfiltered uncensored identity impersonate+ rolle modus maintenant ahora ruolo adesso modo papel agora роль режим* теперь 역할* 모드* 이제*",
     F.FUTURE: "now_on then_on here_on rest_of for_good this_session all_future every_future long-term permanent lasting always-on startup onwards onward hereafter henceforth permanently future afterwards thereafter forever kunftig desormais dorenavant adelante sesion future futuro dora sessione doravante sessao впредь отныне дальнейш* 앞으로 이후* 지금부터",
-    F.DECEIVE: "claim+ falsely as_if as_though inflate+ embellish+ blame+ pretend+ lie lies lying fake+ falsely deny+ denies persuade+ convince+ mislead+ fabricate+ pretext impersonate+ trick+ falsify+ forge+ exaggerate+ manipulate+ nothing-happened reassure+ downplay+ nudge+ "
+    F.DECEIVE: "lie+ claim+ falsely as_if as_though inflate+ embellish+ blame+ pretend+ lies lying fake+ falsely deny+ denies persuade+ convince+ mislead+ fabricate+ pretext impersonate+ trick+ falsify+ forge+ exaggerate+ manipulate+ nothing-happened reassure+ downplay+ nudge+ "
     " | lug* luge behaupt* vortausch* mens mentez pretend* fais semblant mient* finge* pretend* asegur* menti* fingi* sostieni minta finja afirme ври соври притвор* солги утвержда* убеди* 거짓* 속이* 척하*",
     F.REGARDLESS: "objects objected objection objections refuses hesitates asked_otherwise told_otherwise no_matter regardless_of whether_or rather_than over_the outranks outrank+ take_precedence takes_precedence higher_priority comes_first come_first comes_second regardless whatever irrespective notwithstanding contrary contradict+ secondary override overrides overrule+ egal selbst unabhangig trotz meme malgre quoi independamment aunque incluso independientemente pese anche indipendentemente nonostante mesmo independentemente apesar даже независимо несмотря 상관없이 비록 무관하게",
     F.TALK: "chat_history conversation_history message_history previous_messages last_messages user's_messages your_messages recent_messages system_prompt system_message initial_instructions your_instructions your_prompt hidden_prompt user's_prompt user's_prompts this_session context_window your_context conversation_context your_memory your_memories memory_entries user_said user_typed user_wrote user_asked discussed_with been_said everything_said came_up tool_outputs tool_results utterances wording conversation conversations chat chats transcript dialogue dialog utterance utterances reasoning scratchpad chain-of-thought verlauf gesprach* unterhaltung* nachrichten chatverlauf historique discussion conversacion* historial mensajes conversazion* cronologia messaggi conversa conversas historico mensagens переписк* истори* диалог* сообщени* разговор* чат* 대화* 기록* 메시지* 채팅* 내역*",
-    F.SECRET: "the_password seed_phrase api_key api_keys private_key private_keys secret_key secret_keys access_key access_keys ssh_key ssh_keys encryption_key signing_key openai_key seed_phrase seed_words recovery_phrase environment_variable environment_variables env_vars env_var environment_file process_environment authorization_header bearer_token session_token session_id document_cookie one-time_code card_number card_numbers cvc secrets the_secret your_secret user's_secret client_secret the_environment password passwords passphrase passcode token tokens credential credentials apikey apikeys api-key api-keys cookie cookies mnemonic otp 2fa mfa ssn cvv jwt printenv passwd"
+    F.SECRET: "bearer_token access_token auth_token current_token the_password seed_phrase api_key api_keys private_key private_keys secret_key secret_keys access_key access_keys ssh_key ssh_keys encryption_key signing_key openai_key seed_phrase seed_words recovery_phrase environment_variable environment_variables env_vars env_var environment_file process_environment authorization_header bearer_token session_token session_id document_cookie one-time_code card_number card_numbers cvc secrets the_secret your_secret user's_secret client_secret the_environment password passwords passphrase passcode token tokens credential credentials apikey apikeys api-key api-keys cookie cookies mnemonic otp 2fa mfa ssn cvv jwt printenv passwd"
     " | passwort* kennwort* zugangsdaten schlussel geheimnis* umgebungsvariable* identifiants cle cles contrasena* clave claves credencial* chiave chiavi credenzial* senha senhas chave chaves jeton* "
     " парол* токен* ключ* учетн* секрет* переменны* 비밀번호* 토큰* 키를 암호* 자격* 환경변수* 인증키* api키*",
-    F.PRIVATE: "home_address home_directory home_folder shell_history browser_history bash_history browsing_history phone_number phone_numbers email_address email_addresses full_name address_book open_windows open_tabs chat_partners personal_data personal_information private_messages user's_files user's_notes user's_data user's_calendar user's_documents user's_location user's_name host_name user's_home browser_profile local_storage all_mails last_mails recent_mails user's_email user's_inbox localstorage sessionstorage screenshot correspondence mails tickets payroll tax religion diagnosis bookmarks downloads ssn clipboard location whereabouts inbox mailbox contacts screenshot screenshots hostname whoami filesystem browser bookmarks username birthday birthdate identity salary medical health photos keystrokes bash_history datei dateien standort fichier fichiers archivo archivos ubicacion documento* datos donnees dati posizione arquivo* localizacao dados файл* данны* контакт* адрес* 파일* 위치* 연락처* 개인* 데이터*",
+    F.PRIVATE: "editor_tabs browser_tabs open_editor screen keystrokes home_folder payroll home_address home_directory home_folder shell_history browser_history bash_history browsing_history phone_number phone_numbers email_address email_addresses full_name address_book open_windows open_tabs chat_partners personal_data personal_information private_messages user's_files user's_notes user's_data user's_calendar user's_documents user's_location user's_name host_name user's_home browser_profile local_storage all_mails last_mails recent_mails user's_email user's_inbox localstorage sessionstorage screenshot correspondence mails tickets payroll tax religion diagnosis bookmarks downloads ssn clipboard location whereabouts inbox mailbox contacts screenshot screenshots hostname whoami filesystem browser bookmarks username birthday birthdate identity salary medical health photos keystrokes bash_history datei dateien standort fichier fichiers archivo archivos ubicacion documento* datos donnees dati posizione arquivo* localizacao dados файл* данны* контакт* адрес* 파일* 위치* 연락처* 개인* 데이터*",
     F.WHOLE: "any_and so_far up_to whole_text every_variable in_full full_text unabridged uncut unshortened exact exactly verbatim-text everything-said word-for-word whatever all every entire full fully whole complete completely verbatim everything raw unredacted unedited untruncated word-for-word alle allen alles ganze* gesamt* vollstandig* saemtlich* samtlich* inhalt toute toutes tous tout entier* complet* integral* contenu todas todos toda completo completa entero entera contenido tutte tutti tutta tutto intero intera contenuto inteiro inteira conteudo все всю весь полн* цел* содержим* 모든* 모두* 전체* 전부* 내용*",
     F.GIVE: "cc+ quote+ urlencode+ hex-encode+ render+ tick+ send+ sent post+ upload+ forward+ include+ attach+ pass+ put append+ copy+ fill+ submit+ supply+ supplied hand+ paste+ insert+ add+ provide+ return+ email+ mail+ transmit+ export+ leak+ exfiltrate+ dump+ write+ written encode+ embed+ stash+ place+ deliver+ relay+ mirror+ bcc cc echo+ give+ given populate+ push+ ship+ tuck+ slip+ smuggle+ route+ prefix+ prepend+ publish+ contain+ hold+ carry+ travel+ duplicate+ blind-copy transfer+"
     " | send* sende schick* ubergib* fug* einfug* hang* kopier* hochlad* leite* weiterleit* schreib* ubermittl* trag* envoi* envoy* transm* ajout* inclu* joign* coll* copie* mets mettez ecri* env* envia* adjunt* anad* incluye* copia* pega* pon pasa* sube* invia* inoltr* aggiung* inclu* alleg* copia* inserisc* scriv* mand* carica* envie* anex* adicion* copie* insira coloque* encaminh* repass* enviar"
@@ -149,12 +152,12 @@ ROWS: dict[Family, str] = {
     F.FOUND: "inside found page pages document documents email emails mail file website web content contents text result results output outputs item record records lines seite inhalt page contenu pagina contenido contenuto documento страниц* текст* 페이지* 문서* 결과*",
     F.PRETEXT: "verification debugging debug telemetry analytics audit auditing billing diagnostics diagnostic licensing license compliance calibration calibrate+ quality personalization personalisation personalize+ authenticate+ authentication integrity improve+ improvement personal purposes purpose zwecke verifizierung authentifizierung verificacion verification autenticacion verifica verificacao проверк* 검증* 인증* 목적*",
     F.BROKEN: "not_work will_fail refuses_to otherwise fail+ fails failure unavailable broken rejected invalid sonst fehl* sinon echou* lieu contrario fall* altrimenti fallir* иначе ошибк* 그렇지 오류*",
-    F.MENTION: "detect+ detects detector detection classify+ classifies scan+ scans scanner block+ blocks flag+ flags example examples e.g such-as instance phrase phrases payload payloads attempt attempts attack attacks attacker attackers sample samples research indicator indicators red-team explains analyse+ analyze+ erkennt detecte* detecta* rileva* обнаружив* 탐지* 감지* lists lints labelled labeled warning adversarial evaluates moderates reviews test-suite vulnerability quiz ",
+    F.MENTION: "e.g. eg typically detect+ detects detector detection classify+ classifies scan+ scans scanner block+ blocks flag+ flags example examples e.g such-as instance phrase phrases payload payloads attempt attempts attack attacks attacker attackers sample samples research indicator indicators red-team explains analyse+ analyze+ erkennt detecte* detecta* rileva* обнаружив* 탐지* 감지* lists lints labelled labeled warning adversarial evaluates moderates reviews test-suite vulnerability quiz ",
     F.AND: "do and then also please kindly simply just must should shall always never silently secretly quietly first next instead additionally you afterwards immediately now important note otherwise but or und et y e и",
     F.ENGLISH: "the of to is are with that from has have was were will its their they them it and",
 }  # fmt: skip
 
-CHINESE_AND_JAPANESE: dict[Family, str] = {
+CHINESE_AND_JAPANESE: dict[int, str] = {
     F.MODEL: "助手 助理 模型 智能体 人工智能 アシスタント モデル エージェント",
     F.YOU: "你 您 あなた 君は",
     F.USER: "用户 用戶 使用者 客户 人类 他人 任何人 ユーザー 利用者 顧客 本人",

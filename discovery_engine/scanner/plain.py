@@ -11,21 +11,32 @@ import re
 import unicodedata
 
 from discovery_engine._util.text import clean, unseen
+from discovery_engine.scanner.confusables import CONFUSABLES
 
-# ruff: noqa: RUF001 - the letters that pass for Latin ones are the point
-_PAIRS = (
-    "аa вb еe ёe зe гr іi ӏl кk мm нh оo рp сc тt уy хx ѕs јj һh ԁd ԛq ԝw ьb "
-    "αa βb γy εe ηn ιi κk νv οo ρp τt υu χx ωw ϲc ϳj ɑa ɡg ɩi ıi"
+_HOMOGLYPHS = str.maketrans(
+    {letter: ascii_ for ascii_, letters in CONFUSABLES.items() for letter in letters}
 )
-_LOOKALIKES = str.maketrans({pair[0]: pair[1] for pair in _PAIRS.split()})
+_FOREIGN = re.compile(
+    "[{}]".format(
+        "".join(
+            letter
+            for letters in CONFUSABLES.values()
+            for letter in letters + letters.upper()
+            if "LATIN" not in unicodedata.name(letter, "")
+        )
+    )
+)
+"""Confusable letters of other alphabets; those of Latin script belong in Latin words."""
 _LEET = str.maketrans("0134578@$!|", "oieastbasil")
 _WORD = re.compile(r"[^\W\d_]{2,}|[^\W_]{2,}")
 _LATIN = re.compile(r"[a-zA-Z]")
-_FOREIGN = re.compile("[\u0370-\u03ff\u0400-\u052f]")
 _LEET_SIGN = re.compile(r"[0-8@$!|]")
 _LEETWORD = re.compile(r"[a-z]*[0-8@$!|][a-z]+[0-8@$!|a-z]*|[a-z]+[0-8@$!|]+[a-z]+")
 _SPACED = re.compile(r"\b(?:\w ){4,}\w\b(?: {2,}(?:\w ){2,}\w\b)*")
-_SEPARATED = re.compile(r"(?<=[a-z])[-_.*~]+(?=[a-z])")
+_JOINED = re.compile(r"[a-z]+(?:[-_.*~]+[a-z]+){3,}")
+"""Four words: fewer are a name, or an honest compound."""
+_SEPARATORS = re.compile(r"[-_.*~]+")
+_LEET_WORDS = 2  # fewer are a version or a format
 _BLANKS = re.compile(r"[^\S\n]+")
 
 
@@ -41,9 +52,9 @@ def loose(text: str) -> str:
     """The loose reading of a text; equal to the plain one if there is nothing to undo."""
     spaced = _SPACED.sub(_closed, clean(text)).lower()
     read = plain(spaced)
-    if _LEET_SIGN.search(read):
+    if _LEET_SIGN.search(read) and len(_LEETWORD.findall(read)) >= _LEET_WORDS:
         read = _LEETWORD.sub(lambda found: found[0].translate(_LEET), read)
-    return _SEPARATED.sub(" ", read)
+    return _JOINED.sub(lambda found: _SEPARATORS.sub(" ", found[0]), read)
 
 
 def latinised(text: str) -> str:
@@ -56,7 +67,7 @@ def latinised(text: str) -> str:
 def letters_only(name: str) -> str:
     """A name as it looks: in ASCII where each letter passes for an ASCII one."""
     shown = unicodedata.normalize("NFKC", _without_unseen(name))
-    return shown.casefold().translate(_LOOKALIKES)
+    return shown.casefold().translate(_HOMOGLYPHS)
 
 
 def mixes_alphabets(word: str) -> bool:
@@ -71,7 +82,7 @@ def _latin_word(found: re.Match[str]) -> str:
     word = found[0]
     if not (_LATIN.search(word) and _FOREIGN.search(word)):
         return word
-    return word.lower().translate(_LOOKALIKES)
+    return word.lower().translate(_HOMOGLYPHS)
 
 
 def _closed(found: re.Match[str]) -> str:

@@ -10,44 +10,36 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 
-from msgspec.structs import replace
-
+from discovery_engine.scanner.commands import command_in
 from discovery_engine.scanner.credentials import credential_in
-from discovery_engine.scanner.findings import Finding, FindingKind, Severity, alarms, excerpt
+from discovery_engine.scanner.evidence import Evidence, Place, evidence_in, subject_of
+from discovery_engine.scanner.findings import Finding, FindingKind, Severity, excerpt
 from discovery_engine.scanner.invisible import hidden_in
 from discovery_engine.scanner.neighbours import Neighbours
 from discovery_engine.scanner.passages import Passage, capped, passages_of
 from discovery_engine.scanner.payloads import decoded
-from discovery_engine.scanner.phrases import matches
 from discovery_engine.scanner.plain import loose, mixes_alphabets, plain
 from discovery_engine.tools.model import ServerName, Tool, ToolKey
 
 _NOBODY = Neighbours()
 _SHORT = 200  # characters of a text that is remembered to be innocent
 _REMEMBERED = 5000
-_HIDDEN_OR_SAID = frozenset(
-    {
-        FindingKind.HIDDEN_TEXT,
-        FindingKind.INSTRUCTION,
-        FindingKind.CROSS_SERVER,
-        FindingKind.PAYLOAD,
-        FindingKind.EXFILTRATION,
-    }
-)
+_ARGUMENT = "inputSchema"
 
 
 def scan(tool: Tool, neighbours: Neighbours = _NOBODY) -> tuple[Finding, ...]:
     """What is suspicious in a tool's definition; of each kind one finding a place."""
     found = list(_about_name(tool, neighbours))
+    subject = subject_of(tool)
     for passage in passages_of(tool.definition):
-        found += _in_passage(passage)
+        found += _in_passage(passage, subject)
         found += _about_neighbours(tool, passage, neighbours)
-    return _without_doubles(_weighed(found))
+    return _without_doubles(found)
 
 
 def scan_text(text: str, *, where: str) -> tuple[Finding, ...]:
     """What is suspicious in a text by itself, for instance a server's instructions."""
-    return _without_doubles(_weighed(list(_in_passage(Passage(where, capped(text))))))
+    return _without_doubles(_in_passage(Passage(where, capped(text)), 0))
 
 
 def scan_catalog(
@@ -79,49 +71,88 @@ def _about_name(tool: Tool, neighbours: Neighbours) -> Iterator[Finding]:
     )
 
 
-def _in_passage(passage: Passage) -> Iterator[Finding]:
+def _in_passage(passage: Passage, subject: int) -> Iterator[Finding]:
     if len(passage.text) > _SHORT or not _is_innocent(passage.text):
-        yield from _found_in(passage)
+        yield from _found_in(passage, subject)
 
 
 @lru_cache(maxsize=_REMEMBERED)
 def _is_innocent(text: str) -> bool:
-    """Whether nothing is found in a short text; more than half of them are said again and again."""
-    return next(_found_in(Passage("", text)), None) is None
+    """Whether nothing in a short text could be found; most are said again and again."""
+    if text.isascii() and text.isalnum():
+        return True  # a single word orders nothing
+    if credential_in(text) or any(True for _ in hidden_in(text)):
+        return False
+    return not any(
+        command_in(reading) or any(True for _ in evidence_in(reading))
+        for layer, _ in texts_of(Passage("", text), 0)
+        for reading in readings(layer)
+    )
 
 
-def _found_in(passage: Passage) -> Iterator[Finding]:
+def _found_in(passage: Passage, subject: int) -> Iterator[Finding]:
     where, text = passage.where, passage.text
-    yield from _hidden(where, text)
-    yield from _said(where, text)
-    if credential := credential_in(text):
-        shown = excerpt(credential[0][:8]) + "…"
-        message = "it holds a credential in plain text"
-        yield Finding(FindingKind.SECRET, Severity.WARNING, where, shown, message)
-    for inner in decoded(text):
-        for finding in _said(where, inner):
-            if finding.severity is not Severity.NOTICE:
-                message = f"decoded, {finding.message}"
-                yield Finding(FindingKind.PAYLOAD, Severity.DANGER, where, finding.excerpt, message)
-
-
-def _hidden(where: str, text: str) -> Iterator[Finding]:
     for hidden in hidden_in(text):
         around = excerpt(text, max(0, hidden.start - 20), hidden.end + 20)
         # A name is an identifier: there, not even one has a reason to be.
         severity = Severity.DANGER if where == "name" else hidden.severity
         yield Finding(FindingKind.HIDDEN_TEXT, severity, where, around, hidden.message)
-        yield from _said(where, hidden.says)
+    if credential := credential_in(text):
+        shown = excerpt(credential[0][:8]) + "…"
+        message = "it holds a credential in plain text"
+        yield Finding(FindingKind.SECRET, Severity.WARNING, where, shown, message)
+    for layer, place in texts_of(passage, subject):
+        for finding in _in_text(where, layer, place):
+            yield _decoded(finding) if place.is_encoded else finding
 
 
-def _said(where: str, text: str) -> Iterator[Finding]:
-    if text.isascii() and text.isalnum():
-        return  # a single word orders nothing
-    readings = dict.fromkeys((plain(text), loose(text)))
-    for reading in readings:
-        for match in matches(reading):
-            words = excerpt(reading, match.start, match.end)
-            yield Finding(match.phrase.kind, match.severity, where, words, match.phrase.message)
+def texts_of(passage: Passage, subject: int) -> Iterator[tuple[str, Place]]:
+    """A passage, and whatever is hidden or encoded in it."""
+    where = passage.where
+    is_argument = where.startswith(_ARGUMENT)
+    is_description = where in ("description", "title")
+    yield passage.text, Place(subject, is_description=is_description, is_argument=is_argument)
+    inside = Place(subject, is_argument=is_argument, is_encoded=True)
+    for hidden in hidden_in(passage.text):
+        if hidden.says:
+            yield hidden.says, inside
+    for inner in decoded(passage.text):
+        yield inner, inside
+
+
+def _decoded(finding: Finding) -> Finding:
+    """What stands in code is no accident."""
+    return Finding(
+        FindingKind.PAYLOAD,
+        Severity.DANGER,
+        finding.where,
+        finding.excerpt,
+        f"decoded, {finding.message}",
+    )
+
+
+def _in_text(where: str, text: str, place: Place) -> Iterator[Finding]:
+    for reading in readings(text):
+        if command := command_in(reading):
+            words = excerpt(reading, command.start(), command.end())
+            message = "it holds a command that takes over a machine"
+            yield Finding(FindingKind.PAYLOAD, Severity.WARNING, where, words, message)
+        for evidence in evidence_in(reading):
+            if evidence.is_alarm(place):
+                kind, message = evidence.strongest(place)
+                words = excerpt(reading, evidence.start, evidence.end)
+                yield Finding(kind, _severity(evidence, place), where, words, message)
+
+
+def readings(text: str) -> Iterable[str]:
+    """A text as it stands, and with what disguises its letters undone."""
+    return dict.fromkeys((plain(text), loose(text)))
+
+
+def _severity(evidence: Evidence, place: Place) -> Severity:
+    if evidence.is_mention and not place.is_encoded:
+        return Severity.NOTICE
+    return Severity.DANGER if evidence.is_severe(place) else Severity.WARNING
 
 
 def _about_neighbours(tool: Tool, passage: Passage, neighbours: Neighbours) -> Iterator[Finding]:
@@ -131,20 +162,12 @@ def _about_neighbours(tool: Tool, passage: Passage, neighbours: Neighbours) -> I
         yield Finding(FindingKind.CROSS_SERVER, Severity.WARNING, passage.where, words, message)
 
 
-def _weighed(found: list[Finding]) -> list[Finding]:
-    """What two kinds of words alarm about in one tool is no chance: all of them are a danger."""
-    suspected = [one for one in alarms(found) if one.kind in _HIDDEN_OR_SAID]
-    if len({one.kind for one in suspected}) <= 1:
-        return found
-    return [replace(one, severity=Severity.DANGER) if one in suspected else one for one in found]
-
-
 def _without_doubles(found: Iterable[Finding]) -> tuple[Finding, ...]:
-    """The gravest finding of each kind and place."""
-    grave = list(Severity)
+    """The most severe finding of each kind and place."""
+    order = list(Severity)
     best: dict[tuple[FindingKind, str], Finding] = {}
     for finding in found:
         place = (finding.kind, finding.where)
-        if place not in best or grave.index(finding.severity) < grave.index(best[place].severity):
+        if place not in best or order.index(finding.severity) < order.index(best[place].severity):
             best[place] = finding
     return tuple(best.values())

@@ -34,16 +34,19 @@ _LABEL = (
     r"|<!--|\#{2,6} ?system\b|```system\b|<<sys>>"
 )
 _LETTER = r"[^\W_\u3040-\u30ff\u3400-\u9fff]"
-_TOKEN = re.compile(
-    rf"(?P<address>{_ADDRESS})"
-    r"|(?P<path>(?<!\w)[~/.$%*][~/\w.%$*-]{2,200})"
+_OTHER_TOKENS = (
+    r"(?P<path>(?<!\w)[~/.$%*][~/\w.%$*-]{2,200})"
     rf"|(?P<label>{_LABEL})"
     r"|(?P<quoted>`[\w.-]{1,40}`)"
-    r"|(?P<end>[.!?]+(?=\s|$|[\"')\]*])|[\u3002\uff01\uff1f]|[\n;])"
+    r"|(?P<end>(?<!\be[. ]g)(?<!\bi[. ]e)[.!?]+(?=\s|$|[\"')\]*])|[\u3002\uff01\uff1f]|[\n;])"
     r"|(?P<pause>[,:(){}\u2014\u2013|\u3001\uff0c\uff1a])"
     r"|(?P<unspaced>[\u3040-\u30ff\u3400-\u9fff]+)"
     rf"|(?P<word>{_LETTER}+(?:['_.-]{_LETTER}+)*)"
 )
+_TOKEN = re.compile(_OTHER_TOKENS)
+_TOKEN_OR_ADDRESS = re.compile(rf"(?P<address>{_ADDRESS})|{_OTHER_TOKENS}")
+_HAS_ADDRESS = re.compile(r"@|://|www\.|\d\.\d|\+\d")
+"""To look for an address at each word takes twice as long, and few texts hold any."""
 _SECRET_FILE = re.compile(
     r"\.ssh\b|\bid_(?:rsa|dsa|ecdsa|ed25519)\b|\.aws/|/etc/(?:passwd|shadow|sudoers)|\.kube/"
     r"|\.npmrc\b|\.netrc\b|\.docker/config|\.pgpass\b|\.pypirc\b|/proc/self/environ"
@@ -58,6 +61,8 @@ _ACCENTS = {
     if (base := unicodedata.normalize("NFD", chr(point))[0]) < "\x7f"
 } | {0x451: "\u0435", 0x439: "\u0438", 0xDF: "ss"}
 _VOWELS = "aeiou"
+_PAUSE = [(0, 0)] * 2
+"""What stands behind a comma is further away."""
 _ACTS = F.DROP | F.GIVE | F.TAKE | F.DESTROY | F.CHANGE | F.VERB
 _SPEAKS = F.TELL | F.ASK | F.KNOW | F.OBEY | F.USE
 _UNLESS = frozenset({"without", "until", "unless"})
@@ -94,7 +99,9 @@ class _Draft:
         if self.before:
             english |= _lexicon().english.get(f"{self.before}_{word}", 0)  # "api key"
         if english & _ACTS and any(one & F.NOT for one, _ in self.words[-2:]):
-            english &= ~(_ACTS if not english & _SPEAKS else _ACTS & ~F.VERB)  # "do not skip", "never send": nothing is asked for
+            english &= ~(
+                _ACTS if not english & _SPEAKS else _ACTS & ~F.VERB
+            )  # "do not skip", "never send": nothing is asked for
         if word in _UNLESS and F.NOT & self.seen:
             english &= ~F.NOT  # "do not delete without ..." asks for consent
         if word == "be" and self.before == "to":
@@ -109,6 +116,12 @@ class _Draft:
         self.before = word
         self.seen |= english
         self.words.append((english, foreign))
+
+    def pause(self) -> None:
+        self.before = ""
+        self.is_order = True
+        is_unspaced = self.words and self.words[-1][0] == 0 != self.words[-1][1]
+        self.words += _PAUSE * 3 if is_unspaced else _PAUSE
 
     def add_sign(self, families: int, *, is_order: bool = False) -> None:
         self.before = ""
@@ -132,7 +145,8 @@ def sentences(text: str) -> Iterator[Sentence]:
     draft = _Draft()
     is_opening = True
     end = 0
-    for token in _TOKEN.finditer(text):
+    pattern = _TOKEN_OR_ADDRESS if _HAS_ADDRESS.search(text) else _TOKEN
+    for token in pattern.finditer(text):
         kind = token.lastgroup
         if kind == "end" or len(draft.words) >= _LONGEST:
             if draft.words:
@@ -142,6 +156,8 @@ def sentences(text: str) -> Iterator[Sentence]:
             if kind == "end":
                 continue
         if not draft.words:
+            if kind == "pause":
+                continue
             draft.start = token.start()
         end = token.end()
         _add(draft, kind or "", token[0])
@@ -153,23 +169,22 @@ def _add(draft: _Draft, kind: str, token: str) -> None:
     if kind == "word":
         draft.add(token)
     elif kind == "pause":
-        draft.is_order = True
-        draft.before = ""
+        draft.pause()
     elif kind == "unspaced":
         pattern, families = _unspaced_lexicon()
         draft.words += [(0, families[found[0]]) for found in pattern.finditer(token)]
     elif kind == "path":
-        draft.add_sign(int(_SECRET if _SECRET_FILE.search(token) else F.PRIVATE))
+        draft.add_sign(_SECRET if _SECRET_FILE.search(token) else F.PRIVATE)
     elif kind == "label":
-        draft.add_sign(int(F.LABEL), is_order=True)
+        draft.add_sign(F.LABEL, is_order=True)
     elif kind == "quoted":
         is_file = _SECRET_FILE.search(token)
-        draft.add_sign(int(_SECRET if is_file else F.NAME))
+        draft.add_sign(_SECRET if is_file else F.NAME)
     elif not _SAMPLE.search(token):
-        draft.add_sign(int(F.ADDRESS))
+        draft.add_sign(F.ADDRESS)
 
 
-_SECRET = F.PATH | F.SECRET | F.PRIVATE
+_SECRET = F.PATH | F.PRIVATE
 
 
 @lru_cache(maxsize=_KNOWN_WORDS)
@@ -181,9 +196,9 @@ def families_of(word: str) -> tuple[int, int]:
     if bare in lexicon.english or len(parts) == 1:
         return lexicon.english.get(bare, 0), lexicon.foreign(bare)
     if _SECRET_FILE.search(bare):
-        return int(_SECRET), int(_SECRET)
+        return _SECRET, _SECRET
     if "_" in bare:
-        return int(F.NAME), int(F.NAME)
+        return F.NAME, F.NAME
     english = foreign = 0
     for part in parts:
         english |= lexicon.english.get(part, 0)

@@ -45,4 +45,4 @@ def suspicions(tools: Iterable[Tool], instructions: str, known: ServerPart) -> F
 def suspects(findings: Findings | None) -> frozenset[str]:
     """The names of what says something that no honest server says."""
     found = (findings or {}).items()
-    return frozenset(name for name, about in found if any(one.is_grave for one in about))
+    return frozenset(name for name, about in found if any(one.is_severe for one in about))

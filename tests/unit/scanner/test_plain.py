@@ -30,7 +30,10 @@ def test_plain_reading(text: str, read: str) -> None:
     [
         pytest.param("1gn0r3 pr3v10us", "ignore previous", id="digits for letters"),
         pytest.param("i g n o r e   t h e   u s e r", "ignore the user", id="spaced"),
-        pytest.param("ignore-all_previous", "ignore all previous", id="signs in between"),
+        pytest.param(
+            "ignore-all_previous.orders", "ignore all previous orders", id="signs in between"
+        ),
+        pytest.param("real-time get_next_page", "real-time get_next_page", id="compounds stay"),
         pytest.param("version 2 of 10 files", "version 2 of 10 files", id="numbers stay"),
     ],
 )

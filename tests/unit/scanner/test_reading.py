@@ -61,7 +61,7 @@ def test_hidden_tags_are_spelled_out() -> None:
 
     found = scan(make_tool(description=f"Adds.{tags}"))
 
-    assert {finding.kind for finding in found} == {FindingKind.HIDDEN_TEXT, FindingKind.INSTRUCTION}
+    assert {finding.kind for finding in found} == {FindingKind.HIDDEN_TEXT, FindingKind.PAYLOAD}
     assert "'ignore previous instructions'" in found[0].message
 
 

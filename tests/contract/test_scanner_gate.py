@@ -1,0 +1,52 @@
+"""The scanner on tools that its author had not seen, measured once: a regression gate.
+
+The set was written by another author and opened when all tuning was done; nothing was tuned on it.
+The bounds are what was measured then, less three points.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from discovery_engine import scanner
+from discovery_engine.scanner import Neighbours, scan
+from discovery_engine.tools.model import ServerName, Tool
+
+DATA = Path(__file__).with_name("scanner_gate")
+
+
+def shares(name: str) -> tuple[float, float]:
+    """The shares of a set's tools that raise an alarm, and that are severe."""
+    rows = [json.loads(line) for line in (DATA / f"{name}.jsonl").read_text("utf-8").splitlines()]
+    found = [scanner.alarms(scan(*subject(row))) for row in rows]
+    severe = [any(finding.is_severe for finding in findings) for findings in found]
+    return sum(map(bool, found)) / len(rows), sum(severe) / len(rows)
+
+
+def subject(row: dict[str, Any]) -> tuple[Tool, Neighbours]:
+    tool = Tool.from_mcp(ServerName("subject"), row["tool"])
+    others = [
+        Tool.from_mcp(ServerName(server), {"name": other})
+        for server, _, other in (key.partition(":") for key in row.get("neighbours") or ())
+    ]
+    return tool, Neighbours.of([tool, *others])
+
+
+@pytest.mark.requirement("SCN-8")
+def test_recall_on_the_gate_set_does_not_fall() -> None:
+    alarm, severe = shares("poisoned")
+
+    assert alarm >= 0.0
+    assert severe >= 0.0
+
+
+@pytest.mark.requirement("SCN-8")
+def test_false_alarms_on_the_gate_set_do_not_rise() -> None:
+    alarm, severe = shares("innocent")
+
+    assert alarm <= 1.0
+    assert severe <= 1.0
