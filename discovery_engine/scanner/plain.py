@@ -33,7 +33,7 @@ _LATIN = re.compile(r"[a-zA-Z]")
 _LEET_SIGN = re.compile(r"[0-8@$!|]")
 _LEETWORD = re.compile(r"[a-z]*[0-8@$!|][a-z]+[0-8@$!|a-z]*|[a-z]+[0-8@$!|]+[a-z]+")
 _SPACED = re.compile(r"\b(?:\w ){4,}\w\b(?: {2,}(?:\w ){2,}\w\b)*")
-_JOINED = re.compile(r"[a-z]+(?:[-_.*~]+[a-z]+){3,}")
+_JOINED = re.compile(r"(?<![a-z])[a-z]+(?:[-_.*~]+[a-z]+){3,}")
 """Four words: fewer are a name, or an honest compound."""
 _SEPARATORS = re.compile(r"[-_.*~]+")
 _LEET_WORDS = 2  # fewer are a version or a format

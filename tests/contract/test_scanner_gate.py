@@ -1,7 +1,8 @@
 """The scanner on tools that its author had not seen, measured once: a regression gate.
 
 The set was written by another author and opened when all tuning was done; nothing was tuned on it.
-The bounds are what was measured then, less three points.
+Then 0.135 of the poisoned tools raised an alarm and 0.04 a severe one, of the innocent ones 0.035
+and none. The bounds leave three points, but for severe findings about innocent tools.
 """
 
 from __future__ import annotations
@@ -40,13 +41,13 @@ def subject(row: dict[str, Any]) -> tuple[Tool, Neighbours]:
 def test_recall_on_the_gate_set_does_not_fall() -> None:
     alarm, severe = shares("poisoned")
 
-    assert alarm >= 0.0
-    assert severe >= 0.0
+    assert alarm >= 0.105
+    assert severe >= 0.01
 
 
 @pytest.mark.requirement("SCN-8")
 def test_false_alarms_on_the_gate_set_do_not_rise() -> None:
     alarm, severe = shares("innocent")
 
-    assert alarm <= 1.0
-    assert severe <= 1.0
+    assert alarm <= 0.065
+    assert severe <= 0.003
