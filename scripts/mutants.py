@@ -77,13 +77,14 @@ def _top_level() -> set[str]:
 
 def _lay_out(part: Part) -> None:
     """Bring the copies up to date, with their times: what did not change stays untouched."""
-    wanted = set(_tracked())
+    wanted, work = set(_tracked()), part.folder / "mutants"
     for name in wanted:
         source, copy = ROOT / name, part.folder / name
         if not copy.exists() or copy.stat().st_mtime != source.stat().st_mtime:
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, copy)
-    work = part.folder / "mutants"
+            if source.suffix != ".py":  # which mutmut copies once, and mutates no more
+                (work / name).unlink(missing_ok=True)
     for folder in (part.folder, work):
         for name in (*CONFIGURATION["packages"], "tests"):
             for file in (folder / name).rglob("*.py"):
