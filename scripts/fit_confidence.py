@@ -1,6 +1,6 @@
 """Fit the confidence of search on sets of real queries, and show how far it holds.
 
-    python scripts/fit_confidence.py FOLDER [--model MODEL] [--write]
+    python scripts/fit_confidence.py FOLDER [--model MODEL] [--write | --write-idf]
 
 FOLDER holds the sets that `benchmarks/relevance.py` reads. Each catalog is asked its own queries,
 queries of other sets that nothing in it serves, and requests that no tool serves
@@ -17,6 +17,10 @@ With MODEL, the folder of a sentence model in ONNX form, the confidence of tools
 words and vectors is fitted. Mind that most queries of other sets were picked with such a model:
 they are easier for it than they should be, unlike those that were read or written by hand.
 
+`--write` keeps the coefficients, and refuses if FOLDER gives another table of inverse document
+frequencies than the shipped one, which both models stand on. `--write-idf` keeps that table alone:
+fit both models again after it. What was written from what stands in `data/manifest.json`.
+
 All figures are of models that saw neither the set they judge nor any with its catalog, in their
 coefficients or in their table of words. The model that is written has seen all sets. A set's cases
 are always judged with a table that its own catalog has no part in, since an owner's has none.
@@ -28,8 +32,7 @@ import argparse
 import math
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -38,68 +41,45 @@ from msgspec.structs import replace
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
-from confidence_cases import PICKED, READ, WRITTEN, Case, ask  # noqa: E402
+from confidence_cases import UNSERVICEABLE, Case, ask  # noqa: E402
+from confidence_report import THRESHOLD, Judged, halved, metrics_of, show  # noqa: E402
+from long_requests import FRAMES, TASKS  # noqa: E402
+from manifest import DATA, IDF, digest, digests, record  # noqa: E402
 from pick_unserviceable import Encoder  # noqa: E402
 from relevance import read_catalog  # noqa: E402
 
 from discovery_engine.catalog import Catalog  # noqa: E402
-from discovery_engine.config.settings import SearchSettings  # noqa: E402
 from discovery_engine.search.index.documents import build_documents  # noqa: E402
 from discovery_engine.search.ranking.confidence import ConfidenceModel, Signals, features  # noqa: E402
 from discovery_engine.search.text.lexicon import CONCEPT, SUBJECT, default_lexicon  # noqa: E402
 
-DATA = ROOT / "discovery_engine" / "search" / "data"
 NAMES = ("fit", "asked", "pair", "several", "missed", "strange", "size", "similarity")
-THRESHOLD = SearchSettings().min_confidence
+SCRIPT = "scripts/fit_confidence.py"
 STEEPEST = 6.0  # log odds that long requests may differ from short ones by
 RAREST = 3  # tools that say a word of the table
 STEP = 0.05  # between the weights of the table
 # Sets with the same catalog, or much of it: none judges another.
 FAMILIES = ({"livemcp", "livemcp_steps", "livemcp_xl"}, {"livemcp_xl", "mcpflow"})
-POINTS = (0.7, 0.8, 0.85, 0.9, 0.95)  # shares of unserviceable queries to be told none
-LOSSES = (0.01, 0.03, 0.05, 0.1)
-
-
-@dataclass(frozen=True)
-class Judged:
-    """The cases of a set with their confidence."""
-
-    name: str
-    confidence: np.ndarray
-    cases: Sequence[Case]
-
-    def part(self, *, is_long: bool) -> Judged:
-        """Of the long requests alone, or of the others."""
-        chosen = self.column("is_long") == is_long
-        cases = [case for case, is_chosen in zip(self.cases, chosen, strict=True) if is_chosen]
-        return Judged(self.name, self.confidence[chosen], cases)
-
-    def column(self, field: str) -> np.ndarray:
-        return np.array([getattr(case, field) for case in self.cases])
-
-    def none_rate(self, threshold: float, kind: str = "") -> float:
-        """The share of unserviceable queries, or of a kind of them, that are told none."""
-        kinds = self.column("foreign")
-        asked = kinds == kind if kind else kinds != ""
-        return float((self.confidence[asked] < threshold).mean()) if asked.any() else math.nan
-
-    def loss(self, threshold: float) -> float:
-        """The share of queries with a right tool among the first hits that are told none."""
-        found = self.column("shown")
-        return float((self.confidence[found] < threshold).mean())
-
-    def weights(self) -> np.ndarray:
-        return halved(self.column("serviceable"))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--model", type=Path, help="fit for vectors of this model, too")
-    parser.add_argument("--write", action="store_true", help="keep coefficients and table")
+    written = parser.add_mutually_exclusive_group()
+    written.add_argument("--write", action="store_true", help="keep the coefficients")
+    written.add_argument("--write-idf", action="store_true", help="keep the table of words alone")
     options = parser.parse_args()
     folders = sorted(f for f in options.folder.iterdir() if (f / "queries.jsonl").exists())
     counts = {folder.name: word_counts(folder) for folder in folders}
+    table = idf_lines(Tables(counts)())
+    if options.write_idf:
+        write_idf(table, options.folder, folders)
+        return
+    if options.write and table != IDF.read_text(encoding="utf-8"):
+        sys.exit(
+            f"these sets give another {IDF.name}: keep it with --write-idf, then fit both models"
+        )
     encoder = Encoder(options.model) if options.model else None
     cases = {folder.name: ask(folder, options.folder, encoder) for folder in folders}
     tables = Tables(counts)
@@ -109,7 +89,8 @@ def main() -> None:
     print("\ncoefficients", {n: round(v, 3) for n, v in vars_of(everything).items()})
     if options.write:
         file = "confidence_with_vectors.txt" if encoder else "confidence.txt"
-        write(everything, tables(), DATA / file)
+        inputs = {**inputs_of(options.folder, folders, options.model), IDF.name: digest(IDF)}
+        write(everything, DATA / file, inputs, metrics_of(judged))
 
 
 def word_counts(folder: Path) -> Counter[str]:
@@ -172,11 +153,6 @@ Read = tuple[Case, Sequence[Signals]]
 
 def read(cases: Iterable[Case], table: dict[str, float]) -> list[Read]:
     return [(case, case.signals(table) if case.signals else ()) for case in cases]
-
-
-def halved(served: np.ndarray) -> np.ndarray:
-    """Weights that add up to one half on either side."""
-    return np.where(served, 0.5 / served.sum(), 0.5 / (~served).sum())
 
 
 def judge(name: str, cases: dict[str, list[Case]], tables: Tables) -> Judged:
@@ -283,114 +259,40 @@ def newton(x: np.ndarray, y: np.ndarray, w: np.ndarray, known: np.ndarray | floa
     return b
 
 
-def show(judged: Sequence[Judged]) -> None:
-    short = [one.part(is_long=False) for one in judged]
-    show_curve(short)
-    show_sets(short, threshold_for(short, lambda j, t: j.none_rate(t), 0.9))
-    show_reliability(short)
-    print("\nlong requests")
-    show_sets([one.part(is_long=True) for one in judged], THRESHOLD)
-    print(f"task descriptions alone: {tasks_of(judged)}")
-    print("short ones at the same threshold")
-    show_sets(short, THRESHOLD)
-
-
-def tasks_of(judged: Sequence[Judged]) -> str:
-    """How those fared that were written for a catalog, by a model that saw neither."""
-    told = [
-        (case, confidence < THRESHOLD)
-        for one in judged
-        for case, confidence in zip(one.cases, one.confidence, strict=True)
-        if case.is_task
-    ]
-    lost = [none for case, none in told if case.shown]
-    refused = [none for case, none in told if not case.serviceable]
-    return (
-        f"{sum(lost)} of {len(lost)} that were found are lost, "
-        f"{sum(refused)} of {len(refused)} that nothing serves are told none"
-    )
-
-
-def macro(judged: Sequence[Judged], measure: Callable[[Judged], float]) -> float:
-    return float(np.nanmean([measure(one) for one in judged]))
-
-
-def threshold_for(
-    judged: Sequence[Judged], measure: Callable[[Judged, float], float], share: float
-) -> float:
-    """The least threshold at which the measure, which rises with it, reaches a share."""
-    low, high = 0.0, 1.0
-    for _ in range(30):
-        middle = (low + high) / 2
-        if macro(judged, lambda one: measure(one, middle)) < share:  # noqa: B023
-            low = middle
-        else:
-            high = middle
-    return high
-
-
-def show_curve(judged: Sequence[Judged]) -> None:
-    print("the operating curve, mean of the sets")
-    print("threshold   none (picked,   read, written)    loss")
-    thresholds = [threshold_for(judged, lambda j, t: j.none_rate(t), p) for p in POINTS]
-    thresholds += [threshold_for(judged, lambda j, t: j.loss(t), p) for p in LOSSES]
-    for t in sorted(thresholds):
-        rates = [
-            macro(judged, lambda j, kind=kind: j.none_rate(t, kind))  # noqa: B023
-            for kind in ("", PICKED, READ, WRITTEN)
-        ]
-        loss = macro(judged, lambda j: j.loss(t))  # noqa: B023
-        print("{:9.3f}  {:5.1%} ({:6.1%}, {:6.1%}, {:6.1%})  {:6.1%}".format(t, *rates, loss))
-
-
-def show_sets(judged: Sequence[Judged], threshold: float) -> None:
-    print(f"\nset              n  none   loss  brier    ece   (none below {threshold:.3f})")
-    for one in judged:
-        rates = f"{one.none_rate(threshold):5.1%} {one.loss(threshold):6.1%}"
-        print(f"{one.name:14s} {len(one.cases):4d} {rates} {brier(one):6.3f} {ece([one]):6.3f}")
-    print(f"mean of sets{'':14s} {macro(judged, brier):12.3f}; all together ece {ece(judged):.3f}")
-
-
-def show_reliability(judged: Sequence[Judged]) -> None:
-    print("\nconfidence   share of answers   mean   a right one among the first")
-    for low, share, said, held in bins(judged):
-        bar = "#" * round(40 * held)
-        print(f"{low:.1f} - {low + 0.1:.1f}   {share:16.1%}   {said:.2f}   {held:.2f} {bar}")
-
-
-def brier(one: Judged) -> float:
-    return float((one.weights() * (one.confidence - one.column("shown")) ** 2).sum())
-
-
-def ece(judged: Sequence[Judged]) -> float:
-    """How far confidence is off on average, in ten bins."""
-    return sum(share * abs(said - held) for _, share, said, held in bins(judged))
-
-
-def bins(judged: Sequence[Judged]) -> Iterable[tuple[float, float, float, float]]:
-    confidence = np.concatenate([one.confidence for one in judged])
-    right = np.concatenate([one.column("shown") for one in judged])
-    weights = np.concatenate([one.weights() for one in judged]) / len(judged)
-    for number in range(10):
-        chosen = np.minimum((confidence * 10).astype(int), 9) == number
-        if weight := weights[chosen].sum():
-            said, held = (weights[chosen] @ v[chosen] / weight for v in (confidence, right))
-            yield number / 10, float(weight), float(said), float(held)
-
-
 def vars_of(model: ConfidenceModel) -> dict[str, float]:
     return {name: getattr(model, name) for name in ConfidenceModel.__struct_fields__}
 
 
-def write(model: ConfidenceModel, table: dict[str, float], file: Path) -> None:
-    said = "# Written by scripts/fit_confidence.py\n"
-    coefficients = (f"{name} {value:.4f}\n" for name, value in vars_of(model).items())
-    file.write_text(said + "".join(coefficients), encoding="utf-8")
+def idf_lines(table: dict[str, float]) -> str:
+    """The table of words as it is shipped: a line for each weight."""
     by_weight: dict[float, list[str]] = {}
     for word, weight in table.items():
         by_weight.setdefault(weight, []).append(word)
     rows = (f"{w} {' '.join(sorted(words))}\n" for w, words in sorted(by_weight.items()))
-    (DATA / "commonness.txt").write_text(said + "".join(rows), encoding="utf-8")
+    return f"# Written by {SCRIPT}\n" + "".join(rows)
+
+
+def write_idf(table: str, root: Path, folders: Sequence[Path]) -> None:
+    IDF.write_text(table, encoding="utf-8")
+    catalogs = digests((folder / "catalog.jsonl" for folder in folders), root)
+    words = sum(len(line.split()) - 1 for line in table.splitlines()[1:])
+    record(IDF, script=SCRIPT, inputs=catalogs, metrics={"words": words})
+
+
+def write(
+    model: ConfidenceModel, file: Path, inputs: dict[str, str], metrics: dict[str, float]
+) -> None:
+    coefficients = (f"{name} {value:.4f}\n" for name, value in vars_of(model).items())
+    file.write_text(f"# Written by {SCRIPT}\n" + "".join(coefficients), encoding="utf-8")
+    record(file, script=SCRIPT, inputs=inputs, metrics=metrics)
+
+
+def inputs_of(root: Path, folders: Sequence[Path], model: Path | None) -> dict[str, str]:
+    """The digests of the sets, of the requests that nothing serves, and of the sentence model."""
+    sets = digests((file for folder in folders for file in folder.glob("*.jsonl")), root)
+    requests = digests((*UNSERVICEABLE.glob("*"), FRAMES, TASKS), ROOT)
+    files = [*model.rglob("model.onnx"), *model.rglob("tokenizer.json")] if model else []
+    return sets | requests | {file.name: digest(file) for file in files}
 
 
 if __name__ == "__main__":
