@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Concerned = Callable[["View"], Iterable["ServerName"]]
 
-_PATIENCE = 10.0  # seconds for servers that were never listed, when all are needed
+_MAX_WAIT = 10.0  # seconds for servers that were never listed, when all are needed
 _NAMED = 5  # servers that a sentence names before it counts the others
 
 
@@ -96,8 +96,8 @@ class Invocation(Struct):
             return view
         from discovery_cli.progress import is_watched
 
-        patience = None if is_watched(self) else _PATIENCE
-        view = self.run(partial(self._first_contact, concerned=concerned, patience=patience))
+        max_wait = None if is_watched(self) else _MAX_WAIT
+        view = self.run(partial(self._first_contact, concerned=concerned, max_wait=max_wait))
         self._tell_age(view, concerned(view))
         return view
 
@@ -154,16 +154,16 @@ class Invocation(Struct):
             return self.interrupts.run(main)
 
     async def _first_contact(
-        self, engine: Engine, *, concerned: Concerned, patience: float | None
+        self, engine: Engine, *, concerned: Concerned, max_wait: float | None
     ) -> View:
         """Like `get_to_know`; Ctrl-C ends it, and the answer is given without the others."""
         import anyio
 
         servers = every_server(engine.view)
         if len(servers) == 1 or set(concerned(engine.view)) < set(servers):
-            patience = None  # the question is about these servers
+            max_wait = None  # the question is about these servers
         with anyio.CancelScope() as wait, self.interrupts.cutting_short(wait.cancel):
-            await get_to_know(engine, concerned=concerned, patience=patience)
+            await get_to_know(engine, concerned=concerned, max_wait=max_wait)
         return engine.view.snapshot()
 
     def _tell_age(self, view: View, names: Iterable[ServerName]) -> None:
@@ -196,18 +196,18 @@ def _aged(view: View, name: ServerName, now: float) -> float | None:
 
 
 async def get_to_know(
-    engine: Engine, *, concerned: Concerned, patience: float | None = None
+    engine: Engine, *, concerned: Concerned, max_wait: float | None = None
 ) -> View:
     """The view once those of the servers that matter were asked that never were.
 
-    Those that have been starting for longer than `patience` are waited for only if no other was
+    Those that have been starting for longer than `max_wait` are waited for only if no other was
     asked. The next question asks them alone, so that each is known after the second one: a program
     that a command leaves is ended with it, and its start begins anew.
     """
     from discovery_engine.view.unlisted import unlisted
 
     if names := unlisted(engine.view, concerned(engine.view)):
-        report = await engine.refresh(names, patience=patience)
+        report = await engine.refresh(names, max_wait=max_wait)
         if set(report.starting) == set(names):
             await engine.refresh(report.starting)
     return engine.view

@@ -95,29 +95,40 @@ async def open_engine(
     with open_registry_or_fallback(settings, data_dir=data_dir, environ=environ) as store:
         async with open_task_group() as tasks:
             data = registry_path(data_dir, environ).parent
+            events, secrets = EventBus(), secrets or EnvironmentResolver(environ)
+            state = CatalogState(store, events, secrets=secrets, environ=environ, clock=clock)
+            semantic = SemanticSearch(
+                lambda: state.view, state.set_vectors, store, events, secrets=secrets
+            )
             engine = Engine(
                 load,
                 store,
                 tasks,
+                events,
+                state,
+                semantic,
                 environ=environ,
-                secrets=secrets or EnvironmentResolver(environ),
+                secrets=secrets,
                 clock=clock,
                 data=data,
             )
-            await engine.current.restore(settings)
-            tasks.start_soon(engine.semantic.run)
+            await state.restore(settings)
+            tasks.start_soon(semantic.run)
             yield engine
             tasks.cancel_scope.cancel()
 
 
 class Engine:
-    """Made by `open_engine`, which owns the task group that its work is done in."""
+    """Created by `open_engine`, which owns its task group."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the one place of wiring
         self,
         load: Callable[[], Settings],
         store: Registry,
         tasks: TaskGroup,
+        events: EventBus,
+        state: CatalogState,
+        semantic: SemanticSearch,
         *,
         environ: Mapping[str, str],
         secrets: SecretResolver,
@@ -131,34 +142,26 @@ class Engine:
         self._environ = environ
         self._secrets = secrets
         self._clock = clock
-        self._events = EventBus()
-        self.current = CatalogState(
-            store, self._events, secrets=secrets, environ=environ, clock=clock
-        )
-        self.semantic = SemanticSearch(
-            lambda: self.current.view,
-            self.current.set_vectors,
-            store,
-            self._events,
-            secrets=secrets,
-        )
+        self._events = events
+        self._state = state
+        self._semantic = semantic
         self._finds = RecentFinds()
         self._rejection: Rejection | None = None
         self._reloading = anyio.Lock()
         self._upstreams = LazyUpstreams(tasks, self._open_upstreams, secrets)
         self._lister = ServerLister(
-            self.current, self._upstreams, tasks, taken=self._taken, clock=clock
+            self._state, self._upstreams, tasks, on_applied=self._on_applied, clock=clock
         )
-        self._executor = ToolExecutor(self.current, self._upstreams, secrets=secrets)
+        self._executor = ToolExecutor(self._state, self._upstreams, secrets=secrets)
 
-    # What only its owner does is loaded when it is done: agents never need it.
+    # The verbs of the owner are imported on first use: agents never need them.
 
     @cached_property
     def trust(self) -> Approvals:
         """Which servers may be started: `candidates`, `approve`, `revoke`."""
         from discovery_engine.owner.approvals import Approvals  # noqa: PLC0415
 
-        store = self.current.trust_store
+        store = self._state.trust_store
         return Approvals(
             self,
             store,
@@ -173,7 +176,7 @@ class Engine:
         """Which definitions of tools are accepted: `changes`, `accept`, `history`, `end_loss`."""
         from discovery_engine.owner.reviews import Reviews  # noqa: PLC0415
 
-        return Reviews(self, self.current.trust_store, self._events)
+        return Reviews(self, self._state.trust_store, self._events)
 
     @cached_property
     def lock(self) -> LockFile:
@@ -184,12 +187,12 @@ class Engine:
 
     @property
     def settings(self) -> Settings:
-        return self.current.view.settings
+        return self._state.view.settings
 
     @property
     def view(self) -> View:
-        """The snapshot of the moment; hold it to answer several questions from one world."""
-        return self.current.view.with_live(self._lister.live(), self._rejection)
+        """The current snapshot; keep a reference to read consistently several times."""
+        return self._state.view.with_live(self._lister.live(), self._rejection)
 
     def subscribe(self) -> AbstractContextManager[Subscription]:
         """`with engine.subscribe() as events: async for event in events: ...`."""
@@ -215,41 +218,41 @@ class Engine:
         limit: int | None = None,
         include_disabled: bool = False,
     ) -> SearchAnswer:
-        """As `View.search`, and by semantic, where an embedder is configured and in time."""
+        """As `View.search`, and semantically if an embedder is configured and answers in time."""
         require_query(query)
-        asked = await self.semantic.embed_query(query)
+        embedding = await self._semantic.embed_query(query)
         answer = self.view.search(
             query,
             server=server,
             tags=tags,
             limit=limit,
             include_disabled=include_disabled,
-            query_vectors=asked.vectors,
+            query_vectors=embedding.vectors,
         )
         if self.settings.search.learn:
             self._finds.add((hit.entry.key for hit in answer.hits), self._clock())
-        return replace(answer, notices=(*answer.notices, *asked.notices))
+        return replace(answer, notices=(*answer.notices, *embedding.notices))
 
     async def wait_embedded(self, *, timeout: float) -> None:  # noqa: ASYNC109 - an answer, not an error
-        """Wait until every tool has its vector or none can be had, or `timeout` seconds."""
+        """Wait until all tools have vectors or none can be computed, at most `timeout` seconds."""
         with anyio.move_on_after(timeout):
-            await self.semantic.wait_settled()
+            await self._semantic.wait_settled()
 
     async def list_tools(self, server: str, *, include_disabled: bool = False) -> ToolList:
         """As `View.list_tools`; a server that was never listed is listed first."""
-        name = self.current.view.addresses.server(server)
+        name = self._state.view.addresses.server(server)
         await self._lister.ensure_listed(name)
         return self.view.list_tools(name, include_disabled=include_disabled)
 
     async def details(
-        self, server: str | None, tool: str, *, patience: float | None = None
+        self, server: str | None, tool: str, *, max_wait: float | None = None
     ) -> Entry:
-        """As `View.details`; a server that was never asked is asked first.
+        """As `View.details`; a server that was never listed is listed first.
 
         Args:
             server: None if `tool` names its server too, or is the only one of its name.
             tool: The tool's name, as `View.find` reads it.
-            patience: Seconds to wait for a server that was never asked; None leaves it to its own
+            max_wait: Seconds to wait for a server that was never listed; None leaves it to its
                 `timeouts`.
 
         Raises:
@@ -264,8 +267,8 @@ class Engine:
                 raise
             named = error.server, error.tool
         with concerning(*named):
-            unknown = self.current.view.require_connectable(named[0])
-            await self._lister.list_server(unknown.name, patience=patience)
+            unknown = self._state.view.require_connectable(named[0])
+            await self._lister.list_server(unknown.name, max_wait=max_wait)
         return self.view.details(server, tool)
 
     async def execute(
@@ -276,7 +279,7 @@ class Engine:
         *,
         on_progress: OnProgress | None = None,
         client: str | None = None,
-        patience: float | None = None,
+        max_wait: float | None = None,
         on_unchecked: OnUnchecked | None = None,
     ) -> JSONObject:
         """Call a tool once and return the upstream's result whole, as raw JSON.
@@ -285,21 +288,20 @@ class Engine:
             server: None if `tool` names its server too, or is the only one of its name.
             tool: The tool's name, as `View.find` reads it.
             arguments: Checked against the tool's schema before anything is sent, together with
-                those that the owner gives.
-            on_progress: Awaited with progress, total and message, as the tool reports them.
-            client: Who asks; servers with `session: per_client` keep one session for each.
-            patience: As `details` takes it; the call itself has the time of its `timeouts`.
-            on_unchecked: Called with the reason if the arguments could not be checked, before
-                they are sent as they are.
+                those that the owner pins.
+            on_progress: Awaited with progress, total and message of each notification.
+            client: The caller; servers with `session: per_client` keep one session for each.
+            max_wait: As `details` takes it; the call itself has the time of its `timeouts`.
+            on_unchecked: Called with the reason before arguments are sent that cannot be checked.
 
         Raises:
             NotFoundError, DisabledError, ServerStartingError: As `details`.
             InvalidArgumentsError: With the tool's signature.
-            ConfigurationError: If a `${reference}` in what the owner gives has no value.
-            UpstreamError: If the server cannot be reached, times out, or goes away meanwhile.
+            ConfigurationError: If a `${reference}` in a pinned argument has no value.
+            UpstreamError: If the server cannot be reached, times out, or the connection breaks.
         """
         with record_call(self._events, server, tool, arguments, client) as record:
-            entry = await self.details(server, tool, patience=patience)
+            entry = await self.details(server, tool, max_wait=max_wait)
             record.set_tool(entry.tool)
             with concerning(entry.tool.server, entry.tool.name):
                 result = await self._executor.call(
@@ -311,11 +313,11 @@ class Engine:
                 )
             record.record_result(result)
         if not result.get("isError") and self._finds.consume(entry.key, self._clock()):
-            self._tasks.start_soon(self.current.count_use, entry.key)
+            self._tasks.start_soon(self._state.count_use, entry.key)
         return result
 
     def close_client(self, client: str) -> None:
-        """End the sessions that servers keep for a client that is gone."""
+        """Close the sessions of a client that has disconnected."""
         self._upstreams.close_client(client)
 
     async def refresh(
@@ -323,22 +325,22 @@ class Engine:
         servers: Iterable[str] | None = None,
         *,
         only_due: bool = False,
-        patience: float | None = None,
+        max_wait: float | None = None,
     ) -> RefreshReport:
-        """List the tools of servers anew, all at once; a failing one holds up no other.
+        """List the tools of servers, concurrently; a failing one does not delay the others.
 
         Args:
             servers: Which; every enabled one if None.
-            only_due: Leave out those whose last listing is still fresh.
-            patience: Seconds, from its own start on, for which each server is waited for. One that
-                has not answered by then goes on starting, and is named in the report; None leaves
-                it to its own `timeouts`.
+            only_due: Skip those whose last listing is still fresh.
+            max_wait: Seconds to wait for each server, from its own start on. One that has not
+                answered by then goes on starting and is named in the report; None leaves it to
+                its `timeouts`.
 
         Raises:
             ServerNotFoundError, ServerDisabledError, UntrustedServerError, ConfigurationError:
-                If a named server cannot be asked.
+                If a named server cannot be listed.
         """
-        return await self._lister.refresh(servers, only_due=only_due, patience=patience)
+        return await self._lister.refresh(servers, only_due=only_due, max_wait=max_wait)
 
     async def wait_listed(self, *, timeout: float) -> None:  # noqa: ASYNC109 - an answer, not an error
         """Wait until every enabled server was listed or has failed once, or `timeout` seconds."""
@@ -346,61 +348,61 @@ class Engine:
             await self._lister.wait_all_listed()
 
     async def reload(self) -> None:
-        """Read the configuration again; a server that is reached as before keeps its session.
+        """Read the configuration again; servers with the same transport keep their sessions.
 
         Raises:
-            ConfigurationError: If it cannot be used; the last good one then stays in force.
+            ConfigurationError: If it is invalid; the last valid one then stays in force.
         """
         async with self._reloading:
-            before = self.current.view.connectable
+            before = self._state.view.connectable
             try:
                 settings = await anyio.to_thread.run_sync(self._load)
                 require_same_file(self.settings, settings)
-                await self.current.apply_settings(settings)
+                await self._state.apply_settings(settings)
             except ConfigurationError as error:
                 since = self._rejection.since if self._rejection else self._clock()
                 self._rejection = Rejection(error.problems, since)
                 self._events.publish(ConfigurationRejected(error.problems))
                 raise
             self._rejection = None
-            await self._upstreams.close_changed(before, self.current.view.connectable)
+            await self._upstreams.close_changed(before, self._state.view.connectable)
             self._events.publish(ConfigurationReloaded(len(settings.servers)))
 
     async def reconsider(self) -> None:
-        """Heed what was approved, revoked or accepted meanwhile; no-op if nothing was.
+        """Apply approvals, revocations and acceptances made meanwhile; no-op if there are none.
 
         Raises:
             ConfigurationError: If a lock file that is needed cannot be used any more.
         """
         async with self._reloading:
-            before = self.current.view.connectable
-            if await self.current.reconsider():
-                await self._upstreams.close_changed(before, self.current.view.connectable)
+            before = self._state.view.connectable
+            if await self._state.reconsider():
+                await self._upstreams.close_changed(before, self._state.view.connectable)
                 self._events.publish(ConfigurationReloaded(len(self.settings.servers)))
 
     async def forget(self, servers: Iterable[str] | None = None) -> int:
-        """Forget what servers (all if None) listed; returns how many tools were known.
+        """Delete the tools of servers (all if None); returns how many there were.
 
         Raises:
             ServerNotFoundError: If a named server is not configured.
-            RegistryError: If the registry goes on remembering them.
+            RegistryError: If they cannot be deleted from the registry.
         """
         if servers is None:
-            return await self.current.forget(None)
-        return await self.current.forget(
-            {self.current.view.addresses.server(name) for name in servers}
+            return await self._state.forget(None)
+        return await self._state.forget(
+            {self._state.view.addresses.server(name) for name in servers}
         )
 
     async def keep_fresh(self) -> NoReturn:
-        """What a long-running host runs in a task: asks what is due, follows what changes."""
+        """Run the background tasks of a long-running host: due listings, changes, reloads."""
         await keep_fresh(self, self._lister, self._store, data=self._data)
 
     async def observations(self) -> list[Observation]:
-        """How the servers fare that this process asked for something, for other processes."""
+        """The states of the servers used by this process, for other processes."""
         return [_observation(one, self.view) for one in await self.health() if one.stats]
 
     def _open_upstreams(self, on_stderr: OnStderr) -> AbstractAsyncContextManager[Upstreams]:
-        # Loading the SDK takes longer than all else together, and most runs need no upstream.
+        # Importing the SDK takes longer than everything else, and most runs need no upstream.
         from discovery_engine.upstream.history import Policy  # noqa: PLC0415
         from discovery_engine.upstream.sessions import open_upstreams  # noqa: PLC0415
 
@@ -411,14 +413,14 @@ class Engine:
             eras=self._store,
             environ=self._environ,
             secrets=self._secrets,
-            admit=self.current.trust_store.admit,
+            admit=self._state.trust_store.admit,
             on_stderr=on_stderr,
             policy=Policy(own_sessions=self.settings.server.max_own_sessions),
         )
 
-    def _taken(self, told: ListingResult) -> None:
-        """What a server told is in the view: answers made before it hold no longer."""
-        self._events.publish(told.event)
+    def _on_applied(self, result: ListingResult) -> None:
+        """Publish the outcome of a listing that was applied."""
+        self._events.publish(result.event)
 
 
 def _observation(server: ServerReport, view: View) -> Observation:

@@ -19,7 +19,7 @@ from discovery_engine.tools.model import ServerName, ToolName
 
 TrustChange: TypeAlias = Literal["approved", "revoked", "accepted", "loss acknowledged", "locked"]
 
-_BACKLOG = 1000  # events a listener may lag behind: a refresh of some 300 servers
+_BACKLOG = 1000  # events in a queue: a refresh of some 300 servers
 
 
 class ServerConnecting(Struct, frozen=True):
@@ -46,17 +46,17 @@ class ServerFailed(Struct, frozen=True):
 
 
 class ServerStateChanged(Struct, frozen=True):
-    """A server fares better or worse than before."""
+    """The state of a server changed."""
 
     server: ServerName
     state: str
-    """One of `upstream.state.State`."""
+    """A `ServerState`."""
     reason: str
-    """Why, where that is not plain; may be empty."""
+    """Why; may be empty."""
 
 
 class ToolsChanged(Struct, frozen=True):
-    """An upstream says that its tools are not what they were."""
+    """A server announced that its tools changed."""
 
     server: ServerName
 
@@ -73,13 +73,13 @@ class ConfigurationReloaded(Struct, frozen=True):
 
 
 class ConfigurationRejected(Struct, frozen=True):
-    """It was read again and cannot be used; the last good one stays in force."""
+    """The configuration was read again and is invalid; the last valid one stays in force."""
 
     problems: tuple[Problem, ...]
 
 
 class ToolCalled(Struct, frozen=True):
-    """A tool was called, or a call of it was refused; never what with, nor what it answered."""
+    """A call ended or was refused; contains neither arguments nor results."""
 
     server: ServerName
     """Empty if the call named none, and no server has such a tool."""
@@ -88,11 +88,11 @@ class ToolCalled(Struct, frozen=True):
     """`ok`, `tool_error`, `cancelled`, or the code of the error."""
     seconds: float
     client: str | None = None
-    """Who called, where clients are told apart."""
+    """The client, where clients are distinguished."""
     argument_size: int = 0
-    """Characters of the values that were given, up to a limit of what is counted."""
+    """Characters in the arguments, counted up to a limit."""
     result_size: int = 0
-    """The same of what came back; 0 if nothing did."""
+    """Characters in the result; 0 if there is none."""
 
 
 class TrustChanged(Struct, frozen=True):
@@ -119,7 +119,7 @@ Event: TypeAlias = (
 
 
 class Subscription:
-    """An endless async iterator over the events since it was made."""
+    """An endless async iterator over the events since it was created."""
 
     def __init__(self, backlog: int) -> None:
         self._events: deque[Event] = deque(maxlen=backlog)
@@ -130,13 +130,13 @@ class Subscription:
         self._arrival.set()
 
     def drain(self) -> list[Event]:
-        """The events that are there already; they are not given again."""
+        """Remove and return the queued events."""
         events = list(self._events)
         self._events.clear()
         return events
 
     def clear(self) -> None:
-        """Pass over what has happened so far."""
+        """Drop the queued events."""
         self._events.clear()
 
     def __aiter__(self) -> AsyncIterator[Event]:

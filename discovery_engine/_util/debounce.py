@@ -1,11 +1,11 @@
-"""When to act on what may be said again and again: once nobody says it any more.
+"""Debounces events: waits until a burst of them is over.
 
-    lull = Debouncer(pause=0.5, longest=10.0)
-    lull.said()
-    await lull.come()      half a second after it was said last, ten after it was said first
+    debouncer = Debouncer(pause=0.5, longest=10.0)
+    debouncer.trigger()
+    await debouncer.wait()      half a second after the last event, at most ten after the first
 
-Whoever keeps saying it is heard ever less often: the pause doubles each time it is said again
-soon after a lull.
+A source that goes on triggering is served less and less often: the pause doubles with each burst
+that follows soon after the last one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import anyio
 
 
 class Debouncer:
-    """`pause` and `longest` are in seconds, as is `clock`, which never goes back."""
+    """`pause` and `longest` are in seconds; `clock` is monotonic."""
 
     def __init__(
         self, *, pause: float, longest: float, clock: Callable[[], float] = anyio.current_time
@@ -27,11 +27,11 @@ class Debouncer:
         self._first = self._last = 0.0
         self._ended: float | None = None
         self.is_pending = False
-        """Whether it was said, and there has been no lull since."""
+        """Whether it was triggered and not reset since."""
 
     @property
     def remaining(self) -> float:
-        """Seconds until there is a lull, if it is not said again."""
+        """Seconds to wait if it is not triggered again."""
         due = min(self._last + self._pause, self._first + self._longest)
         return max(0.0, due - self._clock())
 
@@ -45,11 +45,11 @@ class Debouncer:
         self._pause = min(2 * self._pause, self._longest) if is_soon else self._shortest
 
     async def wait(self) -> None:
-        """Wait for the lull."""
-        while rest := self.remaining:  # noqa: ASYNC110 - time is what is waited for
+        """Wait until the burst is over."""
+        while rest := self.remaining:  # noqa: ASYNC110 - it waits for time to pass
             await anyio.sleep(rest)
 
     def reset(self) -> None:
-        """What was waited for is being done: from now on it is news again."""
+        """End the burst: the next event begins another one."""
         self.is_pending = False
         self._ended = self._clock()

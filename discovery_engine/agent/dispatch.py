@@ -121,8 +121,8 @@ async def _get_tool_details(engine: Engine, arguments: MetaArguments, __: Caller
     budget, _ = _budget(arguments, engine.settings.server.details_tokens)
     with anyio.move_on_after(_FIRST_LISTING) as scope:
         await _wait_for_first_listing(engine, server)
-    patience = max(0.0, scope.deadline - anyio.current_time())
-    return details_result(await engine.details(server, tool, patience=patience), budget)
+    max_wait = max(0.0, scope.deadline - anyio.current_time())
+    return details_result(await engine.details(server, tool, max_wait=max_wait), budget)
 
 
 async def _execute_tool(engine: Engine, arguments: MetaArguments, caller: Caller) -> JSONObject:
@@ -136,7 +136,7 @@ async def _execute_tool(engine: Engine, arguments: MetaArguments, caller: Caller
         given,
         on_progress=caller.on_progress,
         client=caller.client,
-        patience=_START,
+        max_wait=_START,
         on_unchecked=unchecked.append,
     )
     if result.get("resultType") == "input_required":

@@ -88,23 +88,23 @@ class LockFile:
         found = await anyio.to_thread.run_sync(_deviations, self._host.view)
         return LockReport(path, deviations=found)
 
-    async def list_all(self, *, patience: float = _PATIENCE) -> Unlisted:
+    async def list_all(self, *, max_wait: float = _PATIENCE) -> Unlisted:
         """List all servers; returns those that did not answer.
 
         One that failed the last time too is asked first, as nothing can be pinned without it. It
-        is waited for `patience` seconds at most, and so are all others once one has failed.
+        is waited for `max_wait` seconds at most, and so are all others once one has failed.
         """
         view = self._host.view
         parts = [view.catalog.part(name) for name in view.connectable]
         if doubtful := [part.server for part in parts if part.failure]:
-            report = await self._host.refresh(doubtful, patience=patience)
+            report = await self._host.refresh(doubtful, max_wait=max_wait)
             if missing := _unlisted(report):
                 return missing
         unlisted: Unlisted = {}
         with self._host.subscribe() as events:
             async with anyio.create_task_group() as tasks:
                 with anyio.CancelScope() as wait:
-                    tasks.start_soon(_end_after_failure, events, wait, patience)
+                    tasks.start_soon(_end_after_failure, events, wait, max_wait)
                     unlisted = _unlisted(await self._host.refresh())
                 tasks.cancel_scope.cancel()
         return _unlisted_so_far(self._host.view) if wait.cancelled_caught else unlisted
@@ -127,11 +127,11 @@ def _error(path: str, message: str, hint: str = "") -> ConfigurationError:
     return ConfigurationError([Problem(Origin(path), "", message, hint)])
 
 
-async def _end_after_failure(events: Subscription, wait: CancelScope, patience: float) -> None:
+async def _end_after_failure(events: Subscription, wait: CancelScope, max_wait: float) -> None:
     """End `wait` soon after a server has failed."""
     async for event in events:
         if isinstance(event, ServerFailed):
-            wait.deadline = anyio.current_time() + patience
+            wait.deadline = anyio.current_time() + max_wait
             return
 
 

@@ -1,7 +1,7 @@
-"""The secrets that this process knows, for what is shared by all servers: logs, events, memory.
+"""The secrets of all servers used by this process, for what they share: logs, events, registry.
 
-A log is one for the whole process, and libraries write into it whatever they send. So the secrets
-of every server that was ever reached are known here, and whatever formats a log asks.
+Libraries log what they send, into one log for the whole process. So the log formatter redacts the
+secrets of every server used so far.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from discovery_engine.config.redaction import redact_url
 from discovery_engine.redaction.redactor import Redactor
 from discovery_engine.secrets.references import REDACTED
 
-_MOST = 10_000  # secrets; a process that outlives so many tokens forgets the old ones
+_MOST = 10_000  # secrets; beyond it, the old ones are dropped
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]{0,30}://[^\s'\"<>`]+", re.IGNORECASE)
 _CREDENTIAL = re.compile(
     r"(?P<before>\b(?:(?:proxy-)?authorization|(?:set-)?cookie|x-api-key|api-key|x-auth-token"
     r"|(?:mcp-)?session[- ]id)\b['\"]?\s{0,3}[:=,]\s{0,3}b?['\"]?)"
-    r"(?!\s*\$\{\w+\} is not set)[^'\"\r\n]+",  # which reference has no value must be seen
+    r"(?!\s*\$\{\w+\} is not set)[^'\"\r\n]+",  # must stay readable
     re.IGNORECASE,
 )
 _TOKEN = re.compile(r"(?P<before>\b(?:bearer|basic)\s{1,3})[\w.~+/=-]{8,}", re.IGNORECASE)
@@ -31,7 +31,7 @@ class KnownSecrets:
         self._certain = Redactor(())
 
     def add(self, secrets: Iterable[str], certain: Iterable[str]) -> None:
-        """Know more of them; `certain` are those of `secrets` that no text holds by chance."""
+        """Add secrets; `certain` are those that do not occur in other text by chance."""
         if len(self._all) > _MOST:
             self._all, self._certain = Redactor(()), Redactor(())
         self._all.add(secrets)
@@ -41,7 +41,7 @@ class KnownSecrets:
         return self._all.redact(text)
 
     def redact_log(self, text: str) -> str:
-        """`text` without known secrets, and without what addresses and headers carry."""
+        """`text` without known secrets, and without credentials in addresses and headers."""
         text = self._all.redact(text)
         if "://" in text:
             text = _ADDRESS.sub(lambda found: redact_url(found[0]), text)

@@ -1,9 +1,9 @@
-"""Known secrets taken out of text: whole, in part, and in the forms that programs print them in.
+"""Redacts known secrets in text: whole, in part, and in the encodings that programs print.
 
     Redactor(["ntn_4f9Qz-secret"]).redact("token=ntn_4f9Qz… refused")      "token=••••… refused"
 
-The one rule: the time is linear in the text, however many secrets there are. A secret is found by
-eight of its characters, looked up in a table, and followed to both sides from there.
+The time is linear in the text, however many secrets there are: a secret is found by eight of its
+characters in a hash table, and extended to both sides from there.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from discovery_engine.secrets.references import REDACTED
 _SHORTEST = 4  # characters of a secret
 SHORTEST_BEGINNING = 8  # characters by which a secret is found
 _SHORTEST_MIDDLE = 12  # characters of a part that is no beginning
-_LONGEST_ENCODED = 4096  # bytes; nobody prints a longer one in base64
+_LONGEST_ENCODED = 4096  # bytes; longer secrets are not printed in base64
 _KEPT_IN_ADDRESSES = ("", "/", "!~*'()", "!~*'()/:;,?@&=+$#")
 """By Python's `quote` with and without paths, JavaScript's encodeURIComponent, its encodeURI."""
 _ESCAPED_IN_JSON = ("\0", "<>&", "<>&'+`\"")
@@ -36,7 +36,7 @@ class Redactor:
     def __init__(self, secrets: Iterable[str]) -> None:
         self._secrets: set[str] = set()
         self._places: dict[str, list[tuple[str, int]]] = {}
-        """By eight characters: the forms that hold them, and where."""
+        """By eight characters: the forms that contain them, and the positions."""
         self._short: dict[str, list[str]] = {}
         """By their first four characters: the forms that have fewer than eight."""
         self._has_blanks = False
@@ -46,7 +46,7 @@ class Redactor:
         return len(self._secrets)
 
     def add(self, secrets: Iterable[str]) -> None:
-        """Redact these, too. Another thread may redact meanwhile."""
+        """Redact these too; other threads may redact meanwhile."""
         new = set(secrets) - self._secrets
         self._secrets |= new
         for form in {form for one in new for form in forms(one)}:
@@ -57,7 +57,7 @@ class Redactor:
                 self._add(form)
 
     def redact(self, text: str) -> str:
-        """`text` with each secret replaced; what touches is replaced as one."""
+        """`text` with each secret replaced; adjacent ones are replaced as one."""
         spans = sorted([*self._long_spans(text), *self._short_spans(text)])
         if not spans:
             return text
@@ -97,11 +97,11 @@ class Redactor:
                     yield hit, hit + len(form)
 
     def _hits(self, text: str, table: Mapping[str, object], length: int) -> list[int]:
-        """Where in `text` so many characters stand that a table knows."""
+        """The positions in `text` at which a key of the table occurs."""
         if not table:
             return []
         runs = [(0, len(text))]
-        if not self._has_blanks:  # then most words are too short to be looked at
+        if not self._has_blanks:  # then most words are too short to check
             runs = [run.span() for run in re.finditer(rf"\S{{{length},}}", text)]
         return [
             i
@@ -112,11 +112,11 @@ class Redactor:
 
 
 def forms(secret: str) -> set[str]:
-    """A secret as it is, and as addresses, JSON, pages, programs and base64 would have it."""
+    """A secret, and its encodings in URLs, JSON, HTML, shells, Python, hex and base64."""
     found = {secret, repr(secret)[1:-1], html.escape(secret), html.escape(secret, quote=False)}
     found |= {secret.replace("'", "'\"'\"'"), secret.replace("'", "'\\''")}  # in a shell's quotes
     found.update(_in_json(secret))
-    text = secret.encode(errors="replace").decode()  # lone surrogates are in no address
+    text = secret.encode(errors="replace").decode()  # a URL contains no lone surrogates
     for form in (quote_plus(text), *(quote(text, safe=kept) for kept in _KEPT_IN_ADDRESSES)):
         found |= {form, re.sub(r"%..", lambda code: code[0].lower(), form)}
     data = text.encode()
@@ -129,7 +129,7 @@ def forms(secret: str) -> set[str]:
 
 
 def _in_json(secret: str) -> Iterator[str]:
-    """As the writers of JSON have it, who do not agree on what to escape; also JSON in JSON."""
+    """As different JSON encoders escape it; also JSON within JSON."""
     plain = json.dumps(secret)[1:-1]
     yield json.dumps(plain)[1:-1]
     for written in (plain, json.dumps(secret, ensure_ascii=False)[1:-1]):
@@ -141,9 +141,9 @@ def _in_json(secret: str) -> Iterator[str]:
 
 
 def _in_base64(data: bytes, before: int) -> set[str]:
-    """What base64 makes of `data` wherever it stands; `before` bytes precede it, modulo 3."""
+    """`data` in base64 at any offset; `before` bytes precede it, modulo 3."""
     whole = base64.b64encode(bytes(before) + data).decode().rstrip("=")
-    end = len(whole) - ((before + len(data)) % 3 > 0)  # the last one depends on what follows
+    end = len(whole) - ((before + len(data)) % 3 > 0)  # the last character depends on what follows
     form = whole[(0, 2, 3)[before] : end]
     return (
         {form, form.replace("+", "-").replace("/", "_")}
@@ -153,7 +153,7 @@ def _in_base64(data: bytes, before: int) -> set[str]:
 
 
 def _span(text: str, hit: int, form: str, at: int, done: int) -> tuple[int, int] | None:
-    """What of `form` stands in `text` around a hit, behind `done`; None if it gives nothing away.
+    """The span of `text` that equals a part of `form` around a hit; None if it reveals nothing.
 
     From `hit` on, `text` has the same eight characters as `form` from `at` on.
     """

@@ -1,10 +1,10 @@
-"""What a server was given in confidence, taken out of what it says.
+"""Redacts the secrets of a server's entry in the output of that server.
 
-    hidden = OutputRedactor.for_server(server, secrets)
-    hidden.hide("401 for Bearer s3cr3t-t0ken")      "401 for ••••"
+    redactor = OutputRedactor.for_server(server, secrets)
+    redactor.redact("401 for Bearer s3cr3t-t0ken")      "401 for ••••"
 
-A program prints its environment when it crashes, and an address its key when it cannot be
-reached. What is kept of either, or shown, has passed here.
+A program may print its environment when it crashes, and an error may contain the address with its
+key. All output of a server is redacted here before it is stored, logged or shown.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ from discovery_engine.redaction.redactor import SHORTEST_BEGINNING, Redactor
 from discovery_engine.secrets.resolver import SecretResolver
 
 _LINES = 20
-_TELLING = 12  # bytes at the beginning of a secret that hardly any other text holds
+_PREFIX = 12  # bytes at the beginning of a secret, which hardly occur elsewhere
 _LINE_LENGTH = 500  # characters
-_MOST_VALUES = 1000  # those of today and earlier ones; a program may still print an old token
+_MOST_VALUES = 1000  # current and earlier ones; a program may still print an old token
 
 
 class OutputRedactor(Struct, frozen=True, dict=True):
     values: frozenset[str]
     is_stable: bool = True
-    """Whether the same entry will have the same values; a file may hold another one tomorrow."""
+    """Whether the values of the entry stay the same; those from files may change."""
     certain: frozenset[str] = frozenset()
-    """Those of `values` that no innocent text holds by chance."""
+    """Those of `values` that do not occur in other text by chance."""
     written: Mapping[str, str] = field(default_factory=dict)
-    """What references stand for that is no secret, and how they are written: `${WORKDIR}`."""
+    """Values of references that are no secrets, and how they are written: `${WORKDIR}`."""
 
     @classmethod
     def for_server(cls, server: ServerSettings, secrets: SecretResolver) -> OutputRedactor:
         """The secrets in a server's variables, headers, arguments and address.
 
-        Reads the files that its references name; what cannot be resolved is left out.
+        Reads the files of its references; what cannot be resolved is left out.
         """
-        # Its patterns take 10 ms to compile, and most runs ask no server for anything.
+        # Its patterns take 10 ms to compile, and most runs use no server.
         from discovery_engine.redaction.entry_secrets import (  # noqa: PLC0415
             reads_files,
             secrets_of,
@@ -59,7 +59,7 @@ class OutputRedactor(Struct, frozen=True, dict=True):
         return cls(values, not reads_files(server), certain, written)
 
     def including(self, earlier: OutputRedactor) -> OutputRedactor:
-        """Also what was given before: a program that still runs with it may still print it."""
+        """With earlier values: a program that still runs with them may print them."""
         values = self.values | earlier.values
         if len(values) > _MOST_VALUES:
             return self
@@ -73,15 +73,15 @@ class OutputRedactor(Struct, frozen=True, dict=True):
         return text
 
     def redact_json(self, value: Any) -> Any:
-        """JSON without certain secrets in its texts; `value` itself if there is none."""
+        """JSON without certain secrets in its texts; `value` itself if it contains none."""
         from discovery_engine.redaction.known_secrets import redact_json  # noqa: PLC0415 - as above
 
-        if not self.certain or not self._may_hold_a_secret(value):
+        if not self.certain or not self._may_contain_secret(value):
             return value
         return redact_json(value, self._certain_redactor)
 
-    def _may_hold_a_secret(self, value: Any) -> bool:
-        """A first look that takes 2 ms for a megabyte; most servers never repeat their secrets."""
+    def _may_contain_secret(self, value: Any) -> bool:
+        """A quick check, 2 ms for a megabyte: most servers never repeat their secrets."""
         try:
             document = msgspec.json.encode(value)
         except (ValueError, OverflowError):  # half a surrogate pair, or a number beyond 64 bits
@@ -89,12 +89,12 @@ class OutputRedactor(Struct, frozen=True, dict=True):
         return any(beginning in document for beginning in self._beginnings)
 
     def redact_stderr(self, stderr: str) -> str:
-        """The last lines of what a program wrote, fit to be kept and shown."""
+        """The last stderr lines of a program, redacted and cleaned."""
         return self._redacted(stderr)
 
     @cached_property
     def _redacted(self) -> Callable[[str], str]:
-        """Keeps what the last look at a server made of its stderr and of three samples."""
+        """Caches the redacted stderr and three samples of the last report."""
         return lru_cache(maxsize=4)(self._excerpt)
 
     def _excerpt(self, stderr: str) -> str:
@@ -104,25 +104,25 @@ class OutputRedactor(Struct, frozen=True, dict=True):
         return "\n".join(line.rstrip()[:_LINE_LENGTH] for line in lines)
 
     def _beginning(self, line: str) -> str:
-        """As much of a line as can be shown, without what a cut would leave of a secret."""
+        """The beginning of a line, without the rest of a secret that the cut divides."""
         if len(line) <= _LINE_LENGTH:
             return line
         return self.redact(clean(line[: _LINE_LENGTH + SHORTEST_BEGINNING]))[:-SHORTEST_BEGINNING]
 
     def redact_error(self, error: UpstreamError) -> None:
-        """Take what was given in confidence out of an error, and of what caused it."""
-        told: BaseException | None = error
-        while isinstance(told, UpstreamError):
-            told.message, told.hint = self.redact(told.message), self.redact(told.hint)
-            told.args, told.detail = (told.message,), self.redact(told.detail)
-            if isinstance(told, UnavailableError):
-                told.reason = self.redact(told.reason)
-                told.stderr = self.redact_stderr(told.stderr)
-            told = told.__cause__
+        """Redact an error and its causes in place."""
+        current: BaseException | None = error
+        while isinstance(current, UpstreamError):
+            current.message, current.hint = self.redact(current.message), self.redact(current.hint)
+            current.args, current.detail = (current.message,), self.redact(current.detail)
+            if isinstance(current, UnavailableError):
+                current.reason = self.redact(current.reason)
+                current.stderr = self.redact_stderr(current.stderr)
+            current = current.__cause__
 
     @cached_property
     def _beginnings(self) -> tuple[bytes, ...]:
-        return tuple({msgspec.json.encode(one)[1:-1][:_TELLING] for one in self.certain})
+        return tuple({msgspec.json.encode(one)[1:-1][:_PREFIX] for one in self.certain})
 
     @cached_property
     def _references(self) -> re.Pattern[str] | None:

@@ -1,4 +1,4 @@
-"""What is told of a call: whose tool, how it ended, how long and how large; never its contents."""
+"""Publishes an event for each call: tool, outcome, duration and sizes, never its contents."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _COUNTED = 1000  # values
 
 
 class CallRecord(Struct):
-    """Filled in while a call is made, and published at its end."""
+    """Filled in during a call and published at its end."""
 
     server: ServerName
     tool: ToolName
@@ -41,7 +41,7 @@ class CallRecord(Struct):
 def record_call(
     events: EventBus, server: str | None, tool: str, arguments: JSONObject, client: str | None
 ) -> Iterator[CallRecord]:
-    """The time of one call, which is published with its outcome at its end."""
+    """Run one call and publish its outcome at the end."""
     record = CallRecord(ServerName(server or ""), ToolName(tool))
     started = time.monotonic()
     try:
@@ -63,10 +63,8 @@ def record_call(
 
 
 def _size(value: JSONValue) -> int:
-    """How many characters of text a value holds: of the first thousand values in it.
-
-    Encoding it would tell exactly, and take 10 ms for a result of 8 MiB.
-    """
+    """The characters in a value, counted in its first thousand values."""
+    # Encoding it would be exact, but takes 10 ms for a result of 8 MiB.
     characters, rest = 0, [value]
     for _ in range(_COUNTED):
         if not rest:

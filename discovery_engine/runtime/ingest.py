@@ -1,6 +1,6 @@
-"""From what servers list to what the catalog holds: verdicts, failures, and what is due.
+"""Turns listings of servers into parts of the catalog: verdicts, failures, due times.
 
-Everything here is a plain function over frozen values; the engine does the waiting.
+All functions are pure, over frozen values; the engine does the waiting.
 """
 
 from __future__ import annotations
@@ -35,38 +35,38 @@ if TYPE_CHECKING:
     from discovery_engine.scanner import Findings
     from discovery_engine.upstream.listing import Listing
 
-_RETRY_AFTER = 60.0  # seconds until a server that failed is asked again unbidden
+_RETRY_AFTER = 60.0  # seconds until a server that failed is listed again by itself
 
 
 class RefreshReport(Struct, frozen=True):
-    """What a refresh came to."""
+    """The outcome of a refresh."""
 
     servers: tuple[tuple[ServerName, Failure | None], ...]
-    """Every server that was asked, in the order of names, and why it failed if it did."""
+    """Every server that was listed, in the order of names, with its failure if any."""
     diff: CatalogDiff
     starting: tuple[ServerName, ...] = ()
-    """Those of them that had not answered when the report was made; they go on starting."""
+    """Those of them that had not answered yet; they go on starting."""
 
 
 class ListingResult(Struct, frozen=True):
-    """What came of asking a server for its tools."""
+    """The outcome of listing a server."""
 
     server: ServerSettings
-    """As it was reached."""
+    """Its settings when it was listed."""
     outcome: Listing | UpstreamError
     at: float
     """Unix time in seconds."""
     tools: tuple[Tool, ...] = ()
-    """What it listed, once that was `read`."""
+    """Its tools, once parsed by `read`."""
     findings: Findings | None = None
 
     @property
     def listed_server(self) -> ListedServer | None:
-        """What its trustee is to hear of; None if it could not be asked."""
+        """The listing for the trust store; None if it failed."""
         if isinstance(self.outcome, UpstreamError):
             return None
-        said = self.outcome.instructions
-        return ListedServer(self.server, self.tools, said, suspects(self.findings))
+        instructions = self.outcome.instructions
+        return ListedServer(self.server, self.tools, instructions, suspects(self.findings))
 
     @property
     def event(self) -> ServerConnected | ServerFailed:
@@ -77,7 +77,7 @@ class ListingResult(Struct, frozen=True):
 
 
 class Rulebook(Struct, frozen=True, dict=True):
-    """What one configuration says of servers and tools, compiled when it is first needed."""
+    """The rules and overrides of one configuration, compiled on first use."""
 
     settings: Settings
 
@@ -95,13 +95,13 @@ class Rulebook(Struct, frozen=True, dict=True):
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """The patterns that were too slow, and overrides that cannot be, so far, each once."""
+        """Patterns that were too slow and overrides that cannot be applied, each once."""
         rules = self.server_rules.problems + self.tool_rules.problems
         return rules + self.overrides.problems
 
 
 class Ingestor(Struct, frozen=True):
-    """Says what may be used, by rules and by trust."""
+    """Applies rules, overrides and trust to the tools of servers."""
 
     rulebook: Rulebook
     trust: Trust = field(default_factory=Trust)
@@ -118,35 +118,35 @@ class Ingestor(Struct, frozen=True):
     def make_part(
         self, server: ServerSettings, part: ServerPart, tools: Sequence[Tool]
     ) -> ServerPart:
-        """`part` with these tools and the verdicts of this moment."""
-        verdict, said = self.server_verdict(server), part.said
+        """`part` with these tools and their current verdicts."""
+        verdict, instructions = self.server_verdict(server), part.said
         entries = tuple(_marked(one, part) for one in self.make_entries(tools, verdict))
-        held, is_held = self._held(server, part, entries)
+        held, is_held = self._reasons_to_withhold(server, part, entries)
         return replace(
             part,
-            entries=tuple(map(_held_back, entries, held)),
+            entries=tuple(map(_withheld, entries, held)),
             verdict=verdict,
-            instructions="" if is_held else said,
-            new_instructions=said if is_held else None,
+            instructions="" if is_held else instructions,
+            new_instructions=instructions if is_held else None,
         )
 
     def withholds_same(self, server: ServerSettings, part: ServerPart) -> bool:
-        """Whether what a part holds back is what is to be held back now."""
-        held, is_held = self._held(server, part, part.entries)
+        """Whether the withheld tools of a part are those to withhold now."""
+        held, is_held = self._reasons_to_withhold(server, part, part.entries)
         same = (
-            _held_back(entry, reason) is entry
+            _withheld(entry, reason) is entry
             for entry, reason in zip(part.entries, held, strict=True)
         )
         return is_held == (part.new_instructions is not None) and all(same)
 
-    def _held(
+    def _reasons_to_withhold(
         self, server: ServerSettings, part: ServerPart, entries: Sequence[Entry]
     ) -> tuple[list[Withheld | None], bool]:
-        """Why each of these tools is held back, and whether the instructions are."""
-        said, suspected = part.said, suspects(part.findings)
+        """Why each of these tools is withheld, and whether the instructions are."""
+        instructions, suspected = part.said, suspects(part.findings)
         tools = [entry.tool for entry in entries]
-        held = self.trust.withheld(server, tools, said, suspected)
-        return held, self.trust.holds_back(server, said, suspected) is not None
+        held = self.trust.withheld(server, tools, instructions, suspected)
+        return held, self.trust.holds_back(server, instructions, suspected) is not None
 
     def make_entries(self, tools: Sequence[Tool], server: Verdict) -> tuple[Entry, ...]:
         known = self.rulebook.overrides.applied(tools)
@@ -156,12 +156,12 @@ class Ingestor(Struct, frozen=True):
 
 
 def _entry(tool: Tool, verdict: Verdict) -> Entry:
-    """With the tags of the owner's override behind those of the rules."""
+    """An entry with the tags of overrides after those of the rules."""
     return Entry(tool, _tagged(verdict, *tool.overridden.tags))
 
 
 def _marked(entry: Entry, part: ServerPart) -> Entry:
-    """With a tag that says so if there is something suspicious in it."""
+    """The entry, tagged if it has suspicious findings."""
     if not part.found_in(entry.tool.upstream_name):
         return entry
     return replace(entry, verdict=_tagged(entry.verdict, SUSPICIOUS))
@@ -172,8 +172,8 @@ def _tagged(verdict: Verdict, *more: str) -> Verdict:
     return verdict if tags == verdict.tags else replace(verdict, tags=tags)
 
 
-def _held_back(entry: Entry, reason: Withheld | None) -> Entry:
-    """An entry that may be used, unless there is a reason against it."""
+def _withheld(entry: Entry, reason: Withheld | None) -> Entry:
+    """The entry, withheld if there is a reason."""
     verdict = entry.verdict
     if reason == (verdict.reason if verdict.reason in WITHHELD else None):
         return entry
@@ -182,50 +182,52 @@ def _held_back(entry: Entry, reason: Withheld | None) -> Entry:
     return replace(entry, verdict=Verdict(reason is None, verdict.tags, reason or "default"))
 
 
-def read(told: ListingResult, known: ServerPart) -> ListingResult:
-    """`told` with its tools, and with what is suspicious in it; a long list takes seconds.
+def read(result: ListingResult, known: ServerPart) -> ListingResult:
+    """`result` with parsed tools and findings; a long list takes seconds.
 
-    What was `known` of the server, and is the same now, is not judged again.
+    Tools that are unchanged since `known` are not scanned again.
     """
-    if isinstance(told.outcome, UpstreamError):
-        return told
-    tools = tuple(Tool.from_mcp(told.server.name, one) for one in told.outcome.tools)
-    return replace(told, tools=tools, findings=suspicions(tools, told.outcome.instructions, known))
+    if isinstance(result.outcome, UpstreamError):
+        return result
+    tools = tuple(Tool.from_mcp(result.server.name, one) for one in result.outcome.tools)
+    return replace(
+        result, tools=tools, findings=suspicions(tools, result.outcome.instructions, known)
+    )
 
 
 def part_from_result(
-    server: ServerSettings, known: ServerPart, told: ListingResult, ingestor: Ingestor
+    server: ServerSettings, known: ServerPart, result: ListingResult, ingestor: Ingestor
 ) -> ServerPart:
-    """The part of a server that was asked, of which `known` was known before."""
-    if isinstance(told.outcome, UpstreamError):
-        return failed(known, told.outcome, told.at)
-    return listed(server, told.outcome, told, ingestor)
+    """The new part of a server, from its listing and the part known before."""
+    if isinstance(result.outcome, UpstreamError):
+        return failed(known, result.outcome, result.at)
+    return listed(server, result.outcome, result, ingestor)
 
 
 def listed(
-    server: ServerSettings, listing: Listing, told: ListingResult, ingestor: Ingestor
+    server: ServerSettings, listing: Listing, result: ListingResult, ingestor: Ingestor
 ) -> ServerPart:
-    """The part of a server that has just listed its tools."""
+    """The part of a server that was listed successfully."""
     part = ServerPart(
         server.name,
-        listed_at=told.at,
+        listed_at=result.at,
         ttl=listing.ttl,
         dropped=listing.dropped,
         instructions=listing.instructions,
         connection=listing.connection,
-        findings=told.findings,
+        findings=result.findings,
     )
-    return ingestor.make_part(server, part, [_named(tool, server.prefix) for tool in told.tools])
+    return ingestor.make_part(server, part, [_named(tool, server.prefix) for tool in result.tools])
 
 
 def failed(part: ServerPart, error: UpstreamError, now: float) -> ServerPart:
-    """The part of a server that could not be asked: its last known tools stay."""
+    """The part of a server whose listing failed: its last known tools stay."""
     began = part.failure.since if part.failure else None
     return replace(part, failure=_failure(error, now, began=began))
 
 
 def _failure(error: UpstreamError, now: float, *, began: float | None = None) -> Failure:
-    # A server that was not even tried is told with the error of the last try as the cause.
+    # While a server is backing off, the error of its last attempt is the cause.
     real = error.__cause__ if isinstance(error.__cause__, UpstreamError) else error
     if not isinstance(real, UnavailableError):
         return Failure(real.code, real.message, real.hint, now, began, detail=real.detail)
@@ -268,7 +270,7 @@ def _carried_over(
 
 
 def _same_overrides(one: Settings, other: Settings) -> bool:
-    """What was remembered holds no value, and a tool's part in the catalog needs none."""
+    """Compares overrides without argument values: stored overrides have none."""
     ours, theirs = (
         [override.without_values() for override in settings.overrides] for settings in (one, other)
     )
@@ -286,21 +288,21 @@ def _named(tool: Tool, prefix: str) -> Tool:
 
 
 def due_in(part: ServerPart, cache: CacheSettings, *, now: float) -> float:
-    """Seconds until a server's tools should be listed again, at most as many as they may be kept.
+    """Seconds until a server should be listed again.
 
-    A list of the future is due at once: the clock was set back, and its age is anybody's guess.
+    A listing with a future time is due at once: the clock was set back, so its age is unknown.
     """
     at = part.failure.at if part.failure else part.listed_at
     if at is None or at > now:
         return 0.0
-    return at + _keeping(part, cache) - now
+    return at + _lifetime(part, cache) - now
 
 
-def _keeping(part: ServerPart, cache: CacheSettings) -> float:
+def _lifetime(part: ServerPart, cache: CacheSettings) -> float:
     if part.failure:
         return _RETRY_AFTER
-    # An upstream may ask for less keeping than the owner allows, down to the retry interval:
-    # a hint of 0 means "do not keep" to a client, not "ask without pause".
+    # A server may set a shorter time than the owner, down to the retry interval: a `ttlMs` of 0
+    # means "do not cache", not "list without pause".
     return cache.ttl if part.ttl is None else min(cache.ttl, max(part.ttl, _RETRY_AFTER))
 
 
@@ -312,10 +314,12 @@ def report(
     starting: Iterable[ServerName] = (),
     now: float = 0.0,
 ) -> RefreshReport:
-    """What came of the servers that were asked, and of those that must not be.
+    """The report on listed servers and on refused ones.
 
-    `starting` are those that have not answered yet; `now` is Unix time in seconds.
+    `starting` have not answered yet; `now` is Unix time in seconds.
     """
-    asked = [(part.server, part.failure) for part in parts]
-    asked += [(ServerName(error.server), _failure(error, now)) for error in refused]
-    return RefreshReport(tuple(sorted(asked, key=lambda one: one[0])), diff, tuple(starting))
+    listed_servers = [(part.server, part.failure) for part in parts]
+    listed_servers += [(ServerName(error.server), _failure(error, now)) for error in refused]
+    return RefreshReport(
+        tuple(sorted(listed_servers, key=lambda one: one[0])), diff, tuple(starting)
+    )

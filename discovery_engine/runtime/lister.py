@@ -1,6 +1,6 @@
-"""Servers asked for their tools: each once at a time, however many want to know.
+"""Lists the tools of servers, single-flight: concurrent callers share one listing per server.
 
-What a server tells is taken into the view of the moment; who may be asked, that view says.
+The outcome is applied to the catalog state; the current view says which servers may be listed.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_LONGEST_QUEUE = 6  # times its patience that a caller waits for all, whatever the queue
+_QUEUE_FACTOR = 6  # times `max_wait` that a caller waits for all servers, whatever the queue
 
 
 class ServerLister:
-    """Asks in `tasks`, to the end even if nobody waits for it any more.
+    """Lists in `tasks`, so that a listing completes even if its callers are cancelled.
 
-    `taken` is called with what a server told, once the view holds it; `clock` tells Unix time in
+    `on_applied` is called after a listing was applied to the catalog; `clock` is Unix time in
     seconds.
     """
 
@@ -51,29 +51,29 @@ class ServerLister:
         upstreams: LazyUpstreams,
         tasks: TaskGroup,
         *,
-        taken: Callable[[ListingResult], None],
+        on_applied: Callable[[ListingResult], None],
         clock: Callable[[], float],
     ) -> None:
         self._current = current
         self._upstreams = upstreams
         self._tasks = tasks
-        self._taken = taken
+        self._on_applied = on_applied
         self._clock = clock
-        self._under_way: dict[ServerName, anyio.Event] = {}
-        self._one_is_over = anyio.Event()
+        self._in_flight: dict[ServerName, anyio.Event] = {}
+        self._one_ended = anyio.Event()
         self._answered: set[ServerName] = set()
         self._errors: dict[ServerName, UpstreamError] = {}
 
     def live(self) -> Mapping[ServerName, StateInfo]:
-        """How the servers fare at the moment that were asked for something."""
-        return LiveStates(self._asked, self._live)
+        """The live states of the servers used so far."""
+        return LiveStates(self._used, self._live)
 
     async def refresh(
         self,
         servers: Iterable[str] | None,
         *,
         only_due: bool = False,
-        patience: float | None = None,
+        max_wait: float | None = None,
     ) -> RefreshReport:
         """As `Engine.refresh`."""
         before = self._view.catalog
@@ -83,59 +83,59 @@ class ServerLister:
         else:
             for name in chosen:
                 self._upstreams.reset_backoff(name)
-        starting = await self._ask_all(chosen, patience)
+        starting = await self._list_all(chosen, max_wait)
         parts = [self._view.catalog.part(name) for name in chosen]
         refused = self._view.refusals() if servers is None else ()
         diff = await anyio.to_thread.run_sync(before.diff, self._view.catalog)
         return report(parts, diff, refused=refused, starting=starting, now=self._clock())
 
     async def wait_all_listed(self) -> None:
-        """Wait until every server that may be asked was listed or has failed once."""
+        """Wait until every connectable server was listed or has failed once."""
         parts = map(self._view.catalog.part, self._view.connectable)
-        await self._ask_all([p.server for p in parts if not (p.listed_at or p.failure)])
+        await self._list_all([p.server for p in parts if not (p.listed_at or p.failure)])
 
     async def ensure_listed(self, name: ServerName) -> None:
-        """Ask a server that has never been listed; no-op for one that must not be asked."""
+        """List a server that was never listed; no-op for one that must not be connected."""
         if not self._view.is_known(name) and name in self._view.connectable:
-            await self._soon(name).wait()
+            await self._start(name).wait()
 
-    async def list_server(self, name: ServerName, *, patience: float | None = None) -> None:
-        """Ask a server.
+    async def list_server(self, name: ServerName, *, max_wait: float | None = None) -> None:
+        """List a server.
 
         Raises:
-            ServerStartingError: If it has not answered within `patience` seconds; it goes on.
+            ServerStartingError: If it has not answered within `max_wait` seconds; it goes on.
             UpstreamError: If it cannot be reached.
         """
-        asked = self._soon(name)
-        with anyio.move_on_after(patience):
-            await asked.wait()
-        if not asked.is_set():
+        ended = self._start(name)
+        with anyio.move_on_after(max_wait):
+            await ended.wait()
+        if not ended.is_set():
             raise ServerStartingError(name, self._upstreams.startup(name).starting_for)
         if unreached := self._errors.get(name):
             raise unreached
 
     async def relist(self, name: ServerName) -> None:
-        """Ask a server once more, after a listing that is under way."""
-        if earlier := self._under_way.get(name):  # it may have read the list before the change
+        """List a server again, after a listing in flight has ended."""
+        if earlier := self._in_flight.get(name):  # it may have been answered before the change
             await earlier.wait()
-        await self._soon(name).wait()
+        await self._start(name).wait()
 
     def seconds_until_due(self) -> float:
-        """Seconds until the next server is due; not above 0 if one is, infinite if none ever is."""
+        """Seconds until the next server is due; 0 or less if one is, infinite if none will be."""
         return min(map(self._due_in, self._view.connectable), default=math.inf)
 
     @property
     def _view(self) -> View:
         return self._current.view
 
-    def _asked(self) -> set[ServerName]:
-        return self._upstreams.contacted() | self._under_way.keys()
+    def _used(self) -> set[ServerName]:
+        return self._upstreams.contacted() | self._in_flight.keys()
 
     def _live(self, name: ServerName) -> StateInfo | None:
         live = self._upstreams.live(name)
         is_starting = live is not None and live.state is ServerState.STARTING
-        if name in self._under_way and not is_starting:
-            # A session may be open while its tools are listed for the first time.
+        if name in self._in_flight and not is_starting:
+            # The session may be open while its tools are listed for the first time.
             is_first_listing = (
                 live is not None and live.state.is_open and not self._view.is_known(name)
             )
@@ -148,84 +148,86 @@ class ServerLister:
         return list(dict.fromkeys(self._view.require_connectable(s).name for s in servers))
 
     def _due_in(self, name: ServerName) -> float:
-        """Seconds until a server's tools should be listed again."""
+        """Seconds until a server should be listed again."""
         part = self._view.catalog.part(name)
         return due_in(part, self._view.settings.cache, now=self._clock())
 
-    async def _ask_all(
-        self, names: Iterable[ServerName], patience: float | None = None
+    async def _list_all(
+        self, names: Iterable[ServerName], max_wait: float | None = None
     ) -> list[ServerName]:
-        """Ask servers all at once; returns those for which it did not wait to the end.
+        """List servers concurrently; returns those that have not answered in time.
 
-        A server is waited for until it has been starting for `patience` seconds: those that it
-        waits for its turn to start do not count, up to some turns.
+        A server is waited for until it has been starting for `max_wait` seconds. Waiting for a
+        start slot does not count, up to `_QUEUE_FACTOR` times that.
         """
-        asked = {name: self._soon(name) for name in names}
-        with anyio.move_on_after(None if patience is None else patience * _LONGEST_QUEUE):
-            while waiting := _waiting(asked):
-                rest = None if patience is None else patience - min(map(self._spent, waiting))
-                if rest is not None and rest <= 0:
+        ended = {name: self._start(name) for name in names}
+        with anyio.move_on_after(None if max_wait is None else max_wait * _QUEUE_FACTOR):
+            while waiting := _waiting(ended):
+                remaining = (
+                    None if max_wait is None else max_wait - min(map(self._starting_for, waiting))
+                )
+                if remaining is not None and remaining <= 0:
                     break
-                with anyio.move_on_after(rest):
-                    await self._one_is_over.wait()
+                with anyio.move_on_after(remaining):
+                    await self._one_ended.wait()
         await self._current.save_index()
-        return _waiting(asked)
+        return _waiting(ended)
 
-    def _spent(self, name: ServerName) -> float:
-        """Seconds for which a server has been starting; none if it has answered."""
-        if name in self._answered:  # what it said is just being read
+    def _starting_for(self, name: ServerName) -> float:
+        """Seconds for which a server has been starting; 0 if it has answered."""
+        if name in self._answered:  # its answer is being processed
             return 0.0
         return self._upstreams.startup(name).starting_for or 0.0
 
-    def _soon(self, name: ServerName) -> anyio.Event:
-        """Have a server asked, unless it is being asked; the event says when that is over."""
-        if (asked := self._under_way.get(name)) is None:
-            asked = self._under_way[name] = anyio.Event()
-            self._tasks.start_soon(self._ask, name, asked)
-        return asked
+    def _start(self, name: ServerName) -> anyio.Event:
+        """Start a listing unless one is in flight; the event is set when it has ended."""
+        if (ended := self._in_flight.get(name)) is None:
+            ended = self._in_flight[name] = anyio.Event()
+            self._tasks.start_soon(self._list, name, ended)
+        return ended
 
-    async def _ask(self, name: ServerName, asked: anyio.Event) -> None:
-        """Ask a server; once more if a reload changed meanwhile how it is reached."""
+    async def _list(self, name: ServerName, ended: anyio.Event) -> None:
+        """List a server; again if a reload changed its transport meanwhile."""
         try:
-            is_taken = False
-            while not is_taken and (server := self._view.connectable.get(name)):
-                is_taken = await self._ask_once(server)
+            is_applied = False
+            while not is_applied and (server := self._view.connectable.get(name)):
+                is_applied = await self._list_once(server)
         finally:
-            del self._under_way[name]
-            asked.set()
-            self._one_is_over.set()
-            self._one_is_over = anyio.Event()
+            del self._in_flight[name]
+            ended.set()
+            self._one_ended.set()
+            self._one_ended = anyio.Event()
 
-    async def _ask_once(self, server: ServerSettings) -> bool:
-        """Returns whether what it told is in the view."""
+    async def _list_once(self, server: ServerSettings) -> bool:
+        """Returns whether the outcome was applied to the catalog."""
         self._errors.pop(server.name, None)
         try:
-            return await self._take(server, await self._upstreams.list_tools(server))
+            return await self._apply(server, await self._upstreams.list_tools(server))
         except UpstreamError as error:
             failure = error
-        except Exception as error:  # whatever is odd in its list, the others must not suffer
-            logger.exception("What %r lists cannot be read", server.name)
+        except Exception as error:  # an unexpected list must not affect other servers
+            logger.exception("The list of %r cannot be read", server.name)
             failure = _unreadable(server.name, error)
         self._errors[server.name] = failure
-        return await self._take(server, failure)
+        return await self._apply(server, failure)
 
-    async def _take(self, server: ServerSettings, outcome: Listing | UpstreamError) -> bool:
-        told = ListingResult(server, outcome, self._clock())
+    async def _apply(self, server: ServerSettings, outcome: Listing | UpstreamError) -> bool:
+        result = ListingResult(server, outcome, self._clock())
         self._answered.add(server.name)
         try:
-            is_taken = await self._current.apply_listing(told)
+            is_applied = await self._current.apply_listing(result)
         finally:
             self._answered.discard(server.name)
-        if is_taken:
-            self._taken(told)
-        return is_taken
+        if is_applied:
+            self._on_applied(result)
+        return is_applied
 
 
-def _waiting(asked: Mapping[ServerName, anyio.Event]) -> list[ServerName]:
-    return [name for name, over in asked.items() if not over.is_set()]
+def _waiting(ended: Mapping[ServerName, anyio.Event]) -> list[ServerName]:
+    return [name for name, over in ended.items() if not over.is_set()]
 
 
 def _unreadable(server: ServerName, error: Exception) -> UnavailableError:
-    reason = f"what it lists cannot be read: {type(error).__name__}"
+    reason = f"its list cannot be read: {type(error).__name__}"
     detail = KNOWN_SECRETS.redact(str(error))
     return UnavailableError(server, FailureKind.OTHER, reason, detail=detail)

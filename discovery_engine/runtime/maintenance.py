@@ -1,8 +1,8 @@
-"""What keeps the engine of a long-running host fresh: what is due, and what others tell of.
+"""Background tasks of a long-running engine.
 
-Four sources of news, each followed by a task of its own: time, the servers, the configuration's
-files, and the decisions that the owner makes elsewhere. The engine does what they call for. How the
-servers fare is written down for `discovery health`, which is another process.
+One task each: lists servers that are due, follows list changes of servers, watches the files of the
+configuration, polls for decisions of the owner made by other processes, and writes the states of
+servers to a file for `discovery health`.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_LONGEST_NAP = 60.0  # seconds between two looks at what is due
-_SHORTEST_NAP = 1.0
-_LONGEST_ROUND = 5.0  # seconds; one that starts for minutes must not keep others from being asked
-_STATUS_PAUSE = 0.5  # seconds in which what happens to servers is written down together
-_CHANGE_PAUSE = 0.5  # seconds in which further notices of a change are taken as the same one
-_LONGEST_CHANGE = 10.0  # seconds after which a server that does not stop is asked all the same
+_LONGEST_SLEEP = 60.0  # seconds between two checks of what is due
+_SHORTEST_SLEEP = 1.0
+_LONGEST_ROUND = 5.0  # seconds; a server that starts for minutes must not delay the others
+_STATUS_PAUSE = 0.5  # seconds for which state changes are collected before they are written
+_CHANGE_PAUSE = 0.5  # seconds in which further notifications count as the same change
+_LONGEST_CHANGE = 10.0  # seconds after which a server that goes on notifying is listed anyway
 
 
 class MaintainedEngine(Protocol):
-    """What this room needs of an engine."""
+    """What this module needs of an engine."""
 
     @property
     def settings(self) -> Settings: ...
@@ -55,7 +55,7 @@ class MaintainedEngine(Protocol):
         servers: Iterable[str] | None = None,
         *,
         only_due: bool = False,
-        patience: float | None = None,
+        max_wait: float | None = None,
     ) -> object: ...
 
     async def reload(self) -> None: ...
@@ -68,35 +68,35 @@ class MaintainedEngine(Protocol):
 async def keep_fresh(
     engine: MaintainedEngine, lister: ServerLister, decisions: ChangeFeed, *, data: Path
 ) -> NoReturn:
-    """Follow all of them; `data` is the folder that other processes look into."""
+    """Run all tasks; `data` is the folder that other processes read."""
     async with open_task_group() as tasks:
         tasks.start_soon(_publish_status, engine, data)
         tasks.start_soon(_follow_servers, engine, lister, tasks)
         tasks.start_soon(_follow_files, engine)
         tasks.start_soon(_follow_decisions, engine, decisions)
         while True:
-            await engine.refresh(only_due=True, patience=_LONGEST_ROUND)
-            await anyio.sleep(min(max(lister.seconds_until_due(), _SHORTEST_NAP), _LONGEST_NAP))
+            await engine.refresh(only_due=True, max_wait=_LONGEST_ROUND)
+            await anyio.sleep(min(max(lister.seconds_until_due(), _SHORTEST_SLEEP), _LONGEST_SLEEP))
 
 
 async def _publish_status(engine: MaintainedEngine, data: Path) -> None:
-    """Have other processes see how the servers fare, soon after that became another."""
+    """Write the states of servers for other processes, soon after they change."""
     try:
         with (
             open_status_file(data, scope_of(engine.settings.path)) as file,
             engine.subscribe() as events,
         ):
-            said: list[Observation] = []
+            written: list[Observation] = []
             async for event in events:
                 if isinstance(event, ToolCalled):
                     continue
                 await anyio.sleep(_STATUS_PAUSE)
                 events.clear()
-                if (now := await engine.observations()) != said:
-                    said = now
-                    await anyio.to_thread.run_sync(file.write, said)
+                if (now := await engine.observations()) != written:
+                    written = now
+                    await anyio.to_thread.run_sync(file.write, written)
     except OSError as error:
-        logger.warning("`discovery health` will not see how the servers fare here: %s", error)
+        logger.warning("`discovery health` cannot show the servers of this gateway: %s", error)
 
 
 async def _follow_servers(engine: MaintainedEngine, lister: ServerLister, tasks: TaskGroup) -> None:
@@ -122,7 +122,7 @@ async def _relist_debounced(lister: ServerLister, name: ServerName, debouncer: D
 
 
 async def _follow_files(engine: MaintainedEngine) -> None:
-    # Only a host that runs for long has a use for it, and others start quicker without.
+    # Only long-running hosts need it; others start faster without.
     from discovery_engine.runtime.watch import changed_files  # noqa: PLC0415
 
     async with aclosing(changed_files(lambda: engine.settings.inputs)) as changes:

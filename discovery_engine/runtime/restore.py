@@ -1,7 +1,7 @@
-"""What the last run knew, read without touching anything else.
+"""Restores the view of the last run from the registry.
 
-This path loads no YAML, no pydantic, no event loop and no MCP SDK: a command that only reads
-answers in the time that starting Python takes.
+This path imports no YAML, no pydantic, no event loop and no MCP SDK: a command that only reads
+takes little longer than starting Python.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ def remembered_view(
     data_dir: str | Path | None = None,
     frozen: bool = False,
 ) -> View | None:
-    """The view of the last run; None if there was none, or its configuration has changed.
+    """The view of the last run; None if there is none, or the configuration has changed.
 
-    That a value is there by now which a server wanted is such a change. `environ` is the process's
-    environment with None.
+    A value that was missing for a server and exists now counts as a change. `environ` is that of
+    the process if None.
     """
     environ = os.environ if environ is None else environ
     path = registry_path(data_dir, environ)
@@ -80,7 +80,7 @@ def remembered_view(
 def newly_configured(
     settings: Settings, catalog: Catalog, secrets: SecretResolver
 ) -> frozenset[ServerName]:
-    """The servers that failed for want of values which are there by now."""
+    """The servers that failed because of missing values which exist now."""
     failed = {name: part.failure for name, part in catalog.parts.items() if part.failure}
     wanting = {name: failure.missing for name, failure in failed.items() if failure.missing}
     if not wanting:
@@ -96,7 +96,7 @@ def newly_configured(
 
 
 def _searcher(world: Snapshot, index: bytes | None, keep: Callable[[bytes], None]) -> Searcher:
-    """The searcher from its remembered index; if that is of another world, built anew and kept."""
+    """The searcher from its stored index; if that does not fit, built again and stored."""
     # Most reads search for nothing, and the room of search takes a tenth of their time to load.
     from discovery_engine.search.searcher import build_searcher, load_searcher  # noqa: PLC0415
 
@@ -137,7 +137,7 @@ def open_registry_or_fallback(
     settings: Settings, *, data_dir: str | Path | None, environ: Mapping[str, str]
 ) -> Iterator[Registry]:
     """The registry on disk; one for this process alone if caching is off or the disk fails."""
-    # Loaded here, since a command that only reads remembers nothing.
+    # Imported here, because a command that only reads does not need it.
     from discovery_engine.registry.fallback import FallbackRegistry  # noqa: PLC0415
 
     if not settings.cache.enabled:

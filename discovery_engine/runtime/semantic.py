@@ -1,7 +1,7 @@
-"""Search by meaning, kept going beside the engine.
+"""Semantic search: a background task of the engine that embeds tools, and queries on demand.
 
-The vectors of tools are made in the background. A query waits for its own no longer than the
-settings allow. Whatever goes wrong here, search goes on by words, and the answer says so.
+A query waits for its vector at most as long as the settings allow. If anything fails here, search
+goes on by words, and the answer contains a notice.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ logger = logging.getLogger(__name__)
 _Query: TypeAlias = tuple[Vector, ...]
 
 WARM_UP = "a text to begin with"
-"""The first that an embedder is given: a model is loaded by then, and its dimensions are known."""
+"""The first text for an embedder: afterwards its model is loaded and its dimensions known."""
 
 _QUERIES_KEPT = 256
 _LONGEST_QUERY = 2_000  # characters that are embedded
-_FIRST_PAUSE = 1.0  # seconds until an embedder that failed is asked again; doubled every time
+_FIRST_PAUSE = 1.0  # seconds of backoff after a failure of the embedder; doubled each time
 _LONGEST_PAUSE = 300.0
 
 
@@ -54,16 +54,16 @@ class Opener(Protocol):
 
 
 class QueryEmbedding(Struct, frozen=True):
-    """What there is to compare tools with; empty, search is by words."""
+    """The vectors of a query; without any, search is by words."""
 
     vectors: _Query = ()
-    """That of the whole query, and those of its clauses."""
+    """The vector of the whole query, then those of its clauses."""
     notices: tuple[Notice, ...] = ()
-    """Why search is by words, where it should have been by meaning."""
+    """Why search is by words although an embedder is configured."""
 
 
 class _Wanted(Struct, frozen=True):
-    """All that an embedder and its vectors depend on."""
+    """The settings that an embedder and its vectors depend on."""
 
     embeddings: EmbeddingsSettings
     base_dir: Path
@@ -83,7 +83,7 @@ class SemanticSearch:
     def __init__(
         self,
         view: Callable[[], View],
-        equip: Callable[[Vectors | None], Awaitable[None]],
+        set_vectors: Callable[[Vectors | None], Awaitable[None]],
         store: VectorStore,
         events: EventBus,
         *,
@@ -91,9 +91,9 @@ class SemanticSearch:
         clock: Callable[[], float] = time.monotonic,
         opener: Opener = open_embedder,
     ) -> None:
-        """`equip` puts vectors into the view of the moment; `clock` tells seconds."""
+        """`set_vectors` puts vectors into the current view; `clock` is monotonic."""
         self._view = view
-        self._equip = equip
+        self._set_vectors = set_vectors
         self._store = store
         self._events = events
         self._secrets = secrets
@@ -102,37 +102,37 @@ class SemanticSearch:
         self._embedder: Embedder | None = None
         self._problem: EmbeddingError | None = None
         self._done: Catalog | None = None
-        """The catalog of which every tool has a vector, or can have none for now."""
-        self._turn = anyio.Event()
-        self._asked: LRUCache[str, _Query] = LRUCache(_QUERIES_KEPT)
+        """The catalog whose tools all have vectors, or can have none at present."""
+        self._settled = anyio.Event()
+        self._queries: LRUCache[str, _Query] = LRUCache(_QUERIES_KEPT)
         self._pause = 0.0
-        self._quiet_until = 0.0
+        self._retry_at = 0.0
 
     async def run(self) -> NoReturn:
-        """What the engine runs in a task: follows the settings and the catalog."""
+        """Follow the settings and the catalog; runs in a task of the engine."""
         with self._events.subscribe() as events:
             while True:
                 wanted = _Wanted.by(self._view().settings)
                 try:
-                    await self._keep(wanted, events)
+                    await self._serve(wanted, events)
                 except EmbeddingError as error:
                     self._fail(error)
-                    await self._rest(events)
-                except Exception as error:  # a fault in here must not end the engine
+                    await self._wait_backoff(events)
+                except Exception as error:  # a bug here must not stop the engine
                     logger.exception("Search by meaning failed")
                     self._fail(EmbeddingError(f"search by meaning failed: {error}"))
-                    await self._rest(events)
+                    await self._wait_backoff(events)
 
     async def wait_settled(self) -> None:
-        """Wait until every tool has a vector, or none can be had for now."""
+        """Wait until every tool has a vector, or none can be computed at present."""
         while self._view().settings.search.embeddings.is_on:
-            # A listing that brought nothing new makes another catalog, and is no event.
+            # A listing without changes creates a new catalog but no event.
             if self._done is not None and not self._done.diff(self._view().catalog):
                 return
-            await self._turn.wait()
+            await self._settled.wait()
 
     async def embed_query(self, query: str) -> QueryEmbedding:
-        """The vectors of a query, in time; for one that names a tool there are none."""
+        """The vectors of a query within the time limit; none for a query that names a tool."""
         view = self._view()
         settings = view.settings.search.embeddings
         is_needless = not settings.is_on or not query.strip() or not len(view.catalog)
@@ -148,7 +148,7 @@ class SemanticSearch:
     async def _vectors_of(self, query: str, view: View, timeout: float) -> _Query:  # noqa: ASYNC109 - told as an error of ours
         if not view.vectors or self._embedder is None:
             raise self._problem or EmbeddingError("the vectors of the tools are not there yet")
-        if (known := self._asked.get(query)) is None:
+        if (known := self._queries.get(query)) is None:
             known = await self._embedded(query, self._embedder, timeout)
         if len(known[0]) != view.vectors.dimensions:
             raise EmbeddingError(
@@ -159,26 +159,26 @@ class SemanticSearch:
         return known
 
     async def _embedded(self, query: str, embedder: Embedder, timeout: float) -> _Query:  # noqa: ASYNC109 - as above
-        if self._problem and self._clock() < self._quiet_until:
+        if self._problem and self._clock() < self._retry_at:
             raise self._problem
         try:
             vectors, is_whole = await query_vectors(query, embedder, timeout=timeout)
         except EmbeddingError as error:
-            self._hush(error)
+            self._back_off(error)
             raise
         if is_whole:
-            self._asked[query] = vectors
+            self._queries[query] = vectors
         self._problem, self._pause = None, 0.0
         return vectors
 
-    def _hush(self, problem: EmbeddingError) -> None:
-        """Let queries do without an embedder that failed, for longer every time."""
+    def _back_off(self, problem: EmbeddingError) -> None:
+        """Skip an embedder that failed, with exponential backoff."""
         self._problem = problem
         self._pause = min(max(2 * self._pause, _FIRST_PAUSE), _LONGEST_PAUSE)
-        self._quiet_until = self._clock() + self._pause
+        self._retry_at = self._clock() + self._pause
 
-    async def _keep(self, wanted: _Wanted, events: Subscription) -> None:
-        """Hold the embedder and make vectors, until another embedder is wanted."""
+    async def _serve(self, wanted: _Wanted, events: Subscription) -> None:
+        """Open the embedder and compute vectors until the settings change."""
         if not wanted.embeddings.is_on:
             await self._without(wanted, events)
             return
@@ -193,12 +193,12 @@ class SemanticSearch:
             tools = ToolVectors(
                 self._store, embedder, world=wanted.world, batch=wanted.embeddings.batch
             )
-            self._asked.clear()
+            self._queries.clear()
             await embedder.embed([WARM_UP])
             while _Wanted.by(self._view().settings) == wanted:
                 catalog = self._view().catalog
                 async for vectors in tools.update(catalog):
-                    await self._equip(vectors)
+                    await self._set_vectors(vectors)
                     self._embedder, self._problem = embedder, None
                 self._pause = 0.0
                 self._settle(catalog)
@@ -206,7 +206,7 @@ class SemanticSearch:
         self._embedder = None
 
     async def _without(self, wanted: _Wanted, events: Subscription) -> None:
-        await self._equip(None)
+        await self._set_vectors(None)
         self._settle(self._view().catalog)
         while _Wanted.by(self._view().settings) == wanted:
             await _next_change(events)
@@ -214,16 +214,16 @@ class SemanticSearch:
     def _fail(self, error: EmbeddingError) -> None:
         if self._problem is None or self._problem.message != error.message:
             logger.warning("Tools are found by words alone: %s", error)
-        self._hush(error)
+        self._back_off(error)
         self._embedder = None
         self._settle(self._view().catalog)
 
     def _settle(self, catalog: Catalog) -> None:
         self._done = catalog
-        self._turn.set()
-        self._turn = anyio.Event()
+        self._settled.set()
+        self._settled = anyio.Event()
 
-    async def _rest(self, events: Subscription) -> None:
+    async def _wait_backoff(self, events: Subscription) -> None:
         with anyio.move_on_after(self._pause):
             await _next_change(events)
 
@@ -234,10 +234,10 @@ async def query_vectors(
     *,
     timeout: float,  # noqa: ASYNC109 - told as an error of ours
 ) -> tuple[_Query, bool]:
-    """The vector of a query and those of its clauses, and whether all were made in time.
+    """The vectors of a query and its clauses, and whether all were computed in time.
 
-    The whole is embedded first: it says the most. Clauses that are not done after `timeout`
-    seconds are left out.
+    The whole query is embedded first, because it matters most. Clauses that are not done after
+    `timeout` seconds are left out.
 
     Raises:
         EmbeddingError: If the embedder fails, or the whole is not done in time either.

@@ -1,7 +1,7 @@
-"""The one place where the view of the moment is swapped, and remembered as it is.
+"""Holds the current view, replaces it, and stores it in the registry.
 
-Readers take `view` and never wait. A change is made under a lock, from the view as it is by then:
-the next catalog, its searcher, one assignment, then the registry.
+Readers use `view` and never wait. Each change runs under a lock: it builds the next catalog and its
+searcher from the current view, replaces the view in one assignment, then writes the registry.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# A part of it may be opened long after the rest, so this can show at any use.
-_UNREADABLE = "The search index that was kept cannot be read, and is made anew"
+# Parts of it are opened lazily, so this may be noticed at any use.
+_UNREADABLE = "The stored search index cannot be read and is built again"
 
 
 class CatalogState:
@@ -65,120 +65,119 @@ class CatalogState:
         self._store = store
         self._events = events
         self._clock = clock
-        self._swap = anyio.Lock()
-        self._arrived: dict[ServerName, ListingResult] = {}
+        self._lock = anyio.Lock()
+        self._pending: dict[ServerName, ListingResult] = {}
         settings = Settings()
         self.view = View(settings, Catalog(), partial(build_searcher, Catalog(), settings.search))
         environ = os.environ if environ is None else environ
         self._secrets = secrets or EnvironmentResolver(environ)
         self.trust_store = TrustStore(store, secrets=self._secrets, environ=environ, clock=clock)
         self._ingestor = Ingestor(Rulebook(settings))
-        self._told: set[Problem] = set()
-        self._kept: Index | None = None
+        self._logged: set[Problem] = set()
+        self._stored_index: Index | None = None
 
     async def restore(self, settings: Settings) -> None:
-        """Start from `settings` and what the last run knew under them."""
+        """Start from `settings` and the stored catalog of the last run."""
         name = _world_of(settings)
         try:
             world = await anyio.to_thread.run_sync(self._store.load, name)
             index = await anyio.to_thread.run_sync(stored_index, self._store, name)
         except RegistryError as error:
-            logger.warning("Nothing could be recalled: %s", error)
+            logger.warning("The stored catalog cannot be loaded: %s", error)
             world = index = None
         world = world or Snapshot(Settings(), Catalog())
         mended = newly_configured(world.settings, world.catalog, self._secrets)
-        async with self._swapping():
-            await self._adopt(settings, world, index)
-            await self._take_back_failures(mended)
+        async with self._changing():
+            await self._replace_settings(settings, world, index)
+            await self._clear_failures(mended)
 
     async def apply_settings(self, settings: Settings) -> None:
-        """Answer from `settings` from now on, with whatever is still known under them.
+        """Use `settings` from now on, with all parts of the catalog that still apply.
 
         Raises:
-            ConfigurationError: If they want a lock file that is missing or damaged; nothing is
-                changed then.
+            ConfigurationError: If their lock file is missing or damaged; nothing is changed then.
         """
-        async with self._swapping():
-            await self._adopt(settings, self._known)
+        async with self._changing():
+            await self._replace_settings(settings, self._known)
 
-    async def apply_listing(self, told: ListingResult) -> bool:
-        """Swap in what a server told, together with whatever else has arrived by then.
+    async def apply_listing(self, result: ListingResult) -> bool:
+        """Apply the listing of a server, together with others that have pending meanwhile.
 
-        The rules of this moment judge it, not those of the moment it was asked. Returns False,
-        with nothing done, if the server is no longer configured, or is reached in another way.
+        The current rules apply, not those of when it was requested. Returns False and changes
+        nothing if the server is no longer configured, or its transport differs.
         """
-        with gc_pause.paused():  # what is made here stays
-            if not isinstance(told.outcome, UpstreamError):
-                known = self.view.catalog.part(told.server.name)
-                told = await anyio.to_thread.run_sync(read, told, known)
-            self._arrived[told.server.name] = told
-            async with self._swapping():
-                await self._take_arrived()
-                return self._as_reached_now(told) is not None
+        with gc_pause.paused():  # the new objects are long-lived
+            if not isinstance(result.outcome, UpstreamError):
+                known = self.view.catalog.part(result.server.name)
+                result = await anyio.to_thread.run_sync(read, result, known)
+            self._pending[result.server.name] = result
+            async with self._changing():
+                await self._apply_pending()
+                return self._current_settings(result) is not None
 
     async def save_index(self) -> None:
-        """Remember how to search the catalog of the moment; no-op if that is remembered.
+        """Store the search index of the current catalog; no-op if it is stored.
 
-        It costs as much as some hundred tools, so do it when a round of news is over.
+        It costs as much as listing some hundred tools, so call it after a round of listings.
         """
         view, indexes = self.view, self._store.indexes
-        if indexes is None or view.searcher.index is self._kept:
+        if indexes is None or view.searcher.index is self._stored_index:
             return
         try:
             data = await anyio.to_thread.run_sync(view.searcher.dump)
         except Exception:
             logger.warning(_UNREADABLE, exc_info=True)
-            async with self._swapping():
-                await self._index_anew()
+            async with self._changing():
+                await self._rebuild_index()
             return
         save = partial(indexes.save_index, _world_of(view.settings), data)
-        if await self._remember(save):
-            self._kept = view.searcher.index
+        if await self._save(save):
+            self._stored_index = view.searcher.index
 
     async def set_vectors(self, vectors: Vectors | None) -> None:
-        """Answer by meaning, too, with these vectors of the tools; by words alone with None."""
-        async with self._swapping():
+        """Use these vectors for semantic search; None searches by words only."""
+        async with self._changing():
             self.view = replace(self.view, vectors=vectors)
 
     async def count_use(self, key: ToolKey) -> None:
-        """Count that a tool was used which had been found; no-op unless the owner wants that."""
-        async with self._swapping():
+        """Count a call of a tool that was found; no-op unless `search.learn` is set."""
+        async with self._changing():
             if self.view.settings.search.learn:
                 count = partial(self._store.count_use, self._world, key, at=self._clock())
-                await self._remember(count)
-                await self._recall_usage()
+                await self._save(count)
+                await self._load_usage()
 
     async def forget(self, names: Collection[ServerName] | None) -> int:
-        """Forget what servers (all with None) listed; returns how many tools were known.
+        """Delete the tools of servers (all with None); returns how many there were.
 
         Raises:
-            RegistryError: If the registry goes on remembering them.
+            RegistryError: If they cannot be deleted from the registry.
         """
-        async with self._swapping():
+        async with self._changing():
             parts = [
                 ServerPart(part.server, verdict=part.verdict, connection=part.connection)
                 for part in self.view.catalog.parts.values()
                 if names is None or part.server in names
             ]
             known = len(self.view.catalog)
-            await self._swap_in(self.view.catalog.with_parts(parts))
+            await self._replace_catalog(self.view.catalog.with_parts(parts))
             await anyio.to_thread.run_sync(self._save_forgetting, names)
-            await self._recall_usage()
+            await self._load_usage()
         return known - len(self.view.catalog)
 
     async def reconsider(self) -> bool:
-        """Heed what was approved or accepted meanwhile, here or by another process.
+        """Apply approvals and acceptances made meanwhile, here or by another process.
 
-        Returns False, with nothing done, if there is nothing new.
+        Returns False and changes nothing if there are none.
 
         Raises:
-            ConfigurationError: As `adopt`.
+            ConfigurationError: As `apply_settings`.
         """
         decisions = await anyio.to_thread.run_sync(self.trust_store.decisions, self.view.settings)
         if decisions == self.trust_store.trust.decisions:
             return False
-        async with self._swapping():
-            await self._adopt(self.view.settings, self._known)
+        async with self._changing():
+            await self._replace_settings(self.view.settings, self._known)
         return True
 
     @property
@@ -190,58 +189,60 @@ class CatalogState:
         return Snapshot(self.view.settings, self.view.catalog)
 
     @asynccontextmanager
-    async def _swapping(self) -> AsyncIterator[None]:
-        """The time of one change; it is finished even if nobody waits for it any more."""
-        async with self._swap:
+    async def _changing(self) -> AsyncIterator[None]:
+        """Run one change under the lock; it completes even if its caller is cancelled."""
+        async with self._lock:
             with anyio.CancelScope(shield=True):
                 yield
 
-    async def _take_back_failures(self, servers: Iterable[ServerName]) -> None:
-        """Have servers asked again as if they had not failed; the lock is held."""
+    async def _clear_failures(self, servers: Iterable[ServerName]) -> None:
+        """Delete the failures of servers, so that they are retried; needs the lock."""
         known = [self.view.catalog.part(name) for name in servers]
         parts = [replace(part, failure=None) for part in known if part.failure]
         if parts:
-            await self._swap_in(self.view.catalog.with_parts(parts))
-            await self._remember(partial(self._save_parts, parts))
+            await self._replace_catalog(self.view.catalog.with_parts(parts))
+            await self._save(partial(self._save_parts, parts))
 
-    async def _take_arrived(self) -> None:
-        arrived, self._arrived = self._arrived, {}
-        await self._meet(arrived.values())
-        # In a thread, as the diff below: with 10,000 tools each held the loop for 40 ms.
-        if parts := await anyio.to_thread.run_sync(self._parts, arrived.values()):
-            await self._swap_in(self.view.catalog.with_parts(parts))
-            await self._remember(partial(self._save_parts, parts))
+    async def _apply_pending(self) -> None:
+        pending, self._pending = self._pending, {}
+        await self._accept_new(pending.values())
+        # In a thread, as the diff below: with 10,000 tools each blocked the loop for 40 ms.
+        if parts := await anyio.to_thread.run_sync(self._parts, pending.values()):
+            await self._replace_catalog(self.view.catalog.with_parts(parts))
+            await self._save(partial(self._save_parts, parts))
 
-    async def _meet(self, arrived: Iterable[ListingResult]) -> None:
-        """Have the trustee see what was listed, before anybody else does; the lock is held."""
-        heard = [
+    async def _accept_new(self, pending: Iterable[ListingResult]) -> None:
+        """Accept new tools under the trust policy before they become visible; needs the lock."""
+        listed = [
             said._replace(server=server)
-            for one in arrived
-            if (said := one.listed_server) and (server := self._as_reached_now(one))
+            for one in pending
+            if (said := one.listed_server) and (server := self._current_settings(one))
         ]
         settings = self.view.settings
-        trust = await anyio.to_thread.run_sync(self.trust_store.accept_listed, settings, heard)
+        trust = await anyio.to_thread.run_sync(self.trust_store.accept_listed, settings, listed)
         if trust is not self.trust_store.trust:
             self.trust_store.trust = trust
             self._ingestor = replace(self._ingestor, trust=trust)
             self.view = replace(self.view, lost_at=trust.decisions.lost_at)
 
-    def _parts(self, arrived: Iterable[ListingResult]) -> list[ServerPart]:
-        return [part for one in arrived if (part := self._part(one))]
+    def _parts(self, pending: Iterable[ListingResult]) -> list[ServerPart]:
+        return [part for one in pending if (part := self._part(one))]
 
-    def _part(self, told: ListingResult) -> ServerPart | None:
-        server = self._as_reached_now(told)
+    def _part(self, result: ListingResult) -> ServerPart | None:
+        server = self._current_settings(result)
         if server is None:
             return None
-        return part_from_result(server, self.view.catalog.part(server.name), told, self._ingestor)
+        return part_from_result(server, self.view.catalog.part(server.name), result, self._ingestor)
 
-    def _as_reached_now(self, told: ListingResult) -> ServerSettings | None:
-        """The settings of the server that told, if it still is reached as it was then."""
-        server = self.view.settings.by_name.get(told.server.name)
-        return server if server and server.transport == told.server.transport else None
+    def _current_settings(self, result: ListingResult) -> ServerSettings | None:
+        """The current settings of the server, if its transport is still the same."""
+        server = self.view.settings.by_name.get(result.server.name)
+        return server if server and server.transport == result.server.transport else None
 
-    async def _adopt(self, settings: Settings, known: Snapshot, index: bytes | None = None) -> None:
-        """Make `settings` those in force, with what is `known`; the lock is held."""
+    async def _replace_settings(
+        self, settings: Settings, known: Snapshot, index: bytes | None = None
+    ) -> None:
+        """Replace the settings and carry over what is `known`; needs the lock."""
         trust = await anyio.to_thread.run_sync(self.trust_store.load, settings)
         self.trust_store.trust = trust
         self._ingestor = Ingestor(Rulebook(settings), trust)
@@ -249,49 +250,49 @@ class CatalogState:
         carry = partial(carried_over, known.catalog, known.settings, self._ingestor)
         parts = await anyio.to_thread.run_sync(carry)
         catalog = Catalog.of(parts, revision=known.catalog.revision + 1)
-        await self._swap_in(catalog, settings, index)
+        await self._replace_catalog(catalog, settings, index)
         is_elsewhere = _world_of(known.settings) != self._world
         saved = {} if is_elsewhere else known.catalog.parts
         changed = [part for part in parts if part is not saved.get(part.server)]
-        await self._remember(partial(self._save_all, settings, changed))
-        await self._recall_usage()
+        await self._save(partial(self._save_all, settings, changed))
+        await self._load_usage()
 
-    async def _recall_usage(self) -> None:
-        """Answer by what was counted; the lock is held."""
+    async def _load_usage(self) -> None:
+        """Load the use counts into the view; needs the lock."""
         uses: Mapping[ToolKey, UseCount] = {}
         if self.view.settings.search.learn:
             try:
                 uses = await anyio.to_thread.run_sync(self._store.uses, self._world)
             except RegistryError as error:
-                logger.warning("What was used could not be recalled: %s", error)
+                logger.warning("The use counts cannot be loaded: %s", error)
         if uses or self.view.usage:
             self.view = replace(self.view, usage=usage_shares(uses, self._clock()))
 
-    async def _swap_in(
+    async def _replace_catalog(
         self, catalog: Catalog, settings: Settings | None = None, index: bytes | None = None
     ) -> None:
-        """Make `catalog` the one to answer from, with other settings if so; the lock is held.
+        """Replace the catalog, and the settings if given; needs the lock.
 
-        Both change at once: what the catalog says by number, the settings must be able to tell.
+        Both change at once, because the catalog refers to rules of the settings by index.
         """
         before = self.view
         view = replace(before, settings=settings or before.settings)
         searcher = await self._searcher_over(catalog, view, index)
         diff = await anyio.to_thread.run_sync(before.catalog.diff, catalog)
         self.view = replace(view, catalog=catalog, open_searcher=lambda: searcher)
-        self._tell_of_slow_rules()
+        self._log_slow_rules()
         if diff:
             counts = len(diff.added), len(diff.removed), len(diff.changed)
             self._events.publish(CatalogChanged(catalog.revision, *counts))
 
     async def _searcher_over(self, catalog: Catalog, view: View, index: bytes | None) -> Searcher:
-        """Opened from the remembered `index` of the catalog, or made from that of the `view`."""
+        """Open the searcher from the stored `index`, or build it from that of the `view`."""
         search = view.settings.search
         described = {server.name: server.description for server in view.settings.servers}
         if index:
             opening = partial(load_searcher, index, catalog, search, descriptions=described)
             if opened := await anyio.to_thread.run_sync(opening):
-                self._kept = opened.index
+                self._stored_index = opened.index
                 return opened
         making = partial(build_searcher, catalog, search, descriptions=described)
         try:
@@ -300,28 +301,28 @@ class CatalogState:
             logger.warning(_UNREADABLE, exc_info=True)
             return await anyio.to_thread.run_sync(making)
 
-    async def _index_anew(self) -> None:
-        """Answer from an index that nothing is taken over into; the lock is held."""
+    async def _rebuild_index(self) -> None:
+        """Build the search index from scratch; needs the lock."""
         nothing = build_searcher(Catalog(), self.view.settings.search)
         without = replace(self.view, open_searcher=lambda: nothing)
         searcher = await self._searcher_over(without.catalog, without, None)
         self.view = replace(self.view, open_searcher=lambda: searcher)
 
-    def _tell_of_slow_rules(self) -> None:
+    def _log_slow_rules(self) -> None:
         for problem in self._ingestor.rulebook.problems:
-            if problem not in self._told:
+            if problem not in self._logged:
                 logger.warning("%s", problem)
-        self._told.update(self._ingestor.rulebook.problems)
+        self._logged.update(self._ingestor.rulebook.problems)
 
-    async def _remember(self, save: Callable[[], object]) -> bool:
-        """Save in a thread; a registry that fails costs the next start its head start only.
+    async def _save(self, save: Callable[[], object]) -> bool:
+        """Save in a thread; returns whether it succeeded.
 
-        Returns whether it was saved.
+        A failure only means that the next start has to list the servers again.
         """
         try:
             await anyio.to_thread.run_sync(save)
         except RegistryError as error:
-            logger.warning("The catalog could not be remembered: %s", error)
+            logger.warning("The catalog cannot be stored: %s", error)
             return False
         return True
 

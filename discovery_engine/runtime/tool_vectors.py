@@ -1,7 +1,7 @@
-"""The vectors of a catalog's tools: recalled, made where they are missing, and remembered.
+"""The vectors of the tools of a catalog: loaded, computed where missing, and stored.
 
-A text is embedded once: its vector is kept under the digest of the text and the model's name, and
-goes when no tool mentions that text any more.
+A text is embedded once: its vector is stored under the digest of the text and the name of the
+model, and deleted when no tool has that text any more.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_GROWTH = 1.5  # by how much the vectors must have grown to be shown before all are made
+_GROWTH = 1.5  # growth of the number of vectors after which they are published early
 
 
 class ToolVectors:
-    """Those of one world under one embedder."""
+    """The vectors of one configuration with one embedder."""
 
     def __init__(self, store: VectorStore, embedder: Embedder, *, world: str, batch: int) -> None:
         self._store = store
@@ -43,28 +43,28 @@ class ToolVectors:
         self._kept: frozenset[bytes] | None = None
 
     async def update(self, catalog: Catalog) -> AsyncIterator[Vectors]:
-        """The vectors of a catalog: at first what is known, then more and more, at last all.
+        """Yield the vectors of a catalog: first the stored ones, then more, at last all.
 
-        The embedder must know its dimensions by now.
+        The dimensions of the embedder must be known.
 
         Raises:
-            EmbeddingError: If the embedder fails; what was made until then is remembered.
+            EmbeddingError: If the embedder fails; vectors computed until then are stored.
         """
         texts = await anyio.to_thread.run_sync(self._read, catalog)
-        await self._recall(texts)
+        await self._load(texts)
         missing = [digest for digest in texts if digest not in self._known]
         shown = len(self._known)
         yield await self._vectors()
         while missing:
             batch, missing = missing[: self._batch], missing[self._batch :]
-            await self._make({digest: texts[digest] for digest in batch})
+            await self._compute({digest: texts[digest] for digest in batch})
             if not missing or len(self._known) > _GROWTH * shown:
                 shown = len(self._known)
                 yield await self._vectors()
-        await self._let_go()
+        await self._delete_unused()
 
     def _read(self, catalog: Catalog) -> dict[bytes, str]:
-        """The texts by their digests; no tool is read again that says what it said."""
+        """The texts by digest; unchanged tools are not read again."""
         before, self._digests = self._digests, {}
         texts = {}
         for entry in catalog:
@@ -76,19 +76,19 @@ class ToolVectors:
             self._digests[entry.key] = (entry.tool, digest)
         return texts
 
-    async def _recall(self, texts: Mapping[bytes, str]) -> None:
+    async def _load(self, texts: Mapping[bytes, str]) -> None:
         wanted = [digest for digest in texts if digest not in self._known]
         load = partial(self._store.vectors, self._embedder.model, wanted)
-        found = (await _remembered(load) or {}) if wanted else {}
+        found = (await _from_registry(load) or {}) if wanted else {}
         length = packed_size(self._embedder.dimensions or 0)
-        # An address may give another model's vectors from one day to the next, under one name.
+        # A remote embedder may change its model under the same name.
         self._known |= {digest: data for digest, data in found.items() if len(data) == length}
 
-    async def _make(self, texts: Mapping[bytes, str]) -> None:
+    async def _compute(self, texts: Mapping[bytes, str]) -> None:
         vectors = await self._embedder.embed(list(texts.values()))
         made = dict(zip(texts, map(pack, vectors), strict=True))
         self._known |= made
-        await _remembered(
+        await _from_registry(
             partial(self._store.save_vectors, self._world, self._embedder.model, made)
         )
 
@@ -101,20 +101,20 @@ class ToolVectors:
         tools, stored = [tool for tool, _ in found], [data for _, data in found]
         return await anyio.to_thread.run_sync(Vectors, tools, stored)
 
-    async def _let_go(self) -> None:
+    async def _delete_unused(self) -> None:
         """Forget the vectors of texts that no tool mentions any more."""
-        said = frozenset(digest for _, digest in self._digests.values())
-        if self._kept is None or self._kept - said:
-            self._known = {digest: self._known[digest] for digest in said}
-            keep = partial(self._store.keep_vectors, self._world, self._embedder.model, said)
-            await _remembered(keep)
-        self._kept = said
+        used = frozenset(digest for _, digest in self._digests.values())
+        if self._kept is None or self._kept - used:
+            self._known = {digest: self._known[digest] for digest in used}
+            keep = partial(self._store.keep_vectors, self._world, self._embedder.model, used)
+            await _from_registry(keep)
+        self._kept = used
 
 
-async def _remembered(work: Callable[[], T]) -> T | None:
-    """What the registry gives; one that fails costs the next start its head start only."""
+async def _from_registry(work: Callable[[], T]) -> T | None:
+    """The value from the registry; None if it fails: vectors are then computed again."""
     try:
         return await anyio.to_thread.run_sync(work)
     except RegistryError as error:
-        logger.warning("Vectors could not be remembered: %s", error)
+        logger.warning("The registry cannot load or store vectors: %s", error)
         return None

@@ -1,7 +1,7 @@
-"""What a search answers: the tools that serve the query, or that none does.
+"""The answer to a search: the tools that fit the query, or that none does.
 
-The nearest tools are named even where none fits, but never among the hits: whoever takes the
-first hit takes one that is thought to serve.
+If none fits, the nearest tools are returned separately, never as hits: a caller can rely on the
+first hit.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ if TYPE_CHECKING:
     from discovery_engine.search.vectors import Similarities
 
 _NEAREST = 3  # tools named where none fits
-_TAIL = 0.35  # of the best relevance; next to nothing below it is ever right
+_TAIL = 0.35  # of the best relevance; hits below it are almost never right
 _SURE, _LIKELY = 0.9, 0.5  # the least confidence for each word
-_COUNTED = 50  # tools that would have been better; more are not counted
+_COUNTED = 50  # hidden tools that match better; more are not counted
 
 
 class Decision(StrEnum):
-    """What a search came to."""
+    """The outcome of a search."""
 
     MATCH = "match"
-    """The first hit is thought to serve the query; others may, too."""
+    """The first hit probably fits the query; others may, too."""
     AMBIGUOUS = "ambiguous"
     """Several hits fit about as well."""
     NONE = "none"
-    """No tool is thought to serve the query."""
+    """Probably no tool fits the query."""
 
 
 class Certainty(StrEnum):
-    """The confidence of a match in a word, for readers who would misread a number."""
+    """The confidence of a match as a word, because numbers are misread."""
 
     SURE = "sure"
-    """In at least nine of ten such answers one of the first five tools serves the query."""
+    """In at least nine of ten such answers one of the first five tools fits."""
     LIKELY = "likely"
     """In at least half of them."""
     UNSURE = "unsure"
@@ -57,7 +57,7 @@ class Certainty(StrEnum):
 
 
 class Alternative(Struct, frozen=True):
-    """What tells a tool from those that fit as well."""
+    """How a tool differs from those that fit equally well."""
 
     server: ServerName
     tool: ToolName
@@ -68,18 +68,18 @@ class Alternative(Struct, frozen=True):
 
 
 class SearchAnswer(Struct, frozen=True):
-    """What one query found; `decision` says whether it is thought to serve."""
+    """The answer to one query."""
 
     query: str
     hits: tuple[Hit, ...]
-    """Empty if nothing fits. What fits far worse than the first is left out."""
+    """Empty if nothing fits; hits far below the first are left out."""
     notices: tuple[Notice, ...] = ()
     confidence: float = 0.0
-    """The probability that the best tool serves the query: the first hit, or the nearest."""
+    """The probability that the best tool fits: the first hit, or the nearest."""
     alike: int = 1
-    """How many of the first hits fit about as well."""
+    """How many of the first hits fit about equally well."""
     nearest: tuple[Hit, ...] = ()
-    """If nothing fits, the tools that come nearest."""
+    """The nearest tools, if nothing fits."""
     uncovered: tuple[str, ...] = ()
     """Words of the query that no tool mentions."""
 
@@ -91,18 +91,18 @@ class SearchAnswer(Struct, frozen=True):
 
     @property
     def certainty(self) -> Certainty | None:
-        """How sure it is that one of the first hits serves the query; None without hits."""
+        """How certain it is that one of the first hits fits; None without hits."""
         return Certainty.from_confidence(self.confidence) if self.hits else None
 
     @property
     def alternatives(self) -> tuple[Alternative, ...]:
-        """What tells the hits apart that fit about as well; empty if the first stands out."""
+        """How the hits that fit equally well differ; empty if the first stands out."""
         entries = [hit.entry for hit in self.hits[: self.alike]]
         return tuple(_alternative(e, entries) for e in entries) if len(entries) > 1 else ()
 
 
 class QueryRunner(Struct, frozen=True):
-    """One query, to be asked of all tools or of some."""
+    """Runs one query over all tools or some."""
 
     query: AnalyzedQuery
     searcher: Searcher
@@ -116,7 +116,7 @@ class QueryRunner(Struct, frozen=True):
     """How much tools are used, from 0 to 1."""
 
     def answer(self, accepts: Callable[[Entry], bool]) -> SearchAnswer:
-        """The accepted tools that fit, or else the nearest."""
+        """The accepted tools that fit, otherwise the nearest."""
         found = self._find(max(self.limit, self.searcher.assessed_hits), accepts)
         assessment = self.searcher.assess(self.query, found, self.similarities)
         fits = bool(found) and assessment.confidence >= self.least
@@ -131,7 +131,7 @@ class QueryRunner(Struct, frozen=True):
         )
 
     def better_hits(self, shown: SearchAnswer, accepts: Callable[[Entry], bool]) -> tuple[Hit, ...]:
-        """The accepted tools that fit, and better than all that is shown."""
+        """The accepted tools that fit better than all that are shown."""
         best = max((hit.relevance for hit in (*shown.hits, *shown.nearest)), default=0.0)
         if best >= 1:
             return ()

@@ -85,7 +85,7 @@ async def test_an_answer_goes_out_and_the_start_that_was_begun_is_used(
 
     async with folder.open() as engine:
         with engine.subscribe() as events:
-            report = await engine.refresh(patience=0.5)
+            report = await engine.refresh(max_wait=0.5)
             seen = await under_way(engine, "slow")
             answer = await engine.search("echo")
             download.end()
@@ -112,7 +112,7 @@ async def test_agents_read_that_it_is_starting_and_nothing_that_its_program_wrot
     folder.write(download.before(good("slow")))
 
     async with folder.open() as engine:
-        await engine.refresh(patience=0.1)
+        await engine.refresh(max_wait=0.1)
         await under_way(engine, "slow")
         answers = [
             await ask(engine, "search_tools", query="echo"),
@@ -191,7 +191,7 @@ async def test_who_calls_a_tool_of_a_starting_server_may_try_again(
 
     async with folder.open() as engine:
         with pytest.raises(ServerStartingError):
-            await engine.execute("slow", "echo", {}, client="alice", patience=0.05)
+            await engine.execute("slow", "echo", {}, client="alice", max_wait=0.05)
         download.end()
         result = await engine.execute("slow", "echo", {"text": "hi"}, client="alice")
 

@@ -82,8 +82,8 @@ class FakeEngine:
     """What `execute` and `details` raise."""
     asked: list[Any] = field(default_factory=list)
     is_slow: bool = False
-    """Whether nobody answers within the patience of a `refresh`."""
-    patience: float | None = None
+    """Whether nobody answers within the max_wait of a `refresh`."""
+    max_wait: float | None = None
     """Seconds that the last `refresh` was given."""
     bus: EventBus = field(default_factory=EventBus)
 
@@ -91,13 +91,13 @@ class FakeEngine:
         return self.bus.subscribe()
 
     async def refresh(
-        self, servers: Iterable[str] | None = None, *, patience: float | None = None
+        self, servers: Iterable[str] | None = None, *, max_wait: float | None = None
     ) -> RefreshReport:
         before = self.view
         names = before.catalog.parts if servers is None else list(servers)
         self.asked.append(sorted(names))
-        self.patience = patience
-        if self.is_slow and patience is not None:
+        self.max_wait = max_wait
+        if self.is_slow and max_wait is not None:
             names = list(map(ServerName, names))
             return RefreshReport((), before.catalog.diff(before.catalog), tuple(names))
         self.view = self.after or before

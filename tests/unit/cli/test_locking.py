@@ -37,13 +37,13 @@ class HalfHanging(FakeEngine):
     """One of its servers fails, and another never answers."""
 
     async def refresh(
-        self, servers: Iterable[str] | None = None, *, patience: float | None = None
+        self, servers: Iterable[str] | None = None, *, max_wait: float | None = None
     ) -> RefreshReport:
         if servers is None:
             self.view = self.after or self.view
             self.bus.publish(ServerFailed(ServerName("time"), GONE.code, GONE.message))
             await anyio.sleep_forever()
-        return await super().refresh(servers, patience=patience)
+        return await super().refresh(servers, max_wait=max_wait)
 
 
 @pytest.mark.requirement("TRU-34")
@@ -52,7 +52,7 @@ async def test_once_a_server_has_failed_the_others_are_not_waited_for_long() -> 
     engine = HalfHanging(nobody, after=failed_before())
 
     with anyio.fail_after(30):
-        unlisted = await engine.lock.list_all(patience=0.01)
+        unlisted = await engine.lock.list_all(max_wait=0.01)
 
     assert unlisted == {"time": GONE}
 
@@ -65,7 +65,7 @@ async def test_a_server_that_failed_the_last_time_is_asked_first_and_not_for_lon
 
     assert unlisted == {"time": None}
     assert engine.asked == [["time"]]
-    assert engine.patience == 10.0
+    assert engine.max_wait == 10.0
 
 
 @pytest.mark.requirement("TRU-34")

@@ -469,22 +469,22 @@ def test_a_tool_that_no_known_server_has_is_looked_for_in_the_others_for_a_while
     not_found = run(command, "delete_issue", recalled=slow.view, engine=slow)
 
     assert (found.exit_code, engine.asked) == (0, [["github"]])
-    assert slow.patience == 10.0
+    assert slow.max_wait == 10.0
     assert not_found.exit_code == 2
     assert "may have a tool of that name, too: github" in not_found.stderr
 
 
 @pytest.mark.requirement("CLI-35")
-@pytest.mark.parametrize(("words", "patience"), [(["list"], 10.0), (["tools", "time"], None)])
+@pytest.mark.parametrize(("words", "max_wait"), [(["list"], 10.0), (["tools", "time"], None)])
 def test_a_slow_server_is_waited_for_where_the_question_is_of_it(
-    words: list[str], patience: float | None
+    words: list[str], max_wait: float | None
 ) -> None:
     unknown = nothing_known(usual_view())
     engine = FakeEngine(unknown, after=usual_view())
 
     run(*words, recalled=unknown, engine=engine)
 
-    assert engine.patience == patience
+    assert engine.max_wait == max_wait
 
 
 @pytest.mark.requirement("CLI-35")
@@ -496,7 +496,7 @@ def test_a_slow_server_is_waited_for_to_the_end_if_there_is_nothing_else_to_answ
 
     assert done.exit_code == 0
     assert engine.asked == [["github", "time"], ["github", "time"]]
-    assert engine.patience is None
+    assert engine.max_wait is None
 
 
 @pytest.mark.requirement("CLI-35")
@@ -509,7 +509,7 @@ def test_the_question_after_one_that_left_a_slow_server_waits_for_it() -> None:
     run("search", "convert", "a", "time", recalled=left, engine=engine)
 
     assert engine.asked == [["time"], ["time"]]
-    assert engine.patience is None
+    assert engine.max_wait is None
 
 
 @pytest.mark.requirement("CLI-35")

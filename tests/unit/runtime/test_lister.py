@@ -86,7 +86,7 @@ class Setup:
                     self.current,
                     upstreams,
                     tasks,
-                    taken=self.told.append,
+                    on_applied=self.told.append,
                     clock=lambda: self.now,
                 )
 
@@ -208,7 +208,7 @@ async def test_a_slow_server_goes_on_starting_when_an_answer_goes_out(setup: Set
     setup.upstreams.seconds[A] = 12.0
 
     async with setup.opened() as lister:
-        report = await lister.refresh(None, patience=10.0)
+        report = await lister.refresh(None, max_wait=10.0)
         slow = setup.current.view.catalog.part(A)
         seen = lister.live()[A]
         gate.set()
@@ -223,13 +223,13 @@ async def test_a_slow_server_goes_on_starting_when_an_answer_goes_out(setup: Set
 
 
 @pytest.mark.requirement("LIB-37")
-async def test_waiting_for_a_turn_to_start_takes_nothing_from_the_patience(setup: Setup) -> None:
+async def test_waiting_for_a_turn_to_start_takes_nothing_from_the_wait(setup: Setup) -> None:
     setup.upstreams.gates = {A: anyio.Event(), B: anyio.Event()}
     setup.upstreams.seconds[A] = 100.0  # it has long been starting; B waits for its place
     reports = []
 
     async def refresh(lister: ServerLister) -> None:
-        reports.append(await lister.refresh(None, patience=50.0))
+        reports.append(await lister.refresh(None, max_wait=50.0))
 
     async with setup.opened() as lister, anyio.create_task_group() as tasks:
         tasks.start_soon(refresh, lister)
@@ -252,9 +252,9 @@ async def test_who_wants_one_slow_server_is_told_for_how_long_it_has_been_starti
 
     async with setup.opened() as lister:
         with pytest.raises(ServerStartingError, match="starting, 12 s") as caught:
-            await lister.list_server(A, patience=0.01)
+            await lister.list_server(A, max_wait=0.01)
         gate.set()
-        await lister.list_server(A, patience=10)
+        await lister.list_server(A, max_wait=10)
 
     assert caught.value.retry_after
     assert len(setup.upstreams.asked) == 1
@@ -297,7 +297,7 @@ async def test_a_server_that_has_answered_is_not_too_slow(setup: Setup) -> None:
         await store.is_held()
         tasks.start_soon(lister.list_server, A)
         await everybody_waits()  # its tools are known, and wait to be taken in
-        tasks.start_soon(partial(lister.refresh, [A], patience=0.0))
+        tasks.start_soon(partial(lister.refresh, [A], max_wait=0.0))
         await everybody_waits()
         store.release()
 

@@ -278,8 +278,8 @@ async def test_a_registry_that_fails_costs_a_warning(caplog: pytest.LogCaptureFi
         await current.apply_listing(lists(settings.servers[0], "x"))
 
     assert names(current.view) == ["x"]
-    assert "Nothing could be recalled" in caplog.text
-    assert "could not be remembered" in caplog.text
+    assert "stored catalog cannot be loaded" in caplog.text
+    assert "catalog cannot be stored" in caplog.text
 
 
 class FullDisk(MemoryRegistry):
@@ -329,7 +329,7 @@ async def test_an_index_that_cannot_be_updated_is_made_anew(
     await current.apply_listing(lists(other, "y"))
     await current.save_index()
 
-    assert "made anew" in caplog.text
+    assert "built again" in caplog.text
     assert found(current.view, "y") == {"b:y"}
 
 
@@ -338,11 +338,11 @@ async def test_an_index_that_cannot_be_saved_is_made_anew(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     current = await recalled_with_odd_index()
-    current._kept = None
+    current._stored_index = None
 
     await current.save_index()
 
-    assert "made anew" in caplog.text
+    assert "built again" in caplog.text
     assert found(current.view, "x") == {"a:x"}
 
 

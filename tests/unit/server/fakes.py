@@ -100,7 +100,7 @@ class FakeEngine:
         return self.view.list_tools(server, include_disabled=include_disabled)
 
     async def details(
-        self, server: str | None, tool: str, *, patience: float | None = None
+        self, server: str | None, tool: str, *, max_wait: float | None = None
     ) -> Entry:
         return self.view.details(server, tool)
 
@@ -112,7 +112,7 @@ class FakeEngine:
         *,
         on_progress: OnProgress | None = None,
         client: str | None = None,
-        patience: float | None = None,
+        max_wait: float | None = None,
         on_unchecked: Callable[[str], None] | None = None,
     ) -> JSONObject:
         entry = await self.details(server, tool)
