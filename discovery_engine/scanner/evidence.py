@@ -1,8 +1,8 @@
 """What speaks against a sentence: its signals, and what they weigh where they are seen.
 
 A signal weighs more in a tool that is not about its subject, and again in the text of an argument.
-The weights are those of a logistic regression (`fitted`); none of them lowers a score but those of
-the place: an attacker gains nothing by adding words.
+The weights are those of a logistic regression (`fitted`). No signal lowers a score; only the place
+of a sentence may.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ def test_a_password_weighs_less_in_a_tool_about_passwords() -> None:
     assert evidence.score(about) < evidence.score(other)
 
 
-def test_no_word_that_is_added_lowers_a_score() -> None:
+def test_no_signal_lowers_a_score() -> None:
     places = {"opening", "argument"}
 
     assert [name for name, weight in WEIGHTS.items() if weight < 0 and name not in places] == []
