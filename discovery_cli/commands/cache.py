@@ -41,6 +41,8 @@ def info(invocation: Invocation) -> None:
         return
     output.table([_row(output, part, now) for part in view.catalog.parts.values()])
     output.say(f"{counted(len(view.catalog), 'tool')} in {path} ({_size(path) / 1000:.0f} kB)")
+    if name := view.settings.name:
+        output.say(f"decisions are kept under the name {name!r}")
 
 
 @command.command("clear")
@@ -73,6 +75,7 @@ def _row(output: Output, part: ServerPart, now: float) -> list[Cell | str]:
 def _form(view: View, path: Path, now: float) -> JSONObject:
     return {
         "path": str(path),
+        "decisions_kept_for": view.settings.name or view.settings.path,
         "size_bytes": _size(path),
         "ttl_seconds": view.settings.cache.ttl,
         "tool_count": len(view.catalog),

@@ -213,6 +213,8 @@ class InputFile(_Section, frozen=True):
 class Settings(_Section, frozen=True, dict=True):
     """The configuration as it is in force: checked, with its servers and those of its sources."""
 
+    name: str = ""
+    """What decisions are kept under; empty for the path. An untrusted file could take another's."""
     enabled: Annotated[bool, UNTRUSTED] = True
     cache: CacheSettings = CacheSettings()
     sources: Annotated[tuple[Source, ...], UNTRUSTED] = ()

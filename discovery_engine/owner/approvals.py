@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.to_thread
 
-from discovery_engine.config.files.location import scope_of
+from discovery_engine.config.files.location import decision_scopes
 from discovery_engine.config.loading.discovered import restrict
 from discovery_engine.config.loading.loader import load_settings
 from discovery_engine.owner.candidates import Candidate, approval_of, candidates
@@ -117,4 +117,5 @@ def approve_file(
     secrets = EnvironmentResolver(environ)
     approvals = [approval_of(server, settings, secrets, environ, at=at) for server in meant]
     with open_registry_or_fallback(settings, data_dir=data_dir, environ=environ) as registry:
-        registry.approve(scope_of(settings.path), approvals, at=at)
+        scope, *_ = decision_scopes(settings.path, settings.name)
+        registry.approve(scope, approvals, at=at)

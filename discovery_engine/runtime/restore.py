@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from discovery_engine.config.files.inputs import is_current
-from discovery_engine.config.files.location import catalog_key, locate, scope_of
+from discovery_engine.config.files.location import catalog_key, decision_scopes, locate
 from discovery_engine.config.loading.discovered import is_untrusted_origin
 from discovery_engine.errors import RegistryError
 from discovery_engine.registry.backends import open_fallback, open_registry, sqlite_url
@@ -28,7 +28,7 @@ from discovery_engine.view.view import View
 if TYPE_CHECKING:
     from discovery_engine.catalog import Catalog
     from discovery_engine.config.settings import Settings
-    from discovery_engine.registry.protocols import Registry, Snapshot
+    from discovery_engine.registry.protocols import DecisionStore, Registry, Snapshot
     from discovery_engine.search.searcher import Searcher
     from discovery_engine.tools.model import ServerName
 
@@ -63,7 +63,7 @@ def remembered_view(
         with _opened(url) as store:
             world, index = store.load(name), stored_index(store, name)
             uses = store.uses(name) if world and world.settings.search.learn else {}
-            lost_at = store.lost_at(scope_of(place.path))
+            lost_at = _lost_at(store, world.settings) if world else None
     except RegistryError as error:
         logger.warning("Nothing could be recalled: %s", error)
         return None
@@ -143,7 +143,7 @@ def open_registry_or_fallback(
     if not settings.cache.enabled:
         yield FallbackRegistry("`cache.enabled` is false", hint="set it to true")
         return
-    url, scope = sqlite_url(registry_path(data_dir, environ)), scope_of(settings.path)
+    url = sqlite_url(registry_path(data_dir, environ))
     try:
         store = open_registry(url, patience=_OPENING_PATIENCE)
     except RegistryError as error:
@@ -151,8 +151,13 @@ def open_registry_or_fallback(
         store = open_fallback(url, error)
     with closing(store):
         with suppress(RegistryError):  # whoever reads the decisions next says so
-            _warn_of_loss(store.lost_at(scope))
+            _warn_of_loss(_lost_at(store, settings))
         yield store
+
+
+def _lost_at(store: DecisionStore, settings: Settings) -> float | None:
+    losses = map(store.lost_at, decision_scopes(settings.path, settings.name))
+    return next((loss for loss in losses if loss is not None), None)
 
 
 def _warn_of_loss(lost_at: float | None) -> None:

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from discovery_engine.config.files.inputs import read_input
-from discovery_engine.config.files.location import lock_path, scope_of
+from discovery_engine.config.files.location import decision_scopes, lock_path
 from discovery_engine.errors import ConfigurationError, Origin, Problem, RegistryError
 from discovery_engine.secrets.resolver import SecretResolver
 from discovery_engine.trust.admission import admit
 from discovery_engine.trust.binding import completed
-from discovery_engine.trust.decisions import Acceptance, Approval, Decisions, with_accepted
+from discovery_engine.trust.decisions import Acceptance, Approval, Decisions, union, with_accepted
 from discovery_engine.trust.identity import known_as
 from discovery_engine.trust.lockfile import Lock, from_text
 from discovery_engine.trust.standing import Trust
@@ -100,7 +100,7 @@ class TrustStore:
     def decisions(self, settings: Settings) -> Decisions:
         """What was approved and accepted by now; as it was before if the registry fails."""
         try:
-            return self._store.decisions(scope_of(settings.path))
+            return self._stored(settings)
         except RegistryError as error:
             logger.warning("What was approved and accepted cannot be recalled: %s", error)
             return self.trust.decisions
@@ -116,7 +116,7 @@ class TrustStore:
             return self.trust
         try:
             self.accept(settings, found, if_new=True)
-            heard_of = self._store.decisions(scope_of(settings.path))
+            heard_of = self._stored(settings)
             # What was approved meanwhile is for `reconsider`, which has it take effect.
             decisions = replace(heard_of, approvals=self.trust.decisions.approvals)
         except RegistryError as error:
@@ -140,11 +140,12 @@ class TrustStore:
         Raises:
             RegistryError: If it cannot be.
         """
-        self._store.approve(scope_of(settings.path), approvals, at=self._clock())
+        self._store.approve(_scopes(settings)[0], approvals, at=self._clock())
 
     def revoke(self, settings: Settings, servers: Iterable[str]) -> int:
         """Take the owner's word back; returns how many approvals there were."""
-        return self._store.revoke(scope_of(settings.path), servers)
+        named = tuple(servers)
+        return sum(self._store.revoke(scope, named) for scope in _scopes(settings))
 
     def accept(
         self, settings: Settings, found: Iterable[Acceptance], *, if_new: bool = False
@@ -154,7 +155,7 @@ class TrustStore:
         Raises:
             RegistryError: If it cannot be.
         """
-        self._store.accept(scope_of(settings.path), found, at=self._clock(), if_new=if_new)
+        self._store.accept(_scopes(settings)[0], found, at=self._clock(), if_new=if_new)
 
     def acknowledge_loss(self, settings: Settings) -> None:
         """Take it as the owner's word that tools may be accepted by being seen again.
@@ -162,11 +163,23 @@ class TrustStore:
         Raises:
             RegistryError: If that cannot be remembered.
         """
-        self._store.acknowledge_loss(scope_of(settings.path), at=self._clock())
+        for scope in _scopes(settings):
+            self._store.acknowledge_loss(scope, at=self._clock())
 
     def history(self, settings: Settings, server: str) -> tuple[Acceptance, ...]:
         """What was accepted of a server; `server` is what it is known as."""
-        return self._store.history(scope_of(settings.path), server)
+        earlier_first = reversed(_scopes(settings))
+        return tuple(one for scope in earlier_first for one in self._store.history(scope, server))
+
+    def _stored(self, settings: Settings) -> Decisions:
+        scopes = _scopes(settings)
+        if not scopes[1:]:
+            return self._store.decisions(scopes[0])
+        return union(map(self._store.decisions, scopes))
+
+
+def _scopes(settings: Settings) -> tuple[str, ...]:
+    return decision_scopes(settings.path, settings.name)
 
 
 def read_lock(settings: Settings) -> Lock:

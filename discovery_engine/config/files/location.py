@@ -74,6 +74,14 @@ def scope_of(path: str | os.PathLike[str] | None) -> str:
     return _DEFAULTS if path is None else os.path.realpath(path)
 
 
+def decision_scopes(path: str | os.PathLike[str] | None, name: str) -> tuple[str, ...]:
+    """Under what decisions are kept; new ones under the first.
+
+    With a `name` those that were made before the file had it still count.
+    """
+    return (f"name:{name}", scope_of(path)) if name else (scope_of(path),)
+
+
 def catalog_key(path: str | os.PathLike[str] | None, *, is_untrusted: bool, frozen: bool) -> str:
     """The name under which the catalog is stored: one file can have several catalogs.
 

@@ -208,6 +208,7 @@ class _Parser:
             server=written.server.to_settings(ServeSettings),
             log=written.log.to_settings(LogSettings),
             trust=written.trust,
+            name=written.name,
         )
 
     def _rules(

@@ -221,6 +221,12 @@ class Configuration(Section):
         description="Where an editor finds the schema of this file; read by nothing else.",
         examples=["discovery.schema.json"],
     )
+    name: Text = Field(
+        default="",
+        description="What decisions (approvals, accepted tools) are kept under, so that they stay "
+        "when the file is moved; with none they are kept for the path of the file.",
+        examples=["work"],
+    )
     enabled: Flag = Field(
         default=True, description="Whether any tool is offered at all.", examples=[False]
     )

@@ -44,6 +44,7 @@ SECTIONS = {
 ENTRIES = {ServerSettings: (), Timeouts: ("timeouts",), Limits: ("limits",)}
 TRANSPORTS = {StdioTransport: StdioTransport("x"), RemoteTransport: RemoteTransport("http://x")}
 OWNERS_ALONE = {
+    (Settings, "name"),
     (CacheSettings, "enabled"),
     (EmbeddingsSettings, "path"),
     (EmbeddingsSettings, "url"),
