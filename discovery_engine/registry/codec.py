@@ -71,29 +71,29 @@ def settings_from_text(text: str) -> Settings:
 
 
 def _struct(cls: Callable[..., T], record: JSONObject) -> T:
-    """As `msgspec.convert`, which resolves all annotations first: 4 % of a start's instructions."""
-    known: Mapping[str, tuple[str, Any]] = _keys(cls)
-    return cls(**{known[key][0]: _restored(key, known[key][1], v) for key, v in record.items()})
+    """As `msgspec.convert`, which resolves all annotations first: 0.6 ms of every start."""
+    readers = _readers(cls)
+    values = {}
+    for key, value in record.items():
+        name, read = readers[key]
+        values[name] = value if read is None else read(value)
+    return cls(**values)
 
 
 @cache
-def _keys(cls: Any) -> Mapping[str, tuple[str, Any]]:
-    """The fields of a struct with their defaults, by the keys under which they are stored."""
+def _readers(cls: Any) -> Mapping[str, tuple[str, _Reader | None]]:
+    """The fields of a struct, by the keys under which they are stored, with what reads each."""
     defaults = _defaults(cls)
     names = zip(cls.__struct_encode_fields__, cls.__struct_fields__, strict=True)
-    return {key: (name, defaults.get(name)) for key, name in names}
+    return {key: (name, _reader(key, defaults.get(name))) for key, name in names}
 
 
-def _restored(key: str, default: object, value: JSONValue) -> Any:
+def _reader(key: str, default: object) -> _Reader | None:
     if item := _ITEMS.get(key):
-        return tuple(_struct(item, one) for one in value)
-    if (cls := _PARTS.get(key) or _struct_type(default)) and value is not None:
-        return _struct(cls, value)
-    return _frozen(value)
-
-
-def _struct_type(default: object) -> type[Struct] | None:
-    return type(default) if isinstance(default, Struct) else None
+        return lambda values: tuple([_struct(item, value) for value in values])
+    if part := type(default) if isinstance(default, Struct) else _PARTS.get(key):
+        return lambda value: None if value is None else _struct(part, value)
+    return _frozen if default == () else None
 
 
 def _frozen(value: JSONValue) -> Any:
