@@ -46,7 +46,7 @@ def secrets_of(server: ServerSettings, secrets: SecretResolver) -> Iterator[Secr
 def written_references(server: ServerSettings, secrets: SecretResolver) -> dict[str, str]:
     """What the references of an entry stand for, and how each is written.
 
-    Only values that are long enough to be told from other words: folders, hosts, names.
+    Only values long enough not to be confused with other words: folders, hosts, names.
     """
     found = [one for text in _shown(server) for one in _references(text)]
     values = {_value(one, secrets).rstrip("/\\"): str(one.redacted()) for one in found}
@@ -70,7 +70,7 @@ def _kept_apart(server: ServerSettings) -> Iterable[tuple[str, str]]:
 
 
 def _shown(server: ServerSettings) -> tuple[str, ...]:
-    """The texts that are told as they are, but for what they refer to."""
+    """The texts that are shown unchanged except for their references."""
     match server.transport:
         case StdioTransport(command, args, env, cwd):
             return (command, *args, *env.values(), cwd or "")

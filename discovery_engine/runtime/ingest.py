@@ -243,8 +243,7 @@ def carried_over(
 ) -> tuple[ServerPart, ...]:
     """The parts of a catalog that still hold under the ingestor's settings, judged by its rules.
 
-    A server that is reached in another way starts anew. Verdicts made under the same rules are
-    kept as they are.
+    A server whose transport changed gets an empty part. Verdicts of equal rules are reused.
     """
     settings = ingestor.rulebook.settings
     same_rules = remembered.tool_rules == settings.tool_rules and _same_overrides(

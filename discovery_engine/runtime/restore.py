@@ -97,7 +97,7 @@ def newly_configured(
 
 def _searcher(world: Snapshot, index: bytes | None, keep: Callable[[bytes], None]) -> Searcher:
     """The searcher from its stored index; if that does not fit, built again and stored."""
-    # Most reads search for nothing, and the room of search takes a tenth of their time to load.
+    # Most reads do not search, and importing the search takes a tenth of their time.
     from discovery_engine.search.searcher import build_searcher, load_searcher  # noqa: PLC0415
 
     settings = world.settings
@@ -150,7 +150,7 @@ def open_registry_or_fallback(
         logger.warning("Nothing will be remembered: %s", error)
         store = open_fallback(url, error)
     with closing(store):
-        with suppress(RegistryError):  # whoever reads the decisions next says so
+        with suppress(RegistryError):  # the next read of the decisions reports it
             _warn_of_loss(_lost_at(store, settings))
         yield store
 

@@ -145,7 +145,7 @@ class SemanticSearch:
         except EmbeddingError as error:
             return QueryEmbedding(notices=(by_words(error.message, error.hint),))
 
-    async def _vectors_of(self, query: str, view: View, timeout: float) -> _Query:  # noqa: ASYNC109 - told as an error of ours
+    async def _vectors_of(self, query: str, view: View, timeout: float) -> _Query:  # noqa: ASYNC109 - raises an EmbeddingError
         if not view.vectors or self._embedder is None:
             raise self._problem or EmbeddingError("the vectors of the tools are not there yet")
         if (known := self._queries.get(query)) is None:
@@ -232,7 +232,7 @@ async def query_vectors(
     query: str,
     embedder: Embedder,
     *,
-    timeout: float,  # noqa: ASYNC109 - told as an error of ours
+    timeout: float,  # noqa: ASYNC109 - raises an EmbeddingError
 ) -> tuple[_Query, bool]:
     """The vectors of a query and its clauses, and whether all were computed in time.
 

@@ -1,7 +1,7 @@
 """Keeps what the owner decided: reads it, holds servers and tools to it, and extends it.
 
 Nothing is decided here but what the policy says of tools that are seen for the first time. What
-blocks is done by whoever calls: all of it belongs in a thread.
+blocks runs in the thread of the caller, which must not be the event loop's.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _LOCK_LIMIT = 256 * 1024 * 1024  # bytes; ten thousand tools take some 10 MB
 
 
 class TrustStore:
-    """Speaks for the owner of the settings in force; `clock` tells Unix time in seconds."""
+    """Reads and stores the owner's decisions; `clock` is Unix time in seconds."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class TrustStore:
         self.trust = Trust()
 
     def load(self, settings: Settings) -> Trust:
-        """What holds under `settings`; the registry and the lock file are read anew.
+        """The trust under `settings`; reads the registry and the lock file.
 
         Raises:
             ConfigurationError: If only what is pinned may be used, and the lock file is no good.
@@ -105,13 +105,12 @@ class TrustStore:
             logger.warning("What was approved and accepted cannot be recalled: %s", error)
             return self.trust.decisions
 
-    def accept_listed(self, settings: Settings, heard: Iterable[ListedServer]) -> Trust:
-        """What holds once these servers have been heard.
+    def accept_listed(self, settings: Settings, listed: Iterable[ListedServer]) -> Trust:
+        """Accept the new tools of these servers under the trust policy; returns the new trust.
 
-        What is new to this process may have been decided by another one meanwhile; its word
-        then counts.
+        If another process has decided about them meanwhile, its decision counts.
         """
-        found = [acceptance for one in heard for acceptance in self.trust.first_seen(*one)]
+        found = [acceptance for one in listed for acceptance in self.trust.first_seen(*one)]
         if not found:
             return self.trust
         try:

@@ -29,22 +29,22 @@ logger = logging.getLogger(__name__)
 
 _QUIET = 0.1  # seconds without an event after which a file is taken as written
 _MOST_LOOKS = 10  # while one file that does not stop changing holds up the others
-_LOOK_EVERY = 5.0  # seconds between two looks, for places that tell of nothing (network, some VMs)
+_POLL_EVERY = 5.0  # seconds between checks, for file systems without events
 
 Stamp: TypeAlias = tuple[int, int, int]
 
 
 async def changed_files(
-    inputs: Callable[[], Iterable[InputFile]], *, look_every: float = _LOOK_EVERY
+    inputs: Callable[[], Iterable[InputFile]], *, poll_every: float = _POLL_EVERY
 ) -> AsyncGenerator[tuple[str, ...]]:
     """Yield the paths of changed, new and removed files, for ever, some at a time.
 
     Args:
-        inputs: The files to watch and how they were read; asked again after each change. A file
-            that has changed since it was read is told first of all.
-        look_every: Seconds after which the files are looked at although nothing was heard.
+        inputs: The files to watch and how they were read; called again after each change. A file
+            that has changed since it was read is yielded at once.
+        poll_every: Seconds after which the files are checked without an event.
     """
-    seen = _Seen()
+    seen = _FileStates()
     watch = FolderWatch()
     try:
         while True:
@@ -53,13 +53,13 @@ async def changed_files(
             if changed := await _written(seen, files, watch):
                 yield changed
             else:
-                await watch.wait(look_every)
+                await watch.wait(poll_every)
     finally:
         watch.close()
 
 
 async def _written(
-    seen: _Seen, files: tuple[InputFile, ...], watch: FolderWatch
+    seen: _FileStates, files: tuple[InputFile, ...], watch: FolderWatch
 ) -> tuple[str, ...]:
     """What has changed, once it stays as it is: half a file may be good YAML, too."""
     changed: dict[str, None] = {}
@@ -73,7 +73,7 @@ async def _written(
     return tuple(changed)
 
 
-class _Seen:
+class _FileStates:
     """What the files were at the last look."""
 
     def __init__(self) -> None:

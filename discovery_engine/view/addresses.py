@@ -1,12 +1,12 @@
-"""Finds the server or the tool that a caller names, in one word or in two.
+"""Resolves the names of servers and tools, in all common spellings.
 
 github:create_issue          the form of this project
 github__create_issue         a common one of gateways
 github.create_issue
 mcp__github__create_issue    as some hosts show it
-create_issue                 where only one server has it
+create_issue                 if only one server has it
 
-What is not found is answered with the nearest names; a tool that is not visible is never one.
+An unknown name is an error with the nearest names; invisible tools are never suggested.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _HOST_PREFIX = re.compile(r"^mcp__", re.IGNORECASE)
 class AddressBook(Struct, frozen=True, dict=True):
     catalog: Catalog
     servers: Collection[ServerName]
-    """Those that are configured, whether anything is known of them or not."""
+    """All configured servers, listed or not."""
     place: Callable[[Entry], str]
     """What hides a tool, for the owner."""
 
@@ -55,7 +55,7 @@ class AddressBook(Struct, frozen=True, dict=True):
         raise ServerNotFoundError(name, nearest(name, self.servers))
 
     def servers_in(self, word: str) -> list[ServerName]:
-        """The servers that `word` may begin with or be; none where it names a tool alone."""
+        """The servers that `word` may name or begin with; none if it is only a tool name."""
         require_name("name", word)
         begun = [server for server, _ in self._readings(word)]
         whole = self._folded.get(word.casefold(), ())
@@ -92,8 +92,8 @@ class AddressBook(Struct, frozen=True, dict=True):
     def _named(self, word: str) -> Entry | None:
         """The tool that a word names together with its server.
 
-        Only `server:tool` has one reading; of two tools that are meant by another form none is
-        taken, for whoever names tools could have others' calls otherwise.
+        Only `server:tool` is unambiguous. If another spelling fits two tools, neither is chosen:
+        otherwise a server could name a tool so that it gets the calls of another one.
         """
         found = {
             entry.key: entry
@@ -123,7 +123,7 @@ class AddressBook(Struct, frozen=True, dict=True):
         return ToolNotFoundError(server, written, near, self._hidden(tool, part.entries))
 
     def _hidden(self, word: str, entries: Iterable[Entry]) -> list[str]:
-        """The near tools that may not be seen, each with what hides it."""
+        """The nearest hidden tools, each with what hides it."""
         found = {entry.tool.name: entry for entry in entries if not entry.is_visible}
         near = (found[ToolName(name)] for name in nearest(word, found))
         return [f"{entry.key.label} ({self.place(entry)})" for entry in near]
@@ -158,7 +158,7 @@ class AddressBook(Struct, frozen=True, dict=True):
 
     @cached_property
     def _folded(self) -> Mapping[str, list[ServerName]]:
-        """The servers by their names without case, so that no call looks at all of them."""
+        """The servers by case-folded name, so that no call scans all of them."""
         folded: dict[str, list[ServerName]] = {}
         for server in self.servers:
             folded.setdefault(server.casefold(), []).append(server)
@@ -166,5 +166,5 @@ class AddressBook(Struct, frozen=True, dict=True):
 
     @cached_property
     def _longest(self) -> int:
-        """Characters of the longest name; none is shorter without case than it was."""
+        """Characters of the longest name; case folding never shortens a name."""
         return max(map(len, self._folded), default=0)

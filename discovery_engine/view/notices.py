@@ -1,7 +1,7 @@
-"""Notices beside an answer: what is missing from it or hidden, why, and what to do about it.
+"""Notices with an answer: what is missing from it or hidden, why, and what to do about it.
 
 An agent that gets an empty list in place of an outage invents a result; so every answer names
-the servers that were not heard, and an empty one says why it is empty.
+the servers that did not answer, and an empty one says why it is empty.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _REASONS = 3  # named for hidden tools; the rest would add words and no advice
 
 class NoticeKind(StrEnum):
     UNAVAILABLE = "unavailable"
-    """A server cannot be asked; its tools are missing, or are the last known ones."""
+    """A server is unavailable; its tools are missing, or are the last known ones."""
     LOADING = "loading"
     """A server's tools are not known yet."""
     HIDDEN = "hidden"
     """Tools that match better than what is answered are disabled."""
     FILTERED = "filtered"
-    """Tools match, but for the server or the tags that were asked for."""
+    """Tools match, but not within the requested server or tags."""
     REVIEW = "review"
     """Tools are held back until their owner has looked at what they say."""
     BY_WORDS = "by_words"
@@ -47,18 +47,18 @@ class NoticeKind(StrEnum):
     UNKNOWN = "unknown"
     """Nothing is known yet of any tool in question."""
     EMPTY = "empty"
-    """There is nothing to answer from: no server, or none with an enabled tool."""
+    """There is no server, or none with an enabled tool."""
 
 
 class Notice(Struct, frozen=True):
     kind: NoticeKind
     message: str
-    """What anybody may read: no file of the owner's disk, and no tool that is hidden."""
+    """Readable by everybody: no paths of the owner's disk, and no hidden tools."""
     server: ServerName | None = None
     to_owner: str = ""
-    """What the owner reads in its place; empty if it is the same."""
+    """The text for the owner instead; empty if it is the same."""
     progress: str = ""
-    """What its program wrote last while it is starting: a stranger's words, for people only."""
+    """The last stderr line of a starting program: external text, for people only."""
 
 
 class Rejection(Struct, frozen=True):
@@ -107,7 +107,7 @@ def nothing_known(server: ServerName | None) -> Notice:
 def unavailable(
     server: ServerName, status: str, reason: str, hint: str, *, known_at: float | None
 ) -> Notice:
-    """Why a server cannot be asked; `known_at` is when its tools that are used were listed."""
+    """Why a server is unavailable; `known_at` is when its last known tools were listed."""
     known = "" if known_at is None else f"; its last known tools are used, of {_minute(known_at)}"
     advice = f" ({hint})" if hint else ""
     return Notice(NoticeKind.UNAVAILABLE, f"{server}: {status}: {reason}{known}{advice}", server)
@@ -204,7 +204,7 @@ def filtered(count: int, first: str, server: ServerName | None, tags: Iterable[s
 def incomplete(servers: int, *, starting: int, unavailable: int) -> Notice:
     """That nothing matches, though `starting` and `unavailable` of the servers were never listed.
 
-    It takes the place of `no_match`: whoever reads that no tool fits does not ask again.
+    It replaces `no_match`: a reader of `no_match` would not try again.
     """
     of_all = f" of {servers} servers"
     missing = []

@@ -1,4 +1,4 @@
-"""The servers of a view that nobody has asked yet."""
+"""The servers of a view that were never listed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def unlisted(view: View, names: Iterable[ServerName]) -> list[ServerName]:
-    """Those of `names` that are enabled and were never asked for their tools."""
+    """Those of `names` that are enabled and were never listed."""
     if not view.settings.enabled:
         return []
     return [name for name in names if _is_unlisted(view, name)]

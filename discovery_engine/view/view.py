@@ -1,8 +1,8 @@
-"""One world to answer from: the settings, a catalog snapshot, and its searcher.
+"""An immutable snapshot to answer from: settings, catalog and searcher.
 
-A view is immutable and never waits: every read verb of the engine, the server and the command
-line is answered by the view of the moment. What an agent may see is decided in one place
-(`Entry.is_visible`), and every answer says what it cannot speak for (`Notice`).
+Every read of the engine, the server and the command line is answered by the current view, without
+waiting. `Entry.is_visible` alone decides what an agent may see, and every answer names what is
+missing from it (`Notice`).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _SHARED = ("addresses", "connectable", "_configured")
 
 
 class ToolList(Struct, frozen=True):
-    """The tools of one server, and what the list cannot speak for."""
+    """The tools of one server, and notices about what is missing."""
 
     server: ServerName
     entries: tuple[Entry, ...]
@@ -58,26 +58,26 @@ class ToolList(Struct, frozen=True):
 
 
 class View(Struct, frozen=True, dict=True):
-    """One world to answer from; every read is answered by the view of the moment."""
+    """A snapshot of settings, catalog and live states."""
 
     settings: Settings
     catalog: Catalog
     open_searcher: OpenSearcher
-    """Gives the searcher over `catalog`; asked for it at the first search."""
+    """Opens the searcher over `catalog`; called at the first search."""
     live: Mapping[ServerName, StateInfo] = field(default_factory=lambda: MappingProxyType({}))
-    """How the servers fare that were asked for something; the rest follows from the catalog.
+    """The live states of the servers used so far; those of the others follow from the catalog.
 
-    Looked into for the servers in question only, so that a call costs the same however many others
-    there are."""
+    Computed for the servers in scope only, so that the cost of a call does not depend on the number
+    of servers."""
 
     rejection: Rejection | None = None
-    """Why these are not the settings that stand in the files; None if they are."""
+    """Why the files contain other settings that are invalid; None if they do not."""
     lost_at: float | None = None
     """Unix time in seconds at which decisions of the owner were found to be lost; None if none."""
     vectors: Vectors | None = None
-    """Of the tools that have one; None where tools are found by words alone."""
+    """The vectors of tools; None if search is by words only."""
     usage: Mapping[ToolKey, float] = field(default_factory=lambda: MappingProxyType({}))
-    """How much tools were used after they had been found, from 0 to 1, where that is counted."""
+    """How often tools were called after a search, from 0 to 1, if `search.learn` is set."""
 
     @cached_property
     def searcher(self) -> Searcher:
@@ -94,7 +94,7 @@ class View(Struct, frozen=True, dict=True):
         return view
 
     def snapshot(self) -> View:
-        """The same view, which goes on telling of this moment when the engine is closed."""
+        """The view with its live states copied, for use after the engine is closed."""
         return self.with_live(dict(self.live), self.rejection)
 
     def servers(self) -> tuple[ServerReport, ...]:
@@ -102,7 +102,7 @@ class View(Struct, frozen=True, dict=True):
         return tuple(self._server(name).report for name in sorted(self.settings.by_name))
 
     def general_notices(self) -> tuple[Notice, ...]:
-        """What is wrong with the world that is answered from as a whole."""
+        """Notices about the view as a whole."""
         rejected = (notices.rejected(self.rejection),) if self.rejection else ()
         lost = () if self.lost_at is None else (notices.lost(self.lost_at),)
         off = () if self.settings.enabled else (notices.switched_off(),)
@@ -167,14 +167,14 @@ class View(Struct, frozen=True, dict=True):
         answer = asker.answer(accepts)
         if not self.settings.enabled:
             return replace(answer, notices=(notices.switched_off(),))
-        told = [*self._outages(only), *self._held_back(only)]
+        notes = [*self._outages(only), *self._held_back(only)]
         better = asker.better_hits(answer, is_hidden) if self._has_hidden(only) else ()
         first = [notices.hidden([self._hidden(hit.entry) for hit in better])] if better else []
         if answer.decision is Decision.NONE:
             is_listed = partial(_may_be_listed, include_disabled=include_disabled)
             fitting = asker.answer(is_listed).hits if not better and (only or wanted) else ()
             first += self._reasons_for_nothing(only, wanted, fitting, is_hidden=bool(better))
-        return replace(answer, notices=(*first, *told))
+        return replace(answer, notices=(*first, *notes))
 
     def list_tools(self, server: str, *, include_disabled: bool = False) -> ToolList:
         """A server's tools, in the order of their names.
@@ -191,10 +191,10 @@ class View(Struct, frozen=True, dict=True):
         entries = tuple(
             e for e in part.entries if _may_be_listed(e, include_disabled=include_disabled)
         )
-        told = [*self._outages(name), *self._held_back(name)]
+        notes = [*self._outages(name), *self._held_back(name)]
         if not entries and part.entries:
-            told.append(notices.hidden([self._hidden(entry) for entry in part.entries]))
-        return ToolList(name, entries, tuple(told))
+            notes.append(notices.hidden([self._hidden(entry) for entry in part.entries]))
+        return ToolList(name, entries, tuple(notes))
 
     def find(self, server: str | None, tool: str) -> Entry:
         """The tool of that name, visible or not.
@@ -236,11 +236,11 @@ class View(Struct, frozen=True, dict=True):
         return describe(entry.verdict, self.settings.tool_rules)
 
     def place(self, entry: Entry) -> str:
-        """What settled its verdict and where that stands, for the owner."""
+        """What decided its verdict, with the place in the configuration, for the owner."""
         return _place(self.settings, entry)
 
     def findings(self, entry: Entry) -> tuple[Finding, ...]:
-        """What is suspicious in what its server says of a tool."""
+        """The suspicious findings in the definition of a tool."""
         return self.catalog.part(entry.tool.server).found_in(entry.tool.upstream_name)
 
     def refusals(self) -> list[UntrustedServerError]:
@@ -248,11 +248,11 @@ class View(Struct, frozen=True, dict=True):
         return [error for server in self._servers if (error := server.refusal)]
 
     def owner_description(self, name: ServerName) -> str:
-        """What the owner says a server is for; empty while it waits for the owner's approval."""
+        """The owner's description of a server; empty while it waits for the owner's approval."""
         return self._find_server(name).owner_description
 
     def is_known(self, name: ServerName) -> bool:
-        """Whether a server's tools have ever been listed, as it is reached now."""
+        """Whether a server was ever listed with its current transport."""
         return self.catalog.part(name).listed_at is not None
 
     @cached_property
@@ -296,8 +296,8 @@ class View(Struct, frozen=True, dict=True):
 
     @cached_property
     def addresses(self) -> AddressBook:
-        """Finds servers and tools by what callers call them."""
-        # A bound method would make a cycle, and a view that nobody uses any more would stay.
+        """Finds servers and tools by the names that callers use."""
+        # A bound method would make a reference cycle and keep an unused view alive.
         place = partial(_place, self.settings)
         return AddressBook(self.catalog, self.settings.by_name.keys(), place)
 
@@ -316,26 +316,26 @@ class View(Struct, frozen=True, dict=True):
         )
 
     def _outages(self, only: ServerName | None) -> list[Notice]:
-        """The servers in question that cannot be spoken for."""
+        """Notices about servers in scope whose tools are missing or stale."""
         asked = [only] if only else sorted(self.settings.by_name)
         return [notice for name in asked if (notice := self._server(name).outage)]
 
     def _held_back(self, only: ServerName | None) -> list[Notice]:
-        """Why something is held back everywhere, and the servers in question where it is."""
-        told = [] if self.lost_at is None else [notices.lost(self.lost_at)]
+        """Notices about withheld tools of the servers in scope."""
+        notes = [] if self.lost_at is None else [notices.lost(self.lost_at)]
         for part in self._parts(only):
             if waiting := part.held_back(FOR_REVIEW):
-                told.append(notices.review(part.server, waiting))
+                notes.append(notices.review(part.server, waiting))
             if unpinned := part.held_back({"unpinned"}):
-                told.append(notices.unpinned(part.server, unpinned))
-        return told
+                notes.append(notices.unpinned(part.server, unpinned))
+        return notes
 
     def _has_hidden(self, only: ServerName | None) -> bool:
-        """Whether the servers in question have a tool that is not visible."""
+        """Whether the servers in scope have a tool that is not visible."""
         return any(part.visible_count < len(part.entries) for part in self._parts(only))
 
     def _parts(self, only: ServerName | None) -> Iterable[ServerPart]:
-        """What is known of the servers in question."""
+        """The catalog parts of the servers in scope."""
         return [self.catalog.part(only)] if only else self.catalog.parts.values()
 
     def _reasons_for_nothing(
@@ -344,8 +344,8 @@ class View(Struct, frozen=True, dict=True):
         """Why no tool is found; servers that are missing come first.
 
         Args:
-            only: The server that was asked for.
-            tags: Those that were asked for.
+            only: The server that the search is limited to.
+            tags: The tags that it is limited to.
             fitting: What is found without these limits.
             is_hidden: Whether it was said already that tools are hidden which would fit.
         """

@@ -51,9 +51,9 @@ class Watching:
 
     is_told_at_once = False
 
-    def __init__(self, *paths: Path, look_every: float = NEVER) -> None:
+    def __init__(self, *paths: Path, poll_every: float = NEVER) -> None:
         self.inputs = [observe(str(path)) for path in paths]
-        self._changes = changed_files(lambda: self.inputs, look_every=look_every)
+        self._changes = changed_files(lambda: self.inputs, poll_every=poll_every)
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[Watching]:
@@ -283,7 +283,7 @@ async def test_where_nothing_can_be_watched_the_files_are_looked_at(
         raise OSError("too many watches")
 
     monkeypatch.setattr(folder_watch, "RustNotify", refuse)
-    watching = Watching(file, look_every=0.01)
+    watching = Watching(file, poll_every=0.01)
     watching.is_told_at_once = True
     async with watching.opened():
         told = await watching.after(lambda: file.write_text("two", "utf-8"))
