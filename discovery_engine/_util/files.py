@@ -10,19 +10,23 @@ from pathlib import Path
 _PRIVATE = 0o600
 
 
-def replace_file(path: Path, content: str | bytes, *, like: Path | None = None) -> None:
-    """Put `content` in place of a file; a link stays a link.
+def replace_file(
+    path: Path, content: str | bytes, *, like: Path | None = None, follows_link: bool = True
+) -> None:
+    """Put `content` in place of a file, or of what it is a link to.
 
     Who may read it stays the same, or is as for the file `like`; a new one is its owner's alone.
+    A file that a project may have put there must not lead elsewhere: without `follows_link` the
+    link itself is replaced.
 
     Raises:
         OSError: If it cannot be written; it is then as it was.
     """
-    target = path.resolve()
+    target = path.resolve() if follows_link else path
     target.parent.mkdir(parents=True, exist_ok=True)
     data = content.encode() if isinstance(content, str) else content
-    model = like or target
-    mode = model.stat().st_mode & 0o777 if model.exists() else _PRIVATE
+    model = like or (None if target.is_symlink() else target)
+    mode = model.stat().st_mode & 0o777 if model and model.exists() else _PRIVATE
     descriptor, name = tempfile.mkstemp(prefix=".discovery-", dir=target.parent)
     try:
         with os.fdopen(descriptor, "wb") as file:

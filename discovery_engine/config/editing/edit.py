@@ -65,11 +65,11 @@ class Edit(Struct, frozen=True):
             raise _error(self.path, "has changed in the meantime", "plan the edit again")
         if self.before is not None:
             backup = self.path.with_name(self.path.name + BACKUP_SUFFIX)
-            _write(backup, self.before, like=self.path)
+            _write(backup, self.before, like=self.path, follows_link=False)
         _write(self.path, self.after.encode())
         if self.has_schema:
             schema = json.dumps(json_schema(), indent=2) + "\n"
-            _write(self.path.parent / SCHEMA_FILE, schema.encode())
+            _write(self.path.parent / SCHEMA_FILE, schema.encode(), follows_link=False)
 
 
 def new_file(path: Path, text: str) -> Edit:
@@ -164,9 +164,11 @@ def _decoded(path: Path, content: bytes) -> str:
         raise _error(path, "is not UTF-8 text", "save it as UTF-8") from error
 
 
-def _write(path: Path, content: bytes, *, like: Path | None = None) -> None:
+def _write(
+    path: Path, content: bytes, *, like: Path | None = None, follows_link: bool = True
+) -> None:
     try:
-        replace_file(path, content, like=like)
+        replace_file(path, content, like=like, follows_link=follows_link)
     except OSError as error:
         raise _error(path, f"cannot be written: {error.strerror or error}") from error
 

@@ -71,7 +71,7 @@ def _read_own_files(reading: SourceReader) -> None:
     places = list(reading.places.candidates(reading.client))
     for place in places:
         if not place.exists:
-            reading.miss(place.path)
+            reading.record_absent(place.path)
     there = [place for place in places if place.exists]
     if any(place.spec.containers for place in there):
         _READERS[reading.client.reader](reading, there)

@@ -30,7 +30,7 @@ _TEMPLATE = re.compile(r"\{\{([^{}|]+)((?:\|[^{}|]*)*)\}\}")
 def read_gateway(reading: SourceReader, places: list[FileCandidate]) -> None:
     """The gateway as one server; it reads the toolkit's files itself."""
     reader = reading.entry_reader(places[0], "")
-    reading.take(reader, places[0], _GATEWAY_NAME, _GATEWAY)
+    reading.add_entry(reader, places[0], _GATEWAY_NAME, _GATEWAY)
 
 
 def read_toolkit(reading: SourceReader, places: list[FileCandidate]) -> None:
@@ -49,9 +49,9 @@ def read_toolkit(reading: SourceReader, places: list[FileCandidate]) -> None:
         settings = {**_map(config, name), **_map(enabled, "config")}
         entry = _entry(_map(catalog, name), name, settings)
         if entry is None:
-            reading.skip(name, "Docker's catalogue has no way to start it")
+            reading.skip_entry(name, "Docker's catalogue has no way to start it")
             continue
-        reading.take(reader, place, name, {**entry, "tools": tools.get(name)})
+        reading.add_entry(reader, place, name, {**entry, "tools": tools.get(name)})
 
 
 def read_named_toolkit(reading: SourceReader, places: list[FileCandidate]) -> None:
@@ -83,7 +83,7 @@ def read_named_gateway(reading: SourceReader, places: list[FileCandidate]) -> No
 def _sibling(reading: SourceReader, path: Path) -> JSONValue:
     if is_file(path):
         return reading.document(path)
-    reading.miss(path)
+    reading.record_absent(path)
     return None
 
 

@@ -79,13 +79,13 @@ class SourceReader(Struct):
             origin = Origin(name, error.line, error.column)
             self.warn(origin, "", f"it cannot be read: {error.reason}")
         except OSError as error:
-            self.miss(path)
+            self.record_absent(path)
             self.warn(Origin(name), "", f"it cannot be read: {error.strerror}")
         except ValueError:  # no file can be called that
             self.warn(Origin(name), "", "it cannot be read: no such path")
         return None
 
-    def miss(self, path: Path) -> None:
+    def record_absent(self, path: Path) -> None:
         """Remember a file that is not there, so that its appearance is noticed."""
         self.inputs.setdefault(str(path), observe(str(path)))
 
@@ -93,14 +93,14 @@ class SourceReader(Struct):
         self.warnings.append(Problem(origin, path, message))
 
     def read_file(self, place: FileCandidate) -> bool:
-        """Take the servers of a file's first container; False if the file has no container."""
+        """Add the servers of a file's first container; False if the file has no container."""
         document = self.document(place.path)
         if document is None:
             return True
         for pointer in place.spec.containers:
             container = self._container(document, pointer)
             if container is not None:
-                self._take_all(place, ".".join(pointer), container, document)
+                self._add_all(place, ".".join(pointer), container, document)
                 return True
         return False
 
@@ -110,7 +110,7 @@ class SourceReader(Struct):
         bare = {name: entry for name, entry in _items(document) if _looks_like_entry(entry)}
         return bare or None
 
-    def _take_all(
+    def _add_all(
         self, place: FileCandidate, path: str, container: JSONValue, document: JSONValue
     ) -> None:
         if not isinstance(container, dict | list):
@@ -118,7 +118,7 @@ class SourceReader(Struct):
             return
         reader = self.entry_reader(place, path, document)
         for name, entry in entries_of(container, self.client.entry):
-            self.take(reader, place, name, entry)
+            self.add_entry(reader, place, name, entry)
 
     def entry_reader(
         self, place: FileCandidate, path: str, document: JSONValue = None
@@ -136,21 +136,21 @@ class SourceReader(Struct):
         )
         return EntryReader(client, Origin(str(place.path)), path, dialect)
 
-    def take(
+    def add_entry(
         self, reader: EntryReader, place: FileCandidate, name: JSONValue, entry: JSONValue
     ) -> None:
-        """Take one entry, unless its name cannot be used or a stronger entry has it."""
+        """Add one entry, unless its name cannot be used or a stronger entry has it."""
         usable = normalized_name(name) if isinstance(name, str) else None
         if not isinstance(name, str) or usable is None:
-            self.skip(name, "its name cannot be used")
+            self.skip_entry(name, "its name cannot be used")
             return
         if first := self._named(name, usable):
-            self.skip(name, f"{first.name!r} in {first.origin.file} counts")
+            self.skip_entry(name, f"{first.name!r} in {first.origin.file} counts")
             return
         try:
             read = reader.read(usable, entry, key=name)
         except SkippedEntryError as reason:
-            self.skip(name, str(reason))
+            self.skip_entry(name, str(reason))
             return
         server = replace(read.server, is_untrusted_origin=self._is_project_file(place))
         self.servers[name] = _ScopedServer(server, place.scope)
@@ -164,7 +164,7 @@ class SourceReader(Struct):
         own = (one.path for one in self.places.candidates(self.client) if one.scope != "project")
         return place.scope == "project" and place.path not in own
 
-    def skip(self, name: JSONValue, why: str) -> None:
+    def skip_entry(self, name: JSONValue, why: str) -> None:
         self.skipped.append((str(name)[:_LONGEST_NAME], why))
 
     def _named(self, name: str, usable: ServerName) -> ServerSettings | None:
@@ -205,7 +205,7 @@ class SourceReader(Struct):
 
 
 def read_entries(reading: SourceReader, places: Sequence[FileCandidate]) -> None:
-    """Take the servers of every file, the strongest first."""
+    """Add the servers of every file, the strongest first."""
     found = [reading.read_file(place) for place in places]
     if not any(found):
         places = [place for place in places if place.spec.containers]

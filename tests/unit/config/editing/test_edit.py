@@ -148,6 +148,21 @@ def test_a_file_that_cannot_be_written_is_as_it_was(tmp_path: Path) -> None:
         new_file(tmp_path / "file" / "new.yaml", "servers: {}\n").apply()
 
 
+@pytest.mark.requirement("CFG-50")
+@pytest.mark.parametrize("name", ["discovery.yaml.bak", "discovery.schema.json"])
+def test_what_is_written_beside_the_file_follows_no_link_of_a_project(
+    file: Path, name: str
+) -> None:
+    precious = file.with_name("precious")
+    precious.write_text("mine")
+    file.with_name(name).symlink_to(precious)
+
+    new_file(file, "servers: {}\n").apply()
+
+    assert precious.read_text() == "mine"
+    assert not file.with_name(name).is_symlink()
+
+
 def test_what_is_as_wanted_is_not_written_again(file: Path) -> None:
     edit = enable_server(file, "one")
 
