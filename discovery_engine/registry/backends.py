@@ -22,7 +22,7 @@ from discovery_engine.registry.sqlite.registry import open_sqlite
 
 if TYPE_CHECKING:
     from discovery_engine.registry.protocols import Registry
-    from discovery_engine.registry.records import Standing
+    from discovery_engine.registry.records import EffectiveDecisions
 
 _SQLITE = "sqlite:///"
 
@@ -35,7 +35,7 @@ class Opener(Protocol):
 
 class Backend(Struct, frozen=True):
     open: Opener
-    last_decisions: Callable[[str], Standing]
+    last_decisions: Callable[[str], EffectiveDecisions]
     """The decisions as far as they are known although the registry cannot be opened."""
 
 
@@ -105,10 +105,10 @@ def _open_memory(
     return MemoryRegistry()
 
 
-def _nothing_known(url: str) -> Standing:  # noqa: ARG001 - nothing outlives the process
-    from discovery_engine.registry.records import Standing  # noqa: PLC0415 - as above
+def _nothing_known(url: str) -> EffectiveDecisions:  # noqa: ARG001 - nothing outlives the process
+    from discovery_engine.registry.records import EffectiveDecisions  # noqa: PLC0415 - as above
 
-    return Standing()
+    return EffectiveDecisions()
 
 
 BACKENDS: Mapping[str, Backend] = MappingProxyType(

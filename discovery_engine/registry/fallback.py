@@ -1,7 +1,7 @@
-"""A registry for one run alone, where nothing can be kept.
+"""A registry for one process, used where the real one cannot be opened or is switched off.
 
-The one rule: what is only seen may be forgotten, but a decision of the owner is never taken as
-kept when it is not.
+The one rule: listings may be lost at the end, but a decision of the owner is refused rather than
+accepted and lost.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from collections.abc import Iterable
 
 from discovery_engine.errors import RegistryError
 from discovery_engine.registry.memory import MemoryRegistry
-from discovery_engine.registry.records import Standing
+from discovery_engine.registry.records import EffectiveDecisions
 from discovery_engine.tools.model import ServerName
 from discovery_engine.trust.decisions import Acceptance, Approval
 
 
 class FallbackRegistry(MemoryRegistry):
-    """With `known` it stands in for a registry that cannot be used, whose decisions hold."""
+    """With `known`, the decisions of a registry that cannot be opened, those are in effect."""
 
-    def __init__(self, reason: str, *, hint: str, known: Standing | None = None) -> None:
-        super().__init__(known or Standing())
+    def __init__(self, reason: str, *, hint: str, known: EffectiveDecisions | None = None) -> None:
+        super().__init__(known or EffectiveDecisions())
         self._reason = reason
         self._hint = hint
         self._is_stand_in = known is not None

@@ -10,7 +10,13 @@ from discovery_engine.catalog import Catalog, ServerPart
 from discovery_engine.config.settings import Settings
 from discovery_engine.registry.codec import without_secrets
 from discovery_engine.registry.protocols import Snapshot
-from discovery_engine.registry.records import Accepted, Approved, Loss, Revoked, Standing
+from discovery_engine.registry.records import (
+    AcceptanceRecord,
+    ApprovalRecord,
+    EffectiveDecisions,
+    LossRecord,
+    RevocationRecord,
+)
 from discovery_engine.search.usage import UseCount
 from discovery_engine.tools.model import ServerName, ToolKey
 from discovery_engine.trust.decisions import Acceptance, Approval, Decisions, with_accepted
@@ -19,8 +25,8 @@ from discovery_engine.trust.decisions import Acceptance, Approval, Decisions, wi
 class MemoryRegistry:
     """Starts with the decisions that are `known`, and nothing else."""
 
-    def __init__(self, known: Standing | None = None) -> None:
-        self._decided = Standing() if known is None else known
+    def __init__(self, known: EffectiveDecisions | None = None) -> None:
+        self._decided = EffectiveDecisions() if known is None else known
         self._snapshots: dict[str, Snapshot] = {}
         self._indexes: dict[str, bytes] = {}
         self._eras: dict[str, JSONObject] = {}
@@ -96,13 +102,13 @@ class MemoryRegistry:
     def approve(self, scope: str, approvals: Iterable[Approval], *, at: float) -> None:
         with self._turn:
             for one in approvals:
-                self._decided.add(Approved(scope, one, at))
+                self._decided.add(ApprovalRecord(scope, one, at))
 
     def revoke(self, scope: str, servers: Iterable[str]) -> int:
         with self._turn:
             before = len(self._decided.approvals)
             for server in servers:
-                self._decided.add(Revoked(scope, server))
+                self._decided.add(RevocationRecord(scope, server))
             return before - len(self._decided.approvals)
 
     def accept(
@@ -113,7 +119,7 @@ class MemoryRegistry:
             taken = {(one.server, one.tool) for one in known}
             for one in found:
                 if (one.server, one.tool) not in taken:
-                    self._decided.add(Accepted(scope, one, at))
+                    self._decided.add(AcceptanceRecord(scope, one, at))
 
     def history(self, scope: str, server: str) -> tuple[Acceptance, ...]:
         return tuple(one for one in self._accepted(scope) if one.server == server)
@@ -124,7 +130,7 @@ class MemoryRegistry:
     def acknowledge_loss(self, scope: str, *, at: float) -> None:
         with self._turn:
             if (lost := self._decided.lost_at(scope)) is not None:
-                self._decided.add(Loss(scope, lost, at))
+                self._decided.add(LossRecord(scope, lost, at))
 
     async def changes(self) -> AsyncGenerator[None]:
         import anyio  # noqa: PLC0415 - only processes that run for long follow changes

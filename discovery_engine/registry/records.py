@@ -1,7 +1,7 @@
-"""Decisions one by one, as they are made, and what stands once all of them are counted.
+"""Decisions one by one, as they are made, and those that are in effect after all of them.
 
-Both copies, the database and the journal, are read into a `Standing`, so that they can be compared
-and either can be made from the other.
+Both copies, the database and the journal, are read into `EffectiveDecisions`, so that they can be
+compared and either can be made from the other.
 """
 
 from __future__ import annotations
@@ -17,65 +17,65 @@ EVERY_SCOPE = "*"
 """In place of a scope's name; scopes are absolute paths, or a word."""
 
 
-class Approved(Struct, frozen=True):
+class ApprovalRecord(Struct, frozen=True):
     scope: str
     approval: Approval
     at: float
 
 
-class Revoked(Struct, frozen=True):
+class RevocationRecord(Struct, frozen=True):
     """All approvals of a server."""
 
     scope: str
     server: str
 
 
-class Accepted(Struct, frozen=True):
+class AcceptanceRecord(Struct, frozen=True):
     scope: str
     acceptance: Acceptance
     at: float
 
 
-class Loss(Struct, frozen=True):
+class LossRecord(Struct, frozen=True):
     """Decisions of a scope were lost."""
 
     scope: str
     at: float
     acknowledged: float | None = None
-    """When its owner took note of it; tools are held back until then."""
+    """When its owner acknowledged it; tools are held back until then."""
 
 
-Record: TypeAlias = Approved | Revoked | Accepted | Loss
+Record: TypeAlias = ApprovalRecord | RevocationRecord | AcceptanceRecord | LossRecord
 
 
-class Standing(Struct):
-    """What all decisions so far come to; equal if the same holds, in whatever order."""
+class EffectiveDecisions(Struct):
+    """What is in effect after all decisions so far; equal whatever their order was."""
 
-    approvals: dict[tuple[str, str, str], Approved] = field(default_factory=dict)
-    acceptances: dict[tuple[str, str, str, str], Accepted] = field(default_factory=dict)
+    approvals: dict[tuple[str, str, str], ApprovalRecord] = field(default_factory=dict)
+    acceptances: dict[tuple[str, str, str, str], AcceptanceRecord] = field(default_factory=dict)
     """What was accepted last comes last."""
-    losses: dict[str, Loss] = field(default_factory=dict)
+    losses: dict[str, LossRecord] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, records: Iterable[Record]) -> Standing:
-        standing = cls()
+    def of(cls, records: Iterable[Record]) -> EffectiveDecisions:
+        effective = cls()
         for record in records:
-            standing.add(record)
-        return standing
+            effective.add(record)
+        return effective
 
     def add(self, record: Record) -> None:
         match record:
-            case Approved(scope, one):
+            case ApprovalRecord(scope, one):
                 self.approvals.setdefault((scope, one.server, one.identity), record)
-            case Revoked(scope, server):
+            case RevocationRecord(scope, server):
                 gone = [key for key in self.approvals if key[:2] == (scope, server)]
                 for key in gone:
                     del self.approvals[key]
-            case Accepted(scope, one):
+            case AcceptanceRecord(scope, one):
                 accepted = scope, one.server, one.tool, one.meaning
                 self.acceptances.pop(accepted, None)
                 self.acceptances[accepted] = record
-            case Loss(scope):
+            case LossRecord(scope):
                 if scope == EVERY_SCOPE and record.acknowledged is None:
                     self.losses.clear()
                 self.losses[scope] = record
@@ -95,6 +95,6 @@ class Standing(Struct):
         return frozenset(key[0] for key in (*self.approvals, *self.acceptances))
 
     def lost_at(self, scope: str) -> float | None:
-        """When decisions of a scope were lost; None if none were, or its owner knows."""
+        """When decisions of a scope were lost; None if none were, or the owner acknowledged it."""
         loss = self.losses.get(scope) or self.losses.get(EVERY_SCOPE)
         return loss.at if loss and loss.acknowledged is None else None

@@ -1,4 +1,4 @@
-"""The one gate: whether a server may be started or reached, whichever door it came by.
+"""The one gate: whether a server may be started or reached, whatever it came from.
 
 A server that its owner named passes. One that was found passes only as the owner saw it: the
 approval is bound to what would run, not to the name that it goes by. With a lock file in force
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from discovery_engine.trust.lockfile import Lock
 
 
-class Refused(NamedTuple):
+class Denial(NamedTuple):
     """Why a server is not started."""
 
     reason: Refusal
@@ -60,16 +60,16 @@ def refusal(
     *,
     path: str | None = None,
     lock: Lock | None = None,
-) -> Refused | None:
+) -> Denial | None:
     """Why `admit` would not let a server pass; None if it would."""
     place = f"see {server.origin}" if server.origin.file else ""
     if lock is not None and not lock.pins_server(server.name, written_identity(server)):
-        return Refused("unpinned", place)
+        return Denial("unpinned", place)
     if not server.is_untrusted_origin:
         return None
     approvals = decisions.approvals.get(known_as(server, path), frozenset())
     if not approvals:
-        return Refused("untrusted", place)
+        return Denial("untrusted", place)
     now, earlier = identify()
     change = change_since(approvals, now, earlier=earlier)
-    return None if change is None else Refused("altered", "; ".join(filter(None, (change, place))))
+    return None if change is None else Denial("altered", "; ".join(filter(None, (change, place))))

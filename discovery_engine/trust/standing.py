@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct, field
 
-from discovery_engine.trust.admission import Refused, refusal
+from discovery_engine.trust.admission import Denial, refusal
 from discovery_engine.trust.decisions import Acceptance, AcceptedTools, Decisions
 from discovery_engine.trust.identity import Identity, known_as
 from discovery_engine.trust.integrity import are_held_back, first_seen, withheld
@@ -44,7 +44,7 @@ class Trust(Struct, frozen=True):
     path: str | None = None
     """The configuration in use."""
     policy: TrustPolicy = "on_first_use"
-    refused: Mapping[ServerName, Refused] = field(default_factory=lambda: MappingProxyType({}))
+    refused: Mapping[ServerName, Denial] = field(default_factory=lambda: MappingProxyType({}))
     """The servers that must not be started, as they were when the settings were read."""
 
     @classmethod
@@ -64,7 +64,7 @@ class Trust(Struct, frozen=True):
         refused = {name: why for name, why in judged if why}
         return cls(decisions, lock, settings.path, settings.trust, refused)
 
-    def refusal(self, server: ServerSettings) -> Refused | None:
+    def refusal(self, server: ServerSettings) -> Denial | None:
         """Why a server may not be started; None if it may."""
         return self.refused.get(server.name)
 

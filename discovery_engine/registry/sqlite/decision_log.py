@@ -24,10 +24,10 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from discovery_engine.registry.records import EVERY_SCOPE, Loss, Record, Standing
+from discovery_engine.registry.records import EVERY_SCOPE, EffectiveDecisions, LossRecord, Record
 from discovery_engine.registry.sqlite import decisions
-from discovery_engine.registry.sqlite.decisions import Held
-from discovery_engine.registry.sqlite.journal import Journal, Tip, Written, lines_after
+from discovery_engine.registry.sqlite.decisions import StoredDecisions
+from discovery_engine.registry.sqlite.journal import Journal, JournalContent, Tip, lines_after
 from discovery_engine.registry.sqlite.locking import Turns, turns_at
 from discovery_engine.registry.sqlite.mark import Mark, MarkFile
 
@@ -101,7 +101,7 @@ class DecisionLog:
         self,
         connection: sqlite3.Connection,
         work: Callable[[sqlite3.Connection], tuple[T, Sequence[Record]]],
-    ) -> tuple[T, Appendix | None]:
+    ) -> tuple[T, JournalEntries | None]:
         """Do `work` within a transaction; `append` the rest once that is committed."""
         before = decisions.tip(connection)
         result, records = work(connection)
@@ -110,9 +110,9 @@ class DecisionLog:
         lines, tip = lines_after(before, records)
         decisions.set_tip(connection, tip)
         scopes = frozenset(record.scope for record in records)
-        return result, Appendix(before, lines, tip.number, scopes)
+        return result, JournalEntries(before, lines, tip.number, scopes)
 
-    def append(self, new: Appendix) -> None:
+    def append(self, new: JournalEntries) -> None:
         """Write to the journal what was committed; the lock is held since the last `check`.
 
         The decision is kept whatever comes of that.
@@ -134,10 +134,10 @@ class DecisionLog:
             return False
         if not thorough:
             return self._journal.tip() == tip
-        verified, held = self._journal.verified(), decisions.held(connection)
-        if verified is None or verified.tip != tip or not held.is_sound:
+        verified, stored = self._journal.verified(), decisions.stored(connection)
+        if verified is None or verified.tip != tip or not stored.is_sound:
             return False
-        return verified.records <= 2 * len(held.standing) + _MOST_VOID
+        return verified.records <= 2 * len(stored.effective) + _MOST_VOID
 
     def _newest_elsewhere(self) -> int:
         """The number of the newest decision that the journal and the mark know of."""
@@ -148,18 +148,22 @@ class DecisionLog:
         """Make both copies hold what is newest, and the mark say so; the lock is held."""
         self._turns.wait_for(partial(connection.execute, "BEGIN IMMEDIATE"))
         try:
-            held, written, mark = (
-                decisions.held(connection),
+            stored, content, mark = (
+                decisions.stored(connection),
                 self._journal.read(),
                 self._mark.read(),
             )
-            found = _settled(held, written, mark, was_damaged=was_damaged)
+            found = _reconciliation(stored, content, mark, was_damaged=was_damaged)
             if found.lost:
                 for scope in found.lost:
-                    found.standing.add(Loss(scope, self._clock()))
-            if found.standing != held.standing or not held.is_sound or not held.tip.checksum:
-                decisions.replace(connection, found.standing)
-            tip = self._rewritten(written, found)
+                    found.effective.add(LossRecord(scope, self._clock()))
+            if (
+                found.effective != stored.effective
+                or not stored.is_sound
+                or not stored.tip.checksum
+            ):
+                decisions.replace(connection, found.effective)
+            tip = self._rewritten(content, found)
             decisions.set_tip(connection, tip)
             self._turns.wait_for(partial(connection.execute, "COMMIT"))
         except BaseException:
@@ -168,34 +172,36 @@ class DecisionLog:
             raise
         if tip.number:
             with suppress(OSError):
-                self._mark.write(tip.number, found.standing.scopes)
-        self._tell(held, written, found)
+                self._mark.write(tip.number, found.effective.scopes)
+        self._report(stored, content, found)
 
-    def _rewritten(self, written: Written | None, found: _Settled) -> Tip:
+    def _rewritten(self, content: JournalContent | None, found: _Reconciliation) -> Tip:
         """The tip of the journal, once it holds what was found."""
-        records = tuple(found.standing)
+        records = tuple(found.effective)
         if not records and not found.number:
             return Tip()
         is_same = (
-            written is not None
-            and written.is_whole
-            and written.tip.number == found.number
-            and Standing.of(written.records) == found.standing
-            and len(written.records) <= 2 * len(records) + _MOST_VOID
+            content is not None
+            and content.is_whole
+            and content.tip.number == found.number
+            and EffectiveDecisions.of(content.records) == found.effective
+            and len(content.records) <= 2 * len(records) + _MOST_VOID
         )
-        if is_same and written:
-            return written.tip
+        if is_same and content:
+            return content.tip
         try:
             return self._journal.replace(records, number=found.number)
         except OSError as error:
             self._warn_of_single_copy(error)
             return Tip(found.number, "")
 
-    def _tell(self, held: Held, written: Written | None, found: _Settled) -> None:
+    def _report(
+        self, stored: StoredDecisions, content: JournalContent | None, found: _Reconciliation
+    ) -> None:
         missing = sum(
-            getattr(held.standing, kind).get(key) != record
+            getattr(stored.effective, kind).get(key) != record
             for kind in ("approvals", "acceptances")
-            for key, record in getattr(found.standing, kind).items()
+            for key, record in getattr(found.effective, kind).items()
         )
         if missing:
             logger.warning(
@@ -205,7 +211,7 @@ class DecisionLog:
                 missing,
                 self._journal.path,
             )
-        elif written and not written.is_whole:
+        elif content and not content.is_whole:
             logger.warning(
                 "The second copy of decisions %s was damaged, and is written anew from the"
                 " registry",
@@ -220,21 +226,21 @@ class DecisionLog:
         )
 
 
-def last_known(path: Path) -> Standing:
+def last_known(path: Path) -> EffectiveDecisions:
     """What the second copy says, where the registry at `path` itself cannot be used."""
     try:
-        written = Journal(path.with_suffix(".decisions")).read()
+        content = Journal(path.with_suffix(".decisions")).read()
         mark = MarkFile(path.with_suffix(".mark"), Turns()).read()
     except OSError:  # nothing there can be read
-        return Standing()
-    nothing = Held(Standing(), Tip(), is_sound=True)
-    found = _settled(nothing, written, mark, was_damaged=False)
+        return EffectiveDecisions()
+    nothing = StoredDecisions(EffectiveDecisions(), Tip(), is_sound=True)
+    found = _reconciliation(nothing, content, mark, was_damaged=False)
     for scope in found.lost:
-        found.standing.add(Loss(scope, time.time()))
-    return found.standing
+        found.effective.add(LossRecord(scope, time.time()))
+    return found.effective
 
 
-class Appendix(Struct, frozen=True):
+class JournalEntries(Struct, frozen=True):
     """What a committed decision adds to the journal."""
 
     before: Tip
@@ -243,36 +249,36 @@ class Appendix(Struct, frozen=True):
     scopes: frozenset[str]
 
 
-class _Settled(Struct, frozen=True):
-    standing: Standing
+class _Reconciliation(Struct, frozen=True):
+    effective: EffectiveDecisions
     number: int
     """Of the newest decision, a loss among them."""
     lost: frozenset[str]
     """The scopes of which decisions are in neither copy."""
 
 
-def _settled(
-    held: Held, written: Written | None, mark: Mark | None, *, was_damaged: bool
-) -> _Settled:
+def _reconciliation(
+    stored: StoredDecisions, content: JournalContent | None, mark: Mark | None, *, was_damaged: bool
+) -> _Reconciliation:
     """What holds, by the newer copy, and whether there was more.
 
     The journal's records each have a checksum that binds them to all before, so of two copies that
     are equally new it is the one to believe.
     """
-    if written and written.tip.number >= held.tip.number:
-        standing, number = Standing.of(written.records), written.tip.number
+    if content and content.tip.number >= stored.tip.number:
+        effective, number = EffectiveDecisions.of(content.records), content.tip.number
         is_certain = True
     else:
-        standing, number = held.standing, held.tip.number
-        is_certain = held.is_sound
+        effective, number = stored.effective, stored.tip.number
+        is_certain = stored.is_sound
     if mark:
         is_lost = mark.number > number
     else:  # what is damaged is a sign that there was something
-        is_torn = written is not None and not written.is_whole
-        is_lost = not held.tip.number and (is_torn or (was_damaged and written is None))
+        is_torn = content is not None and not content.is_whole
+        is_lost = not stored.tip.number and (is_torn or (was_damaged and content is None))
     if is_certain and not is_lost:
-        return _Settled(standing, number, frozenset())
+        return _Reconciliation(effective, number, frozenset())
     number = max(number, mark.number if mark else 0) + 1
     if mark is None or mark.scopes is None:
-        return _Settled(standing, number, frozenset({EVERY_SCOPE}))
-    return _Settled(standing, number, mark.scopes | standing.scopes)
+        return _Reconciliation(effective, number, frozenset({EVERY_SCOPE}))
+    return _Reconciliation(effective, number, mark.scopes | effective.scopes)

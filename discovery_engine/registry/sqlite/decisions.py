@@ -17,12 +17,12 @@ from msgspec import Struct
 from discovery_engine._util.digests import blake2b
 from discovery_engine.registry.records import (
     EVERY_SCOPE,
-    Accepted,
-    Approved,
-    Loss,
+    AcceptanceRecord,
+    ApprovalRecord,
+    EffectiveDecisions,
+    LossRecord,
     Record,
-    Revoked,
-    Standing,
+    RevocationRecord,
 )
 from discovery_engine.registry.sqlite.encoding import as_text, from_column
 from discovery_engine.registry.sqlite.journal import Tip
@@ -50,22 +50,24 @@ def decisions(connection: sqlite3.Connection, scope: str) -> Decisions:
 
 def approve(
     connection: sqlite3.Connection, scope: str, approvals: Iterable[Approval], at: float
-) -> list[Approved]:
+) -> list[ApprovalRecord]:
     """Returns those that were not kept already."""
-    records = [Approved(scope, one, at) for one in approvals]
+    records = [ApprovalRecord(scope, one, at) for one in approvals]
     return [one for one in records if connection.execute(_APPROVE, _approved_row(one)).rowcount]
 
 
 def revoke(
     connection: sqlite3.Connection, scope: str, servers: Iterable[str]
-) -> tuple[int, list[Revoked]]:
+) -> tuple[int, list[RevocationRecord]]:
     """Returns how many approvals there were, and of which servers."""
     query = "DELETE FROM approvals WHERE scope = ? AND server = ?"
     counts = {
         server: connection.execute(query, (as_text(scope), as_text(server))).rowcount
         for server in dict.fromkeys(servers)
     }
-    return sum(counts.values()), [Revoked(scope, server) for server in counts if counts[server]]
+    return sum(counts.values()), [
+        RevocationRecord(scope, server) for server in counts if counts[server]
+    ]
 
 
 def accept(
@@ -75,10 +77,12 @@ def accept(
     at: float,
     *,
     if_new: bool,
-) -> list[Accepted]:
+) -> list[AcceptanceRecord]:
     """Keep acceptances, and return those; with `if_new` only of tools of which none is kept."""
     known = _known_tools(connection, scope, found) if if_new else frozenset()
-    kept = [Accepted(scope, one, at) for one in found if (one.server, one.tool) not in known]
+    kept = [
+        AcceptanceRecord(scope, one, at) for one in found if (one.server, one.tool) not in known
+    ]
     connection.executemany(_ACCEPT, map(_accepted_row, kept))
     return kept
 
@@ -99,24 +103,24 @@ def lost_at(connection: sqlite3.Connection, scope: str) -> float | None:
     return at if acknowledged is None else None
 
 
-def acknowledge(connection: sqlite3.Connection, scope: str, at: float) -> list[Loss]:
+def acknowledge(connection: sqlite3.Connection, scope: str, at: float) -> list[LossRecord]:
     """Returns what was lost and is acknowledged now, if anything was."""
     lost = lost_at(connection, scope)
     if lost is None:
         return []
-    loss = Loss(scope, lost, at)
+    loss = LossRecord(scope, lost, at)
     connection.execute(_LOSE, _loss_row(loss))
     return [loss]
 
 
-class Held(Struct):
+class StoredDecisions(Struct):
     """All decisions that the database holds."""
 
-    standing: Standing
+    effective: EffectiveDecisions
     tip: Tip
     """The newest line of the journal, as far as the database knows."""
     is_sound: bool
-    """Whether every row is as it was written, and none is missing."""
+    """Whether every row is as it was content, and none is missing."""
 
 
 def tip(connection: sqlite3.Connection) -> Tip:
@@ -138,7 +142,7 @@ def set_tip(connection: sqlite3.Connection, newest: Tip) -> None:
     )
 
 
-def held(connection: sqlite3.Connection) -> Held:
+def stored(connection: sqlite3.Connection) -> StoredDecisions:
     """What can be read of the decisions of all scopes; rows that are damaged are left out."""
     newest = tip(connection)
     records: list[Record] = []
@@ -152,16 +156,16 @@ def held(connection: sqlite3.Connection) -> Held:
                 damaged += 1
     kept = connection.execute("SELECT rows FROM decision_log").fetchone()
     is_sound = not damaged and kept == (len(records),)
-    return Held(Standing.of(records), newest, is_sound)
+    return StoredDecisions(EffectiveDecisions.of(records), newest, is_sound)
 
 
-def replace(connection: sqlite3.Connection, standing: Standing) -> None:
+def replace(connection: sqlite3.Connection, effective: EffectiveDecisions) -> None:
     """Hold these decisions, and no others."""
     for table in ("approvals", "acceptances", "losses"):
         connection.execute(f"DELETE FROM {table}")  # noqa: S608 - one of three words
-    connection.executemany(_APPROVE, map(_approved_row, standing.approvals.values()))
-    connection.executemany(_ACCEPT, map(_accepted_row, standing.acceptances.values()))
-    connection.executemany(_LOSE, map(_loss_row, standing.losses.values()))
+    connection.executemany(_APPROVE, map(_approved_row, effective.approvals.values()))
+    connection.executemany(_ACCEPT, map(_accepted_row, effective.acceptances.values()))
+    connection.executemany(_LOSE, map(_loss_row, effective.losses.values()))
 
 
 _APPROVE = """
@@ -177,36 +181,36 @@ _LOSE = """
     """
 
 
-def _approved_row(record: Approved) -> tuple[object, ...]:
+def _approved_row(record: ApprovalRecord) -> tuple[object, ...]:
     one = record.approval
     row = as_text(record.scope), as_text(one.server), one.identity, float(record.at)
     return (*row, _checksum(*row))
 
 
-def _accepted_row(record: Accepted) -> tuple[object, ...]:
+def _accepted_row(record: AcceptanceRecord) -> tuple[object, ...]:
     one = record.acceptance
     names = as_text(record.scope), as_text(one.server), as_text(one.tool)
     row = (*names, one.meaning, one.fingerprint, one.definition, float(record.at))
     return (*row, _checksum(*row))
 
 
-def _loss_row(loss: Loss) -> tuple[object, ...]:
+def _loss_row(loss: LossRecord) -> tuple[object, ...]:
     row = as_text(loss.scope), float(loss.at), loss.acknowledged
     return (*row, _checksum(*row))
 
 
-def _approved(scope: str, server: str, identity: str, at: float) -> Approved:
-    return Approved(from_column(scope), Approval(from_column(server), identity), at)
+def _approved(scope: str, server: str, identity: str, at: float) -> ApprovalRecord:
+    return ApprovalRecord(from_column(scope), Approval(from_column(server), identity), at)
 
 
-def _accepted(scope: str, server: str, tool: str, *rest: Any) -> Accepted:
+def _accepted(scope: str, server: str, tool: str, *rest: Any) -> AcceptanceRecord:
     *what, at = rest
     acceptance = Acceptance(from_column(server), from_column(tool), *what)
-    return Accepted(from_column(scope), acceptance, at)
+    return AcceptanceRecord(from_column(scope), acceptance, at)
 
 
-def _loss(scope: str, at: float, acknowledged: float | None) -> Loss:
-    return Loss(from_column(scope), at, acknowledged)
+def _loss(scope: str, at: float, acknowledged: float | None) -> LossRecord:
+    return LossRecord(from_column(scope), at, acknowledged)
 
 
 _HELD: tuple[tuple[str, Callable[..., Record]], ...] = (

@@ -21,7 +21,13 @@ from typing import Any
 from msgspec import Struct
 
 from discovery_engine._util.digests import blake2b
-from discovery_engine.registry.records import Accepted, Approved, Loss, Record, Revoked
+from discovery_engine.registry.records import (
+    AcceptanceRecord,
+    ApprovalRecord,
+    LossRecord,
+    Record,
+    RevocationRecord,
+)
 from discovery_engine.trust.decisions import Acceptance, Approval
 
 _HEADER = b'{"decisions":1}'
@@ -38,7 +44,7 @@ class Tip(Struct, frozen=True):
     checksum: str = ""
 
 
-class Written(Struct, frozen=True):
+class JournalContent(Struct, frozen=True):
     """What a journal holds."""
 
     records: list[Record]
@@ -48,7 +54,7 @@ class Written(Struct, frozen=True):
     """Whether that is the last line there is."""
 
 
-class Verified(Struct, frozen=True):
+class JournalCheck(Struct, frozen=True):
     tip: Tip
     records: int
     """How many there are."""
@@ -71,7 +77,7 @@ class Journal:
         except (OSError, ValueError):
             return None
 
-    def read(self) -> Written | None:
+    def read(self) -> JournalContent | None:
         """All records up to the first line that does not hold; None if there is no file.
 
         Raises:
@@ -83,17 +89,17 @@ class Journal:
             return None
         header, *lines = _bodies(content)
         if header is None:
-            return Written([], Tip(), is_whole=False)
+            return JournalContent([], Tip(), is_whole=False)
         records: list[Record] = []
         tip = header.tip
         for line in lines:
             if line is None or (record := _record(line.body)) is None:
-                return Written(records, tip, is_whole=False)
+                return JournalContent(records, tip, is_whole=False)
             records.append(record)
             tip = line.tip
-        return Written(records, tip, is_whole=True)
+        return JournalContent(records, tip, is_whole=True)
 
-    def verified(self) -> Verified | None:
+    def verified(self) -> JournalCheck | None:
         """What every line's checksum comes to, if all hold; nothing is parsed.
 
         Raises:
@@ -104,7 +110,7 @@ class Journal:
         except FileNotFoundError:
             return None
         last = lines[-1]
-        return Verified(last.tip, len(lines) - 1) if last else None
+        return JournalCheck(last.tip, len(lines) - 1) if last else None
 
     def append(self, lines: bytes, *, after: Tip) -> None:
         """Add what `lines_after` a tip gave; it is on the disk on return."""
@@ -191,14 +197,14 @@ _FIRST_LINE, _FIRST_TIP = _line(_HEADER, Tip(-1, ""))
 def _body(record: Record) -> bytes:
     fields: list[Any]
     match record:
-        case Approved(scope, one, at):
+        case ApprovalRecord(scope, one, at):
             fields = ["approve", scope, one.server, one.identity, at]
-        case Revoked(scope, server):
+        case RevocationRecord(scope, server):
             fields = ["revoke", scope, server]
-        case Accepted(scope, one, at):
+        case AcceptanceRecord(scope, one, at):
             what = one.server, one.tool, one.meaning, one.fingerprint, one.definition
             fields = ["accept", scope, *what, at]
-        case Loss(scope, at, acknowledged):
+        case LossRecord(scope, at, acknowledged):
             fields = ["lose", scope, at, acknowledged]
     # Escaped beyond ASCII: no line break, no tab, and names that are not UTF-8 pass.
     return json.dumps(fields, separators=(",", ":")).encode("ascii")
@@ -208,13 +214,15 @@ def _record(body: bytes) -> Record | None:
     """None for what this version does not know; its checksum holds, so a newer one wrote it."""
     match json.loads(body):
         case ["approve", scope, server, identity, at]:
-            return Approved(scope, Approval(server, identity), at)
+            return ApprovalRecord(scope, Approval(server, identity), at)
         case ["revoke", scope, server]:
-            return Revoked(scope, server)
+            return RevocationRecord(scope, server)
         case ["accept", scope, server, tool, meaning, fingerprint, definition, at]:
-            return Accepted(scope, Acceptance(server, tool, meaning, fingerprint, definition), at)
+            return AcceptanceRecord(
+                scope, Acceptance(server, tool, meaning, fingerprint, definition), at
+            )
         case ["lose", scope, at, acknowledged]:
-            return Loss(scope, at, acknowledged)
+            return LossRecord(scope, at, acknowledged)
     return None
 
 
