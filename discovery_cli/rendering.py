@@ -12,7 +12,7 @@ from discovery_engine.errors import plain_reason
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import Entry
-    from discovery_engine.search.ranking.explanation import Explanation
+    from discovery_engine.search.ranking.explanation import HitExplanation
     from discovery_engine.search.ranking.hit import Hit
     from discovery_engine.view.notices import Notice
     from discovery_engine.view.status import ServerReport
@@ -103,7 +103,7 @@ def explained_hit_row(output: Output, hit: Hit, *, is_match: bool) -> Row:
     return [mark if is_match else output.mark(good=False), relevance, *rest]
 
 
-def explanation_rows(explanation: Explanation) -> list[Row]:
+def explanation_rows(explanation: HitExplanation) -> list[Row]:
     """The contribution of each word of the query, in percent of a full match; then the others."""
     rows: list[Row] = [
         [Cell(f"+{share.adds * 100:.1f}%", to_the_right=True), Cell(str(share), "faint")]

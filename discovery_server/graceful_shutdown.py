@@ -34,7 +34,7 @@ class GracefulShutdown:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        answer = _Answer(send)
+        answer = _TrackedResponse(send)
         with anyio.CancelScope() as request:
             self._open[request] = scope["method"] == "GET"
             try:
@@ -45,7 +45,7 @@ class GracefulShutdown:
             await answer.end(scope, receive)
 
 
-class _Answer:
+class _TrackedResponse:
     """The progress of the answer to one request."""
 
     def __init__(self, send: Send) -> None:

@@ -87,7 +87,7 @@ class SessionLimit:
             return
         opened: list[_Session] = []
 
-        def note(answer: _Answer) -> None:
+        def note(answer: _SessionResponse) -> None:
             # Before the answer is sent: the client may use the session at once.
             if answer.is_good and answer.session:
                 session = _Session(answer.session, scope.get("user"), self._clock(), requests=1)
@@ -95,7 +95,7 @@ class SessionLimit:
                 opened.append(session)
 
         try:
-            await self._app(scope, receive, _Answer(send, on_start=note).send)
+            await self._app(scope, receive, _SessionResponse(send, on_start=note).send)
         finally:
             for session in opened:
                 session.requests -= 1
@@ -107,7 +107,7 @@ class SessionLimit:
         if session is None or session.user is not scope.get("user"):
             await self._app(scope, receive, send)
             return
-        answer = _Answer(send)
+        answer = _SessionResponse(send)
         session.requests += 1
         try:
             await self._app(scope, receive, answer.send)
@@ -174,10 +174,12 @@ class SessionLimit:
         return sum(1 for session in self._sessions.values() if session.requests)
 
 
-class _Answer:
-    """What the application answered, noted on its way out."""
+class _SessionResponse:
+    """Reads status and session id of the answer that the application sends."""
 
-    def __init__(self, send: Send, on_start: Callable[[_Answer], None] = lambda _: None) -> None:
+    def __init__(
+        self, send: Send, on_start: Callable[[_SessionResponse], None] = lambda _: None
+    ) -> None:
         self._send = send
         self._on_start = on_start
         self._status = 0

@@ -37,10 +37,10 @@ class PlainErrors:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._app(scope, receive, _Answer(send).send)
+        await self._app(scope, receive, _RewrittenResponse(send).send)
 
 
-class _Answer:
+class _RewrittenResponse:
     def __init__(self, send: Send) -> None:
         self._send = send
         self._start: Message | None = None

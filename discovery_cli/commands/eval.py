@@ -19,7 +19,7 @@ from discovery_engine._util.quantities import counted
 if TYPE_CHECKING:
     from discovery_engine.evaluation.baseline import Baseline, Move
     from discovery_engine.evaluation.gates import Gate, Judgement
-    from discovery_engine.evaluation.report import Report, Row
+    from discovery_engine.evaluation.report import Report, ReportRow
     from discovery_engine.evaluation.suggest import Suggestion
     from discovery_engine.view.search_answers import SearchAnswer
 
@@ -219,7 +219,7 @@ def _answer(
         _say_sum(output, report, judgements)
 
 
-def _query_row(output: Output, row: Row) -> Cells:
+def _query_row(output: Output, row: ReportRow) -> Cells:
     """A mark, where the right tools stand, what was asked, and what came first instead."""
     right = ", ".join(row.right) or "none"
     first = row.found[0] if row.found else "none"

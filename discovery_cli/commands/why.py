@@ -17,7 +17,7 @@ from discovery_engine._util.text import named
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
     from discovery_engine.catalog import Entry
-    from discovery_engine.rules.explanation import Explanation, Step
+    from discovery_engine.rules.explanation import RuleExplanation, Step
     from discovery_engine.view.view import View
 
 
@@ -46,7 +46,7 @@ def command(invocation: Invocation, words: tuple[str, ...]) -> None:
         _show_overrides(output, entry, view)
 
 
-def _explain(entry: Entry, view: View) -> Explanation:
+def _explain(entry: Entry, view: View) -> RuleExplanation:
     from discovery_engine.rules.ruleset import ToolRules
 
     server = view.catalog.parts[entry.tool.server].verdict
@@ -56,7 +56,7 @@ def _explain(entry: Entry, view: View) -> Explanation:
     return replace(explanation, verdict=entry.verdict, sentence=view.reason(entry))
 
 
-def _show(output: Output, entry: Entry, explanation: Explanation) -> None:
+def _show(output: Output, entry: Entry, explanation: RuleExplanation) -> None:
     verdict = explanation.verdict
     state = "enabled" if verdict.enabled else "disabled"
     mark = output.mark(good=verdict.enabled)
@@ -102,7 +102,7 @@ def _part(step: Step) -> str:
     return "matches, comes too late" if step.rule.enabled is not None else "matches"
 
 
-def _form(entry: Entry, explanation: Explanation, view: View) -> JSONObject:
+def _form(entry: Entry, explanation: RuleExplanation, view: View) -> JSONObject:
     deciding = explanation.deciding
     return {
         "server": entry.tool.server,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from discovery_engine.overrides.lint import Finding as OverrideFinding
-    from discovery_engine.rules.lint import Finding as RuleFinding
+    from discovery_engine.overrides.lint import OverrideFinding
+    from discovery_engine.rules.lint import RuleFinding
     from discovery_engine.view.view import View
 
     EntryFinding: TypeAlias = RuleFinding | OverrideFinding

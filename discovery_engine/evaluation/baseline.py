@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine.errors import ConfigurationError, Origin, Problem
-from discovery_engine.evaluation.report import METRICS, Metric, Report, Row, Totals
+from discovery_engine.evaluation.report import METRICS, Metric, Report, ReportRow, Totals
 
 Direction: TypeAlias = Literal["better", "worse", "changed", "new", "gone"]
 
@@ -40,7 +40,7 @@ class Move(Struct, frozen=True):
         }
 
 
-class Change(Struct, frozen=True):
+class MetricChange(Struct, frozen=True):
     """One measure that is another than before."""
 
     metric: Metric
@@ -52,7 +52,7 @@ class Change(Struct, frozen=True):
 
 
 class Baseline(Struct, frozen=True):
-    rows: tuple[Row, ...]
+    rows: tuple[ReportRow, ...]
     totals: Totals
 
     @classmethod
@@ -73,8 +73,8 @@ class _RowForm(_Loose):
     tokens: int
     milliseconds: float
 
-    def to_row(self) -> Row:
-        return Row(
+    def to_row(self) -> ReportRow:
+        return ReportRow(
             self.id,
             self.query,
             self.server,
@@ -114,20 +114,20 @@ def moves(before: Baseline, after: Baseline) -> tuple[Move, ...]:
     return tuple(sorted(filter(None, found), key=lambda move: _ORDER.index(move.direction)))
 
 
-def changes(before: Baseline, after: Baseline) -> tuple[Change, ...]:
+def changes(before: Baseline, after: Baseline) -> tuple[MetricChange, ...]:
     """The measures that differ, in the order of `METRICS`; times are never quite the same."""
     pairs = ((m, before.totals.get(m.name), after.totals.get(m.name)) for m in METRICS)
-    return tuple(Change(*pair) for pair in pairs if pair[1] != pair[2])
+    return tuple(MetricChange(*pair) for pair in pairs if pair[1] != pair[2])
 
 
 _ORDER: tuple[Direction, ...] = ("worse", "gone", "changed", "new", "better")
 
 
-def _by_id(run: Baseline) -> Mapping[str, Row]:
+def _by_id(run: Baseline) -> Mapping[str, ReportRow]:
     return {row.id: row for row in run.rows}
 
 
-def _move(before: Row | None, after: Row | None) -> Move | None:
+def _move(before: ReportRow | None, after: ReportRow | None) -> Move | None:
     known = after or before
     if known is None:
         raise AssertionError("a query is in one of the two runs")
@@ -138,7 +138,7 @@ def _move(before: Row | None, after: Row | None) -> Move | None:
     return Move(known.id, known.query, standings[0], standings[1], direction)
 
 
-def _direction(before: Row | None, after: Row | None) -> Direction | None:
+def _direction(before: ReportRow | None, after: ReportRow | None) -> Direction | None:
     if before is None:
         return "new"
     if after is None:

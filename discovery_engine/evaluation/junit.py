@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from xml.etree.ElementTree import Element, SubElement, tostring
 
 from discovery_engine.evaluation.gates import Judgement
-from discovery_engine.evaluation.report import Report, Row
+from discovery_engine.evaluation.report import Report, ReportRow
 
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _REPLACEMENT = "\ufffd"
@@ -38,7 +38,7 @@ def to_junit(report: Report, *, judgements: Sequence[Judgement] = ()) -> str:
     return tostring(root, encoding="unicode", xml_declaration=False) + "\n"
 
 
-def _add_query(suite: Element, row: Row) -> None:
+def _add_query(suite: Element, row: ReportRow) -> None:
     case = _case(suite, "queries", row.id)
     case.set("time", f"{row.milliseconds / 1000:.6f}")
     if not row.is_good:

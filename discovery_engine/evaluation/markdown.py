@@ -12,7 +12,7 @@ from itertools import islice
 from discovery_engine._util.text import clean
 from discovery_engine.evaluation.baseline import Baseline, Move, moves
 from discovery_engine.evaluation.gates import Judgement
-from discovery_engine.evaluation.report import METRICS, Report, Row, shown
+from discovery_engine.evaluation.report import METRICS, Report, ReportRow, shown
 
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>()#+!|~&@:$-])")
 _SHOWN = 50  # rows of a table; a comment has room for no more
@@ -54,7 +54,7 @@ def _moved(moved: Sequence[Move]) -> Iterator[str]:
         yield _table(["", "query", "before", "now"], cells, len(moved))
 
 
-def _failed(rows: Sequence[Row]) -> Iterator[str]:
+def _failed(rows: Sequence[ReportRow]) -> Iterator[str]:
     if rows:
         yield f"### Not served: {len(rows)}"
         cells = ([plain(r.query), plain(_wanted(r)), plain(_first(r))] for r in rows)
@@ -65,11 +65,11 @@ def _skipped(ids: Sequence[str]) -> str:
     return f"Not asked, as their tools are not in the catalog: {len(ids)}" if ids else ""
 
 
-def _wanted(row: Row) -> str:
+def _wanted(row: ReportRow) -> str:
     return ", ".join(row.right) or "none"
 
 
-def _first(row: Row) -> str:
+def _first(row: ReportRow) -> str:
     return row.found[0] if row.found else "none"
 
 

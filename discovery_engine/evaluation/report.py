@@ -22,7 +22,7 @@ Totals = Mapping[str, float | None]
 """By the name of the measure; None for what the queries do not measure."""
 
 
-class Row(Struct, frozen=True, dict=True):
+class ReportRow(Struct, frozen=True, dict=True):
     """One query and its answer."""
 
     id: str
@@ -87,13 +87,13 @@ class Row(Struct, frozen=True, dict=True):
 class Metric(Struct, frozen=True):
     name: str
     more_is_better: bool
-    measure: Callable[[Sequence[Row]], float | None]
+    measure: Callable[[Sequence[ReportRow]], float | None]
     unit: str = ""
     """Empty for shares, which are from 0 to 1."""
 
 
 class Report(Struct, frozen=True, dict=True):
-    rows: tuple[Row, ...]
+    rows: tuple[ReportRow, ...]
     skipped: tuple[str, ...] = ()
     """The ids of queries that were not asked."""
 
@@ -110,19 +110,23 @@ class Report(Struct, frozen=True, dict=True):
         }
 
 
-def _over_serviceable(measure: Callable[[Row], float]) -> Callable[[Sequence[Row]], float | None]:
+def _over_serviceable(
+    measure: Callable[[ReportRow], float],
+) -> Callable[[Sequence[ReportRow]], float | None]:
     return lambda rows: mean(measure(row) for row in rows if row.is_serviceable)
 
 
-def _over_unserviceable(measure: Callable[[Row], float]) -> Callable[[Sequence[Row]], float | None]:
+def _over_unserviceable(
+    measure: Callable[[ReportRow], float],
+) -> Callable[[Sequence[ReportRow]], float | None]:
     return lambda rows: mean(measure(row) for row in rows if not row.is_serviceable)
 
 
-def _recall_at(depth: int) -> Callable[[Sequence[Row]], float | None]:
+def _recall_at(depth: int) -> Callable[[Sequence[ReportRow]], float | None]:
     return _over_serviceable(lambda row: recall(row.ranks, len(row.right), depth))
 
 
-def _latency(share: float) -> Callable[[Sequence[Row]], float | None]:
+def _latency(share: float) -> Callable[[Sequence[ReportRow]], float | None]:
     return lambda rows: percentile((row.milliseconds for row in rows), share)
 
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from discovery_engine.evaluation.metrics import DEPTH
 from discovery_engine.evaluation.queries import Query, QuerySet
-from discovery_engine.evaluation.report import Report, Row
+from discovery_engine.evaluation.report import Report, ReportRow
 from discovery_engine.view.search_answers import Decision, SearchAnswer
 from discovery_engine.view.view import View
 
@@ -34,13 +34,13 @@ def says_none(answer: SearchAnswer) -> bool:
     return answer.decision is Decision.NONE
 
 
-def _row(query: Query, view: View, cost: Cost, clock: Callable[[], float]) -> Row:
+def _row(query: Query, view: View, cost: Cost, clock: Callable[[], float]) -> ReportRow:
     usual = view.settings.search.limit
     start = clock()
     answer = view.search(query.text, server=query.server, limit=max(usual, DEPTH))
     spent = clock() - start
     hits = () if says_none(answer) else answer.hits[:DEPTH]
-    return Row(
+    return ReportRow(
         id=query.id,
         query=query.text,
         server=query.server,

@@ -15,7 +15,7 @@ from discovery_engine.overrides.override import Override
 from discovery_engine.tools.model import Tool
 
 
-class Finding(Struct, frozen=True):
+class OverrideFinding(Struct, frozen=True):
     kind: Literal["matches nothing"]
     override: int
     """The index of the entry that has no effect."""
@@ -24,7 +24,7 @@ class Finding(Struct, frozen=True):
     hint: str
 
 
-def findings(entries: Sequence[Override], tools: Iterable[Tool]) -> tuple[Finding, ...]:
+def findings(entries: Sequence[Override], tools: Iterable[Tool]) -> tuple[OverrideFinding, ...]:
     """At most one finding for each of `entries`, in their order.
 
     `tools` are all that are known, with these entries applied; without any nothing is found.
@@ -34,11 +34,11 @@ def findings(entries: Sequence[Override], tools: Iterable[Tool]) -> tuple[Findin
     return tuple(_unmatched(entries, effective)) if known else ()
 
 
-def _unmatched(entries: Sequence[Override], effective: set[int]) -> Iterator[Finding]:
+def _unmatched(entries: Sequence[Override], effective: set[int]) -> Iterator[OverrideFinding]:
     for index, entry in enumerate(entries):
         if index not in effective:
             place = f" ({entry.origin})" if str(entry.origin) else ""
-            yield Finding(
+            yield OverrideFinding(
                 "matches nothing",
                 index,
                 entry.origin,

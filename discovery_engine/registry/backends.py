@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 _SQLITE = "sqlite:///"
 
 
-class Opener(Protocol):
+class BackendOpener(Protocol):
     def __call__(
         self, url: str, *, is_thorough: bool = True, patience: float | None = None
     ) -> Registry: ...
 
 
 class Backend(Struct, frozen=True):
-    open: Opener
+    open: BackendOpener
     last_decisions: Callable[[str], EffectiveDecisions]
     """The decisions as far as they are known although the registry cannot be opened."""
 

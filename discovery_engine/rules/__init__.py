@@ -9,15 +9,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from discovery_engine.rules.explanation import Explanation, Step, describe
-    from discovery_engine.rules.lint import Finding, findings
+    from discovery_engine.rules.explanation import RuleExplanation, Step, describe
+    from discovery_engine.rules.lint import RuleFinding, findings
     from discovery_engine.rules.patterns import Pattern, PatternError
     from discovery_engine.rules.rule import Rule, Verdict
     from discovery_engine.rules.ruleset import ServerRules, ToolRules
 
 _HOMES = {
-    "Explanation": "explanation",
-    "Finding": "lint",
+    "RuleExplanation": "explanation",
+    "RuleFinding": "lint",
     "Pattern": "patterns",
     "PatternError": "patterns",
     "Rule": "rule",
@@ -30,11 +30,11 @@ _HOMES = {
 }
 
 __all__ = [
-    "Explanation",
-    "Finding",
     "Pattern",
     "PatternError",
     "Rule",
+    "RuleExplanation",
+    "RuleFinding",
     "ServerRules",
     "Step",
     "ToolRules",

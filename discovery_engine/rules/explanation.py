@@ -37,7 +37,7 @@ class Step(Struct, frozen=True):
     """Those that this rule was the first to give."""
 
 
-class Explanation(Struct, frozen=True):
+class RuleExplanation(Struct, frozen=True):
     verdict: Verdict
     steps: tuple[Step, ...]
     """One for each rule, in order."""

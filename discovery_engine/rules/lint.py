@@ -21,7 +21,7 @@ from discovery_engine.tools.model import Tool, ToolKey
 _Matches: TypeAlias = list[frozenset[ToolKey]]
 
 
-class Finding(Struct, frozen=True):
+class RuleFinding(Struct, frozen=True):
     kind: Literal["shadowed", "contradicts", "matches nothing"]
     """`contradicts`: shadowed by earlier rules of which one decides the opposite."""
     rule: int
@@ -31,7 +31,7 @@ class Finding(Struct, frozen=True):
     hint: str
 
 
-def findings(rules: Sequence[Rule], tools: Iterable[Tool]) -> tuple[Finding, ...]:
+def findings(rules: Sequence[Rule], tools: Iterable[Tool]) -> tuple[RuleFinding, ...]:
     """At most one finding for each of `rules`, in their order.
 
     `tools` are all that are known, in any order; without any, only the rules are compared.
@@ -61,8 +61,8 @@ def _matches(rules: Sequence[Rule], tools: Sequence[Tool]) -> _Matches:
     return [frozenset(keys) for keys in matches]
 
 
-def _unmatched(index: int, rules: Sequence[Rule]) -> Finding:
-    return Finding(
+def _unmatched(index: int, rules: Sequence[Rule]) -> RuleFinding:
+    return RuleFinding(
         "matches nothing",
         index,
         rules[index].origin,
@@ -71,7 +71,7 @@ def _unmatched(index: int, rules: Sequence[Rule]) -> Finding:
     )
 
 
-def _needless(index: int, rules: Sequence[Rule], matches: _Matches) -> Finding | None:
+def _needless(index: int, rules: Sequence[Rule], matches: _Matches) -> RuleFinding | None:
     name = rule_name(index, rules)
     if broader := list(_broader(index, rules)):
         return _shadowed(index, broader[:1], rules, f"{name} can never decide")
@@ -80,7 +80,7 @@ def _needless(index: int, rules: Sequence[Rule], matches: _Matches) -> Finding |
     return None
 
 
-def _shadowed(index: int, earlier: Sequence[int], rules: Sequence[Rule], claim: str) -> Finding:
+def _shadowed(index: int, earlier: Sequence[int], rules: Sequence[Rule], claim: str) -> RuleFinding:
     rule = rules[index]
     opposed = any(rules[other].enabled is not rule.enabled for other in earlier)
     names = " and ".join(rule_name(other, rules) for other in earlier)
@@ -88,7 +88,7 @@ def _shadowed(index: int, earlier: Sequence[int], rules: Sequence[Rule], claim: 
         hint = f"move it before {rule_name(earlier[0], rules)}, or remove it"
     else:
         hint = "leave out its `enabled`; its tags hold anyway" if rule.tags else "remove it"
-    return Finding(
+    return RuleFinding(
         "contradicts" if opposed else "shadowed",
         index,
         rule.origin,

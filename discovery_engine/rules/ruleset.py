@@ -20,7 +20,7 @@ from discovery_engine.rules.conditions import (
     ToolBatch,
     ToolCondition,
 )
-from discovery_engine.rules.explanation import Explanation, Step, Subject, describe
+from discovery_engine.rules.explanation import RuleExplanation, Step, Subject, describe
 from discovery_engine.rules.names import Positions
 from discovery_engine.rules.patterns import Pattern, any_of
 from discovery_engine.rules.regexes import DEFAULT_LIMIT, Selection, TimeLimit
@@ -66,7 +66,7 @@ class ToolRules:
         for index, selection in enumerate(self._selections(tools)):
             yield self._judge.taken(index, selection)
 
-    def explain(self, tool: Tool, server: Verdict) -> Explanation:
+    def explain(self, tool: Tool, server: Verdict) -> RuleExplanation:
         """The verdict on one tool, with the part that each rule had in it."""
         selections = list(self._selections([tool]))
         return self._judge.explanation(selections, server.tags, enabled=server.enabled)
@@ -117,7 +117,7 @@ class ServerRules:
         name: ServerName,
         own_tags: Sequence[str],
         enabled: bool,  # noqa: FBT001 - likewise
-    ) -> Explanation:
+    ) -> RuleExplanation:
         """The verdict on a server, with the part that each rule had in it."""
         selections = list(self._selections(name, own_tags))
         return self._judge.explanation(selections, own_tags, enabled=enabled)
@@ -168,7 +168,7 @@ class _Judge:
 
     def explanation(
         self, selections: Sequence[Selection], own_tags: Sequence[str], *, enabled: bool
-    ) -> Explanation:
+    ) -> RuleExplanation:
         """Of the verdict on one thing, where the rules in turn made `selections`."""
         matching = [at for at, selection in enumerate(selections) if self.taken(at, selection)]
         verdict = self.verdict(matching, own_tags, enabled=enabled)
@@ -181,7 +181,7 @@ class _Judge:
             decided = index == verdict.rule
             steps.append(Step(index, rule, matched, decided, bool(selection.slow), tags))
         sentence = describe(verdict, self._rules, subject=self._subject)
-        return Explanation(verdict, tuple(steps), sentence)
+        return RuleExplanation(verdict, tuple(steps), sentence)
 
     def note_slow(self, index: int, searches: Searches) -> None:
         for pattern, name in searches.cut_off:

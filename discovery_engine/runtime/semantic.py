@@ -45,7 +45,7 @@ _FIRST_PAUSE = 1.0  # seconds of backoff after a failure of the embedder; double
 _LONGEST_PAUSE = 300.0
 
 
-class Opener(Protocol):
+class EmbedderOpener(Protocol):
     """As `open_embedder`."""
 
     def __call__(
@@ -89,7 +89,7 @@ class SemanticSearch:
         *,
         secrets: SecretResolver,
         clock: Callable[[], float] = time.monotonic,
-        opener: Opener = open_embedder,
+        opener: EmbedderOpener = open_embedder,
     ) -> None:
         """`set_vectors` puts vectors into the current view; `clock` is monotonic."""
         self._view = view

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from discovery_engine.catalog import Catalog, Entry
     from discovery_engine.config.settings import SearchSettings, Weights
-    from discovery_engine.search.ranking.explanation import Explanation
+    from discovery_engine.search.ranking.explanation import HitExplanation
     from discovery_engine.search.vectors import Similarities
     from discovery_engine.tools.model import ServerName, Tool, ToolKey
 
@@ -141,7 +141,7 @@ class Searcher:
         best = heapq.nsmallest(limit, ranked, key=itemgetter(0))
         return tuple(_hit(entry, parts, *others) for _, entry, parts, *others in best)
 
-    def explain(self, query: AnalyzedQuery, hit: Hit) -> Explanation:
+    def explain(self, query: AnalyzedQuery, hit: Hit) -> HitExplanation:
         """Why `query` found `hit`."""
         # Imported here, so that a search on the command line starts quickly.
         from discovery_engine.search.ranking.explanation import Explainer  # noqa: PLC0415

@@ -67,7 +67,7 @@ def digests_of(
     """
     if project is None:
         return {}
-    reader = _Reader(project)
+    reader = _DigestReader(project)
     found = {"command": reader.digests([Path(program)] if program else [])}
     base = Path(os.path.abspath(cwd or "."))  # noqa: PTH100 - keeps links, to recognize them
     for named_by, folder in [("", base), *_folders(texts, base)]:
@@ -77,7 +77,7 @@ def digests_of(
     return {place: digests for place, digests in found.items() if digests}
 
 
-class _Reader:
+class _DigestReader:
     def __init__(self, project: Path) -> None:
         self._project = project
         self._left = _LIMIT

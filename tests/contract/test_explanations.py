@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discovery_engine.config.settings import SearchSettings, Weights
-from discovery_engine.search.ranking.explanation import Explanation, Reason
+from discovery_engine.search.ranking.explanation import HitExplanation, Reason
 from discovery_engine.search.searcher import build_searcher
 from discovery_engine.search.vectors import Vectors, pack
 from tests.contract.requests import Group, groups
@@ -20,7 +20,7 @@ TAGGED = ["vcs song", "read only", "home of the issue"]
 
 def explained(
     query: str, *entries, settings: SearchSettings = PLAIN, about: str = ""
-) -> Explanation:
+) -> HitExplanation:
     """Of the first hit among `entries`, which are of the server `one`."""
     searcher = build_searcher(
         make_catalog(make_part("one", *entries)), settings, descriptions={"one": about}
@@ -30,7 +30,7 @@ def explained(
     return searcher.explain(analyzed, hit)
 
 
-def told(explanation: Explanation) -> set[str]:
+def told(explanation: HitExplanation) -> set[str]:
     return {str(share) for share in explanation.shares}
 
 

@@ -3,9 +3,12 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
+import pytest
 from mcp.shared._httpx_utils import next_request_within_origin
 from mcp.shared._stream_protocols import ReadStream, WriteStream
 from watchfiles._rust_notify import RustNotify
@@ -66,3 +69,15 @@ def private_imports() -> Iterator[str]:
                 is_ours = module.startswith(("discovery_", "_"))
                 if not is_ours and any(part.startswith("_") for part in module.split(".")):
                     yield module
+
+
+@pytest.mark.parametrize("package", [discovery_engine, discovery_server, discovery_cli])
+def test_the_name_of_a_class_is_unique_within_its_package(package: ModuleType) -> None:
+    names = Counter(
+        node.name
+        for file in Path(package.__path__[0]).rglob("*.py")
+        for node in ast.parse(file.read_text("utf-8")).body
+        if isinstance(node, ast.ClassDef)
+    )
+
+    assert [name for name, count in names.items() if count > 1] == []

@@ -24,7 +24,7 @@ from discovery_engine.tools.model import AppliedOverride, Tool
 _AS_LISTED = AppliedOverride()
 
 
-class Row(Struct, frozen=True):
+class ToolRow(Struct, frozen=True):
     """All that is kept of a part; what is of its tools is in step."""
 
     part: str
@@ -36,11 +36,11 @@ class Row(Struct, frozen=True):
     digest: bytes | None
 
 
-def row_of(part: ServerPart) -> Row:
+def row_of(part: ServerPart) -> ToolRow:
     tools = [entry.tool for entry in part.entries]
     numbers = {verdict: number for number, verdict in enumerate(part.verdicts)}
     runs = groupby(entry.verdict for entry in part.entries)
-    return Row(
+    return ToolRow(
         to_text(part),
         json.dumps([tool.given_name for tool in tools]),
         json.dumps([tool.upstream_name for tool in tools]),
@@ -51,7 +51,7 @@ def row_of(part: ServerPart) -> Row:
     )
 
 
-def part_of(row: Row) -> ServerPart:
+def part_of(row: ToolRow) -> ServerPart:
     """What `row_of` was given.
 
     Raises:
@@ -74,15 +74,15 @@ def part_of(row: Row) -> ServerPart:
     return part.with_digest(row.digest) if row.digest else part
 
 
-def rows(connection: sqlite3.Connection, scope: int) -> list[Row]:
+def rows(connection: sqlite3.Connection, scope: int) -> list[ToolRow]:
     query = """
         SELECT part, names, upstream_names, verdicts, judged, sources, digest
         FROM servers JOIN listings ON listings.server = servers.id WHERE scope = ?
         """
-    return [Row(*row) for row in connection.execute(query, (scope,))]
+    return [ToolRow(*row) for row in connection.execute(query, (scope,))]
 
 
-def save(connection: sqlite3.Connection, server: int, row: Row) -> None:
+def save(connection: sqlite3.Connection, server: int, row: ToolRow) -> None:
     part, *columns = astuple(row)
     connection.execute("UPDATE servers SET part = ? WHERE id = ?", (part, server))
     query = "INSERT OR REPLACE INTO listings VALUES (?, ?, ?, ?, ?, ?, ?)"

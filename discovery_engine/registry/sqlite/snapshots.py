@@ -20,7 +20,7 @@ _SCOPES_KEPT = 50  # configurations; the ones least recently saved are dropped f
 class SnapshotRows(Struct, frozen=True):
     settings: str
     revision: int
-    parts: list[listings.Row]
+    parts: list[listings.ToolRow]
 
     def snapshot(self) -> Snapshot:
         """The snapshot that the rows hold.
@@ -75,7 +75,7 @@ def save_settings(
 def save_parts(
     connection: sqlite3.Connection,
     scope: str,
-    parts: Mapping[ServerName, listings.Row],
+    parts: Mapping[ServerName, listings.ToolRow],
     revision: int,
 ) -> None:
     for key, name in _servers(connection, scope):

@@ -102,7 +102,7 @@ class Share(Struct, frozen=True):
         return _SENTENCES[self.reason].format(word=self.word, says=self.says, field=field)
 
 
-class Explanation(Struct, frozen=True):
+class HitExplanation(Struct, frozen=True):
     relevance: float
     shares: tuple[Share, ...]
     """What adds most comes first; they add up to the relevance."""
@@ -128,14 +128,14 @@ class Explainer(Struct, frozen=True):
     terms: QueryTerms
     sources: Mapping[str, TermSource]
 
-    def explain(self, hit: Hit, name_match: NameMatch, tags: Sequence[str]) -> Explanation:
+    def explain(self, hit: Hit, name_match: NameMatch, tags: Sequence[str]) -> HitExplanation:
         """Why a tool was found, given how the query names it and which `tags` of it."""
         terms = self._matched_terms(hit.entry.tool)
         shares = (*self._by_words(hit, name_match, terms), *_by_others(hit, tags))
         ordered = sorted((share for share in shares if share.adds), key=lambda s: -s.adds)
         is_named = name_match.kind is not NameMatchKind.NONE
         uncovered = () if is_named else self._uncovered(terms, tags)
-        return Explanation(hit.relevance, tuple(ordered), uncovered)
+        return HitExplanation(hit.relevance, tuple(ordered), uncovered)
 
     def _matched_terms(self, tool: Tool) -> list[_MatchedTerm]:
         doc_id = self.index.doc_id(tool)

@@ -17,7 +17,12 @@ import msgspec
 
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.tools.model import Tool
-from discovery_engine.tools.validation.graph import Node, Schema, SchemaGraph, UnreadableSchemaError
+from discovery_engine.tools.validation.graph import (
+    Schema,
+    SchemaGraph,
+    SchemaNode,
+    UnreadableSchemaError,
+)
 
 UNBOUNDED = math.inf
 OF_PATTERN = 8
@@ -146,9 +151,9 @@ class _Weigher:
             one.weight = weight if weight <= _MOST else UNBOUNDED
             one.total = total
 
-    def _alongside(self, schema: JSONObject) -> list[Node]:
+    def _alongside(self, schema: JSONObject) -> list[SchemaNode]:
         """Every subschema that is asked about the same value, as often as it is."""
-        found: list[Node] = []
+        found: list[SchemaNode] = []
         left: list[Schema] = [schema]
         while left:
             one = left.pop()
@@ -178,7 +183,7 @@ def _of_group(group: list[_Weighed], circle: list[_Weighed]) -> float:
     return UNBOUNDED if len(group) - len(others) > 1 else sum(inner.total for inner in others)
 
 
-def _members(alongside: list[Node]) -> Iterator[list[JSONObject]]:
+def _members(alongside: list[SchemaNode]) -> Iterator[list[JSONObject]]:
     """The subschemas that are asked about the same member, for every member there can be."""
     named: defaultdict[str, list[Schema]] = defaultdict(list)
     for node in alongside:
@@ -201,7 +206,7 @@ def _objects(schemas: list[Schema]) -> list[JSONObject]:
     return [schema for schema in schemas if isinstance(schema, dict)]
 
 
-def _of_itself(node: Node) -> int:
+def _of_itself(node: SchemaNode) -> int:
     said = node.assertions
     patterns = len(node.patterns) + ("pattern" in said)
     return 1 + len(said) + OF_PATTERN * patterns + sum(map(_length, said.values()))

@@ -18,7 +18,12 @@ from msgspec import Struct
 
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.tools.validation.cost import DEPENDENT, size_of
-from discovery_engine.tools.validation.graph import Node, Schema, SchemaGraph, UnreadableSchemaError
+from discovery_engine.tools.validation.graph import (
+    Schema,
+    SchemaGraph,
+    SchemaNode,
+    UnreadableSchemaError,
+)
 
 Compile: TypeAlias = Callable[[JSONObject], jsonschema_rs.Validator]
 Path: TypeAlias = tuple[str | int, ...]
@@ -152,7 +157,7 @@ class Evaluation:
             if self._pause is not None:
                 self._pause()
 
-    def _fits_itself(self, schema: JSONObject, node: Node, value: JSONValue) -> bool:
+    def _fits_itself(self, schema: JSONObject, node: SchemaNode, value: JSONValue) -> bool:
         if not node.assertions:
             return True
         if not self._keywords.has(schema):
@@ -163,7 +168,7 @@ class Evaluation:
             self._step(size_of(value) / _VALUES)
         return self._keywords.of(schema, node.assertions).is_valid(value)
 
-    def _fits_alongside(self, node: Node, value: JSONValue) -> bool:
+    def _fits_alongside(self, node: SchemaNode, value: JSONValue) -> bool:
         for inner in (*node.references, *node.all_of):
             if not self.holds(inner, value):
                 return False
@@ -185,7 +190,7 @@ class Evaluation:
                     break
         return count
 
-    def _applicable(self, node: Node, value: JSONValue) -> list[Schema]:
+    def _applicable(self, node: SchemaNode, value: JSONValue) -> list[Schema]:
         """The subschemas that count because of what the value is."""
         found: list[Schema] = []
         if node.condition is not None:
@@ -194,7 +199,7 @@ class Evaluation:
             found += [inner for name, inner in node.dependents.items() if name in value]
         return found
 
-    def _properties_fit(self, node: Node, value: JSONObject) -> bool:
+    def _properties_fit(self, node: SchemaNode, value: JSONObject) -> bool:
         if node.patterns or node.others is not True or node.names is not True:
             for name, member in value.items():
                 if node.names is not True and not self.holds(node.names, name):
@@ -208,7 +213,7 @@ class Evaluation:
                 return False
         return True
 
-    def _of_property(self, node: Node, name: str) -> list[Schema]:
+    def _of_property(self, node: SchemaNode, name: str) -> list[Schema]:
         found = [node.properties[name]] if name in node.properties else []
         for pattern, inner in node.patterns.items():
             self._step(1 + len(name) / _TEXT)
@@ -216,7 +221,7 @@ class Evaluation:
                 found.append(inner)
         return found or [node.others]
 
-    def _elements_fit(self, node: Node, value: Sequence[JSONValue]) -> bool:
+    def _elements_fit(self, node: SchemaNode, value: Sequence[JSONValue]) -> bool:
         for inner, element in zip(node.prefix, value, strict=False):
             if not self.holds(inner, element):
                 return False
@@ -226,7 +231,7 @@ class Evaluation:
                     return False
         return node.contains is None or self._contains(node, node.contains, value)
 
-    def _contains(self, node: Node, wanted: Schema, value: Sequence[JSONValue]) -> bool:
+    def _contains(self, node: SchemaNode, wanted: Schema, value: Sequence[JSONValue]) -> bool:
         enough = node.least if node.most is None else node.most + 1
         count = 0
         for element in value:
@@ -235,7 +240,7 @@ class Evaluation:
             count += self.holds(wanted, element)
         return count >= node.least and (node.most is None or count <= node.most)
 
-    def _branching(self, node: Node, value: JSONValue) -> Iterator[str]:
+    def _branching(self, node: SchemaNode, value: JSONValue) -> Iterator[str]:
         if node.any_of and not self._fitting(node.any_of, value, enough=1):
             yield f"{self._shown(value)} is not valid under any of {_LISTED} 'anyOf' keyword"
         if node.one_of and (count := self._fitting(node.one_of, value, enough=2)) != 1:
@@ -245,7 +250,7 @@ class Evaluation:
             yield f"{_json(node.negated)} is not allowed for {self._shown(value)}"
 
     def _mistakes_of_properties(
-        self, node: Node, value: JSONObject, path: Path
+        self, node: SchemaNode, value: JSONObject, path: Path
     ) -> Iterator[Mistake]:
         unexpected: list[str] = []
         for name, member in value.items():
@@ -261,7 +266,7 @@ class Evaluation:
             yield Mistake(path, _unexpected(unexpected))
 
     def _mistakes_of_elements(
-        self, node: Node, value: Sequence[JSONValue], path: Path
+        self, node: SchemaNode, value: Sequence[JSONValue], path: Path
     ) -> Iterator[Mistake]:
         for position, element in enumerate(value):
             inner = node.prefix[position] if position < len(node.prefix) else node.items
@@ -270,7 +275,7 @@ class Evaluation:
             yield Mistake(path, f"None of {self._shown(value)} are valid under the given schema")
 
     def _own_mistakes(
-        self, schema: JSONObject, node: Node, value: JSONValue, path: Path
+        self, schema: JSONObject, node: SchemaNode, value: JSONValue, path: Path
     ) -> Iterator[Mistake]:
         if self._fits_itself(schema, node, value):
             return

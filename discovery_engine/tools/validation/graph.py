@@ -59,7 +59,7 @@ class UnreadableSchemaError(Exception):
     """A schema that is not read here, with the reason in a few words."""
 
 
-class Node(Struct, frozen=True):
+class SchemaNode(Struct, frozen=True):
     """One subschema, taken apart."""
 
     references: tuple[Schema, ...] = ()
@@ -101,9 +101,9 @@ class Node(Struct, frozen=True):
 class SchemaGraph:
     def __init__(self, root: JSONObject) -> None:
         self.root = root
-        self._nodes: dict[int, Node] = {}
+        self._nodes: dict[int, SchemaNode] = {}
 
-    def node(self, schema: JSONObject) -> Node:
+    def node(self, schema: JSONObject) -> SchemaNode:
         """A subschema of this schema.
 
         Raises:
@@ -119,7 +119,7 @@ class SchemaGraph:
         uri = str(self.root.get("$schema"))
         return next((number for mark, number in _DRAFTS.items() if mark in uri), _NEWEST)
 
-    def _read(self, schema: JSONObject) -> Node:
+    def _read(self, schema: JSONObject) -> SchemaNode:
         said = {
             keyword: value
             for keyword, value in schema.items()
@@ -131,12 +131,12 @@ class SchemaGraph:
             if isinstance(said.get(keyword), str)
         )
         if references and self.draft <= _LONE_REFERENCES:
-            return Node(references)
+            return SchemaNode(references)
         prefix, items = said.get("prefixItems"), said.get("items")
         if isinstance(items, list):
             prefix, items = items, said.get("additionalItems")
         dependencies = _mapped(said.get("dependencies"))
-        return Node(
+        return SchemaNode(
             references,
             all_of=_listed(said.get("allOf")),
             any_of=_listed(said.get("anyOf")),

@@ -46,14 +46,14 @@ def parse_incrementally(text: str, clean: Clean, *, window: int = WINDOW) -> Par
     Raises:
         ValueError: If it is not JSON, or nests too deeply.
     """
-    parser = _Parser(text, clean, window)
+    parser = _ValueParser(text, clean, window)
     value, end = yield from parser.value(parser.skip_blanks(0), depth=0)
     if (end := parser.skip_blanks(end)) != len(text):
         raise json.JSONDecodeError("Extra data", text, end)
     return value
 
 
-class _Parser:
+class _ValueParser:
     """Each method takes the position to parse from and returns the position behind the value."""
 
     def __init__(self, text: str, clean: Clean, window: int) -> None:

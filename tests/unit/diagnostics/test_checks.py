@@ -11,7 +11,7 @@ from discovery_engine.config.sources import ClientFile
 from discovery_engine.diagnostics import checks
 from discovery_engine.diagnostics.checks import Check
 from discovery_engine.errors import FailureKind, Origin, Problem, RegistryError, UnavailableError
-from discovery_engine.rules.lint import Finding
+from discovery_engine.rules.lint import RuleFinding
 from discovery_engine.rules.rule import Rule, Verdict
 from discovery_engine.runtime.health import health
 from tests.factories import (
@@ -150,7 +150,7 @@ def test_the_last_words_of_a_program_go_with_its_check() -> None:
 
 
 def test_rules_without_effect_are_notes() -> None:
-    finding = Finding("matches nothing", 0, Origin(""), "rule 1 matches no tool", "check it")
+    finding = RuleFinding("matches nothing", 0, Origin(""), "rule 1 matches no tool", "check it")
 
     note = Check("rules", "note", "rule 1 matches no tool", "check it")
     assert checks.effects("rules", [finding]) == [note]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from discovery_engine.catalog import ServerPart
 from discovery_engine.config.settings import Settings
 from discovery_engine.evaluation.baseline import Baseline
-from discovery_engine.evaluation.report import Report, Row
+from discovery_engine.evaluation.report import Report, ReportRow
 from discovery_engine.rules.rule import Rule
 from discovery_engine.search.searcher import build_searcher
 from discovery_engine.view.view import View
@@ -19,7 +19,7 @@ from tests.factories import make_catalog, make_entry, make_part, make_settings
 TOOLS = [f"s:{name}" for name in "abcdefghijkl"]
 
 ROWS = st.builds(
-    Row,
+    ReportRow,
     id=st.text(min_size=1, max_size=5),
     query=st.text(min_size=1, max_size=5),
     server=st.none() | st.text(max_size=3),
@@ -35,12 +35,12 @@ REPORTS = st.lists(ROWS, max_size=6, unique_by=lambda row: row.id).map(
 
 def make_row(
     id_: str = "q", right: Iterable[str] = (), found: Iterable[str] = (), **fields: object
-) -> Row:
+) -> ReportRow:
     usual = {"query": id_, "server": None, "tokens": 10, "milliseconds": 1.0}
-    return Row(id=id_, right=tuple(right), found=tuple(found), **{**usual, **fields})  # type: ignore[arg-type]
+    return ReportRow(id=id_, right=tuple(right), found=tuple(found), **{**usual, **fields})  # type: ignore[arg-type]
 
 
-def run_of(*rows: Row) -> Baseline:
+def run_of(*rows: ReportRow) -> Baseline:
     return Baseline.of(Report(rows))
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 
 from discovery_engine.errors import ConfigurationError
 from discovery_engine.evaluation.baseline import Baseline, changes, moves, read_baseline
-from discovery_engine.evaluation.report import Report, Row
+from discovery_engine.evaluation.report import Report, ReportRow
 from tests.unit.evaluation.runs import REPORTS, make_row, run_of
 
 
@@ -45,7 +45,7 @@ from tests.unit.evaluation.runs import REPORTS, make_row, run_of
 )
 @pytest.mark.requirement("EVA-20")
 def test_a_query_that_stands_elsewhere_has_moved(
-    before: Row, after: Row, move: tuple[str, str, str]
+    before: ReportRow, after: ReportRow, move: tuple[str, str, str]
 ) -> None:
     [found] = moves(run_of(before), run_of(after))
 

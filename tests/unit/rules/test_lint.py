@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from discovery_engine.errors import Origin
-from discovery_engine.rules import Finding, Rule, findings
+from discovery_engine.rules import Rule, RuleFinding, findings
 from tests.factories import make_tool
 
 TOOLS = [
@@ -76,7 +76,7 @@ def test_finding_says_where_and_what_to_do() -> None:
     ]
 
     assert findings(rules, TOOLS) == (
-        Finding(
+        RuleFinding(
             "contradicts",
             1,
             Origin("d.yaml", 4, 3),
@@ -98,7 +98,7 @@ def test_shadowed_rule_that_tags_is_kept_for_its_tags() -> None:
 def test_unmatched_rule_says_so() -> None:
     [finding] = findings([Rule(("get_isue",), origin=Origin("d.yaml", 2, 3))], TOOLS)
 
-    assert finding == Finding(
+    assert finding == RuleFinding(
         "matches nothing",
         0,
         Origin("d.yaml", 2, 3),
