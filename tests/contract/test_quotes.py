@@ -10,9 +10,10 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 from anyio.abc import SocketAttribute, SocketStream
-from discovery_engine.agent.meta_tools import META_TOOLS, Caller, call
 
 from discovery_engine._util.json import JSONObject
+from discovery_engine.agent.definitions import META_TOOLS
+from discovery_engine.agent.dispatch import Caller, call
 from discovery_engine.engine import Engine
 from tests.engines import Folder, summary
 

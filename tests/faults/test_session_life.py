@@ -111,11 +111,11 @@ class SessionLife(RuleBasedStateMachine):
 
     @rule()
     def somebody_kills_the_idle_server(self) -> None:
-        pid = self.condition.pid if self.condition else None
+        pid = self.condition.stats.pid if self.condition else None
         if pid is not None:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-            self.portal.call(eventually, lambda: self.seen().pid != pid)
+            self.portal.call(eventually, lambda: self.seen().stats.pid != pid)
 
     @rule()
     def the_session_is_closed(self) -> None:
