@@ -2,8 +2,10 @@
 
 A text is split where tokenizers split it (words of an identifier, groups of digits, runs of marks,
 single wide characters), and each kind of piece has a price. The prices were fitted to what
-two public tokenizers count for definitions, signatures and sentences in a dozen languages;
-`benchmarks/tokens.py` shows the error.
+two public tokenizers count for definitions, signatures and sentences in a dozen languages.
+`scripts/fit_token_prices.py` fits them again and shows how flat the optimum is: over 2,049 texts
+the shipped prices are off by 12.2 % a text and 2.2 % together, the best ones by 11.1 % and 0.6 %.
+`benchmarks/tokens.py` shows the error on what agents read.
 """
 
 from __future__ import annotations

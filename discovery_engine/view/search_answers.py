@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from discovery_engine.search.vectors import Similarities
 
 _NEAREST = 3  # tools named where none fits
-_TAIL = 0.35  # of the best relevance; hits below it are almost never right
+# Of the best relevance; hits below it are almost never right. `scripts/fit_ranking.py`: a quarter
+# less gains 18, a quarter more loses 23 of 10,000 in NDCG@10, but less shows more wrong hits.
+_TAIL = 0.35
 _SURE, _LIKELY = 0.9, 0.5  # the least confidence for each word
 _COUNTED = 50  # hidden tools that match better; more are not counted
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from discovery_engine.search.index.postings import Postings
     from discovery_engine.search.query.analyzer import QueryTerms
 
+# `scripts/fit_ranking.py`: a quarter less and a quarter more change the macro NDCG@10 of 0.6858 by
+# -8 and 0 for the one, by -4 and -17 for the other, in 1/10,000.
 _CLAUSE_SHARE = 0.3  # of the score: that of the clause that fits best
 _SHORT_CLAUSE = 0.7  # the power by which a clause counts less that is a small part of a request
 

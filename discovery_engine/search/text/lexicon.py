@@ -31,7 +31,10 @@ CONCEPT = "@"  # no word begins with either
 SUBJECT = "#"
 
 CONCEPT_WEIGHT = 0.65
-"""What a synonym is worth beside the word itself, from 0 to 1."""
+"""What a synonym is worth beside the word itself, from 0 to 1.
+
+The weights of a query and the confidence use it; `scripts/fit_ranking.py` shows what it is worth.
+"""
 
 SynonymGroup = tuple[str, ...]
 
