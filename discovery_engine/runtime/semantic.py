@@ -184,7 +184,7 @@ class SemanticSearch:
             return
         if wanted.is_untrusted_origin:
             raise EmbeddingError(
-                "the configuration was found, not named",
+                "the configuration was discovered, not named with --config",
                 hint="name it with --config to let it choose a model or an address",
             )
         async with self._open(

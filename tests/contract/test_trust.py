@@ -72,7 +72,7 @@ def told(folder: Folder) -> Told:
 
 
 class Project:
-    """A folder whose configuration is found, not named."""
+    """A folder whose configuration was discovered, not named."""
 
     def __init__(self, folder: Folder) -> None:
         self.folder = folder

@@ -44,7 +44,7 @@ def observe(path: str) -> InputFile:
 
 
 def is_current(inputs: Iterable[InputFile]) -> bool:
-    """Whether every file still is as it was read, and every absent one still absent."""
+    """Whether no file has changed since it was read, and every absent one is still absent."""
     return all(observe(known.path) == known for known in inputs)
 
 

@@ -120,7 +120,7 @@ class StoredDecisions(Struct):
     tip: Tip
     """The newest line of the journal, as far as the database knows."""
     is_sound: bool
-    """Whether every row is as it was content, and none is missing."""
+    """Whether no row was changed, and none is missing."""
 
 
 def tip(connection: sqlite3.Connection) -> Tip:

@@ -1,4 +1,4 @@
-"""What a server was given in confidence does not come back in what is told of it."""
+"""Secrets of a server's entry are redacted in its output and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What servers say of themselves is told in confidence, whatever they were given and when."""
+"""Output of servers is redacted, whatever their secrets are and when they changed."""
 
 from __future__ import annotations
 

@@ -367,7 +367,7 @@ async def test_a_configuration_that_was_found_chooses_no_embedder() -> None:
         await world.lists("one")
         await world.settled()
 
-        assert "found, not named" in reason(await world.meaning.embed_query("first"))
+        assert "discovered, not named" in reason(await world.meaning.embed_query("first"))
     assert embedder.opened == 0
 
 
