@@ -115,9 +115,9 @@ class TrustStore:
             return self.trust
         try:
             self.accept(settings, found, if_new=True)
-            heard_of = self._stored(settings)
+            stored = self._stored(settings)
             # What was approved meanwhile is for `reconsider`, which has it take effect.
-            decisions = replace(heard_of, approvals=self.trust.decisions.approvals)
+            decisions = replace(stored, approvals=self.trust.decisions.approvals)
         except RegistryError as error:
             logger.warning("What was seen for the first time cannot be remembered: %s", error)
             decisions = with_accepted(self.trust.decisions, found)

@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from discovery_engine.engine import Engine, open_engine
 from discovery_engine.runtime.restore import remembered_view
 from tests.engines import entry
 from tests.factories import make_definition
 from tests.told import Told
+from tests.unit.cli.backends import run, usual_view
 
 pytestmark = pytest.mark.anyio
 
@@ -122,3 +124,19 @@ async def test_the_name_of_an_untrusted_file_does_not_count(
         assert await usable(engine) == ["mail"]
 
     assert await files.listed(own) == []
+
+
+@pytest.mark.requirement("TRU-55")
+@pytest.mark.parametrize(
+    ("name", "kept_for"), [("work", "work"), ("", "/somewhere/discovery.yaml")]
+)
+def test_cache_info_says_what_decisions_are_kept_for(name: str, kept_for: str) -> None:
+    usual = usual_view()
+    settings = replace(usual.settings, name=name, path="/somewhere/discovery.yaml")
+    view = replace(usual, settings=settings)
+
+    form = json.loads(run("cache", "info", "--json", recalled=view).stdout)
+    shown = run("cache", "info", recalled=view).stderr
+
+    assert form["decisions_kept_for"] == kept_for
+    assert ("decisions are kept under the name 'work'" in shown) == bool(name)
