@@ -17,8 +17,8 @@ from discovery_cli.rendering import Row as Cells
 from discovery_engine._util.quantities import counted
 
 if TYPE_CHECKING:
-    from discovery_engine.evaluation.baseline import Baseline, Move
-    from discovery_engine.evaluation.gates import Gate, Judgement
+    from discovery_engine.evaluation.baseline import Baseline, QueryChange
+    from discovery_engine.evaluation.gates import Gate, GateResult
     from discovery_engine.evaluation.report import Report, ReportRow
     from discovery_engine.evaluation.suggest import Suggestion
     from discovery_engine.view.search_answers import SearchAnswer
@@ -111,18 +111,18 @@ def _evaluate(invocation: Invocation, options: _Options, queries: BinaryIO) -> E
     ]
     baseline = _baseline(options.baseline) if options.baseline else None
     report = _run(invocation, queries, allow_missing=options.allow_missing)
-    judgements = _judged(gates, report, baseline)
+    gate_results = _judged(gates, report, baseline)
     if options.save:
         _save(options.save, report)
     if options.junit:
-        _write_junit(options.junit, report, judgements)
-    _answer(invocation.output, report, baseline, judgements, as_markdown=options.as_markdown)
-    return ExitCode.OK if all(one.held for one in judgements) else ExitCode.UNHEALTHY
+        _write_junit(options.junit, report, gate_results)
+    _answer(invocation.output, report, baseline, gate_results, as_markdown=options.as_markdown)
+    return ExitCode.OK if all(one.held for one in gate_results) else ExitCode.UNHEALTHY
 
 
 def _run(invocation: Invocation, queries: BinaryIO, *, allow_missing: bool) -> Report:
     from discovery_engine.evaluation.queries import read_queries
-    from discovery_engine.evaluation.running import run
+    from discovery_engine.evaluation.runner import run
 
     content = queries.read()
     view = invocation.view()
@@ -155,12 +155,12 @@ def _gates(texts: Iterable[str], *, more_is_better: bool) -> list[Gate]:
         raise click.UsageError(f"{option}: {error}") from error
 
 
-def _judged(gates: Iterable[Gate], report: Report, baseline: Baseline | None) -> list[Judgement]:
+def _judged(gates: Iterable[Gate], report: Report, baseline: Baseline | None) -> list[GateResult]:
     from discovery_engine.evaluation.gates import InvalidGateError
 
     before = baseline.totals if baseline else None
     try:
-        return [gate.judge(report.totals, before) for gate in gates]
+        return [gate.check(report.totals, before) for gate in gates]
     except InvalidGateError as error:
         raise click.UsageError(str(error)) from error
 
@@ -177,11 +177,11 @@ def _save(path: str, report: Report) -> None:
     replace_file(Path(path), json_text(report.to_json(), indent=2) + "\n")
 
 
-def _write_junit(path: str, report: Report, judgements: Sequence[Judgement]) -> None:
+def _write_junit(path: str, report: Report, gate_results: Sequence[GateResult]) -> None:
     from discovery_cli.writing import writing
     from discovery_engine.evaluation.junit import to_junit
 
-    text = to_junit(report, judgements=judgements)
+    text = to_junit(report, gate_results=gate_results)
     with writing(Path(path)):
         # Not private, as a baseline is: another program of the CI reads it.
         Path(path).write_text(text, encoding="utf-8")
@@ -191,23 +191,24 @@ def _answer(
     output: Output,
     report: Report,
     baseline: Baseline | None,
-    judgements: Sequence[Judgement],
+    gate_results: Sequence[GateResult],
     *,
     as_markdown: bool,
 ) -> None:
-    from discovery_engine.evaluation.baseline import Baseline, changes, moves
+    from discovery_engine.evaluation.baseline import Baseline, metric_changes, query_changes
     from discovery_engine.evaluation.markdown import to_markdown
 
     now = Baseline.of(report)
-    moved = moves(baseline, now) if baseline else ()
+    moved = query_changes(baseline, now) if baseline else ()
+    changed = metric_changes(baseline, now) if baseline else ()
     if as_markdown:
-        output.text(to_markdown(report, baseline=baseline, judgements=judgements).rstrip())
+        output.text(to_markdown(report, baseline=baseline, gate_results=gate_results).rstrip())
     elif output.as_json:
         since = {
-            "changes": [change.to_json() for change in changes(baseline, now)] if baseline else [],
+            "changes": [change.to_json() for change in changed],
             "moves": [move.to_json() for move in moved],
         }
-        gates = [judgement.to_json() for judgement in judgements]
+        gates = [result.to_json() for result in gate_results]
         output.answer({**report.to_json(), **since, "gates": gates})
     else:
         output.table([_query_row(output, row) for row in report.rows])
@@ -216,7 +217,7 @@ def _answer(
         if moved:
             output.line()
             output.table([_move_row(move) for move in moved])
-        _say_sum(output, report, judgements)
+        _say_sum(output, report, gate_results)
 
 
 def _query_row(output: Output, row: ReportRow) -> Cells:
@@ -239,16 +240,16 @@ def _measure_rows(report: Report, baseline: Baseline | None) -> list[Cells]:
     return rows
 
 
-def _move_row(move: Move) -> Cells:
+def _move_row(move: QueryChange) -> Cells:
     style = {"better": "good", "worse": "bad"}.get(move.direction, "plain")
     direction = Cell(move.direction, style)  # type: ignore[arg-type]
     return [direction, f"{move.before or '-'} -> {move.after or '-'}", Cell(move.id, "strong")]
 
 
-def _say_sum(output: Output, report: Report, judgements: Iterable[Judgement]) -> None:
-    for judgement in judgements:
-        if not judgement.held:
-            output.say(f"error: {judgement}")
+def _say_sum(output: Output, report: Report, gate_results: Iterable[GateResult]) -> None:
+    for result in gate_results:
+        if not result.held:
+            output.say(f"error: {result}")
     good, skipped = sum(row.is_good for row in report.rows), len(report.skipped)
     left = f"; {skipped} not asked, as their tools are not in the catalog" if skipped else ""
     served = "query" if len(report.rows) == 1 else "queries"

@@ -19,7 +19,7 @@ from discovery_engine.evaluation.report import METRICS, Metric, Report, ReportRo
 Direction: TypeAlias = Literal["better", "worse", "changed", "new", "gone"]
 
 
-class Move(Struct, frozen=True):
+class QueryChange(Struct, frozen=True):
     """One query whose answer stands elsewhere than before."""
 
     id: str
@@ -106,7 +106,7 @@ def read_baseline(content: bytes, *, file: str) -> Baseline:
     return Baseline.of(Report(tuple(row.to_row() for row in form.queries)))
 
 
-def moves(before: Baseline, after: Baseline) -> tuple[Move, ...]:
+def query_changes(before: Baseline, after: Baseline) -> tuple[QueryChange, ...]:
     """The queries that stand elsewhere: what got worse first, then by id."""
     earlier, later = _by_id(before), _by_id(after)
     ids = sorted(earlier.keys() | later.keys())
@@ -114,7 +114,7 @@ def moves(before: Baseline, after: Baseline) -> tuple[Move, ...]:
     return tuple(sorted(filter(None, found), key=lambda move: _ORDER.index(move.direction)))
 
 
-def changes(before: Baseline, after: Baseline) -> tuple[MetricChange, ...]:
+def metric_changes(before: Baseline, after: Baseline) -> tuple[MetricChange, ...]:
     """The measures that differ, in the order of `METRICS`; times are never quite the same."""
     pairs = ((m, before.totals.get(m.name), after.totals.get(m.name)) for m in METRICS)
     return tuple(MetricChange(*pair) for pair in pairs if pair[1] != pair[2])
@@ -127,7 +127,7 @@ def _by_id(run: Baseline) -> Mapping[str, ReportRow]:
     return {row.id: row for row in run.rows}
 
 
-def _move(before: ReportRow | None, after: ReportRow | None) -> Move | None:
+def _move(before: ReportRow | None, after: ReportRow | None) -> QueryChange | None:
     known = after or before
     if known is None:
         raise AssertionError("a query is in one of the two runs")
@@ -135,7 +135,7 @@ def _move(before: ReportRow | None, after: ReportRow | None) -> Move | None:
     if direction is None:
         return None
     standings = [row.standing if row else "" for row in (before, after)]
-    return Move(known.id, known.query, standings[0], standings[1], direction)
+    return QueryChange(known.id, known.query, standings[0], standings[1], direction)
 
 
 def _direction(before: ReportRow | None, after: ReportRow | None) -> Direction | None:

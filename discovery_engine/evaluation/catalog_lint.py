@@ -16,7 +16,7 @@ from msgspec import Struct
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine._util.text import clean, named
 from discovery_engine.catalog import Entry
-from discovery_engine.evaluation.confusable import Group, confusable, tell
+from discovery_engine.evaluation.confusable import Group, confusable, group_labels
 from discovery_engine.evaluation.metrics import DEPTH
 from discovery_engine.evaluation.vocabulary import name_stems, stems
 from discovery_engine.search.text.tokens import fold, words
@@ -126,7 +126,7 @@ def _confusable(group: Group, view: View) -> CatalogFinding:
     return CatalogFinding(
         "confusable",
         tuple(entry.key for entry in group),
-        f"{', '.join(tell(group))} can hardly be told apart",
+        f"{', '.join(group_labels(group))} can hardly be told apart",
         "say in each description when it is the right one, or disable all but one",
         tuple(overrides),
     )

@@ -109,7 +109,7 @@ def _likeness(one: Words, other: Words) -> float:
     return shared / (len(one) + len(other) - shared) if one or other else 1.0
 
 
-def tell(group: Group, most: int = 5) -> Iterator[str]:
+def group_labels(group: Group, most: int = 5) -> Iterator[str]:
     """The names of a group's tools, the first few of them spelled out."""
     yield from (entry.key.label for entry in group[:most])
     if len(group) > most:

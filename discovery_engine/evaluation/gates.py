@@ -37,7 +37,7 @@ class Gate(Struct, frozen=True):
             raise InvalidGateError(f"of {metric.name} {better} is better; use --fail-{other}")
         return cls(metric, _limit(value.strip()))
 
-    def judge(self, totals: Totals, baseline: Totals | None) -> Judgement:
+    def check(self, totals: Totals, baseline: Totals | None) -> GateResult:
         """Whether a run keeps it.
 
         Raises:
@@ -51,10 +51,10 @@ class Gate(Struct, frozen=True):
         if limit is None:
             raise InvalidGateError(f"{name}={_BASELINE} needs a --baseline that measures it")
         held = value >= limit if self.metric.more_is_better else value <= limit
-        return Judgement(self.metric, value, limit, held)
+        return GateResult(self.metric, value, limit, held)
 
 
-class Judgement(Struct, frozen=True):
+class GateResult(Struct, frozen=True):
     metric: Metric
     value: float
     limit: float

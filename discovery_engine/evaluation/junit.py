@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from xml.etree.ElementTree import Element, SubElement, tostring
 
-from discovery_engine.evaluation.gates import Judgement
+from discovery_engine.evaluation.gates import GateResult
 from discovery_engine.evaluation.report import Report, ReportRow
 
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -18,11 +18,11 @@ _REPLACEMENT = "\ufffd"
 _SUITE = "discovery eval"
 
 
-def to_junit(report: Report, *, judgements: Sequence[Judgement] = ()) -> str:
+def to_junit(report: Report, *, gate_results: Sequence[GateResult] = ()) -> str:
     """The text of the file; names that XML cannot carry have a mark in place of what it cannot."""
     seconds = sum(row.milliseconds for row in report.rows) / 1000
-    failed = sum(not row.is_good for row in report.rows) + sum(not j.held for j in judgements)
-    tests = len(report.rows) + len(report.skipped) + len(judgements)
+    failed = sum(not row.is_good for row in report.rows) + sum(not j.held for j in gate_results)
+    tests = len(report.rows) + len(report.skipped) + len(gate_results)
     counts = {"tests": tests, "failures": failed, "errors": 0, "skipped": len(report.skipped)}
     numbers = {name: str(count) for name, count in counts.items()}
     root = Element("testsuites", numbers)
@@ -31,10 +31,10 @@ def to_junit(report: Report, *, judgements: Sequence[Judgement] = ()) -> str:
         _add_query(suite, row)
     for one in report.skipped:
         SubElement(_case(suite, "queries", one), "skipped", message="not in the catalog")
-    for judgement in judgements:
-        case = _case(suite, "gates", judgement.metric.name)
-        if not judgement.held:
-            SubElement(case, "failure", message=str(judgement), type="gate")
+    for result in gate_results:
+        case = _case(suite, "gates", result.metric.name)
+        if not result.held:
+            SubElement(case, "failure", message=str(result), type="gate")
     return tostring(root, encoding="unicode", xml_declaration=False) + "\n"
 
 

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from discovery_engine._util.text import clean
-from discovery_engine.evaluation.baseline import Baseline, Move, moves
-from discovery_engine.evaluation.gates import Judgement
+from discovery_engine.evaluation.baseline import Baseline, QueryChange, query_changes
+from discovery_engine.evaluation.gates import GateResult
 from discovery_engine.evaluation.report import METRICS, Report, ReportRow, shown
 
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>()#+!|~&@:$-])")
@@ -19,14 +19,14 @@ _SHOWN = 50  # rows of a table; a comment has room for no more
 
 
 def to_markdown(
-    report: Report, *, baseline: Baseline | None = None, judgements: Sequence[Judgement] = ()
+    report: Report, *, baseline: Baseline | None = None, gate_results: Sequence[GateResult] = ()
 ) -> str:
     """The measures, the gates, what moved since the baseline, and what went wrong."""
     blocks = [
         "## Tool search",
         "\n".join(_measures(report, baseline)),
-        "\n".join(f"- {'✓' if j.held else '✗'} {j}" for j in judgements),
-        *_moved(moves(baseline, Baseline.of(report)) if baseline else ()),
+        "\n".join(f"- {'✓' if j.held else '✗'} {j}" for j in gate_results),
+        *_moved(query_changes(baseline, Baseline.of(report)) if baseline else ()),
         *_failed([row for row in report.rows if not row.is_good]),
         _skipped(report.skipped),
     ]
@@ -47,7 +47,7 @@ def _measures(report: Report, baseline: Baseline | None) -> Iterator[str]:
         yield _row([f"`{metric.name}`", *(shown(value, metric) for value in values)])
 
 
-def _moved(moved: Sequence[Move]) -> Iterator[str]:
+def _moved(moved: Sequence[QueryChange]) -> Iterator[str]:
     if moved:
         yield f"### Moved: {len(moved)}"
         cells = ([m.direction, plain(m.query), m.before or "-", m.after or "-"] for m in moved)

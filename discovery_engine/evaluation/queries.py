@@ -102,7 +102,7 @@ def read_queries(content: bytes, *, file: str, view: View, allow_missing: bool =
     Raises:
         ConfigurationError: If it cannot be used; it lists everything that is wrong.
     """
-    reading = _Reading(read_document(content), file, view)
+    reading = _QueryReader(read_document(content), file, view)
     found = reading.read()
     faults = reading.faults if allow_missing else [*reading.faults, *reading.missing]
     if faults:
@@ -110,7 +110,7 @@ def read_queries(content: bytes, *, file: str, view: View, allow_missing: bool =
     return found
 
 
-class _Reading(Struct):
+class _QueryReader(Struct):
     document: Document
     file: str
     view: View

@@ -48,8 +48,8 @@ _NAME = Field("name", 1.5)  # -1, -17
 _SERVER = Field("server", 2.0, slope=0.5, usual_length=2)  # -19, +1
 _DESCRIPTION = Field("description", 1.0, slope=0.75, usual_length=12)  # -19, -37
 _SERVER_DESCRIPTION = Field("server_description", 0.3, slope=0.75, usual_length=16)  # -7, +2
-_PARAMETER_NAMES = Field("parameter_names", 0.8, slope=0.75, usual_length=9)
-_PARAMETER_TEXTS = Field("parameter_texts", 0.5, slope=0.75, usual_length=30)
+_PARAMETER_NAMES = Field("parameter_names", 0.8, slope=0.75, usual_length=9)  # -17, +12
+_PARAMETER_TEXTS = Field("parameter_texts", 0.5, slope=0.75, usual_length=30)  # -10, -8
 
 
 class FieldText(NamedTuple):

@@ -124,8 +124,8 @@ class Index(Struct, frozen=True, dict=True):
         levels = list(self.levels)
         for name in stale:
             number, span = self._locate(name)
-            # Made again from the old definitions, to know which terms to count less: to keep the
-            # terms of every tool would double the memory of the index.
+            # Made again from the old definitions, to know which terms to count less: postings are
+            # by term, and to keep the terms of each tool besides would cost memory for this alone.
             documents = _documents(name, self.servers[name], lexicon)
             levels[number] = levels[number].without(span, documents)
         if fresh:

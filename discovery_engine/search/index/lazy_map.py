@@ -1,7 +1,8 @@
 """Mappings as bytes of which one value can be read without decoding the others.
 
-A process that answers one query needs a few of some 100,000 posting lists. What it does not look
-up stays bytes.
+A process that answers one query needs a few of many posting lists, and decodes no others. With
+5,000 tools, which have 18,800 lists, an index loads in 5 ms, most of it for the digest, and a query
+adds 1 ms; to decode all lists would take 11 to 15 ms more.
 
 The bytes are made and read with `marshal`, and must come from a place that nobody else can write
 to. Any number of threads may read one map.
@@ -17,7 +18,9 @@ from zlib import crc32
 
 V = TypeVar("V")
 
-_BUCKET_SIZE = 8  # keys, on average
+# Keys of a bucket, on average. Smaller ones cost an object each when the payload is read, larger
+# ones more time for each of a query's terms.
+_BUCKET_SIZE = 8
 
 
 def pack_values(mapping: Mapping[int, Any]) -> dict[int, bytes]:

@@ -6,7 +6,12 @@ import pytest
 from hypothesis import given
 
 from discovery_engine.errors import ConfigurationError
-from discovery_engine.evaluation.baseline import Baseline, changes, moves, read_baseline
+from discovery_engine.evaluation.baseline import (
+    Baseline,
+    metric_changes,
+    query_changes,
+    read_baseline,
+)
 from discovery_engine.evaluation.report import Report, ReportRow
 from tests.unit.evaluation.runs import REPORTS, make_row, run_of
 
@@ -47,7 +52,7 @@ from tests.unit.evaluation.runs import REPORTS, make_row, run_of
 def test_a_query_that_stands_elsewhere_has_moved(
     before: ReportRow, after: ReportRow, move: tuple[str, str, str]
 ) -> None:
-    [found] = moves(run_of(before), run_of(after))
+    [found] = query_changes(run_of(before), run_of(after))
 
     assert (found.before, found.after, found.direction) == move
 
@@ -58,7 +63,7 @@ def test_what_got_worse_comes_first() -> None:
     before = run_of(make_row("a", **bad), make_row("b", **good), make_row("c"))
     after = run_of(make_row("a", **good), make_row("b", **bad), make_row("d"))
 
-    found = [(move.id, move.direction) for move in moves(before, after)]
+    found = [(move.id, move.direction) for move in query_changes(before, after)]
 
     assert found == [("b", "worse"), ("c", "gone"), ("d", "new"), ("a", "better")]
 
@@ -67,18 +72,22 @@ def test_another_order_of_wrong_tools_is_no_move() -> None:
     before = make_row(right=["s:a"], found=["s:a", "s:b", "s:c"])
     after = make_row(right=["s:a"], found=["s:a", "s:c", "s:b"])
 
-    assert moves(run_of(before), run_of(after)) == ()
+    assert query_changes(run_of(before), run_of(after)) == ()
 
 
 def test_measures_that_differ_are_told_with_both_values() -> None:
     before = run_of(make_row(right=["s:a"], found=["s:b", "s:a"]))
     after = run_of(make_row(right=["s:a"], found=["s:a"]))
 
-    told = {c.metric.name: (c.before, c.after) for c in changes(before, after)}
+    told = {c.metric.name: (c.before, c.after) for c in metric_changes(before, after)}
 
     assert told["mrr"] == (0.5, 1.0)
     assert "recall@5" not in told
-    assert changes(before, after)[0].to_json() == {"metric": "hit@1", "before": 0.0, "after": 1.0}
+    assert metric_changes(before, after)[0].to_json() == {
+        "metric": "hit@1",
+        "before": 0.0,
+        "after": 1.0,
+    }
 
 
 @pytest.mark.requirement("EVA-20")
@@ -88,15 +97,15 @@ def test_a_run_has_not_moved_against_itself(report: Report) -> None:
 
     before, now = read_baseline(saved, file="saved"), Baseline.of(report)
 
-    assert moves(before, now) == ()
-    assert changes(before, now) == ()
+    assert query_changes(before, now) == ()
+    assert metric_changes(before, now) == ()
 
 
 @given(REPORTS, REPORTS)
 def test_moves_the_other_way_are_the_opposite(one: Report, other: Report) -> None:
     opposite = {"better": "worse", "worse": "better", "new": "gone", "gone": "new"}
-    there = moves(Baseline.of(one), Baseline.of(other))
-    back = moves(Baseline.of(other), Baseline.of(one))
+    there = query_changes(Baseline.of(one), Baseline.of(other))
+    back = query_changes(Baseline.of(other), Baseline.of(one))
 
     turned = {m.id: opposite.get(m.direction, m.direction) for m in back}
 

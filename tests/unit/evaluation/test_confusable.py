@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from discovery_engine.catalog import Entry
 from discovery_engine.evaluation import confusable as room
-from discovery_engine.evaluation.confusable import confusable, tell
+from discovery_engine.evaluation.confusable import confusable, group_labels
 from tests.factories import make_entry
 
 NAMES = st.sampled_from(["create_issue", "createIssue", "list_files", "search", "b_search"])
@@ -101,7 +101,7 @@ def test_many_alike_are_one_group() -> None:
     [group] = confusable(entries)
 
     assert len(group) == 7
-    assert list(tell(group)) == ["a:do", "b:do", "c:do", "d:do", "e:do", "2 more"]
+    assert list(group_labels(group)) == ["a:do", "b:do", "c:do", "d:do", "e:do", "2 more"]
 
 
 @given(ENTRIES)

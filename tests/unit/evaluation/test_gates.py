@@ -21,20 +21,20 @@ TOTALS = Report((make_row(right=["s:a"], found=["s:b", "s:a"]),)).totals
     ],
 )
 def test_a_gate_holds_up_to_its_limit(text: str, *, more: bool, held: bool) -> None:
-    assert Gate.parse(text, more_is_better=more).judge(TOTALS, None).held is held
+    assert Gate.parse(text, more_is_better=more).check(TOTALS, None).held is held
 
 
 @pytest.mark.requirement("EVA-21")
 def test_a_gate_may_ask_for_what_the_baseline_had() -> None:
     gate = Gate.parse("mrr=baseline", more_is_better=True)
 
-    assert gate.judge(TOTALS, TOTALS).held
-    assert not gate.judge(TOTALS, {"mrr": 0.7}).held
+    assert gate.check(TOTALS, TOTALS).held
+    assert not gate.check(TOTALS, {"mrr": 0.7}).held
 
 
 def test_a_judgement_is_a_sentence() -> None:
-    under = Gate.parse("mrr=0.9", more_is_better=True).judge(TOTALS, None)
-    kept = Gate.parse("p95=5", more_is_better=False).judge(TOTALS, None)
+    under = Gate.parse("mrr=0.9", more_is_better=True).check(TOTALS, None)
+    kept = Gate.parse("p95=5", more_is_better=False).check(TOTALS, None)
 
     assert str(under) == "mrr is 0.500, under 0.900"
     assert str(kept) == "p95 is 1.00 ms, not over 5.00 ms"
@@ -69,4 +69,4 @@ def test_a_limit_that_cannot_be_judged_is_refused(text: str, *, more: bool) -> N
     gate = Gate.parse(text, more_is_better=more)
 
     with pytest.raises(InvalidGateError):
-        gate.judge(TOTALS, None)
+        gate.check(TOTALS, None)

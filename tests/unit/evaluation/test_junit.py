@@ -17,11 +17,11 @@ def test_each_query_and_each_gate_is_a_test() -> None:
         (make_row("good", ["s:a"], ["s:a"]), make_row("bad", ["s:a"], ["s:b"])), ("left out",)
     )
     gates = [
-        Gate.parse(text, more_is_better=True).judge(report.totals, None)
+        Gate.parse(text, more_is_better=True).check(report.totals, None)
         for text in ("mrr=0.5", "hit@1=0.9")
     ]
 
-    suite = ET.fromstring(to_junit(report, judgements=gates))[0]
+    suite = ET.fromstring(to_junit(report, gate_results=gates))[0]
 
     names = {case.get("name"): [child.tag for child in case] for case in suite}
     assert names == {

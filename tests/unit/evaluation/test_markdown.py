@@ -26,7 +26,9 @@ def test_what_moved_and_what_was_not_served_have_tables() -> None:
     gate = Gate.parse("mrr=0.9", more_is_better=True)
     report = Report((BAD,), ("gone",))
 
-    text = to_markdown(report, baseline=run_of(GOOD), judgements=[gate.judge(report.totals, None)])
+    text = to_markdown(
+        report, baseline=run_of(GOOD), gate_results=[gate.check(report.totals, None)]
+    )
 
     assert "| `mrr` | 1.000 | 0.000 |" in text
     assert "- ✗ mrr is 0.000, under 0.900" in text

@@ -29,7 +29,7 @@ def run(
     return Report(tuple(_row(q, view, cost, clock) for q in asked.queries), asked.skipped)
 
 
-def says_none(answer: SearchAnswer) -> bool:
+def is_none(answer: SearchAnswer) -> bool:
     """Whether an answer is that nothing fits. Nothing else here decides this."""
     return answer.decision is Decision.NONE
 
@@ -39,7 +39,7 @@ def _row(query: Query, view: View, cost: Cost, clock: Callable[[], float]) -> Re
     start = clock()
     answer = view.search(query.text, server=query.server, limit=max(usual, DEPTH))
     spent = clock() - start
-    hits = () if says_none(answer) else answer.hits[:DEPTH]
+    hits = () if is_none(answer) else answer.hits[:DEPTH]
     return ReportRow(
         id=query.id,
         query=query.text,

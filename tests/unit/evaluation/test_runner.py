@@ -7,7 +7,7 @@ import pytest
 from discovery_engine.config.settings import SearchSettings
 from discovery_engine.evaluation.queries import Query, QuerySet
 from discovery_engine.evaluation.report import Report
-from discovery_engine.evaluation.running import run
+from discovery_engine.evaluation.runner import run
 from discovery_engine.tools.model import ServerName, ToolKey, ToolName
 from discovery_engine.view.search_answers import SearchAnswer
 from discovery_engine.view.view import View
