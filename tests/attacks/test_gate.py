@@ -13,7 +13,7 @@ PACKAGES = ("discovery_engine", "discovery_server", "discovery_cli")
 COMPILERS = ("re", "regex")
 STARTERS = {"open_pipe_transport", "open_http_transport", "open_sse_transport", "start_program"}
 ALLOWED = {
-    "start_program": {"upstream/stdio/link.py", "upstream/stdio/reaper.py"},
+    "start_program": {"upstream/stdio/pipe_transport.py", "upstream/stdio/reaper.py"},
     "open_pipe_transport": {"upstream/session.py"},
     "open_http_transport": {"upstream/session.py"},
     "open_sse_transport": {"upstream/session.py"},
@@ -39,9 +39,9 @@ def test_servers_are_started_and_reached_in_one_place(name: str) -> None:
 @pytest.mark.requirement("TRU-2")
 def test_the_gate_is_asked_before_the_first_attempt() -> None:
     source = (ENGINE / "upstream" / "session.py").read_text("utf-8")
-    live = source[source.index("async def _live") : source.index("async def _try")]
+    live = source[source.index("async def _connect") : source.index("async def _try")]
 
-    assert live.index("self._around.admit") < live.index("self._try(")
+    assert live.index("self._context.admit") < live.index("self._try(")
     assert source.count("self._open_transport(") == 1
 
 
