@@ -1,7 +1,7 @@
 """An earlier run, and what has moved since.
 
 A baseline is the JSON of a run as `discovery eval --save` writes it. It comes back from a file,
-so it is read as a stranger's: checked, and refused as a whole if it does not fit.
+so it is untrusted: checked, and refused as a whole if it is not valid.
 """
 
 from __future__ import annotations

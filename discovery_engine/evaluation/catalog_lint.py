@@ -1,7 +1,7 @@
 """What makes the tools of a catalog hard to find or to use, each with an override as a draft.
 
 A finding is advice about what a server says of its tools. The draft says what can be said without
-knowing more; whoever knows the tool should say it better, and `discovery eval` shows what it did.
+knowing more; a person who knows the tool can improve it, and `discovery eval` shows the effect.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
       - query: order a pizza
         none: true
 
-All that is wrong with a file is told at once, with its place: as YAML, as a list of queries, and
+All problems of a file are reported together, each with its position: as YAML, as a list of queries, and
 against the catalog.
 """
 

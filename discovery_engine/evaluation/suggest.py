@@ -1,6 +1,6 @@
 """Drafts of queries, made from what the tools say of themselves.
 
-They are no evidence: whoever asks does not know a tool's words. So the words of its name are
+They are no evidence: a user who asks does not know a tool's words. So the words of its name are
 taken away, and the owner is asked to put each into the words of his own agents, and to add what
 no tool can serve.
 """

@@ -1,6 +1,6 @@
 """What is suspicious in the words of a catalog's servers, read beside those of all others.
 
-Such a finding is no advice to an author: it is an alarm about a stranger, for the owner to judge.
+Such a finding is no advice to an author: it is a warning about a server, for the owner to judge.
 """
 
 from __future__ import annotations

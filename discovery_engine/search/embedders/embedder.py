@@ -11,7 +11,7 @@ Vector: TypeAlias = Sequence[float]
 
 
 class EmbeddingError(DiscoveryError):
-    """No vectors could be had; the message says why, the hint what the owner can do."""
+    """There are no vectors; the message has the cause, the hint the next step of the owner."""
 
     code: ClassVar[str] = "EMBEDDING_ERROR"
 

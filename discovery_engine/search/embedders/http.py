@@ -1,6 +1,6 @@
-"""An address that speaks OpenAI's protocol for embeddings: OpenAI itself, Ollama, TEI and others.
+"""Embeddings over HTTP by OpenAI's protocol: OpenAI itself, Ollama, TEI and others.
 
-What comes back is a stranger's: it is read within a bound, and nothing of it is shown but the
+The answer is untrusted: it is read up to a size limit, and nothing of it is shown but the
 number of its status.
 """
 

@@ -53,7 +53,7 @@ _PARAMETER_TEXTS = Field("parameter_texts", 0.5, slope=0.75, usual_length=30)  #
 
 
 class FieldText(NamedTuple):
-    """What one field of a tool says."""
+    """The text of one field of a tool."""
 
     field: Field
     text: str
@@ -131,12 +131,12 @@ def _tool_texts(tool: Tool, lexicon: Lexicon) -> Iterator[FieldText]:
     language = lexicon.detect_tool_language(tool.description)
     yield FieldText(_NAME, tool.name, language, lexicon.analyze_name(tool.name, language))
     names, texts = _parameter_texts(tool)
-    for field, said in (
+    for field, content in (
         (_DESCRIPTION, tool.description),
         (_PARAMETER_NAMES, names),
         (_PARAMETER_TEXTS, texts),
     ):
-        yield FieldText(field, said, language, lexicon.analyze(said, language))
+        yield FieldText(field, content, language, lexicon.analyze(content, language))
 
 
 def _add(frequencies: dict[str, float], text: AnalyzedText, field: Field) -> None:

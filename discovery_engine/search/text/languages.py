@@ -150,10 +150,14 @@ class Languages:
 
     def detect(self, text: str) -> Language | None:
         """The language of a text; None for English, and when in doubt."""
-        said = words(text)
-        votes = [(one, _votes(one, text, said)) for one in self.supported]
+        found_words = words(text)
+        votes = [(one, _votes(one, text, found_words)) for one in self.supported]
         language, most = max(votes, key=itemgetter(1))
-        return language if most > sum(word in self._english.stop_words for word in said) else None
+        return (
+            language
+            if most > sum(word in self._english.stop_words for word in found_words)
+            else None
+        )
 
     def detect_long(self, text: str) -> Language | None:
         """The same of a sentence or more, and quick for nearly all that is English."""
@@ -190,9 +194,9 @@ def _unknown(rest: str) -> Iterable[Token]:
     return (Token(pair, (pair,)) for pair in bigrams(rest)) if rest else ()
 
 
-def _votes(language: Language, text: str, said: Collection[str]) -> int:
+def _votes(language: Language, text: str, found_words: Collection[str]) -> int:
     letters = not text.isascii() and any(c in _LETTERS[language.code] for c in text.lower())
-    return letters + sum(map(language.is_indicated_by, language.entries.intersection(said)))
+    return letters + sum(map(language.is_indicated_by, language.entries.intersection(found_words)))
 
 
 def _dictionary(code: str) -> _Dictionary:

@@ -213,9 +213,9 @@ class Lexicon:
                 self._phrases.add(stems, concept)
 
     def _stems_without_stop_words(self, text: str) -> list[str]:
-        said = words(text)
-        return [self.stem(w) for w in said if w not in self._stop_words] or list(
-            map(self.stem, said)
+        found = words(text)
+        return [self.stem(w) for w in found if w not in self._stop_words] or list(
+            map(self.stem, found)
         )
 
 
