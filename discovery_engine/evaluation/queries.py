@@ -6,8 +6,8 @@
       - query: order a pizza
         none: true
 
-All problems of a file are reported together, each with its position: as YAML, as a list of queries, and
-against the catalog.
+All problems of a file are reported together, each with its position: as YAML, as a list of
+queries, and against the catalog.
 """
 
 from __future__ import annotations
