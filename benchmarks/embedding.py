@@ -16,7 +16,7 @@ from minilm import export
 from discovery_engine.catalog import Catalog
 from discovery_engine.config.settings import EmbeddingsSettings
 from discovery_engine.registry.sqlite.registry import open_sqlite
-from discovery_engine.runtime.semantic import query_vectors
+from discovery_engine.runtime.semantic_search import query_vectors
 from discovery_engine.search.embedders import EmbeddingError, Vector
 from discovery_engine.search.embedders.checked import CheckedEmbedder
 from discovery_engine.search.embedders.onnx import OnnxEmbedder

@@ -18,7 +18,7 @@ sys.path.insert(0, str(ROOT))
 
 from discovery_engine.config.settings import ServerSettings  # noqa: E402
 from discovery_engine.errors import UpstreamError  # noqa: E402
-from discovery_engine.upstream.sessions import Upstreams  # noqa: E402
+from discovery_engine.upstream.upstreams import Upstreams  # noqa: E402
 from tests.servers.programs import fault_server  # noqa: E402
 
 WIRE = "wire_server.py"

@@ -40,7 +40,7 @@ from discovery_engine.config.settings import (  # noqa: E402
     StdioTransport,
     Timeouts,
 )
-from discovery_engine.upstream.sessions import Upstreams  # noqa: E402
+from discovery_engine.upstream.upstreams import Upstreams  # noqa: E402
 from tests.engines import Folder  # noqa: E402
 from tests.servers.programs import (  # noqa: E402
     fault_server,

@@ -48,7 +48,7 @@ from benchmarks.soak import soak  # noqa: E402
 from discovery_engine.config.settings import ServerSettings  # noqa: E402
 from discovery_engine.errors import OutcomeUnknownError, UpstreamError  # noqa: E402
 from discovery_engine.upstream.history import Policy  # noqa: E402
-from discovery_engine.upstream.sessions import Upstreams  # noqa: E402
+from discovery_engine.upstream.upstreams import Upstreams  # noqa: E402
 from tests.servers.programs import (  # noqa: E402
     descendants,
     fault_server,

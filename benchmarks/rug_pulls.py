@@ -17,7 +17,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from discovery_engine.tools.model import ServerName, Tool
-from discovery_engine.trust.integrity import accept, withheld
+from discovery_engine.trust.tool_acceptance import accept, withheld
 from tests.unit.trust.mutations import MUTATIONS, TOOL, moved
 
 

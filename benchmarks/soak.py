@@ -33,7 +33,7 @@ from benchmarks.fleet import Clock, Row, healthy, list_all, sick  # noqa: E402
 from discovery_engine.config.settings import ServerSettings, Timeouts  # noqa: E402
 from discovery_engine.errors import UpstreamError  # noqa: E402
 from discovery_engine.upstream.history import Policy  # noqa: E402
-from discovery_engine.upstream.sessions import Upstreams  # noqa: E402
+from discovery_engine.upstream.upstreams import Upstreams  # noqa: E402
 from tests.servers.programs import (  # noqa: E402
     descendants,
     eventually,

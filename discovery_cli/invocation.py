@@ -123,7 +123,7 @@ class Invocation(Struct):
     def observed(self, view: View) -> Mapping[ServerName, Sequence[Observation]]:
         """The states of servers that running gateways of this configuration have observed."""
         from discovery_engine.config.files.location import scope_of
-        from discovery_engine.runtime.gateways import observations
+        from discovery_engine.runtime.gateway_reports import observations
         from discovery_engine.runtime.restore import registry_path
 
         data = registry_path(self.data_dir, os.environ).parent

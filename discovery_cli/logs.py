@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 _LEVELS = {1: logging.INFO, 2: logging.DEBUG}
 _CONCERNING = (
     "discovery_engine.runtime.restore",
-    "discovery_engine.runtime.state",
+    "discovery_engine.runtime.catalog_state",
     "discovery_engine.runtime.trust_store",
     "discovery_engine.registry",
 )

@@ -15,8 +15,8 @@ from typing import Any, NoReturn
 
 import click
 
+from discovery_cli.command_group import Group
 from discovery_cli.failures import ExitCode, exit_code, tell
-from discovery_cli.groups import Group
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import global_options, wants_json
 from discovery_cli.output import silence

@@ -40,6 +40,7 @@ from discovery_engine.events import (
 )
 from discovery_engine.limits import require_query
 from discovery_engine.runtime.call_record import record_call
+from discovery_engine.runtime.catalog_state import CatalogState
 from discovery_engine.runtime.executor import OnUnchecked, ToolExecutor
 from discovery_engine.runtime.health import health
 from discovery_engine.runtime.ingest import ListingResult, RefreshReport
@@ -47,8 +48,7 @@ from discovery_engine.runtime.lazy_upstreams import LazyUpstreams
 from discovery_engine.runtime.lister import ServerLister
 from discovery_engine.runtime.maintenance import keep_fresh
 from discovery_engine.runtime.restore import open_registry_or_fallback, registry_path
-from discovery_engine.runtime.semantic import SemanticSearch
-from discovery_engine.runtime.state import CatalogState
+from discovery_engine.runtime.semantic_search import SemanticSearch
 from discovery_engine.search.usage import RecentFinds
 from discovery_engine.secrets.resolver import EnvironmentResolver, SecretResolver
 from discovery_engine.tools.model import ServerName
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from discovery_engine.owner.lock import LockFile
     from discovery_engine.owner.reviews import Reviews
     from discovery_engine.registry.protocols import Registry
-    from discovery_engine.upstream.sessions import OnProgress, OnStderr, Upstreams
+    from discovery_engine.upstream.upstreams import OnProgress, OnStderr, Upstreams
 
 
 @asynccontextmanager
@@ -404,7 +404,7 @@ class Engine:
     def _open_upstreams(self, on_stderr: OnStderr) -> AbstractAsyncContextManager[Upstreams]:
         # Importing the SDK takes longer than everything else, and most runs need no upstream.
         from discovery_engine.upstream.history import Policy  # noqa: PLC0415
-        from discovery_engine.upstream.sessions import open_upstreams  # noqa: PLC0415
+        from discovery_engine.upstream.upstreams import open_upstreams  # noqa: PLC0415
 
         return open_upstreams(
             max_connecting=self.settings.server.max_connecting,

@@ -135,7 +135,7 @@ def _serve(channel: socket.socket) -> None:
 def _load() -> None:
     for module in pkgutil.iter_modules(discovery_cli.commands.__path__):
         import_module(f"discovery_cli.commands.{module.name}")
-    for name in ("discovery_engine.engine", "discovery_engine.upstream.sessions"):
+    for name in ("discovery_engine.engine", "discovery_engine.upstream.upstreams"):
         import_module(name)
     import_module("discovery_server.app")
 

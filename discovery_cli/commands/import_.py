@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from discovery_cli.command_group import did_you_mean
 from discovery_cli.failures import ExitCode
-from discovery_cli.groups import did_you_mean
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import pass_invocation
 from discovery_cli.output import Output
@@ -47,12 +47,12 @@ def command(
     What stands there stays. Secrets are not copied: a reference takes their place. Nothing is
     started. If what was named holds no server the exit code is 2.
     """
-    from discovery_cli import files, imports
+    from discovery_cli import client_files, imports
     from discovery_engine.config.editing.import_plan import plan_import
     from discovery_engine.config.loading.loader import load_settings
 
     output = invocation.output
-    imported = files.read(_sources(output, origins, dry_run=dry_run, yes=yes))
+    imported = client_files.read(_sources(output, origins, dry_run=dry_run, yes=yes))
     _require(only, imported)
     target = _target(invocation)
     existing = load_settings(str(target)).servers if target.exists() else ()
@@ -60,7 +60,7 @@ def command(
     if not output.as_json:
         imports.show_plan(output, plan)
     writes = bool(plan.servers) and not dry_run
-    if writes := writes and files.confirm(f"Write {_servers(plan)} into {target}?", yes=yes):
+    if writes := writes and client_files.confirm(f"Write {_servers(plan)} into {target}?", yes=yes):
         _write(invocation, target, plan)
         imports.say_variables(output, plan)
     if output.as_json:
@@ -102,18 +102,18 @@ def _servers(plan: ImportPlan) -> str:
 
 def _sources(output: Output, origins: tuple[str, ...], *, dry_run: bool, yes: bool) -> list[Source]:
     """What to read: what was named, or whatever is found if its owner agrees."""
-    from discovery_cli import files
+    from discovery_cli import client_files
     from discovery_engine.config.settings import Source
 
     if origins:
-        return [files.source_named(origin) for origin in origins]
-    found = files.found_files()
+        return [client_files.source_named(origin) for origin in origins]
+    found = client_files.found_files()
     if not found:
         output.say("no configuration of another MCP client was found; name a file with --from")
         return []
     output.say("files of other clients:")
-    files.say_files(output, found)
-    if not files.confirm("Read them?", yes=yes or dry_run):
+    client_files.say_files(output, found)
+    if not client_files.confirm("Read them?", yes=yes or dry_run):
         return []
     return [Source(client) for client in dict.fromkeys(file.client for file in found)]
 

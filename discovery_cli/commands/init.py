@@ -54,7 +54,7 @@ def command(
     they are: no secret is copied. Nothing is started. The entry that connects an MCP client is
     printed at the end, with absolute paths.
     """
-    from discovery_cli import files
+    from discovery_cli import client_files
     from discovery_cli.client_entries import client_entry, needs_of
     from discovery_engine.config.editing.edit import new_file
     from discovery_engine.config.editing.template import first_configuration
@@ -72,9 +72,11 @@ def command(
         )
     sources = _sources(output, origins, yes=yes or dry_run)
     _preview(output, sources)
-    with_rules = files.confirm("Switch off tools that may destroy something?", yes=yes or dry_run)
+    with_rules = client_files.confirm(
+        "Switch off tools that may destroy something?", yes=yes or dry_run
+    )
     text = first_configuration(sources, with_rules=with_rules)
-    writes = not dry_run and files.confirm(f"Write {target}?", yes=yes)
+    writes = not dry_run and client_files.confirm(f"Write {target}?", yes=yes)
     if writes:
         new_file(target, text).apply()
         at, data_dir = invocation.clock(), invocation.data_dir
@@ -94,11 +96,11 @@ def command(
 
 
 def _sources(output: Output, origins: tuple[str, ...], *, yes: bool) -> list[Source]:
-    from discovery_cli import files
+    from discovery_cli import client_files
 
     if origins:
-        return [files.source_named(origin) for origin in origins]
-    found = files.found_files()
+        return [client_files.source_named(origin) for origin in origins]
+    found = client_files.found_files()
     if not found:
         output.say(
             "no configuration of another client was found; add your servers to discovery.yaml"
@@ -108,7 +110,7 @@ def _sources(output: Output, origins: tuple[str, ...], *, yes: bool) -> list[Sou
 
 
 def _chosen(output: Output, found: Sequence[ClientFile], *, yes: bool) -> list[Source]:
-    from discovery_cli import files
+    from discovery_cli import client_files
     from discovery_engine.config.settings import Source
 
     chosen = []
@@ -117,15 +119,15 @@ def _chosen(output: Output, found: Sequence[ClientFile], *, yes: bool) -> list[S
         for file in found:
             if file.client == client:
                 output.say(f"  {file.path}")
-        if files.confirm(f"Use the servers of {label}?", yes=yes):
+        if client_files.confirm(f"Use the servers of {label}?", yes=yes):
             chosen.append(Source(client))
     return chosen
 
 
 def _preview(output: Output, sources: Sequence[Source]) -> None:
-    from discovery_cli import files
+    from discovery_cli import client_files
 
-    for name, imported in files.read(sources).items():
+    for name, imported in client_files.read(sources).items():
         output.say(f"{name}: {counted(len(imported.servers), 'server')}")
         for server in imported.servers:
             wrong = f": {server.problem.message}" if server.problem else ""

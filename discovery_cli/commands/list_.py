@@ -20,7 +20,7 @@ from discovery_cli.rendering import (
     tool_row,
 )
 from discovery_engine._util.quantities import counted
-from discovery_engine.runtime.gateways import with_observations
+from discovery_engine.runtime.gateway_reports import with_observations
 
 if TYPE_CHECKING:
     from discovery_engine.view.status import ServerReport

@@ -91,7 +91,7 @@ def _show(output: Output, server: ServerName, found: tuple[Review, ...]) -> None
 
 
 def _is_confirmed(output: Output, server: ServerName, count: int) -> bool:
-    from discovery_cli.files import may_ask
+    from discovery_cli.client_files import may_ask
 
     if output.as_json or not may_ask():
         return False

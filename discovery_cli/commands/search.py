@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 import click
 
-from discovery_cli.answers import max_tokens_option, tell
+from discovery_cli.agent_text import max_tokens_option, tell
 from discovery_cli.failures import ExitCode
 from discovery_cli.invocation import Invocation
 from discovery_cli.json_output import alternative_forms, explained_form, hit_form, notice_forms

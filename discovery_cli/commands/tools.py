@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from discovery_cli.answers import max_tokens_option, tell
+from discovery_cli.agent_text import max_tokens_option, tell
 from discovery_cli.failures import ExitCode, exit_code_of_failure
 from discovery_cli.invocation import Invocation
 from discovery_cli.json_output import notice_forms, tool_form

@@ -75,7 +75,7 @@ def _show(output: Output, found: tuple[Candidate, ...], settings: Settings) -> N
 
 
 def _is_confirmed(output: Output, count: int, *, yes: bool) -> bool:
-    from discovery_cli.files import may_ask
+    from discovery_cli.client_files import may_ask
 
     if yes:
         return True

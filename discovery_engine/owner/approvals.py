@@ -11,10 +11,10 @@ import anyio
 import anyio.to_thread
 
 from discovery_engine.config.files.location import decision_scopes
-from discovery_engine.config.loading.discovered import restrict
 from discovery_engine.config.loading.loader import load_settings
+from discovery_engine.config.loading.untrusted import restrict
 from discovery_engine.owner.candidates import Candidate, approval_of, candidates
-from discovery_engine.owner.host import Host, decide
+from discovery_engine.owner.engine_protocol import Host, decide
 from discovery_engine.runtime.restore import open_registry_or_fallback
 from discovery_engine.secrets.resolver import EnvironmentResolver, SecretResolver
 from discovery_engine.trust.identity import known_as

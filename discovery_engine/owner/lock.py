@@ -15,7 +15,7 @@ from discovery_engine._util.files import replace_file
 from discovery_engine.config.files.location import lock_path
 from discovery_engine.errors import ConfigurationError, Origin, Problem
 from discovery_engine.events import ServerFailed, TrustChanged
-from discovery_engine.owner.host import Host
+from discovery_engine.owner.engine_protocol import Host
 from discovery_engine.runtime.trust_store import read_lock
 from discovery_engine.trust.lockfile import Deviation, deviations, lock_of_parts, to_text
 from discovery_engine.upstream.state import ServerState

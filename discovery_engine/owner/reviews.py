@@ -12,7 +12,7 @@ import anyio.to_thread
 
 from discovery_engine._util.suggestions import nearest
 from discovery_engine.errors import ToolNotFoundError
-from discovery_engine.owner.host import Host, decide
+from discovery_engine.owner.engine_protocol import Host, decide
 from discovery_engine.rules.rule import REFUSALS
 from discovery_engine.scanner import Neighbours
 from discovery_engine.trust.identity import known_as

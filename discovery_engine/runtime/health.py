@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from msgspec.structs import replace
 
-from discovery_engine.runtime.gateways import matching, with_observations
+from discovery_engine.runtime.gateway_reports import matching, with_observations
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.state import ServerState, StateInfo
 from discovery_engine.view.status import Observation, ServerReport

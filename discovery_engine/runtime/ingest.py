@@ -24,7 +24,7 @@ from discovery_engine.overrides.applying import Overrides
 from discovery_engine.rules import ServerRules, ToolRules
 from discovery_engine.rules.rule import WITHHELD, Verdict
 from discovery_engine.tools.model import AppliedOverride, ServerName, Tool, ToolName
-from discovery_engine.trust.standing import ListedServer, Trust
+from discovery_engine.trust.effective_trust import ListedServer, Trust
 from discovery_engine.trust.suspicion import SUSPICIOUS, suspects, suspicions
 from discovery_engine.upstream.connection import connection_fingerprint
 

@@ -27,7 +27,7 @@ from discovery_engine.upstream.stderr_log import StderrLog
 
 if TYPE_CHECKING:
     from discovery_engine.upstream.listing import Listing
-    from discovery_engine.upstream.sessions import OnProgress, OnStderr, Upstreams
+    from discovery_engine.upstream.upstreams import OnProgress, OnStderr, Upstreams
 
 _NO_SECRETS = None, OutputRedactor(frozenset())
 

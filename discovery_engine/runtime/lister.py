@@ -27,8 +27,8 @@ from discovery_engine.view.status import LiveStates
 
 if TYPE_CHECKING:
     from discovery_engine.config.settings import ServerSettings
+    from discovery_engine.runtime.catalog_state import CatalogState
     from discovery_engine.runtime.lazy_upstreams import LazyUpstreams
-    from discovery_engine.runtime.state import CatalogState
     from discovery_engine.tools.model import ServerName
     from discovery_engine.upstream.listing import Listing
     from discovery_engine.view.view import View

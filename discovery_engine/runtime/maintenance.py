@@ -23,7 +23,7 @@ from discovery_engine._util.tasks import open_task_group
 from discovery_engine.config.files.location import scope_of
 from discovery_engine.errors import ConfigurationError
 from discovery_engine.events import ConfigurationReloaded, Subscription, ToolCalled, ToolsChanged
-from discovery_engine.runtime.gateways import open_status_file
+from discovery_engine.runtime.gateway_reports import open_status_file
 from discovery_engine.view.status import Observation
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ async def _relist_debounced(lister: ServerLister, name: ServerName, debouncer: D
 
 async def _follow_files(engine: MaintainedEngine) -> None:
     # Only long-running hosts need it; others start faster without.
-    from discovery_engine.runtime.watch import changed_files  # noqa: PLC0415
+    from discovery_engine.runtime.config_watch import changed_files  # noqa: PLC0415
 
     async with aclosing(changed_files(lambda: engine.settings.inputs)) as changes:
         async for paths in changes:

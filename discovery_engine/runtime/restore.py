@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from discovery_engine.config.files.inputs import is_current
 from discovery_engine.config.files.location import catalog_key, decision_scopes, locate
-from discovery_engine.config.loading.discovered import is_untrusted_origin
+from discovery_engine.config.loading.untrusted import is_untrusted_origin
 from discovery_engine.errors import RegistryError
 from discovery_engine.registry.backends import open_fallback, open_registry, sqlite_url
 from discovery_engine.search.usage import usage_shares

@@ -17,12 +17,12 @@ from discovery_engine.config.files.inputs import read_input
 from discovery_engine.config.files.location import decision_scopes, lock_path
 from discovery_engine.errors import ConfigurationError, Origin, Problem, RegistryError
 from discovery_engine.secrets.resolver import SecretResolver
-from discovery_engine.trust.admission import admit
 from discovery_engine.trust.binding import completed
 from discovery_engine.trust.decisions import Acceptance, Approval, Decisions, union, with_accepted
+from discovery_engine.trust.effective_trust import Trust
 from discovery_engine.trust.identity import known_as
 from discovery_engine.trust.lockfile import Lock, from_text
-from discovery_engine.trust.standing import Trust
+from discovery_engine.trust.server_admission import admit
 from discovery_engine.upstream.identity import identity_as_configured, identity_of
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     )
     from discovery_engine.registry.protocols import DecisionStore
     from discovery_engine.tools.model import ServerName
+    from discovery_engine.trust.effective_trust import ListedServer
     from discovery_engine.trust.identity import Identity
-    from discovery_engine.trust.standing import ListedServer
 
 logger = logging.getLogger(__name__)
 

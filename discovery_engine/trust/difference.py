@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.tools.model import canonical_json
-from discovery_engine.trust.integrity import ordered
+from discovery_engine.trust.tool_acceptance import ordered
 
 Weight: TypeAlias = Literal["breaking", "compatible", "text"]
 

@@ -32,7 +32,7 @@ from discovery_engine.config.settings import ServerSettings, StdioTransport
 from discovery_engine.tools.model import ServerName, Tool, canonical_json, fingerprint
 from discovery_engine.trust.difference import Change, Weight, difference, heaviest
 from discovery_engine.trust.identity import written_identity
-from discovery_engine.trust.integrity import meaning
+from discovery_engine.trust.tool_acceptance import meaning
 
 LOCK_VERSION = 1
 

@@ -15,13 +15,13 @@ from discovery_engine.tools.model import Tool
 from discovery_engine.trust.decisions import INSTRUCTIONS, Acceptance
 from discovery_engine.trust.difference import Change, Weight, difference, heaviest
 from discovery_engine.trust.identity import known_as
-from discovery_engine.trust.integrity import accept, accept_instructions, withheld
 from discovery_engine.trust.suspicion import suspects
+from discovery_engine.trust.tool_acceptance import accept, accept_instructions, withheld
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import ServerPart
     from discovery_engine.config.settings import ServerSettings
-    from discovery_engine.trust.standing import Trust
+    from discovery_engine.trust.effective_trust import Trust
 
 _NOBODY = Neighbours()
 

@@ -15,7 +15,7 @@ import anyio
 import pytest
 
 from discovery_engine._util.json import JSONObject
-from discovery_engine.runtime.gateways import observations, open_status_file
+from discovery_engine.runtime.gateway_reports import observations, open_status_file
 from discovery_engine.view.status import Observation
 from tests.contract.discovery import Discovery
 from tests.forked import Preloaded

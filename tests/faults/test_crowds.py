@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from discovery_engine.config.settings import Limits, ServerSettings
 from discovery_engine.errors import FailureKind, OutcomeUnknownError, UnavailableError
 from discovery_engine.upstream.history import Policy
-from discovery_engine.upstream.sessions import Upstreams
 from discovery_engine.upstream.state import ServerState
+from discovery_engine.upstream.upstreams import Upstreams
 from tests.servers.programs import (
     call,
     eventually,

@@ -23,8 +23,8 @@ from discovery_engine.errors import (
     UpstreamProtocolError,
     UpstreamTimeoutError,
 )
-from discovery_engine.upstream.sessions import Upstreams
 from discovery_engine.upstream.state import ServerState
+from discovery_engine.upstream.upstreams import Upstreams
 from tests.servers.programs import (
     Neighbour,
     call,

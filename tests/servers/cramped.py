@@ -19,7 +19,7 @@ import anyio
 
 from discovery_engine.config.settings import ServerSettings
 from discovery_engine.errors import UnavailableError
-from discovery_engine.upstream.sessions import Upstreams
+from discovery_engine.upstream.upstreams import Upstreams
 from tests.servers.programs import (
     call,
     descendants,

@@ -26,7 +26,7 @@ from discovery_engine.events import EventBus
 from discovery_engine.secrets.resolver import EnvironmentResolver
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.history import Policy
-from discovery_engine.upstream.sessions import Upstreams, open_upstreams
+from discovery_engine.upstream.upstreams import Upstreams, open_upstreams
 
 HERE = Path(__file__).parent
 

@@ -23,7 +23,7 @@ from discovery_engine.registry.memory import MemoryRegistry
 from discovery_engine.registry.protocols import Registry
 from discovery_engine.registry.sqlite.registry import open_sqlite
 from discovery_engine.rules.rule import Rule
-from discovery_engine.runtime.state import CatalogState
+from discovery_engine.runtime.catalog_state import CatalogState
 from discovery_engine.tools.model import ServerName
 from tests.factories import make_server, tool_names
 from tests.unit.swaps import current_view, fails, found, lists

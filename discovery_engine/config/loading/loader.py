@@ -13,12 +13,12 @@ from msgspec.structs import replace
 from discovery_engine.config.document.reader import SIZE_LIMIT
 from discovery_engine.config.files.inputs import observe, read_input
 from discovery_engine.config.files.location import Location, locate, lock_path
-from discovery_engine.config.loading.discovered import (
+from discovery_engine.config.loading.parsing import parse_settings
+from discovery_engine.config.loading.untrusted import (
     is_untrusted_origin,
     permission_warnings,
     restrict,
 )
-from discovery_engine.config.loading.parsing import parse_settings
 from discovery_engine.config.settings import InputFile, Settings
 from discovery_engine.errors import ConfigurationError, Origin, Problem
 from discovery_engine.secrets.resolver import EnvironmentResolver

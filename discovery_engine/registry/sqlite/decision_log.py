@@ -26,10 +26,10 @@ from msgspec import Struct
 
 from discovery_engine.registry.records import EVERY_SCOPE, EffectiveDecisions, LossRecord, Record
 from discovery_engine.registry.sqlite import decisions
+from discovery_engine.registry.sqlite.decision_marker import Mark, MarkFile
 from discovery_engine.registry.sqlite.decisions import StoredDecisions
 from discovery_engine.registry.sqlite.journal import Journal, JournalContent, Tip, lines_after
 from discovery_engine.registry.sqlite.locking import Turns, turns_at
-from discovery_engine.registry.sqlite.mark import Mark, MarkFile
 
 logger = logging.getLogger(__name__)
 

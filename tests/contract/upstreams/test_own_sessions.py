@@ -10,7 +10,7 @@ import pytest
 from discovery_engine.config.settings import Limits
 from discovery_engine.errors import FailureKind, UnavailableError
 from discovery_engine.upstream.history import Policy
-from discovery_engine.upstream.sessions import Upstreams
+from discovery_engine.upstream.upstreams import Upstreams
 from tests.servers.programs import fault_server, is_running, text_of, upstreams
 
 pytestmark = pytest.mark.anyio

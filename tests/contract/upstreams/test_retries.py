@@ -21,8 +21,8 @@ from discovery_engine.errors import (
 )
 from discovery_engine.events import EventBus, ServerConnecting, ServerStateChanged
 from discovery_engine.upstream.history import Policy
-from discovery_engine.upstream.sessions import Upstreams
 from discovery_engine.upstream.state import ServerState
+from discovery_engine.upstream.upstreams import Upstreams
 from tests.servers.programs import (
     call,
     eventually,

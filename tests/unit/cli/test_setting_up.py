@@ -36,7 +36,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def someone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody sits at a terminal and can be asked."""
-    monkeypatch.setattr("discovery_cli.files.may_ask", lambda: True)
+    monkeypatch.setattr("discovery_cli.client_files.may_ask", lambda: True)
 
 
 def configure(text: str) -> None:

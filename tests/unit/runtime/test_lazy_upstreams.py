@@ -17,8 +17,8 @@ from discovery_engine.runtime.lazy_upstreams import LazyUpstreams
 from discovery_engine.secrets.resolver import EnvironmentResolver
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.listing import Listing
-from discovery_engine.upstream.sessions import OnStderr, Upstreams
 from discovery_engine.upstream.state import StateInfo
+from discovery_engine.upstream.upstreams import OnStderr, Upstreams
 from tests.factories import make_server
 
 pytestmark = pytest.mark.anyio

@@ -11,8 +11,8 @@ import pytest
 
 from discovery_engine.config.files.location import locate
 from discovery_engine.config.files.permissions import may_others_write, writable_by_others
-from discovery_engine.config.loading.discovered import is_untrusted_origin
 from discovery_engine.config.loading.loader import load_settings
+from discovery_engine.config.loading.untrusted import is_untrusted_origin
 
 ME, OTHER, ROOT = 4_000_001, 4_000_002, 0
 GROUP = 4_000_003  # one that there is not

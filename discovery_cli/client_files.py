@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from discovery_cli.groups import did_you_mean
+from discovery_cli.command_group import did_you_mean
 from discovery_engine.config.settings import Source
 from discovery_engine.config.sources import SOURCE_TYPES, client_files, read_source
 

@@ -15,8 +15,8 @@ from discovery_engine.catalog import Entry
 from discovery_engine.config.settings import EmbeddingsSettings, SearchSettings, Settings
 from discovery_engine.events import ConfigurationReloaded, EventBus
 from discovery_engine.registry.memory import MemoryRegistry
-from discovery_engine.runtime.semantic import WARM_UP, QueryEmbedding, SemanticSearch
-from discovery_engine.runtime.state import CatalogState
+from discovery_engine.runtime.catalog_state import CatalogState
+from discovery_engine.runtime.semantic_search import WARM_UP, QueryEmbedding, SemanticSearch
 from discovery_engine.search.embedders import EmbeddingError, Vector
 from discovery_engine.search.embedders.hash import HashEmbedder
 from discovery_engine.search.query.clauses import split_clauses

@@ -11,7 +11,7 @@ from msgspec import Struct, defstruct
 from msgspec.structs import asdict, fields, replace
 
 from discovery_engine.config.files.location import Location, locate
-from discovery_engine.config.loading.discovered import is_untrusted_origin, restrict
+from discovery_engine.config.loading.untrusted import is_untrusted_origin, restrict
 from discovery_engine.config.settings import (
     CacheSettings,
     EmbeddingsSettings,

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct, field
 
-from discovery_engine.trust.admission import Denial, refusal
 from discovery_engine.trust.decisions import Acceptance, AcceptedTools, Decisions
 from discovery_engine.trust.identity import Identity, known_as
-from discovery_engine.trust.integrity import are_held_back, first_seen, withheld
+from discovery_engine.trust.server_admission import Denial, refusal
+from discovery_engine.trust.tool_acceptance import are_held_back, first_seen, withheld
 
 if TYPE_CHECKING:
     from discovery_engine.config.settings import ServerSettings, Settings, TrustPolicy

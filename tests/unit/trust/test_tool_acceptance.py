@@ -13,7 +13,7 @@ from discovery_engine._util.json import JSONObject
 from discovery_engine.config.settings import TrustPolicy
 from discovery_engine.tools.model import ServerName, Tool
 from discovery_engine.trust.decisions import AcceptedTools
-from discovery_engine.trust.integrity import (
+from discovery_engine.trust.tool_acceptance import (
     accept,
     accept_instructions,
     are_held_back,
