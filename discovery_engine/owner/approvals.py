@@ -80,10 +80,12 @@ class Approvals:
         known = {known_as(server, view.settings.path): server.name for server in named}
         decisions = await anyio.to_thread.run_sync(self._store.decisions, view.settings)
         given = known.keys() & decisions.approvals.keys()
-        if given:
-            store = partial(self._store.revoke, view.settings, given)
-            names = (name for key, name in known.items() if key in given)
-            await decide(self._host, self._events, store, "revoked", names)
+        store = partial(self._store.revoke, view.settings, given)
+        if not given:
+            await anyio.to_thread.run_sync(store)  # raises if decisions cannot be stored at all
+            return 0
+        names = (name for key, name in known.items() if key in given)
+        await decide(self._host, self._events, store, "revoked", names)
         return len(given)
 
 
