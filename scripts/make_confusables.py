@@ -1,6 +1,6 @@
 """Write the scanner's table of confusable letters from the Unicode data that ICU carries.
 
-    python scripts/make_confusables.py [--library libicui18n.so.72 --suffix _72]
+    python scripts/make_confusables.py [--icu libicui18n.so.72 --suffix _72]
 
 A letter is confusable (a homoglyph) if ICU gives it the skeleton of an ASCII letter (Unicode
 Technical Standard 39). The scanner folds case before it looks a letter up, so the table has small
@@ -95,16 +95,16 @@ def written(confusables: Mapping[str, str]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--library", default="libicui18n.so.72")
+    parser.add_argument("--icu", default="libicui18n.so.72")
     parser.add_argument("--suffix", default="_72", help="that ICU appends to its functions' names")
     options = parser.parse_args()
-    icu = Icu(options.library, options.suffix)
+    icu = Icu(options.icu, options.suffix)
     confusables = table(icu)
     text = written(confusables)
     (_SCANNER / "confusables.py").write_text(text, encoding="utf-8")
     manifest = {
         "script": "scripts/make_confusables.py",
-        "source": f"the spoof data of {options.library} (UTS 39)",
+        "source": f"the spoof data of {options.icu} (UTS 39)",
         "unicode": icu.unicode_version(),
         "written": datetime.now(UTC).date().isoformat(),
         "letters": len(confusables),
