@@ -87,6 +87,7 @@ class MessageReader(ReadingStream):
         self._framer = Framer(limit)
         self._lines: Iterator[bytes | Overlong] = iter(())
         self._ended = False
+        self._end = anyio.Event()
         self._is_answered = False  # whether the caller of the overlong line got an error
         self._quota = Quota(scheduler)
         self.garbage = Garbage()
@@ -97,6 +98,10 @@ class MessageReader(ReadingStream):
         """The beginning of the line that has not ended yet."""
         return self._framer.unfinished
 
+    async def wait_ended(self) -> None:
+        """Wait until everything that the program wrote was received."""
+        await self._end.wait()
+
     async def receive(self) -> SessionMessage | Exception:
         while True:
             for line in self._lines:
@@ -105,6 +110,7 @@ class MessageReader(ReadingStream):
                 if message is not None:
                     return SessionMessage(message)
             if self._ended:
+                self._end.set()
                 self._on_end()
                 raise anyio.EndOfStream
             await self._quota.pause_if_spent()

@@ -43,6 +43,7 @@ from discovery_engine.upstream.wire.json_codec import encode
 from discovery_engine.upstream.wire.messages import as_json
 from discovery_engine.upstream.wire.scheduling import FairScheduler
 
+_LAST_OUTPUT = 1.0  # seconds for the output of a program that has exited
 _SAMPLE_LENGTH = 80  # characters
 _BROKEN = (anyio.BrokenResourceError, anyio.ClosedResourceError)
 
@@ -134,8 +135,11 @@ class PipeTransport(Transport):
     async def connect_error(self, error: Exception) -> UnavailableError:
         if not self.is_lost:
             return handshake_error(self.server, error, stderr=self.stderr)
-        output = self._foreign_output()
         reason = f"it {await self.child.exit_reason()} before the handshake was done"
+        # A broken stdin may be noticed first, while the last output is still to be read.
+        with anyio.move_on_after(_LAST_OUTPUT):
+            await self.reader.wait_ended()
+        output = self._foreign_output()
         reason = "; ".join(filter(None, (reason, output.reason)))
         return UnavailableError(
             self.server, FailureKind.EXITED, reason, stderr=self.stderr, detail=output.detail
