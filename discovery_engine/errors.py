@@ -292,7 +292,7 @@ _NEXT_STEPS: Mapping[FailureKind, str] = {
     FailureKind.UNTRUSTED: "`discovery trust` shows what would be started",
     FailureKind.OTHER: _MORE,
 }
-"""What to do about each kind of failure, where whoever met it knows nothing better."""
+"""The default hint for each kind of failure."""
 
 
 class UnavailableError(UpstreamError):

@@ -42,7 +42,7 @@ class Tokens(Struct, frozen=True):
     """The valid tokens of a gateway."""
 
     values: tuple[str, ...]
-    whereabouts: str = "whoever started the gateway has it"
+    whereabouts: str = "the person who started the gateway has it"
     """Where to find one, for a client that has none; names no path of the owner's disk."""
     placeholder: str = ""
     """What to write in place of the token where it should not be shown; empty if it may be."""

@@ -43,7 +43,7 @@ def command(
 
     A tool whose meaning has changed is neither found nor executed before this; nor is a new one
     that says what no honest tool says, or is of a server with `trust: quarantine`. What is
-    suspicious in it is told first. While something waits, the exit code is 4.
+    suspicious in it is shown first. While something waits, the exit code is 4.
 
     After earlier decisions were lost every tool that is not known to be accepted is held back. That
     ends once every server has been asked again and nothing is left to review.

@@ -78,7 +78,7 @@ def command(
     """Find tools by words or by name.
 
     The best match comes first; the last line says how sure it is that one of the first few serves:
-    sure, likely or unsure. Without a match the exit code is 2, and the reasons are told.
+    sure, likely or unsure. Without a match the exit code is 2, and the reasons are shown.
     """
     query = " ".join(words).strip()
     if not query:

@@ -167,7 +167,7 @@ def _undescribed(entry: Entry) -> CatalogFinding:
         "no description",
         (entry.key,),
         f"the description of {entry.key.label} {said}",
-        "say what it does, in the words of whoever needs it",
+        "say what it does, in words that a user would search for",
         (_redescribed(entry, description),),
     )
 

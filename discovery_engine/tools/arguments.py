@@ -84,7 +84,7 @@ class Checker:
 
         Args:
             arguments: What a caller gives.
-            pinned: The values of those that the owner gives. None of them is told.
+            pinned: The values that the owner gives. No error shows them.
             steps: How much may be done, in steps of some microseconds.
             pause: Called about once a millisecond, to let others run.
 

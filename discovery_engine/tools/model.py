@@ -20,7 +20,7 @@ from discovery_engine.tools.schemas import without_parameters
 ServerName = NewType("ServerName", str)
 ToolName = NewType("ToolName", str)
 
-_UNION_DEPTH = 3  # unions in unions that are told apart; a stranger may nest them without end
+_UNION_DEPTH = 3  # depth of nested unions that are resolved; a server may nest them without end
 _PARSED = 1000  # definitions
 _SUMMARY_LENGTH = 120  # characters; about 30 tokens, so that ten hits stay under 400
 

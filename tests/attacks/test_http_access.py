@@ -115,7 +115,7 @@ async def test_a_refusal_says_what_to_send_and_where_the_token_is_and_holds_none
     assert wrong.headers["www-authenticate"].endswith('error="invalid_token"')
     assert "Authorization: Bearer TOKEN" in missing.json()["error_description"]
     for refused in (missing, wrong):
-        assert "whoever started the gateway has it" in refused.json()["error_description"]
+        assert "the person who started the gateway has it" in refused.json()["error_description"]
         assert TOKEN not in refused.text
         assert OTHER not in refused.text
 

@@ -202,7 +202,7 @@ def test_lint_tells_what_is_wrong_with_tools_and_how_to_mend_it() -> None:
     assert done.exit_code == 0
     assert done.stdout.startswith(
         "no description: the description of s:ping0 is empty\n"
-        "  hint: say what it does, in the words of whoever needs it\n"
+        "  hint: say what it does, in words that a user would search for\n"
         "  overrides:\n"
         '    - pattern: "s:ping0"\n'
         '      description: "Ping 0 in s."\n'

@@ -61,7 +61,7 @@ def weight_of(graph: SchemaGraph) -> float:
 
 
 def too_costly(schema: JSONObject) -> str | None:
-    """Why a schema may keep whoever checks with it busy for ever; None if it will not."""
+    """Why a check with a schema may take exponential time; None if it cannot."""
     weigher = _Weigher(SchemaGraph(schema))
     try:
         weight = weigher.weight(schema)
