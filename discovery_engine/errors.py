@@ -375,7 +375,7 @@ class NeedsAuthError(UnavailableError):
         )
 
 
-_APPROVE = "`discovery trust` shows its owner what would be started, to approve it"
+_APPROVE = "`discovery trust` shows what would be started and asks for approval"
 _REFUSALS = {
     "untrusted": ("the owner has not approved it yet", _APPROVE),
     "altered": ("what would be started now is not what was approved", _APPROVE),

@@ -91,7 +91,7 @@ def command(
     if dry_run:
         output.text(text.rstrip())
     steps = needs and _next_steps(target, needs, is_global=is_global)
-    for line in steps or [f"{target} was not written"]:
+    for line in steps or [f"nothing was written to {target}"]:
         output.say(line)
 
 

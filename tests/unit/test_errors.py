@@ -106,12 +106,12 @@ ERRORS = [
     (
         UntrustedServerError("github", "untrusted", "see /d.yaml:1:1"),
         "server 'github' is unavailable: the owner has not approved it yet",
-        "`discovery trust` shows its owner what would be started, to approve it",
+        "`discovery trust` shows what would be started and asks for approval",
     ),
     (
         UntrustedServerError("github", "altered", "args of its entry changed"),
         "server 'github' is unavailable: what would be started now is not what was approved",
-        "`discovery trust` shows its owner what would be started, to approve it",
+        "`discovery trust` shows what would be started and asks for approval",
     ),
     (
         UntrustedServerError("github", "unpinned"),

@@ -228,7 +228,7 @@ def test_a_list_and_a_check_show_the_end_of_the_last_words() -> None:
             {"is_untrusted_origin": True},
             {"verdict": Verdict(enabled=False, reason="untrusted")},
             "discovery trust",
-            "`discovery trust` shows its owner what would be started, to approve it",
+            "`discovery trust` shows what would be started and asks for approval",
             id="nobody approved it",
         ),
         pytest.param({}, {"listed_at": None}, "discovery refresh git", None, id="never asked"),

@@ -183,7 +183,7 @@ def test_init_names_no_need_where_there_is_none(home: Path) -> None:
 def test_init_writes_nothing_if_its_owner_does_not_want_it() -> None:
     done = run("init", input="y\ny\nn\n")
 
-    assert "was not written" in done.stderr
+    assert "nothing was written to" in done.stderr
     assert not Path("discovery.yaml").exists()
 
 

@@ -108,7 +108,7 @@ def test_no_configuration_is_a_note_if_there_is_no_server_either() -> None:
             (
                 "problem",
                 "the owner has not approved it yet",
-                "`discovery trust` shows its owner what would be started, to approve it",
+                "`discovery trust` shows what would be started and asks for approval",
             ),
             id="untrusted",
         ),
