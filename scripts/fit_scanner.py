@@ -7,7 +7,8 @@ logistic regression is fitted on one half: a tool's score is that of its worst s
 step learns from the sentence that is worst at present. No signal may lower a score, and no place
 raises one by itself but that of an encoded text. On the other half the threshold of an alarm is
 chosen: as low as FALSE_ALARMS allow. Severe is what scores above every innocent tool of both
-halves. The weights are written to `discovery_engine/scanner/fitted.py`, with a manifest beside it.
+halves. The weights are written to `discovery_engine/scanner/signal_weights.py`, with a manifest
+beside it.
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discovery_engine.scanner import FindingKind, Neighbours, alarms, scan
+from discovery_engine.scanner.detection import readings, texts_of
 from discovery_engine.scanner.evidence import evidence_in, feature_names, subject_of
 from discovery_engine.scanner.passages import passages_of
-from discovery_engine.scanner.reading import readings, texts_of
 from discovery_engine.tools.model import ServerName, Tool
 
 ROOT = Path(__file__).parents[1]
 DATA = ROOT / "tests" / "contract" / "scanner_development"
-FITTED = ROOT / "discovery_engine" / "scanner" / "fitted.py"
-MANIFEST = FITTED.with_name("fitted.manifest.json")
+WEIGHTS_FILE = ROOT / "discovery_engine" / "scanner" / "signal_weights.py"
+MANIFEST = WEIGHTS_FILE.with_name("signal_weights.manifest.json")
 POISONED = ("poisoned", "second_poisoned")
 INNOCENT = ("innocent", "second_innocent")
 NEAR = (
@@ -165,7 +166,7 @@ def write(weights: Matrix, bias: float, alarm: float, severe: float) -> None:
         ),
         "}",
     ]
-    FITTED.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    WEIGHTS_FILE.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def measured() -> dict[str, dict[str, float]]:
@@ -194,7 +195,7 @@ def write_manifest(metrics: dict[str, dict[str, float]]) -> None:
         "script": "scripts/fit_scanner.py",
         "written": datetime.now(UTC).date().isoformat(),
         "inputs": {path.relative_to(ROOT).as_posix(): _digest(path) for path in files},
-        "output": _digest(FITTED),
+        "output": _digest(WEIGHTS_FILE),
         "metrics": metrics,
     }
     MANIFEST.write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")

@@ -2,8 +2,8 @@
 
     findings = scan_catalog((entry.tool for entry in catalog), instructions={"mail": "..."})
 
-The one rule: nothing here acts on what it reads. A finding is a mark for those who decide. The
-patterns are loaded when something is read: to be told of a finding takes none of them.
+The one rule: the scanner reports findings and changes nothing. The patterns are loaded by the
+first scan; the classes of findings are importable without them.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from discovery_engine.scanner.detection import scan, scan_catalog, scan_text
     from discovery_engine.scanner.findings import (
         Finding,
         FindingKind,
@@ -20,18 +21,17 @@ if TYPE_CHECKING:
         alarms,
     )
     from discovery_engine.scanner.neighbours import Neighbours
-    from discovery_engine.scanner.reading import scan, scan_catalog, scan_text
 
-_HOMES = {
+_MODULES = {
     "Finding": "findings",
     "FindingKind": "findings",
     "Findings": "findings",
     "Neighbours": "neighbours",
     "Severity": "findings",
     "alarms": "findings",
-    "scan": "reading",
-    "scan_catalog": "reading",
-    "scan_text": "reading",
+    "scan": "detection",
+    "scan_catalog": "detection",
+    "scan_text": "detection",
 }
 
 __all__ = [
@@ -48,6 +48,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -14,10 +14,10 @@ from functools import cache
 from msgspec import Struct
 
 from discovery_engine.scanner.findings import FindingKind
-from discovery_engine.scanner.fitted import ALARM, BIAS, SEVERE, WEIGHTS
 from discovery_engine.scanner.lexicon import Family
-from discovery_engine.scanner.plain import plain
+from discovery_engine.scanner.normalization import plain
 from discovery_engine.scanner.sentences import Sentence, families_of, sentences
+from discovery_engine.scanner.signal_weights import ALARM, BIAS, SEVERE, WEIGHTS
 from discovery_engine.scanner.signals import SIGNALS, signals_of
 from discovery_engine.tools.model import Tool
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct, field
 
-from discovery_engine.scanner.plain import letters_only
+from discovery_engine.scanner.normalization import letters_only
 from discovery_engine.tools.model import ServerName, Tool, ToolKey
 
 _IDENTIFIER = re.compile(

@@ -90,8 +90,8 @@ def test_severe_findings_of_known_wordings_do_not_get_fewer() -> None:
 
 
 def test_the_weights_are_those_that_the_data_of_the_repository_gave() -> None:
-    manifest = json.loads((ROOM / "fitted.manifest.json").read_text("utf-8"))
-    files = {**manifest["inputs"], "discovery_engine/scanner/fitted.py": manifest["output"]}
+    manifest = json.loads((ROOM / "signal_weights.manifest.json").read_text("utf-8"))
+    files = {**manifest["inputs"], "discovery_engine/scanner/signal_weights.py": manifest["output"]}
 
     assert {name: hashlib.sha256((ROOT / name).read_bytes()).hexdigest() for name in files} == files
 

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discovery_engine.scanner.evidence import Place, evidence_in, feature_names, subject_of
-from discovery_engine.scanner.fitted import WEIGHTS
 from discovery_engine.scanner.lexicon import Family
-from discovery_engine.scanner.plain import plain
+from discovery_engine.scanner.normalization import plain
 from discovery_engine.scanner.sentences import sentences
+from discovery_engine.scanner.signal_weights import WEIGHTS
 from discovery_engine.scanner.signals import SIGNALS, signals_of
 from tests.factories import make_tool
 

@@ -1,8 +1,8 @@
-"""One tool, or a whole catalog, read with every detector.
+"""Runs every detector over one tool, a text, or a whole catalog.
 
     scan(tool, Neighbours.of(tools))
 
-Findings come in the order of the definition, and the same tool always gives the same ones.
+Findings are in the order of the definition, and deterministic.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from discovery_engine.scanner.evidence import Evidence, Place, evidence_in, subj
 from discovery_engine.scanner.findings import Finding, FindingKind, Severity, excerpt
 from discovery_engine.scanner.invisible import hidden_in
 from discovery_engine.scanner.neighbours import Neighbours
+from discovery_engine.scanner.normalization import loose, mixes_alphabets, plain
 from discovery_engine.scanner.passages import Passage, capped, passages_of
 from discovery_engine.scanner.payloads import decoded
-from discovery_engine.scanner.plain import loose, mixes_alphabets, plain
 from discovery_engine.tools.model import ServerName, Tool, ToolKey
 
-_NOBODY = Neighbours()
+_NO_NEIGHBOURS = Neighbours()
 _SHORT = 200  # characters of a text that is remembered to be innocent
 _REMEMBERED = 5000
 _ARGUMENT = "inputSchema"
 
 
-def scan(tool: Tool, neighbours: Neighbours = _NOBODY) -> tuple[Finding, ...]:
+def scan(tool: Tool, neighbours: Neighbours = _NO_NEIGHBOURS) -> tuple[Finding, ...]:
     """What is suspicious in a tool's definition; of each kind one finding a place."""
     found = list(_about_name(tool, neighbours))
     subject = subject_of(tool)

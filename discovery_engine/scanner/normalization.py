@@ -1,8 +1,8 @@
-"""Text as a reader takes it, whatever letters it is written in.
+"""Normalization of text before it is matched.
 
-The *plain* reading has compatibility forms replaced, hidden characters taken out and letters of
-other alphabets in Latin words replaced by those they imitate. The *loose* one also undoes digits
-for letters, and signs or spaces between them.
+`plain` replaces compatibility forms, removes hidden characters, and replaces letters of other
+alphabets in Latin words by the Latin ones that they imitate. `loose` also replaces digits that
+stand for letters, and removes signs and spaces between letters.
 """
 
 from __future__ import annotations
