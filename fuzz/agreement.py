@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from discovery_engine._util.json import JSONValue
-from discovery_engine.upstream.stdio.framing import Framer, Overlong
-from discovery_engine.upstream.wire.json_codec import (
+from discovery_engine.rpc.framing import Framer, Overlong
+from discovery_engine.rpc.json_codec import (
     decode,
     decode_incrementally,
     edges,
     sniffed_id,
 )
-from discovery_engine.upstream.wire.messages import answered_id, as_message
+from discovery_engine.upstream.sdk_messages import answered_id, as_message
 from fuzz import model
 
 

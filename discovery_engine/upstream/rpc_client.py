@@ -20,9 +20,9 @@ from mcp.shared.inbound import (
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 
 from discovery_engine._util.json import JSONObject
+from discovery_engine.rpc.json_codec import decode, encode
 from discovery_engine.upstream.handshake import ServerInfo, discover, read_discovered, request_meta
 from discovery_engine.upstream.transport import Transport
-from discovery_engine.upstream.wire.json_codec import decode, encode
 
 OnProgress: TypeAlias = Callable[[float, float | None, str | None], Awaitable[None]]
 """Called with the progress, the total if known, and the message if any."""

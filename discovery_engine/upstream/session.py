@@ -27,6 +27,7 @@ from discovery_engine.config.settings import RemoteTransport, ServerSettings, St
 from discovery_engine.errors import FailureKind, RegistryError, UnavailableError, UpstreamError
 from discovery_engine.events import EventBus, ServerConnecting, ToolsChanged
 from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
+from discovery_engine.rpc.scheduling import FairScheduler
 from discovery_engine.secrets.resolver import SecretResolver
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.concurrency import SessionLimiter, StartLimiter
@@ -64,7 +65,6 @@ from discovery_engine.upstream.transport import (
     is_resource_exhausted,
     resources_exhausted,
 )
-from discovery_engine.upstream.wire.scheduling import FairScheduler
 
 _RENEWAL = 5.0  # seconds
 _FAULT_LIMIT = 100

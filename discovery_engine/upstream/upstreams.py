@@ -34,6 +34,7 @@ from discovery_engine.errors import (
     UpstreamTimeoutError,
 )
 from discovery_engine.events import EventBus, ServerDiscovering
+from discovery_engine.rpc.scheduling import FairScheduler
 from discovery_engine.secrets.resolver import SecretResolver
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.call_timeout import CallTimeout
@@ -58,7 +59,6 @@ from discovery_engine.upstream.rpc_client import OnProgress, RpcClient
 from discovery_engine.upstream.session import Admit, OnStderr, Session, SessionContext
 from discovery_engine.upstream.state import SessionStats, StateInfo
 from discovery_engine.upstream.stdio.reaper import open_reaper
-from discovery_engine.upstream.wire.scheduling import FairScheduler
 
 __all__ = ["OnProgress", "OnStderr", "Upstreams", "open_upstreams"]
 

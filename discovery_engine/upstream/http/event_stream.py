@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import httpx2
 
-from discovery_engine.upstream.wire.scheduling import Quota
+from discovery_engine.rpc.scheduling import Quota
 
 Sanitize: TypeAlias = Callable[[bytes], Awaitable[bytes]]
 """Sanitizes the data of an event for the client."""

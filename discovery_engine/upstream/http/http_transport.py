@@ -17,10 +17,12 @@ from discovery_engine._util.json import JSONObject
 from discovery_engine._util.text import one_line
 from discovery_engine.config.settings import RemoteTransport, Timeouts
 from discovery_engine.errors import FailureKind, NeedsAuthError, UnavailableError
+from discovery_engine.rpc.scheduling import FairScheduler
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.connection import TransportKind
 from discovery_engine.upstream.http.guarded_client import GuardedClient, HttpFailure
 from discovery_engine.upstream.http.sse import open_sse_streams
+from discovery_engine.upstream.sdk_messages import is_sdk_safe
 from discovery_engine.upstream.transport import (
     ReadingStream,
     Transport,
@@ -28,8 +30,6 @@ from discovery_engine.upstream.transport import (
     resources_exhausted,
     timed_out,
 )
-from discovery_engine.upstream.wire.messages import is_sdk_safe
-from discovery_engine.upstream.wire.scheduling import FairScheduler
 
 _CONNECT = 10.0  # seconds for DNS, TCP and TLS
 _READ_MARGIN = 60.0  # seconds that a silent stream outlives the longest call

@@ -14,8 +14,8 @@ from mcp import MCPError
 from mcp_types import INTERNAL_ERROR
 
 from discovery_engine._util.json import JSONObject, JSONValue
-from discovery_engine.upstream.wire.json_codec import decode, decode_incrementally, encode
-from discovery_engine.upstream.wire.scheduling import LARGE, FairScheduler
+from discovery_engine.rpc.json_codec import decode, decode_incrementally, encode
+from discovery_engine.rpc.scheduling import LARGE, FairScheduler
 
 _MOST = 8  # stored results; the caller of some may have given up
 

@@ -16,6 +16,7 @@ import httpx2
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
 
+from discovery_engine.rpc.json_codec import edges, encode, sniffed_id
 from discovery_engine.upstream.http.guarded_client import (
     GuardedClient,
     HttpFailure,
@@ -23,9 +24,8 @@ from discovery_engine.upstream.http.guarded_client import (
     media_type,
     named_type,
 )
+from discovery_engine.upstream.sdk_messages import as_json, as_message, unreadable
 from discovery_engine.upstream.transport import Stream
-from discovery_engine.upstream.wire.json_codec import edges, encode, sniffed_id
-from discovery_engine.upstream.wire.messages import as_json, as_message, unreadable
 
 Item: TypeAlias = SessionMessage | Exception
 SseStreams: TypeAlias = tuple[MemoryObjectReceiveStream[Item], "Poster"]

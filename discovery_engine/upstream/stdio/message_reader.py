@@ -23,23 +23,23 @@ from mcp_types import (
 )
 
 from discovery_engine._util.json import JSONValue
-from discovery_engine.upstream.stdio.framing import LINE_LIMIT, Framer, Garbage, Overlong
-from discovery_engine.upstream.stdio.request_ids import RequestIds
-from discovery_engine.upstream.transport import ReadingStream
-from discovery_engine.upstream.wire.json_codec import (
+from discovery_engine.rpc.framing import LINE_LIMIT, Framer, Garbage, Overlong
+from discovery_engine.rpc.json_codec import (
     decode,
     decode_incrementally,
     edges,
     sniffed_id,
 )
-from discovery_engine.upstream.wire.messages import (
+from discovery_engine.rpc.scheduling import LARGE, FairScheduler, Quota
+from discovery_engine.upstream.sdk_messages import (
     STRANGE,
     answered_id,
     as_message,
     is_sdk_safe,
     unreadable,
 )
-from discovery_engine.upstream.wire.scheduling import LARGE, FairScheduler, Quota
+from discovery_engine.upstream.stdio.request_ids import RequestIds
+from discovery_engine.upstream.transport import ReadingStream
 
 _CHUNK = 64 * 1024  # bytes per turn of the event loop: the buffer size of asyncio for a pipe
 _REQUESTS_PER_FAULT = 64  # requests that cannot be answered count as one fault

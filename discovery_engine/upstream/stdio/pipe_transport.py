@@ -23,7 +23,10 @@ from discovery_engine._util.tasks import open_task_group
 from discovery_engine._util.text import one_line, quoted
 from discovery_engine.config.settings import StdioTransport
 from discovery_engine.errors import FailureKind, UnavailableError
+from discovery_engine.rpc.json_codec import encode
+from discovery_engine.rpc.scheduling import FairScheduler
 from discovery_engine.tools.model import ServerName
+from discovery_engine.upstream.sdk_messages import as_json
 from discovery_engine.upstream.stdio.executable import child_environment, find_program
 from discovery_engine.upstream.stdio.message_reader import MessageReader, OnFault
 from discovery_engine.upstream.stdio.process import ChildProcess, OnLines, supervise
@@ -39,9 +42,6 @@ from discovery_engine.upstream.transport import (
     resources_exhausted,
     timed_out,
 )
-from discovery_engine.upstream.wire.json_codec import encode
-from discovery_engine.upstream.wire.messages import as_json
-from discovery_engine.upstream.wire.scheduling import FairScheduler
 
 _LAST_OUTPUT = 1.0  # seconds for the output of a program that has exited
 _SAMPLE_LENGTH = 80  # characters

@@ -13,7 +13,7 @@ import anyio
 from mcp_types import METHOD_NOT_FOUND, JSONRPCRequest, RequestId
 
 from discovery_engine._util.json import JSONObject
-from discovery_engine.upstream.wire.json_codec import encode
+from discovery_engine.rpc.json_codec import encode
 
 _QUEUE = 1000  # answers
 _LENGTH = 200  # characters of an id that is sent back, and of a method that is named

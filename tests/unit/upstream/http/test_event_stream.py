@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from discovery_engine.rpc.scheduling import FairScheduler, Quota
 from discovery_engine.upstream.http.event_stream import CompressedEventStream, EventStream
-from discovery_engine.upstream.wire.scheduling import FairScheduler, Quota
 
 pytestmark = pytest.mark.anyio
 

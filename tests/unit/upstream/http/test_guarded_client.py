@@ -9,8 +9,8 @@ import httpx2
 import pytest
 
 from discovery_engine._util.json import JSONObject
+from discovery_engine.rpc.scheduling import FairScheduler
 from discovery_engine.upstream.http.guarded_client import GuardedClient, HttpFailure, failure_of
-from discovery_engine.upstream.wire.scheduling import FairScheduler
 
 pytestmark = pytest.mark.anyio
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from mcp import MCPError
 
+from discovery_engine.rpc.scheduling import FairScheduler
 from discovery_engine.upstream.http.large_results import LargeResults
-from discovery_engine.upstream.wire.scheduling import FairScheduler
 
 
 def answer(number: int) -> dict[str, Any]:

@@ -9,9 +9,9 @@ import pytest
 from anyio.abc import ByteReceiveStream
 from mcp_types import JSONRPCError, JSONRPCRequest, JSONRPCResponse
 
+from discovery_engine.rpc.scheduling import FairScheduler
 from discovery_engine.upstream.stdio.message_reader import MessageReader
 from discovery_engine.upstream.stdio.request_ids import RequestIds
-from discovery_engine.upstream.wire.scheduling import FairScheduler
 
 pytestmark = pytest.mark.anyio
 

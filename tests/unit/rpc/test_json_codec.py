@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_engine.upstream.wire.json_codec import decode, edges, encode, is_clean, sniffed_id
+from discovery_engine.rpc.json_codec import decode, edges, encode, is_clean, sniffed_id
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)

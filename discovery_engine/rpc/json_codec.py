@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 from discovery_engine._util.json import JSONValue, parse_finite, refuse_constant
-from discovery_engine.upstream.wire.incremental_json import WINDOW, ParseSteps, parse_incrementally
+from discovery_engine.rpc.incremental_json import WINDOW, ParseSteps, parse_incrementally
 
 EDGE = 512  # bytes at either end of a line in which the request id is searched
 

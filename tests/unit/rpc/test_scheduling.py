@@ -7,7 +7,7 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
-from discovery_engine.upstream.wire.scheduling import FairScheduler, Quota
+from discovery_engine.rpc.scheduling import FairScheduler, Quota
 
 pytestmark = pytest.mark.anyio
 

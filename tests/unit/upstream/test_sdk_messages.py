@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from discovery_engine.upstream.wire.messages import as_json, as_message
+from discovery_engine.upstream.sdk_messages import as_json, as_message
 
 MESSAGES = [
     {"jsonrpc": "2.0", "id": 1, "method": "tools/list"},

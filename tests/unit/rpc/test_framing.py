@@ -5,7 +5,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_engine.upstream.stdio.framing import Framer, Garbage, Overlong
+from discovery_engine.rpc.framing import Framer, Garbage, Overlong
 
 
 def cut(data: bytes, places: list[int]) -> list[bytes]:

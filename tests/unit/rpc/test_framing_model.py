@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discovery_engine.upstream.wire.json_codec import edges, sniffed_id
+from discovery_engine.rpc.json_codec import edges, sniffed_id
 from fuzz.agreement import check, check_line
 
 WORDS = st.sampled_from(

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct, field
 
-from discovery_engine.upstream.wire.json_codec import EDGE, sniffed_id
+from discovery_engine.rpc.json_codec import EDGE, sniffed_id
 
 LINE_LIMIT = 8 * 1024 * 1024  # bytes; a tool result of this size is already unusable to an agent
 

@@ -16,7 +16,7 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from discovery_engine._util import gc_pause
-from discovery_engine.upstream.wire.incremental_json import ParseSteps
+from discovery_engine.rpc.incremental_json import ParseSteps
 
 LARGE = 64 * 1024  # bytes; parsing as much takes up to half a millisecond
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discovery_engine._util.json import parse_json
-from discovery_engine.upstream.wire.incremental_json import ParseSteps, parse_incrementally
+from discovery_engine.rpc.incremental_json import ParseSteps, parse_incrementally
 
 TEXT = st.text(st.sampled_from('ab"\\\n,:[]{} 0é\U0001f600\ud83d'), max_size=12)
 SCALAR = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXT

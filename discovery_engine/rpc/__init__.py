@@ -1,0 +1,10 @@
+"""JSON-RPC on the wire, for both sides: towards clients and towards servers.
+
+peer              the interface `Peer`: requests and notifications, their errors and time limits
+stream_peer       a peer over lines of text; pending holds its requests in flight
+messages          messages between plain JSON and structs
+protocol          versions, reserved keys and error codes of MCP
+json_codec        bytes to JSON and back; incremental_json parses large messages in steps
+framing           a byte stream to lines, in bounded memory
+scheduling        the event-loop time that floods and large answers of all servers get
+"""

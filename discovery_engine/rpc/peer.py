@@ -1,0 +1,98 @@
+"""The other side of a connection, as everything above the wire sees it.
+
+A `Peer` sends requests and notifications of JSON-RPC 2.0, whose params and results are plain JSON.
+`StreamPeer` implements it over lines of text; for HTTP it is implemented on the SDK.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Protocol, TypeAlias
+
+from msgspec import Struct
+
+from discovery_engine._util.json import JSONObject, JSONValue
+from discovery_engine.rpc.protocol import CONNECTION_CLOSED
+
+RequestId: TypeAlias = int | str
+
+OnProgress: TypeAlias = Callable[[float, float | None, str | None], Awaitable[None]]
+"""Awaited with the progress, the total if known, and the message if any."""
+
+
+class RpcError(Exception):
+    """An error answer, or the reason why there is none (`CONNECTION_CLOSED`)."""
+
+    def __init__(self, code: int, message: str, data: JSONValue = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.data = data
+
+    def to_json(self) -> JSONObject:
+        """The `error` member of an answer; `data` is omitted if it is None."""
+        error: JSONObject = {"code": self.code, "message": self.message}
+        return error if self.data is None else error | {"data": self.data}
+
+
+class RequestTimeoutError(TimeoutError):
+    """No answer in time; `seconds` is the limit that applied."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"no answer within {seconds:g} s")
+        self.seconds = seconds
+
+
+class RequestTimeout(Struct, frozen=True):
+    """How long a request waits for its answer."""
+
+    seconds: float
+    """Since it was sent, or since its last progress notification."""
+    longest: float = 0.0
+    """Since it was sent, however often progress is reported; at least `seconds`."""
+
+
+class Peer(Protocol):
+    """Requests may be sent from any task of the event loop."""
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the connection has ended; further requests fail."""
+
+    async def request(
+        self,
+        method: str,
+        params: JSONObject | None = None,
+        *,
+        headers: Mapping[str, str] | None = None,
+        timeout: RequestTimeout | None = None,  # noqa: ASYNC109 - extended by progress
+        on_progress: OnProgress | None = None,
+        can_cancel: bool = True,
+    ) -> JSONObject:
+        """The result of a request.
+
+        A request that times out, or whose caller is cancelled, is cancelled with
+        `notifications/cancelled`.
+
+        Args:
+            method: The method.
+            params: A `progressToken` is added to their `_meta` if `on_progress` is given.
+            headers: Sent with it over HTTP; without effect elsewhere.
+            timeout: How long to wait; None waits until the connection ends.
+            on_progress: Awaited for each progress notification, in order; the result is returned
+                after the last one.
+            can_cancel: False for requests that the protocol forbids to cancel.
+
+        Raises:
+            RpcError: The error answer; `CONNECTION_CLOSED` if the connection ends before one.
+            RequestTimeoutError: If there is no answer in time.
+            ValueError: If `params` contain what JSON cannot express.
+        """
+
+    async def notify(self, method: str, params: JSONObject | None = None) -> None:
+        """Send a notification; no-op after the connection has ended."""
+
+
+def connection_closed() -> RpcError:
+    """The error of a request whose connection has ended."""
+    return RpcError(CONNECTION_CLOSED, "Connection closed")

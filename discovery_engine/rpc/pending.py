@@ -1,0 +1,191 @@
+"""Requests that wait for their answers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict, deque
+from itertools import count
+from math import isfinite
+from sys import float_info
+
+from discovery_engine._util.json import JSONObject, JSONValue
+from discovery_engine.rpc.messages import correlated
+from discovery_engine.rpc.peer import (
+    OnProgress,
+    RequestId,
+    RequestTimeout,
+    RequestTimeoutError,
+    RpcError,
+    connection_closed,
+)
+
+_REMEMBERED = 1000  # finished requests
+_BACKLOG = 64  # progress notifications of one request that its caller has not taken yet
+
+
+class PendingRequest:
+    """One request in flight: a future for its waiter, and the progress that was reported.
+
+    The waiter itself awaits `on_progress`, so progress needs no task of its own, stays in order,
+    and is delivered before the result.
+    """
+
+    def __init__(self, timeout: RequestTimeout | None, on_progress: OnProgress | None) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._wake: asyncio.Future[None] = self._loop.create_future()
+        self._outcome: JSONObject | Exception | None = None
+        self._on_progress = on_progress
+        self._progress: deque[tuple[float, float | None, str | None]] = deque(maxlen=_BACKLOG)
+        self._timer: asyncio.TimerHandle | None = None
+        self._timeout = timeout
+        if timeout:
+            now = self._loop.time()
+            self._deadline = now + timeout.seconds
+            self._last_deadline = now + max(timeout.seconds, timeout.longest)
+            self._timer = self._loop.call_at(self._deadline, self._expire)
+
+    async def wait(self) -> JSONObject:
+        """The result; the callbacks of progress run in the caller's task.
+
+        Raises:
+            RpcError: The error answer, or that the connection has ended.
+            RequestTimeoutError: If there was no answer in time.
+        """
+        try:
+            while True:
+                await self._wake
+                while self._progress and self._on_progress:
+                    await self._on_progress(*self._progress.popleft())
+                if self._outcome is not None:
+                    break
+                self._wake = self._loop.create_future()
+        finally:
+            if self._timer:
+                self._timer.cancel()
+        if isinstance(self._outcome, Exception):
+            raise self._outcome
+        return self._outcome
+
+    def settle(self, outcome: JSONObject | Exception) -> None:
+        """Set the outcome; no-op if it is set."""
+        if self._outcome is None:
+            self._outcome = outcome
+            self._wake_waiter()
+
+    def report(self, progress: float, total: float | None, message: str | None) -> None:
+        """Pass progress to the waiter and extend the timeout; no-op if nobody asked for it."""
+        if self._on_progress is None or self._outcome is not None:
+            return
+        if self._timeout:
+            extended = self._loop.time() + self._timeout.seconds
+            self._deadline = min(extended, self._last_deadline)
+        self._progress.append((progress, total, message))
+        self._wake_waiter()
+
+    def _wake_waiter(self) -> None:
+        if not self._wake.done():
+            self._wake.set_result(None)
+
+    def _expire(self) -> None:
+        if self._timeout is None or self._outcome is not None:
+            return
+        if self._loop.time() < self._deadline:  # progress has extended it
+            self._timer = self._loop.call_at(self._deadline, self._expire)
+            return
+        is_last = self._deadline >= self._last_deadline
+        longest = max(self._timeout.seconds, self._timeout.longest)
+        self.settle(RequestTimeoutError(longest if is_last else self._timeout.seconds))
+
+
+class PendingRequests:
+    """All requests of one connection, by id; unsolicited answers are counted."""
+
+    def __init__(self) -> None:
+        self._numbers = count(1)
+        self._waiting: dict[RequestId, PendingRequest] = {}
+        self._answered: OrderedDict[RequestId, None] = OrderedDict()
+        self._cancelled: OrderedDict[RequestId, None] = OrderedDict()
+        self._is_closed = False
+        self.unsolicited = 0
+        """Answers without a request."""
+        self.duplicates = 0
+        """Second answers."""
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add(
+        self, timeout: RequestTimeout | None, on_progress: OnProgress | None
+    ) -> tuple[RequestId, PendingRequest]:
+        """A new request with an id of its own; end it with `discard`.
+
+        Raises:
+            RpcError: If the connection has ended.
+        """
+        if self._is_closed:
+            raise connection_closed()
+        number = next(self._numbers)
+        request = self._waiting[number] = PendingRequest(timeout, on_progress)
+        return number, request
+
+    def is_waiting(self, request_id: RequestId) -> bool:
+        """Whether a request has no answer yet."""
+        return request_id in self._waiting
+
+    def discard(self, request_id: RequestId) -> None:
+        """The caller gave up; an answer that is already on its way is not unsolicited."""
+        if self._waiting.pop(request_id, None):
+            _add_bounded(self._cancelled, request_id)
+
+    def settle(self, request_id: RequestId, outcome: JSONObject | RpcError) -> bool:
+        """Give a request its answer; False if none waits for it, which is then counted."""
+        if not self.expects(request_id):
+            return False
+        known = correlated(request_id)
+        _add_bounded(self._answered, known)
+        self._waiting.pop(known).settle(outcome)
+        return True
+
+    def expects(self, request_id: RequestId) -> bool:
+        """Whether a request waits for this answer; otherwise the answer is counted."""
+        known = correlated(request_id)
+        if known in self._waiting:
+            return True
+        if known in self._cancelled:
+            del self._cancelled[known]
+            _add_bounded(self._answered, known)
+        elif known in self._answered:
+            self.duplicates += 1
+        else:
+            self.unsolicited += 1
+        return False
+
+    def report(self, params: JSONObject) -> None:
+        """Pass a progress notification to its request; an invalid one is dropped."""
+        token, progress = params.get("progressToken"), _number(params.get("progress"))
+        if not isinstance(token, str | int) or progress is None:
+            return
+        if request := self._waiting.get(correlated(token)):
+            message = params.get("message")
+            text = message if isinstance(message, str) else None
+            request.report(progress, _number(params.get("total")), text)
+
+    def close(self) -> None:
+        """The connection has ended: all requests fail, and later ones, too."""
+        self._is_closed = True
+        waiting, self._waiting = self._waiting, {}
+        for request in waiting.values():
+            request.settle(connection_closed())
+
+
+def _number(value: JSONValue) -> float | None:
+    """A finite number; larger integers cannot become a float."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return value if abs(value) <= float_info.max and isfinite(value) else None
+
+
+def _add_bounded(past: OrderedDict[RequestId, None], request: RequestId) -> None:
+    past[request] = None
+    if len(past) > _REMEMBERED:
+        past.popitem(last=False)
