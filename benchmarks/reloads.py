@@ -117,7 +117,7 @@ async def main(reloads: int, torn: float, servers: int, seed: int) -> None:
             anyio.create_task_group() as tasks,
         ):
             with engine.subscribe() as events:
-                tasks.start_soon(engine.keep_fresh)
+                tasks.start_soon(engine.run_maintenance)
                 for _ in healthy:
                     await heard(events, ServerConnected)
             load = Load(engine, list(healthy))

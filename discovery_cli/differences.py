@@ -11,7 +11,7 @@ from discovery_engine._util.text import visible
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject, JSONValue
-    from discovery_engine.trust.difference import Change
+    from discovery_engine.trust.definition_diff import Change
     from discovery_engine.trust.lockfile import Deviation
     from discovery_engine.trust.review import Review
 

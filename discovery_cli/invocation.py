@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from msgspec import Struct, field
 
 from discovery_cli.interrupts import Interrupts
-from discovery_cli.logs import logged
+from discovery_cli.log_output import logged
 from discovery_cli.output import Output
 from discovery_engine._util.quantities import ago
 
@@ -47,9 +47,9 @@ class EngineBackend:
     """The engine; its modules are imported when they are first needed."""
 
     def recall(self, config: str | None, data_dir: str | None, *, frozen: bool) -> View | None:
-        from discovery_engine.runtime.restore import remembered_view
+        from discovery_engine.runtime.restore import stored_view
 
-        return remembered_view(config, data_dir=data_dir, frozen=frozen)
+        return stored_view(config, data_dir=data_dir, frozen=frozen)
 
     def open(
         self, config: str | None, data_dir: str | None, *, frozen: bool

@@ -12,8 +12,8 @@ from discovery_engine.errors import plain_reason
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import Entry
-    from discovery_engine.search.ranking.explanation import HitExplanation
     from discovery_engine.search.ranking.hit import Hit
+    from discovery_engine.search.ranking.hit_explanation import HitExplanation
     from discovery_engine.view.notices import Notice
     from discovery_engine.view.status import ServerReport
     from discovery_engine.view.view import View

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from discovery_engine.config.settings import Settings
     from discovery_engine.engine import Engine, open_engine
     from discovery_engine.errors import ConfigurationError, DiscoveryError
-    from discovery_engine.runtime.restore import remembered_view
+    from discovery_engine.runtime.restore import stored_view
     from discovery_engine.search.ranking.hit import Hit
     from discovery_engine.tools.model import Tool, ToolKey
     from discovery_engine.upstream.state import ServerState
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from discovery_engine.view.status import ServerReport
     from discovery_engine.view.view import View
 
-_HOMES = {
+_MODULES = {
     "Catalog": "catalog",
     "ConfigurationError": "errors",
     "Decision": "view.search_answers",
@@ -46,7 +46,7 @@ _HOMES = {
     "__version__": "version",
     "load_settings": "config.loading.loader",
     "open_engine": "engine",
-    "remembered_view": "runtime.restore",
+    "stored_view": "runtime.restore",
 }
 
 __all__ = [
@@ -67,14 +67,14 @@ __all__ = [
     "__version__",
     "load_settings",
     "open_engine",
-    "remembered_view",
+    "stored_view",
 ]
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
 
 
 def __dir__() -> list[str]:

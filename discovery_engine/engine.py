@@ -46,7 +46,7 @@ from discovery_engine.runtime.health import health
 from discovery_engine.runtime.ingest import ListingResult, RefreshReport
 from discovery_engine.runtime.lazy_upstreams import LazyUpstreams
 from discovery_engine.runtime.lister import ServerLister
-from discovery_engine.runtime.maintenance import keep_fresh
+from discovery_engine.runtime.maintenance import run_maintenance
 from discovery_engine.runtime.restore import open_registry_or_fallback, registry_path
 from discovery_engine.runtime.semantic_search import SemanticSearch
 from discovery_engine.search.usage import RecentFinds
@@ -59,7 +59,7 @@ from discovery_engine.view.view import ToolList, View
 
 if TYPE_CHECKING:
     from discovery_engine.owner.approvals import Approvals
-    from discovery_engine.owner.lock import LockFile
+    from discovery_engine.owner.catalog_lock import CatalogLock
     from discovery_engine.owner.reviews import Reviews
     from discovery_engine.registry.protocols import Registry
     from discovery_engine.upstream.upstreams import OnProgress, OnStderr, Upstreams
@@ -179,11 +179,11 @@ class Engine:
         return Reviews(self, self._state.trust_store, self._events)
 
     @cached_property
-    def lock(self) -> LockFile:
+    def lock(self) -> CatalogLock:
         """The catalog pinned in a file beside the configuration: `write`, `check`."""
-        from discovery_engine.owner.lock import LockFile  # noqa: PLC0415
+        from discovery_engine.owner.catalog_lock import CatalogLock  # noqa: PLC0415
 
-        return LockFile(self, self._events)
+        return CatalogLock(self, self._events)
 
     @property
     def settings(self) -> Settings:
@@ -368,7 +368,7 @@ class Engine:
             await self._upstreams.close_changed(before, self._state.view.connectable)
             self._events.publish(ConfigurationReloaded(len(settings.servers)))
 
-    async def reconsider(self) -> None:
+    async def apply_decisions(self) -> None:
         """Apply approvals, revocations and acceptances made meanwhile; no-op if there are none.
 
         Raises:
@@ -376,7 +376,7 @@ class Engine:
         """
         async with self._reloading:
             before = self._state.view.connectable
-            if await self._state.reconsider():
+            if await self._state.apply_decisions():
                 await self._upstreams.close_changed(before, self._state.view.connectable)
                 self._events.publish(ConfigurationReloaded(len(self.settings.servers)))
 
@@ -393,9 +393,9 @@ class Engine:
             {self._state.view.addresses.server(name) for name in servers}
         )
 
-    async def keep_fresh(self) -> NoReturn:
+    async def run_maintenance(self) -> NoReturn:
         """Run the background tasks of a long-running host: due listings, changes, reloads."""
-        await keep_fresh(self, self._lister, self._store, data=self._data)
+        await run_maintenance(self, self._lister, self._store, data=self._data)
 
     async def observations(self) -> list[Observation]:
         """The states of the servers used by this process, for other processes."""

@@ -152,7 +152,7 @@ async def _keep_fresh(engine: Engine, first: anyio.Event | None) -> None:
     if first:
         await first.wait()
     try:
-        await engine.keep_fresh()
+        await engine.run_maintenance()
     except Exception:  # the last catalog can still be served
         logger.exception("The catalog is no longer refreshed")
 

@@ -21,7 +21,7 @@ from discovery_engine.catalog import Catalog  # noqa: E402
 from discovery_engine.config.settings import SearchSettings  # noqa: E402
 from discovery_engine.search.embedding_text import embedding_text  # noqa: E402
 from discovery_engine.search.query.clauses import split_clauses  # noqa: E402
-from discovery_engine.search.query.passages import split_passages  # noqa: E402
+from discovery_engine.search.query.query_passages import split_passages  # noqa: E402
 from discovery_engine.search.ranking.confidence import FIRST, Signals  # noqa: E402
 from discovery_engine.search.searcher import Searcher, build_searcher  # noqa: E402
 from discovery_engine.search.vectors import Similarities, Vectors, pack  # noqa: E402

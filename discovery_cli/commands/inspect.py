@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from discovery_cli.details import Portrait
+from discovery_cli.detail_output import DetailPrinter
 from discovery_cli.invocation import Invocation, named
 from discovery_cli.json_output import details_form, server_form
 from discovery_cli.options import complete_server, complete_target, pass_invocation
@@ -53,7 +53,7 @@ def command(
     TARGET is a server, `server:tool`, `server tool`, or a tool's name that only one server has. A
     name is read as a server's first.
     """
-    portrait = Portrait(
+    portrait = DetailPrinter(
         invocation.output, invocation.clock(), compact=compact, args=with_args, examples=examples
     )
     if not words and server is None:
@@ -85,7 +85,7 @@ def _whole_server(view: View, words: tuple[str, ...], server: str | None) -> Ser
 
 
 def _inspect_all(
-    invocation: Invocation, portrait: Portrait, which: Which, *, with_tools: bool
+    invocation: Invocation, portrait: DetailPrinter, which: Which, *, with_tools: bool
 ) -> None:
     view = invocation.run(_connect)
     waiting = [s.name for s in view.servers() if s.state == "starting"]
@@ -113,7 +113,7 @@ async def _connect(engine: Engine) -> View:
     return engine.view.snapshot()
 
 
-def _inspect_server(view: View, portrait: Portrait, name: ServerName, which: Which) -> None:
+def _inspect_server(view: View, portrait: DetailPrinter, name: ServerName, which: Which) -> None:
     summary = next(s for s in view.servers() if s.name == name)
     entries = _chosen(view, name, which)
     if portrait.output.as_json:

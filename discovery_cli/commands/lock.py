@@ -14,7 +14,7 @@ from discovery_engine._util.quantities import counted
 from discovery_engine.errors import UnavailableError, plain_reason
 
 if TYPE_CHECKING:
-    from discovery_engine.owner.lock import LockReport, Unlisted
+    from discovery_engine.owner.catalog_lock import LockReport, Unlisted
     from discovery_engine.trust.lockfile import Deviation
 
 
@@ -87,7 +87,7 @@ def _show_check(output: Output, report: LockReport) -> ExitCode:
 
 
 def _sum(found: tuple[Deviation, ...]) -> str:
-    from discovery_engine.trust.difference import WEIGHTS
+    from discovery_engine.trust.definition_diff import WEIGHTS
 
     if not found:
         return "everything is as it is pinned"

@@ -46,7 +46,7 @@ def command(
     if approved:
         invocation.run(lambda engine: engine.trust.approve(found))
     if output.as_json:
-        from discovery_cli.approvals import candidate_form
+        from discovery_cli.approval_output import candidate_form
 
         output.answer({"servers": list(map(candidate_form, found)), "approved": approved})
     elif approved:
@@ -63,7 +63,7 @@ async def _candidates(
 
 
 def _show(output: Output, found: tuple[Candidate, ...], settings: Settings) -> None:
-    from discovery_cli.approvals import candidate_lines, override_lines
+    from discovery_cli.approval_output import candidate_lines, override_lines
 
     for one in found:
         for line in candidate_lines(one):

@@ -17,7 +17,7 @@ from discovery_engine._util.text import named
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
     from discovery_engine.catalog import Entry
-    from discovery_engine.rules.explanation import RuleExplanation, Step
+    from discovery_engine.rules.rule_explanation import RuleExplanation, Step
     from discovery_engine.view.view import View
 
 

@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec.structs import replace
 
 from discovery_engine.config.settings import RemoteTransport, StdioTransport
-from discovery_engine.secrets.names import is_key, is_secret_flag
 from discovery_engine.secrets.references import (
     REDACTED,
     MalformedReferenceError,
@@ -21,6 +20,7 @@ from discovery_engine.secrets.references import (
     references_in,
     split,
 )
+from discovery_engine.secrets.secret_names import is_key, is_secret_flag
 
 _ASSIGNMENT = re.compile(r"(?P<name>-{0,2}[\w.-]+)=(?P<value>.*)", re.DOTALL)
 _VARIABLE_NAME = re.compile(r"[A-Z][A-Z0-9_]*")

@@ -19,7 +19,7 @@ from discovery_engine.catalog import Entry
 from discovery_engine.evaluation.confusable import Group, confusable, group_labels
 from discovery_engine.evaluation.metrics import DEPTH
 from discovery_engine.evaluation.vocabulary import name_stems, stems
-from discovery_engine.search.text.tokens import fold, words
+from discovery_engine.search.text.tokenizer import fold, words
 from discovery_engine.tools.model import Parameter, Tool, ToolKey, canonical_json
 from discovery_engine.tools.validation.cost import too_costly_tool
 from discovery_engine.view.view import View

@@ -19,8 +19,8 @@ from msgspec import Struct, field
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from discovery_engine.config.document.excerpts import Excerpts
-from discovery_engine.config.document.reader import read_document
 from discovery_engine.config.document.tree import Document, Fault, Node, Path, Position
+from discovery_engine.config.document.yaml_reader import read_document
 from discovery_engine.config.loading.error_messages import faults_from
 from discovery_engine.config.loading.key_names import known_keys, normalize_keys
 from discovery_engine.config.model.field_types import Flag, Word, Words, custom_error

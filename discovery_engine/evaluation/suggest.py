@@ -17,7 +17,7 @@ from discovery_engine._util.json import JSONObject
 from discovery_engine._util.text import clean
 from discovery_engine.catalog import Entry
 from discovery_engine.evaluation.vocabulary import name_stems, says_nothing
-from discovery_engine.search.text.tokens import words
+from discovery_engine.search.text.tokenizer import words
 from discovery_engine.tools.model import ToolKey
 from discovery_engine.view.view import View
 

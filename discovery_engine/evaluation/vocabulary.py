@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from discovery_engine.search.text.lexicon import default_lexicon
-from discovery_engine.search.text.tokens import words
+from discovery_engine.search.text.tokenizer import words
 
 
 def says_nothing(word: str) -> bool:

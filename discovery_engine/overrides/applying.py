@@ -17,8 +17,8 @@ from msgspec.structs import replace
 
 from discovery_engine.errors import Problem
 from discovery_engine.overrides.override import Override
-from discovery_engine.rules.conditions import Searches, ToolBatch, ToolCondition
-from discovery_engine.rules.names import Positions
+from discovery_engine.rules.conditions import PatternMatcher, ToolBatch, ToolCondition
+from discovery_engine.rules.name_index import Positions
 from discovery_engine.rules.regexes import DEFAULT_LIMIT, TimeLimit
 from discovery_engine.rules.rule import Rule
 from discovery_engine.tools.model import AppliedOverride, Tool
@@ -67,14 +67,14 @@ class Overrides:
         ]
 
     def _matches(self, tools: Sequence[Tool]) -> Iterator[Positions]:
-        searches = Searches(self._limit)
-        batch = ToolBatch(tools, [tool.given_name for tool in tools], searches)
+        matcher = PatternMatcher(self._limit)
+        batch = ToolBatch(tools, [tool.given_name for tool in tools], matcher)
         for index, condition in enumerate(self._conditions):
             found = condition.select(batch)
-            for pattern, name in searches.cut_off:
+            for pattern, name in matcher.cut_off:
                 message = f"pattern {pattern.text!r} was too slow on {name!r} and cut off"
                 self._note(index, "pattern", message)
-            searches.cut_off.clear()
+            matcher.cut_off.clear()
             yield found.hits | found.slow if self._entries[index].arguments else found.hits
 
     def _joined(self, by: Sequence[int]) -> AppliedOverride:

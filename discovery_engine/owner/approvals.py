@@ -14,10 +14,10 @@ from discovery_engine.config.files.location import decision_scopes
 from discovery_engine.config.loading.loader import load_settings
 from discovery_engine.config.loading.untrusted import restrict
 from discovery_engine.owner.candidates import Candidate, approval_of, candidates
-from discovery_engine.owner.engine_protocol import Host, decide
+from discovery_engine.owner.engine_protocol import EngineProtocol, decide
 from discovery_engine.runtime.restore import open_registry_or_fallback
 from discovery_engine.secrets.resolver import EnvironmentResolver, SecretResolver
-from discovery_engine.trust.identity import known_as
+from discovery_engine.trust.server_identity import known_as
 
 if TYPE_CHECKING:
     from discovery_engine.events import EventBus
@@ -29,7 +29,7 @@ class Approvals:
 
     def __init__(
         self,
-        host: Host,
+        host: EngineProtocol,
         store: TrustStore,
         events: EventBus,
         *,

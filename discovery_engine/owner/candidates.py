@@ -17,9 +17,9 @@ from discovery_engine._util.text import visible
 from discovery_engine.config.settings import ServerSettings, StdioTransport
 from discovery_engine.errors import UntrustedServerError
 from discovery_engine.secrets.references import references_in
-from discovery_engine.trust.binding import Subject
+from discovery_engine.trust.approval_subject import ApprovalSubject
 from discovery_engine.trust.decisions import Approval
-from discovery_engine.trust.identity import known_as
+from discovery_engine.trust.server_identity import known_as
 from discovery_engine.upstream.connection import resolved_fields
 from discovery_engine.upstream.file_digests import is_bound
 from discovery_engine.upstream.identity import identity_as_configured, selects_code
@@ -36,7 +36,7 @@ class Candidate(Struct, frozen=True):
 
     server: ServerSettings
     refused: UntrustedServerError
-    subject: Subject
+    subject: ApprovalSubject
     approval: Approval
     notes: tuple[str, ...]
 
@@ -90,7 +90,9 @@ def approval_of(
     return _approval(server, settings, subject, at)
 
 
-def _approval(server: ServerSettings, settings: Settings, subject: Subject, at: float) -> Approval:
+def _approval(
+    server: ServerSettings, settings: Settings, subject: ApprovalSubject, at: float
+) -> Approval:
     return Approval(known_as(server, settings.path), subject.to_text(at=at))
 
 
@@ -121,7 +123,9 @@ def _candidate(
     return Candidate(server, refused, subject, approval, tuple(_notes(server, subject, secrets)))
 
 
-def _notes(server: ServerSettings, subject: Subject, secrets: SecretResolver) -> Iterator[str]:
+def _notes(
+    server: ServerSettings, subject: ApprovalSubject, secrets: SecretResolver
+) -> Iterator[str]:
     _, missing = resolved_fields(server, secrets)
     for one in missing:
         way = f": `export {one.reference}=…` before it starts" if one.is_variable else ""

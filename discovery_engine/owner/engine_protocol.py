@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from discovery_engine.view.view import View
 
 
-class Host(Protocol):
+class EngineProtocol(Protocol):
     @property
     def view(self) -> View: ...
 
@@ -28,11 +28,11 @@ class Host(Protocol):
         self, servers: Iterable[str] | None = None, *, max_wait: float | None = None
     ) -> RefreshReport: ...
 
-    async def reconsider(self) -> None: ...
+    async def apply_decisions(self) -> None: ...
 
 
 async def decide(
-    host: Host,
+    host: EngineProtocol,
     events: EventBus,
     store: Callable[[], object],
     change: TrustChange,
@@ -47,5 +47,5 @@ async def decide(
     # Once begun it is finished: an engine must not answer by other decisions than are stored.
     with anyio.CancelScope(shield=True):
         await anyio.to_thread.run_sync(store)
-        await host.reconsider()
+        await host.apply_decisions()
         events.publish(TrustChanged(change, tuple(dict.fromkeys(servers))))

@@ -12,11 +12,11 @@ import anyio.to_thread
 
 from discovery_engine._util.suggestions import nearest
 from discovery_engine.errors import ToolNotFoundError
-from discovery_engine.owner.engine_protocol import Host, decide
+from discovery_engine.owner.engine_protocol import EngineProtocol, decide
 from discovery_engine.rules.rule import REFUSALS
 from discovery_engine.scanner import Neighbours
-from discovery_engine.trust.identity import known_as
 from discovery_engine.trust.review import Review, reviews
+from discovery_engine.trust.server_identity import known_as
 from discovery_engine.view.unlisted import unlisted
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class Reviews:
     """Made by the engine."""
 
-    def __init__(self, host: Host, store: TrustStore, events: EventBus) -> None:
+    def __init__(self, host: EngineProtocol, store: TrustStore, events: EventBus) -> None:
         self._host = host
         self._store = store
         self._events = events

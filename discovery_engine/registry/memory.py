@@ -81,10 +81,10 @@ class MemoryRegistry:
         if scope in self._snapshots:
             self._indexes[scope] = data
 
-    def recall_era(self, connection: str) -> JSONObject | None:
+    def load_era(self, connection: str) -> JSONObject | None:
         return self._eras.get(connection)
 
-    def remember_era(self, connection: str, era: JSONObject | None) -> None:
+    def save_era(self, connection: str, era: JSONObject | None) -> None:
         if era is None:
             self._eras.pop(connection, None)
         else:

@@ -133,10 +133,10 @@ class ChangeFeed(Protocol):
 
 
 class EraStore(Protocol):
-    def recall_era(self, connection: str) -> JSONObject | None:
+    def load_era(self, connection: str) -> JSONObject | None:
         """How a server last introduced itself, by the fingerprint of how it is reached."""
 
-    def remember_era(self, connection: str, era: JSONObject | None) -> None:
+    def save_era(self, connection: str, era: JSONObject | None) -> None:
         """Replace it; None drops it."""
 
 

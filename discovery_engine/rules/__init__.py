@@ -9,24 +9,24 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from discovery_engine.rules.explanation import RuleExplanation, Step, describe
-    from discovery_engine.rules.lint import RuleFinding, findings
     from discovery_engine.rules.patterns import Pattern, PatternError
     from discovery_engine.rules.rule import Rule, Verdict
+    from discovery_engine.rules.rule_explanation import RuleExplanation, Step, describe
+    from discovery_engine.rules.rule_lint import RuleFinding, findings
     from discovery_engine.rules.ruleset import ServerRules, ToolRules
 
-_HOMES = {
-    "RuleExplanation": "explanation",
-    "RuleFinding": "lint",
+_MODULES = {
+    "RuleExplanation": "rule_explanation",
+    "RuleFinding": "rule_lint",
     "Pattern": "patterns",
     "PatternError": "patterns",
     "Rule": "rule",
     "ServerRules": "ruleset",
-    "Step": "explanation",
+    "Step": "rule_explanation",
     "ToolRules": "ruleset",
     "Verdict": "rule",
-    "describe": "explanation",
-    "findings": "lint",
+    "describe": "rule_explanation",
+    "findings": "rule_lint",
 }
 
 __all__ = [
@@ -45,6 +45,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -11,7 +11,7 @@ from functools import cached_property
 
 from msgspec import Struct, field
 
-from discovery_engine.rules.names import Names, Positions
+from discovery_engine.rules.name_index import Names, Positions
 from discovery_engine.rules.patterns import Pattern, PatternList
 from discovery_engine.rules.regexes import Selection, TimeLimit
 from discovery_engine.rules.rule import Rule
@@ -21,7 +21,7 @@ _ITSELF = frozenset({0})  # the position of a lone server
 _NOTHING = Selection(frozenset())
 
 
-class Searches(Struct):
+class PatternMatcher(Struct):
     """Tries patterns on names, and notes which were too slow and on what name."""
 
     limit: TimeLimit
@@ -44,18 +44,20 @@ class Searches(Struct):
 class ToolBatch:
     """Some tools of one server, known by their positions, and read by the names given here."""
 
-    def __init__(self, tools: Sequence[Tool], names: Sequence[str], searches: Searches) -> None:
+    def __init__(
+        self, tools: Sequence[Tool], names: Sequence[str], matcher: PatternMatcher
+    ) -> None:
         self.tools = tools
         self.names = Names(names)
         self._server = Names([tools[0].server] if tools else [])
-        self._searches = searches
+        self._matcher = matcher
 
     def select(self, pattern: Pattern) -> Selection:
         names = self._qualified if pattern.is_qualified else self.names
-        return self._searches.select(pattern, names)
+        return self._matcher.select(pattern, names)
 
     def select_server(self, pattern: Pattern) -> Selection:
-        return self._searches.select(pattern, self._server)
+        return self._matcher.select(pattern, self._server)
 
     @cached_property
     def _qualified(self) -> Names:
@@ -63,19 +65,19 @@ class ToolBatch:
         return Names([f"{server}:{name}" for name in self.names.texts])
 
 
-class LoneServer:
+class ServerTarget:
     """One server by its name and its own tags."""
 
-    def __init__(self, name: ServerName, tags: Sequence[str], searches: Searches) -> None:
+    def __init__(self, name: ServerName, tags: Sequence[str], matcher: PatternMatcher) -> None:
         self._name = Names([name])
         self._tags = Names(tags)
-        self._searches = searches
+        self._matcher = matcher
 
     def select(self, pattern: Pattern) -> Selection:
-        return self._searches.select(pattern, self._name)
+        return self._matcher.select(pattern, self._name)
 
     def select_by_tag(self, pattern: Pattern) -> Selection:
-        return self._searches.any(pattern, self._tags)
+        return self._matcher.any(pattern, self._tags)
 
 
 class ToolCondition(Struct, frozen=True):
@@ -113,7 +115,7 @@ class ServerCondition(Struct, frozen=True):
     def of(cls, rule: Rule) -> ServerCondition:
         return cls(PatternList.parse(rule.patterns), PatternList.parse(rule.has_tags))
 
-    def select(self, server: LoneServer) -> Selection:
+    def select(self, server: ServerTarget) -> Selection:
         named = self.patterns.select(_ITSELF, server.select)
         tagged = self.tags.select(_ITSELF, server.select_by_tag)
         hits = named.hits & tagged.hits

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from discovery_engine.rules.names import Names, Positions
+from discovery_engine.rules.name_index import Names, Positions
 
 _ALTERNATIVES = 256  # that braces may expand to
 _WILDCARDS = re.compile(r"[*?]+")

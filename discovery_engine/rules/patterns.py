@@ -21,7 +21,7 @@ from operator import or_
 from msgspec import Struct
 
 from discovery_engine.rules.globs import Glob
-from discovery_engine.rules.names import Names, Positions
+from discovery_engine.rules.name_index import Names, Positions
 from discovery_engine.rules.regexes import Regex, Selection, TimeLimit
 
 _LONGEST = 1000  # characters

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct
 
-from discovery_engine.rules.names import Block, Names, Positions
+from discovery_engine.rules.name_index import Block, Names, Positions
 
 if TYPE_CHECKING:
     import regex

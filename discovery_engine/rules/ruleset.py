@@ -14,17 +14,17 @@ from itertools import chain
 
 from discovery_engine.errors import Problem
 from discovery_engine.rules.conditions import (
-    LoneServer,
-    Searches,
+    PatternMatcher,
     ServerCondition,
+    ServerTarget,
     ToolBatch,
     ToolCondition,
 )
-from discovery_engine.rules.explanation import RuleExplanation, Step, Subject, describe
-from discovery_engine.rules.names import Positions
+from discovery_engine.rules.name_index import Positions
 from discovery_engine.rules.patterns import Pattern, any_of
 from discovery_engine.rules.regexes import DEFAULT_LIMIT, Selection, TimeLimit
 from discovery_engine.rules.rule import Rule, Verdict
+from discovery_engine.rules.rule_explanation import RuleExplanation, Step, Subject, describe
 from discovery_engine.tools.model import ServerName, Tool
 
 
@@ -37,14 +37,14 @@ class ToolRules:
         Raises:
             PatternError: For the first pattern that cannot be used.
         """
-        self._judge = _Judge(rules, "toolRules", "tool")
+        self._evaluator = _RuleEvaluator(rules, "toolRules", "tool")
         self._conditions = [ToolCondition.of(rule) for rule in rules]
         self._limit = limit
 
     @property
     def problems(self) -> tuple[Problem, ...]:
         """The patterns that were too slow so far, each once."""
-        return self._judge.problems
+        return self._evaluator.problems
 
     def verdicts(self, tools: Sequence[Tool], server: Verdict) -> list[Verdict]:
         """The verdict on each of one server's tools; `server` is the one on the server.
@@ -57,32 +57,33 @@ class ToolRules:
                 matching[position].append(index)
         keys = [tuple(indices) for indices in matching]
         verdicts = {
-            key: self._judge.verdict(key, server.tags, enabled=server.enabled) for key in set(keys)
+            key: self._evaluator.verdict(key, server.tags, enabled=server.enabled)
+            for key in set(keys)
         }
         return [verdicts[key] for key in keys]
 
     def matches(self, tools: Sequence[Tool]) -> Iterator[Positions]:
         """For each rule in turn, the positions of those of one server's tools that it matches."""
         for index, selection in enumerate(self._selections(tools)):
-            yield self._judge.taken(index, selection)
+            yield self._evaluator.taken(index, selection)
 
     def explain(self, tool: Tool, server: Verdict) -> RuleExplanation:
         """The verdict on one tool, with the part that each rule had in it."""
         selections = list(self._selections([tool]))
-        return self._judge.explanation(selections, server.tags, enabled=server.enabled)
+        return self._evaluator.explanation(selections, server.tags, enabled=server.enabled)
 
     def _selections(self, tools: Sequence[Tool]) -> Iterator[Selection]:
-        searches = Searches(self._limit)
-        given = ToolBatch(tools, [tool.given_name for tool in tools], searches)
+        matcher = PatternMatcher(self._limit)
+        given = ToolBatch(tools, [tool.given_name for tool in tools], matcher)
         renamed = None
         if any(tool.overridden.name for tool in tools):
-            renamed = ToolBatch(tools, [tool.name for tool in tools], searches)
+            renamed = ToolBatch(tools, [tool.name for tool in tools], matcher)
         for index, condition in enumerate(self._conditions):
             selection = condition.select(given)
-            if renamed and not self._judge.enables(index):
+            if renamed and not self._evaluator.enables(index):
                 selection = any_of([selection, condition.select(renamed)])
             yield selection
-            self._judge.note_slow(index, searches)
+            self._evaluator.note_slow(index, matcher)
 
 
 class ServerRules:
@@ -94,14 +95,14 @@ class ServerRules:
         Raises:
             PatternError: For the first pattern that cannot be used.
         """
-        self._judge = _Judge(rules, "serverRules", "server")
+        self._evaluator = _RuleEvaluator(rules, "serverRules", "server")
         self._conditions = [ServerCondition.of(rule) for rule in rules]
         self._limit = limit
 
     @property
     def problems(self) -> tuple[Problem, ...]:
         """The patterns that were too slow so far, each once."""
-        return self._judge.problems
+        return self._evaluator.problems
 
     def verdict(
         self,
@@ -120,17 +121,17 @@ class ServerRules:
     ) -> RuleExplanation:
         """The verdict on a server, with the part that each rule had in it."""
         selections = list(self._selections(name, own_tags))
-        return self._judge.explanation(selections, own_tags, enabled=enabled)
+        return self._evaluator.explanation(selections, own_tags, enabled=enabled)
 
     def _selections(self, name: ServerName, own_tags: Sequence[str]) -> Iterator[Selection]:
-        searches = Searches(self._limit)
-        server = LoneServer(name, own_tags, searches)
+        matcher = PatternMatcher(self._limit)
+        server = ServerTarget(name, own_tags, matcher)
         for index, condition in enumerate(self._conditions):
             yield condition.select(server)
-            self._judge.note_slow(index, searches)
+            self._evaluator.note_slow(index, matcher)
 
 
-class _Judge:
+class _RuleEvaluator:
     """Decides by the rules that match; records the patterns that timed out."""
 
     def __init__(self, rules: Sequence[Rule], path: str, subject: Subject) -> None:
@@ -183,10 +184,10 @@ class _Judge:
         sentence = describe(verdict, self._rules, subject=self._subject)
         return RuleExplanation(verdict, tuple(steps), sentence)
 
-    def note_slow(self, index: int, searches: Searches) -> None:
-        for pattern, name in searches.cut_off:
+    def note_slow(self, index: int, matcher: PatternMatcher) -> None:
+        for pattern, name in matcher.cut_off:
             self._problems.setdefault((index, pattern.text), self._problem(index, pattern, name))
-        searches.cut_off.clear()
+        matcher.cut_off.clear()
 
     def _problem(self, index: int, pattern: Pattern, name: str) -> Problem:
         rule = self._rules[index]

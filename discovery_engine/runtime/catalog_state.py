@@ -165,7 +165,7 @@ class CatalogState:
             await self._load_usage()
         return known - len(self.view.catalog)
 
-    async def reconsider(self) -> bool:
+    async def apply_decisions(self) -> bool:
         """Apply approvals and acceptances made meanwhile, here or by another process.
 
         Returns False and changes nothing if there are none.

@@ -60,12 +60,12 @@ class MaintainedEngine(Protocol):
 
     async def reload(self) -> None: ...
 
-    async def reconsider(self) -> None: ...
+    async def apply_decisions(self) -> None: ...
 
     async def observations(self) -> list[Observation]: ...
 
 
-async def keep_fresh(
+async def run_maintenance(
     engine: MaintainedEngine, lister: ServerLister, decisions: ChangeFeed, *, data: Path
 ) -> NoReturn:
     """Run all tasks; `data` is the folder that other processes read."""
@@ -134,7 +134,7 @@ async def _follow_files(engine: MaintainedEngine) -> None:
 async def _follow_decisions(engine: MaintainedEngine, decisions: ChangeFeed) -> None:
     async with aclosing(decisions.changes()) as changes:
         async for _ in changes:
-            await _unless_unusable(engine.reconsider)
+            await _unless_unusable(engine.apply_decisions)
 
 
 async def _unless_unusable(read_anew: Callable[[], Awaitable[None]]) -> None:

@@ -40,7 +40,7 @@ _READING_PATIENCE = 2.0  # seconds to wait for other processes
 _OPENING_PATIENCE = 5.0  # seconds to wait for other processes; several may bring it up to date
 
 
-def remembered_view(
+def stored_view(
     config: str | Path | None = None,
     *,
     environ: Mapping[str, str] | None = None,

@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from discovery_engine.config.files.location import catalog_key
 from discovery_engine.events import CatalogChanged, ConfigurationReloaded, EventBus, Subscription
-from discovery_engine.runtime.tool_vectors import ToolVectors
+from discovery_engine.runtime.vector_cache import VectorCache
 from discovery_engine.search.embedders import Embedder, EmbeddingError, Vector, open_embedder
 from discovery_engine.search.query.clauses import split_clauses
 from discovery_engine.secrets.resolver import SecretResolver
@@ -190,7 +190,7 @@ class SemanticSearch:
         async with self._open(
             wanted.embeddings, secrets=self._secrets, base_dir=wanted.base_dir
         ) as embedder:
-            tools = ToolVectors(
+            tools = VectorCache(
                 self._store, embedder, world=wanted.world, batch=wanted.embeddings.batch
             )
             self._queries.clear()

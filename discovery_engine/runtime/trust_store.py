@@ -13,16 +13,15 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from discovery_engine.config.files.inputs import read_input
-from discovery_engine.config.files.location import decision_scopes, lock_path
-from discovery_engine.errors import ConfigurationError, Origin, Problem, RegistryError
+from discovery_engine.config.files.location import decision_scopes
+from discovery_engine.errors import RegistryError
 from discovery_engine.secrets.resolver import SecretResolver
-from discovery_engine.trust.binding import completed
+from discovery_engine.trust.approval_subject import completed_approval
 from discovery_engine.trust.decisions import Acceptance, Approval, Decisions, union, with_accepted
 from discovery_engine.trust.effective_trust import Trust
-from discovery_engine.trust.identity import known_as
-from discovery_engine.trust.lockfile import Lock, from_text
+from discovery_engine.trust.lockfile import load_lock
 from discovery_engine.trust.server_admission import admit
+from discovery_engine.trust.server_identity import known_as
 from discovery_engine.upstream.identity import identity_as_configured, identity_of
 
 if TYPE_CHECKING:
@@ -35,11 +34,9 @@ if TYPE_CHECKING:
     from discovery_engine.registry.protocols import DecisionStore
     from discovery_engine.tools.model import ServerName
     from discovery_engine.trust.effective_trust import ListedServer
-    from discovery_engine.trust.identity import Identity
+    from discovery_engine.trust.server_identity import Identity
 
 logger = logging.getLogger(__name__)
-
-_LOCK_LIMIT = 256 * 1024 * 1024  # bytes; ten thousand tools take some 10 MB
 
 
 class TrustStore:
@@ -65,7 +62,7 @@ class TrustStore:
         Raises:
             ConfigurationError: If only what is pinned may be used, and the lock file is no good.
         """
-        lock = read_lock(settings) if settings.frozen else None
+        lock = load_lock(settings) if settings.frozen else None
         found: dict[ServerName, Identity] = {}
 
         def identify(server: ServerSettings) -> Identity:
@@ -87,7 +84,7 @@ class TrustStore:
                 known = known_as(server, settings.path)
                 subject, earlier = found[server.name]
                 given = trust.decisions.approvals[known]
-                if text := completed(given, subject, earlier=earlier, at=now):
+                if text := completed_approval(given, subject, earlier=earlier, at=now):
                     approvals.append(Approval(known, text))
         try:
             if approvals:
@@ -116,7 +113,7 @@ class TrustStore:
         try:
             self.accept(settings, found, if_new=True)
             stored = self._stored(settings)
-            # What was approved meanwhile is for `reconsider`, which has it take effect.
+            # What was approved meanwhile is for `apply_decisions`, which has it take effect.
             decisions = replace(stored, approvals=self.trust.decisions.approvals)
         except RegistryError as error:
             logger.warning("What was seen for the first time cannot be remembered: %s", error)
@@ -179,28 +176,3 @@ class TrustStore:
 
 def _scopes(settings: Settings) -> tuple[str, ...]:
     return decision_scopes(settings.path, settings.name)
-
-
-def read_lock(settings: Settings) -> Lock:
-    """The lock file beside the configuration.
-
-    Raises:
-        ConfigurationError: If there is none, or it is damaged.
-    """
-    if settings.path is None:
-        raise _no_lock("", "there is no discovery.yaml beside which a lock file could be")
-    path = lock_path(settings.path)
-    try:
-        content, _ = read_input(path, limit=_LOCK_LIMIT)
-        return from_text(content)
-    except FileNotFoundError as error:
-        raise _no_lock(path, "there is no lock file, and only what it pins may be used") from error
-    except OSError as error:
-        raise _no_lock(path, f"the lock file cannot be read: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
-        raise _no_lock(path, f"the lock file is damaged: {error}") from error
-
-
-def _no_lock(path: str, message: str) -> ConfigurationError:
-    hint = "`discovery lock` writes one"
-    return ConfigurationError([Problem(Origin(path), "", message, hint)])

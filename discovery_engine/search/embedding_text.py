@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
-from discovery_engine.search.text.tokens import words
+from discovery_engine.search.text.tokenizer import words
 
 if TYPE_CHECKING:
     from discovery_engine.tools.model import Tool

@@ -26,7 +26,7 @@ from discovery_engine.search.query.name_match import (
     is_tool_name,
     match_names,
 )
-from discovery_engine.search.query.passages import split_passages
+from discovery_engine.search.query.query_passages import split_passages
 from discovery_engine.search.ranking.confidence import (
     FIRST,
     Signals,
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from discovery_engine.catalog import Catalog, Entry
     from discovery_engine.config.settings import SearchSettings, Weights
-    from discovery_engine.search.ranking.explanation import HitExplanation
+    from discovery_engine.search.ranking.hit_explanation import HitExplanation
     from discovery_engine.search.vectors import Similarities
     from discovery_engine.tools.model import ServerName, Tool, ToolKey
 
@@ -144,7 +144,7 @@ class Searcher:
     def explain(self, query: AnalyzedQuery, hit: Hit) -> HitExplanation:
         """Why `query` found `hit`."""
         # Imported here, so that a search on the command line starts quickly.
-        from discovery_engine.search.ranking.explanation import Explainer  # noqa: PLC0415
+        from discovery_engine.search.ranking.hit_explanation import Explainer  # noqa: PLC0415
 
         sources = self._analyzer.term_sources(query.text)
         explainer = Explainer(self._index, self._lexicon, query.terms, sources)

@@ -21,7 +21,7 @@ from urllib.parse import unquote, unquote_plus
 
 from msgspec import Struct
 
-from discovery_engine.secrets.names import (
+from discovery_engine.secrets.secret_names import (
     NameKind,
     is_harmless,
     is_plain,

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec import Struct, field
 
 from discovery_engine.trust.decisions import Acceptance, AcceptedTools, Decisions
-from discovery_engine.trust.identity import Identity, known_as
 from discovery_engine.trust.server_admission import Denial, refusal
+from discovery_engine.trust.server_identity import Identity, known_as
 from discovery_engine.trust.tool_acceptance import are_held_back, first_seen, withheld
 
 if TYPE_CHECKING:

@@ -27,14 +27,18 @@ from msgspec import Struct
 
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.catalog import Catalog, ServerPart
+from discovery_engine.config.files.inputs import read_input
+from discovery_engine.config.files.location import lock_path
 from discovery_engine.config.redaction import redact_transport
-from discovery_engine.config.settings import ServerSettings, StdioTransport
+from discovery_engine.config.settings import ServerSettings, Settings, StdioTransport
+from discovery_engine.errors import ConfigurationError, Origin, Problem
 from discovery_engine.tools.model import ServerName, Tool, canonical_json, fingerprint
-from discovery_engine.trust.difference import Change, Weight, difference, heaviest
-from discovery_engine.trust.identity import written_identity
+from discovery_engine.trust.definition_diff import Change, Weight, diff_definitions, heaviest
+from discovery_engine.trust.server_identity import written_identity
 from discovery_engine.trust.tool_acceptance import meaning
 
 LOCK_VERSION = 1
+_LIMIT = 256 * 1024 * 1024  # bytes; ten thousand tools take some 10 MB
 
 What: TypeAlias = Literal["added", "removed", "changed"]
 
@@ -114,12 +118,37 @@ def from_text(text: str | bytes) -> Lock:
     return Lock({ServerName(name): _read_server(name, one) for name, one in servers.items()})
 
 
+def load_lock(settings: Settings) -> Lock:
+    """The lock file beside the configuration.
+
+    Raises:
+        ConfigurationError: If there is none, or it is damaged.
+    """
+    if settings.path is None:
+        raise _no_lock("", "there is no discovery.yaml beside which a lock file could be")
+    path = lock_path(settings.path)
+    try:
+        content, _ = read_input(path, limit=_LIMIT)
+        return from_text(content)
+    except FileNotFoundError as error:
+        raise _no_lock(path, "there is no lock file, and only what it pins may be used") from error
+    except OSError as error:
+        raise _no_lock(path, f"the lock file cannot be read: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise _no_lock(path, f"the lock file is damaged: {error}") from error
+
+
 def deviations(lock: Lock, now: Lock) -> tuple[Deviation, ...]:
     """What is not as `lock` has it, by server and tool."""
     found: list[Deviation] = []
     for name in sorted({*lock.servers, *now.servers}):
         found += _of_server(name, lock.servers.get(name), now.servers.get(name))
     return tuple(found)
+
+
+def _no_lock(path: str, message: str) -> ConfigurationError:
+    hint = "`discovery lock` writes one"
+    return ConfigurationError([Problem(Origin(path), "", message, hint)])
 
 
 def _pinned(server: ServerSettings, part: ServerPart) -> PinnedServer:
@@ -201,5 +230,5 @@ def _of_tool(
     elif tool not in pinned.tools:
         yield Deviation("added", server, tool, "compatible")
     elif pinned.meanings[tool] != now.meanings[tool]:
-        changes = difference(pinned.tools[tool], now.tools[tool])
+        changes = diff_definitions(pinned.tools[tool], now.tools[tool])
         yield Deviation("changed", server, tool, heaviest(changes) or "text", changes)

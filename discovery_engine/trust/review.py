@@ -13,8 +13,8 @@ from discovery_engine.rules.rule import WITHHELD
 from discovery_engine.scanner import Finding, Neighbours, alarms, scan, scan_text
 from discovery_engine.tools.model import Tool
 from discovery_engine.trust.decisions import INSTRUCTIONS, Acceptance
-from discovery_engine.trust.difference import Change, Weight, difference, heaviest
-from discovery_engine.trust.identity import known_as
+from discovery_engine.trust.definition_diff import Change, Weight, diff_definitions, heaviest
+from discovery_engine.trust.server_identity import known_as
 from discovery_engine.trust.suspicion import suspects
 from discovery_engine.trust.tool_acceptance import accept, accept_instructions, withheld
 
@@ -92,6 +92,6 @@ def _of_instructions(server: str, now: str, before: JSONValue) -> Review:
 
 
 def _of_tool(server: str, tool: Tool, before: JSONValue, neighbours: Neighbours) -> Review:
-    changes = () if before is None else difference(before, tool.definition)
+    changes = () if before is None else diff_definitions(before, tool.definition)
     found = alarms(scan(tool, neighbours))
     return Review(accept(server, tool), before, tool.definition, changes, found)

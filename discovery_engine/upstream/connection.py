@@ -26,9 +26,9 @@ TransportKind: TypeAlias = Literal["stdio", "http", "sse"]
 class EraMemory(Protocol):
     """Stores eras; a registry store is one. Its calls may block."""
 
-    def recall_era(self, connection: str) -> JSONObject | None: ...
+    def load_era(self, connection: str) -> JSONObject | None: ...
 
-    def remember_era(self, connection: str, era: JSONObject | None) -> None:
+    def save_era(self, connection: str, era: JSONObject | None) -> None:
         """Store an era; None deletes it."""
 
 

@@ -15,12 +15,12 @@ from urllib.parse import urlsplit
 from discovery_engine.config.redaction import selecting_references, without_credentials
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
 from discovery_engine.errors import UnavailableError
-from discovery_engine.secrets.names import NameKind
 from discovery_engine.secrets.references import Reference, references_in
 from discovery_engine.secrets.resolver import SecretResolver, resolve
+from discovery_engine.secrets.secret_names import NameKind
 from discovery_engine.tools.model import canonical_json, fingerprint
-from discovery_engine.trust.binding import UNSET, Subject
-from discovery_engine.trust.identity import Identity, earlier_identity
+from discovery_engine.trust.approval_subject import UNSET, ApprovalSubject
+from discovery_engine.trust.server_identity import Identity, earlier_identity
 from discovery_engine.upstream.connection import resolved_fields, with_fields, written_fields
 from discovery_engine.upstream.file_digests import digests_of, project_of
 from discovery_engine.upstream.stdio.executable import child_environment, find_program
@@ -68,7 +68,7 @@ def _identity(
 ) -> Identity:
     program = _program(server, values, environ)
     selecting = dict(_selecting_values(server, values, secrets))
-    subject = Subject(
+    subject = ApprovalSubject(
         {name: _digest(part) for name, part in _entry(server).items()},
         program,
         {place: UNSET if v is None else _digest([place, v]) for place, v in selecting.items()},

@@ -404,14 +404,14 @@ class Session:
 
     async def _load_era(self) -> Era | None:
         try:
-            load = self._context.eras.recall_era
+            load = self._context.eras.load_era
             return Era.from_json(await to_thread.run_sync(load, self.connection))
         except RegistryError:
             logger.warning("The stored era of %r cannot be loaded", self.server.name, exc_info=True)
             return None
 
     async def _save_era(self, era: Era | None) -> None:
-        save = partial(self._context.eras.remember_era, self.connection)
+        save = partial(self._context.eras.save_era, self.connection)
         try:
             redacted = KNOWN_SECRETS.redact_json(era.to_json()) if era else None
             await to_thread.run_sync(save, redacted)

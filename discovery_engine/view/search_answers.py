@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from discovery_engine.catalog import Entry
 from discovery_engine.search.ranking.hit import Hit
-from discovery_engine.search.text.tokens import words
+from discovery_engine.search.text.tokenizer import words
 from discovery_engine.tools.model import ServerName, ToolKey, ToolName
 from discovery_engine.view.notices import Notice
 

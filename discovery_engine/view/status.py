@@ -21,8 +21,8 @@ from discovery_engine.errors import (
     UntrustedServerError,
     plain_reason,
 )
-from discovery_engine.rules.explanation import describe, public_decider
 from discovery_engine.rules.rule import REFUSALS, WITHHELD, Verdict
+from discovery_engine.rules.rule_explanation import describe, public_decider
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.state import ServerState, SessionStats, StateInfo
 from discovery_engine.view import notices

@@ -24,8 +24,8 @@ from discovery_engine.errors import (
     UntrustedServerError,
     concerning,
 )
-from discovery_engine.rules.explanation import decider, describe, public_decider
 from discovery_engine.rules.rule import FOR_REVIEW
+from discovery_engine.rules.rule_explanation import decider, describe, public_decider
 from discovery_engine.search.ranking.hit import Hit
 from discovery_engine.tools.model import ServerName, ToolKey
 from discovery_engine.upstream.state import StateInfo

@@ -84,7 +84,7 @@ async def test_a_server_that_announces_a_change_is_listed_again(folder: Folder) 
 
     async with folder.open() as engine, anyio.create_task_group() as tasks:
         await engine.refresh()
-        tasks.start_soon(engine.keep_fresh)
+        tasks.start_soon(engine.run_maintenance)
         await anyio.wait_all_tasks_blocked()
         changing.has("announce", "new")
         await engine.execute("clock", "announce", {})

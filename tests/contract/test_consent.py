@@ -18,7 +18,7 @@ from discovery_engine.config.files.location import scope_of
 from discovery_engine.config.loading.loader import load_settings
 from discovery_engine.config.settings import StdioTransport
 from discovery_engine.runtime.restore import registry_path
-from discovery_engine.trust.identity import earlier_identity
+from discovery_engine.trust.server_identity import earlier_identity
 from tests.attacks.conftest import TRAP, Repository
 from tests.forked import Preloaded
 

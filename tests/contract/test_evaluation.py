@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from discovery_engine.config.document.reader import read_document
+from discovery_engine.config.document.yaml_reader import read_document
 from discovery_engine.evaluation.queries import QueryFile
 from discovery_engine.tools.model import ServerName
 from tests.factories import make_entry, make_part, make_settings

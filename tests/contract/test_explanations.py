@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discovery_engine.config.settings import SearchSettings, Weights
-from discovery_engine.search.ranking.explanation import HitExplanation, Reason
+from discovery_engine.search.ranking.hit_explanation import HitExplanation, Reason
 from discovery_engine.search.searcher import build_searcher
 from discovery_engine.search.vectors import Vectors, pack
 from tests.contract.requests import Group, groups

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from discovery_engine.config.settings import StdioTransport
 from discovery_engine.engine import Engine
 from discovery_engine.errors import NeedsConfigError, ToolNotFoundError
-from discovery_engine.runtime.restore import remembered_view
+from discovery_engine.runtime.restore import stored_view
 from discovery_engine.tools.model import ServerName
 from discovery_engine.view.view import View
 from tests.engines import Changing, Folder, good, pid_of, tool_names
@@ -25,7 +25,7 @@ def found(view: View, query: str) -> list[str]:
 
 
 def remembered(folder: Folder) -> View:
-    view = remembered_view(folder.config, data_dir=folder.data)
+    view = stored_view(folder.config, data_dir=folder.data)
     assert view is not None
     return view
 
@@ -130,7 +130,7 @@ async def test_what_is_remembered_answers_as_the_last_run_did_until_a_file_chang
     folder: Folder,
 ) -> None:
     folder.write(good(), toolRules=[{"pattern": "pid", "enabled": False, "tags": ["x"]}])
-    assert remembered_view(folder.config, data_dir=folder.data) is None
+    assert stored_view(folder.config, data_dir=folder.data) is None
     async with folder.open() as engine:
         await engine.refresh()
         last = engine.view
@@ -143,7 +143,7 @@ async def test_what_is_remembered_answers_as_the_last_run_did_until_a_file_chang
     for query in ("echo", "pid", "environment of a process", "zebra"):
         assert view.search(query) == last.search(query)
     folder.write(good(), toolRules=[])
-    assert remembered_view(folder.config, data_dir=folder.data) is None
+    assert stored_view(folder.config, data_dir=folder.data) is None
 
 
 @pytest.mark.requirement("CFG-20")

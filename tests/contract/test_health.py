@@ -17,7 +17,7 @@ from discovery_engine.agent.dispatch import Caller, call
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
 from discovery_engine.engine import Engine
 from discovery_engine.errors import DiscoveryError, UnavailableError
-from discovery_engine.runtime.restore import remembered_view
+from discovery_engine.runtime.restore import stored_view
 from discovery_engine.tools.model import ServerName
 from discovery_engine.view.status import ServerReport
 from tests.engines import Folder, good, program
@@ -90,7 +90,7 @@ async def test_last_words_outlive_the_program_and_the_run_without_its_secret(
         with pytest.raises(DiscoveryError) as raised:
             await engine.details("leaky", "any")
 
-    view = remembered_view(folder.config, data_dir=folder.data)
+    view = stored_view(folder.config, data_dir=folder.data)
     assert view is not None
     [remembered] = view.servers()
     failure = report.servers[0][1]

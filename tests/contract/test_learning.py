@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from discovery_engine.config.settings import SearchSettings
 from discovery_engine.engine import Engine
 from discovery_engine.errors import InvalidArgumentsError
-from discovery_engine.runtime.restore import remembered_view
-from discovery_engine.search.ranking.explanation import Reason
+from discovery_engine.runtime.restore import stored_view
+from discovery_engine.search.ranking.hit_explanation import Reason
 from discovery_engine.search.searcher import build_searcher
 from discovery_engine.tools.model import ServerName, ToolKey, ToolName
 from tests.contract.test_relevance import catalogs, queries, weights
@@ -137,7 +137,7 @@ async def test_a_found_tool_that_was_used_is_counted_and_remembered(folder: Fold
 
     async with folder.open() as engine:
         assert set(engine.view.usage) == {key("good", "pid")}
-    view = remembered_view(folder.config, data_dir=folder.data)
+    view = stored_view(folder.config, data_dir=folder.data)
     assert view is not None
     assert set(view.usage) == {key("good", "pid")}
 

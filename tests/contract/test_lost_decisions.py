@@ -218,7 +218,7 @@ def test_the_journal_is_written_anew_before_most_of_it_is_void(folder: Path) -> 
     verified = Journal(folder / JOURNAL).verified()
     assert verified
     assert verified.records == 3
-    assert verified.tip.number == 1500
+    assert verified.head.number == 1500
     assert (folder / JOURNAL).stat().st_size < size / 100
     assert decide(folder, 7).accepted["a"].keys() > before.accepted["a"].keys()
     (folder / DATABASE).unlink()

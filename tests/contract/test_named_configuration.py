@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from discovery_engine.engine import Engine, open_engine
-from discovery_engine.runtime.restore import remembered_view
+from discovery_engine.runtime.restore import stored_view
 from tests.engines import entry
 from tests.factories import make_definition
 from tests.told import Told
@@ -100,7 +100,7 @@ async def test_files_of_one_name_have_a_catalog_each(files: Files) -> None:
     await files.listed(two)
 
     for config, server in [(one, "told"), (two, "other")]:
-        view = remembered_view(config, data_dir=files.folder / "data")
+        view = stored_view(config, data_dir=files.folder / "data")
         assert view is not None
         assert list(view.catalog.parts) == [server]
 

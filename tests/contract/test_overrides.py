@@ -29,7 +29,7 @@ from discovery_engine.errors import (
 )
 from discovery_engine.evaluation.catalog_lint import lint_catalog
 from discovery_engine.overrides.applying import Overrides
-from discovery_engine.runtime.restore import remembered_view
+from discovery_engine.runtime.restore import stored_view
 from discovery_engine.secrets.references import Reference
 from tests.contract.discovery import Discovery
 from tests.engines import Changing, Folder, good, python, tool_names
@@ -268,8 +268,8 @@ class TestRemembered:
 
         told = await python(f"""
 import sys
-from discovery_engine.runtime.restore import remembered_view
-view = remembered_view({str(folder.config)!r}, data_dir={str(folder.data)!r})
+from discovery_engine.runtime.restore import stored_view
+view = stored_view({str(folder.config)!r}, data_dir={str(folder.data)!r})
 tool = view.details("good", "say").tool
 print(tool.description, tool.parameters, view.search("parrot").hits[0].entry.key)
 print({{"yaml", "pydantic", "mcp", "wcmatch", "regex"}} & set(sys.modules))
@@ -302,7 +302,7 @@ print({{"yaml", "pydantic", "mcp", "wcmatch", "regex"}} & set(sys.modules))
         folder.write(good(), overrides=[SAY, PIN])
         async with folder.open() as engine:
             await engine.refresh()
-        before = remembered_view(folder.config, data_dir=folder.data)
+        before = stored_view(folder.config, data_dir=folder.data)
 
         async with folder.open() as engine:
             after = engine.view

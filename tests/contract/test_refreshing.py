@@ -153,7 +153,7 @@ class TestRefreshing:
 
         async with folder.open() as engine, anyio.create_task_group() as tasks:
             with engine.subscribe() as events:
-                tasks.start_soon(engine.keep_fresh)
+                tasks.start_soon(engine.run_maintenance)
                 await heard(events, ServerConnected, "clock")
                 changing.has("announce", "new")
                 await engine.execute("clock", "announce", {})
@@ -170,7 +170,7 @@ class TestRefreshing:
 
         async with folder.open() as engine, anyio.create_task_group() as tasks:
             with engine.subscribe() as events:
-                tasks.start_soon(engine.keep_fresh)
+                tasks.start_soon(engine.run_maintenance)
                 await heard(events, ServerConnected, "a")
                 folder.write(good("a"), good("b"))
                 await engine.reload()

@@ -271,17 +271,17 @@ def test_forgetting_a_scope_keeps_its_settings(store: Registry) -> None:
 
 @pytest.mark.requirement("REG-7")
 def test_an_era_is_remembered_until_it_is_forgotten(store: Registry) -> None:
-    assert store.recall_era("c0ffee") is None
+    assert store.load_era("c0ffee") is None
 
-    store.remember_era("c0ffee", {"era": "old"})
-    store.remember_era("c0ffee", {"era": "2026-07-28", "name": "caf\u00e9 \ud800"})
-    store.remember_era("beef", {})
-    assert store.recall_era("c0ffee") == {"era": "2026-07-28", "name": "caf\u00e9 \ud800"}
-    assert store.recall_era("beef") == {}
+    store.save_era("c0ffee", {"era": "old"})
+    store.save_era("c0ffee", {"era": "2026-07-28", "name": "caf\u00e9 \ud800"})
+    store.save_era("beef", {})
+    assert store.load_era("c0ffee") == {"era": "2026-07-28", "name": "caf\u00e9 \ud800"}
+    assert store.load_era("beef") == {}
 
-    store.remember_era("c0ffee", None)
-    store.remember_era("never", None)
-    assert store.recall_era("c0ffee") is None
+    store.save_era("c0ffee", None)
+    store.save_era("never", None)
+    assert store.load_era("c0ffee") is None
 
 
 def test_names_that_are_not_utf_8_are_kept_like_any_other(store: Registry) -> None:

@@ -13,7 +13,7 @@ from discovery_engine.config.settings import SearchSettings, Weights
 from discovery_engine.search.ranking.hit import Hit
 from discovery_engine.search.searcher import Searcher, build_searcher, load_searcher
 from discovery_engine.search.text.spelling import name_spellings
-from discovery_engine.search.text.tokens import fold
+from discovery_engine.search.text.tokenizer import fold
 from tests.factories import make_catalog, make_entry, make_part
 
 if TYPE_CHECKING:

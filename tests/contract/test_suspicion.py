@@ -11,7 +11,7 @@ import pytest
 from discovery_engine.agent.definitions import META_TOOLS
 from discovery_engine.agent.dispatch import Caller, call
 from discovery_engine.errors import ToolWithheldError
-from discovery_engine.runtime.restore import remembered_view
+from discovery_engine.runtime.restore import stored_view
 from discovery_engine.tools.model import ServerName
 from discovery_engine.view.view import View
 from tests.contract.discovery import Discovery, Finished
@@ -100,7 +100,7 @@ class TestFirstSight:
         async with folder.open() as engine:
             await engine.refresh()
 
-        remembered = remembered_view(folder.config, data_dir=folder.data)
+        remembered = stored_view(folder.config, data_dir=folder.data)
         async with folder.open() as engine:
             assert reasons(engine.view)["add"] == "suspicious"
             await engine.refresh()

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from discovery_cli.details import Portrait
+from discovery_cli.detail_output import DetailPrinter
 from discovery_cli.output import Output
 from discovery_cli.results import show_failure
 from discovery_engine.agent import resources
@@ -69,7 +69,7 @@ def show(part: ServerPart) -> None:
     view = make_view(part)
     [entry] = part.entries
     output = Output()
-    Portrait(output, now=1000.0).servers(view, {ServerName("github"): part.entries})
+    DetailPrinter(output, now=1000.0).servers(view, {ServerName("github"): part.entries})
     output.line(entry.tool.description)
     said = part.failure.message if part.failure else part.instructions
     show_failure(output, entry, {"content": [{"type": "text", "text": said}], "isError": True})

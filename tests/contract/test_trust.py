@@ -25,7 +25,7 @@ from discovery_engine.errors import (
     UntrustedServerError,
 )
 from discovery_engine.events import CatalogChanged, ConfigurationReloaded
-from discovery_engine.runtime.restore import remembered_view
+from discovery_engine.runtime.restore import stored_view
 from discovery_engine.tools.model import ServerName
 from discovery_engine.trust.lockfile import lock_of_parts, to_text
 from discovery_engine.upstream.state import ServerState
@@ -240,9 +240,9 @@ class TestStarting:
 
             await approve(other)
             with serving.subscribe() as events:
-                await serving.reconsider()
+                await serving.apply_decisions()
                 await heard(events, ConfigurationReloaded)
-                await serving.reconsider()  # nothing new: nothing is told
+                await serving.apply_decisions()  # nothing new: nothing is told
                 await serving.refresh()
                 assert isinstance(await heard(events, CatalogChanged), CatalogChanged)
 
@@ -254,7 +254,7 @@ class TestStarting:
     ) -> None:
         project.folder.write(told.server())
         async with project.open() as serving, anyio.create_task_group() as tasks:
-            tasks.start_soon(serving.keep_fresh)
+            tasks.start_soon(serving.run_maintenance)
             with serving.subscribe() as events:
                 await anyio.to_thread.run_sync(project.command, "trust", "--yes")
                 await heard(events, ConfigurationReloaded)
@@ -469,7 +469,7 @@ class TestChanging:
             told.says(EVIL, OTHER, instructions="Be kind.")
             await engine.refresh()
 
-        view = remembered_view(folder.config, data_dir=folder.data)
+        view = stored_view(folder.config, data_dir=folder.data)
 
         assert view
         assert visible(view) == ["other"]
@@ -614,15 +614,15 @@ class TestFrozen:
         async with folder.open(frozen=True) as engine:
             assert summary(engine.view, "told").state is ServerState.UNTRUSTED
 
-        free = remembered_view(folder.config, data_dir=folder.data)
-        frozen = remembered_view(folder.config, data_dir=folder.data, frozen=True)
+        free = stored_view(folder.config, data_dir=folder.data)
+        frozen = stored_view(folder.config, data_dir=folder.data, frozen=True)
         lock_file(folder).unlink()
 
         assert free
         assert visible(free) == ["other", "send_mail"]
         assert frozen
         assert summary(frozen, "told").state is ServerState.UNTRUSTED
-        assert remembered_view(folder.config, data_dir=folder.data, frozen=True) is None
+        assert stored_view(folder.config, data_dir=folder.data, frozen=True) is None
 
     @pytest.mark.requirement("TRU-33")
     @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ async def kept_fresh(folder: Folder, *servers: str) -> AsyncIterator[Engine]:
     """An engine that follows what changes, and has listed some servers."""
     async with folder.open() as engine, anyio.create_task_group() as tasks:
         with engine.subscribe() as events:
-            tasks.start_soon(engine.keep_fresh)
+            tasks.start_soon(engine.run_maintenance)
             for _ in servers:
                 await heard(events, ServerConnected)
         yield engine

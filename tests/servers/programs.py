@@ -34,10 +34,10 @@ HERE = Path(__file__).parent
 class Eras(dict[str, JSONObject]):
     """What servers speak, remembered in a dictionary."""
 
-    def recall_era(self, connection: str) -> JSONObject | None:
+    def load_era(self, connection: str) -> JSONObject | None:
         return self.get(connection)
 
-    def remember_era(self, connection: str, era: JSONObject | None) -> None:
+    def save_era(self, connection: str, era: JSONObject | None) -> None:
         if era is None:
             self.pop(connection, None)
         else:

@@ -184,7 +184,7 @@ class TestKeepFresh:
 
         async with folder.open() as engine, anyio.create_task_group() as tasks:
             with engine.subscribe() as events:
-                tasks.start_soon(engine.keep_fresh)
+                tasks.start_soon(engine.run_maintenance)
                 await heard(events, ServerFailed, "dead")
                 await engine.list_tools("clock")
                 changing.has("announce", "new")

@@ -95,15 +95,15 @@ class Swaps(RuleBasedStateMachine):
     @rule(name=SERVERS, way=WAYS, tools=TOOLS)
     def listing_arrives(self, name: str, way: str, tools: set[str]) -> None:
         asked = make_server(name, transport=StdioTransport(way))
-        is_taken = self.run(self.current.apply_listing, lists(asked, *tools))
-        if known := self._reached(asked, is_taken):
+        is_busy = self.run(self.current.apply_listing, lists(asked, *tools))
+        if known := self._reached(asked, is_busy):
             self.model[name] = Known(known.server, tools, has_listed=True)
 
     @rule(name=SERVERS, way=WAYS)
     def failure_arrives(self, name: str, way: str) -> None:
         asked = make_server(name, transport=StdioTransport(way))
-        is_taken = self.run(self.current.apply_listing, fails(asked))
-        if known := self._reached(asked, is_taken):
+        is_busy = self.run(self.current.apply_listing, fails(asked))
+        if known := self._reached(asked, is_busy):
             known.has_failed = True
 
     @rule(names=st.none() | st.sets(SERVERS))
@@ -121,10 +121,10 @@ class Swaps(RuleBasedStateMachine):
         settings = self.current.view.settings
         self.current = self.run(current_view, settings, self.store)
 
-    def _reached(self, asked: ServerSettings, is_taken: bool) -> Known | None:
+    def _reached(self, asked: ServerSettings, is_busy: bool) -> Known | None:
         known = self.model.get(asked.name)
         is_reached = known is not None and known.server.transport == asked.transport
-        assert is_taken is is_reached
+        assert is_busy is is_reached
         return known if is_reached else None
 
     @invariant()

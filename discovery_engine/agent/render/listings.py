@@ -18,7 +18,7 @@ from discovery_engine.agent.render.result import (
 )
 from discovery_engine.agent.structured import list_fields, notice_fields, server_fields
 from discovery_engine.agent.tool_text import Detail, cut, tag_text, tool_items
-from discovery_engine.rules.explanation import public_decider
+from discovery_engine.rules.rule_explanation import public_decider
 from discovery_engine.upstream.state import ServerState
 from discovery_engine.view.notices import Notice
 from discovery_engine.view.status import ServerReport

@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from discovery_engine._util.files import replace_file
 from discovery_engine._util.suggestions import did_you_mean
-from discovery_engine.config.document.reader import SIZE_LIMIT
+from discovery_engine.config.document.yaml_reader import SIZE_LIMIT
 from discovery_engine.config.editing import yaml_text
 from discovery_engine.config.files.inputs import read_input
 from discovery_engine.config.loading.parsing import parse_settings

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from discovery_engine.config.document.reader import SIZE_LIMIT
+from discovery_engine.config.document.yaml_reader import SIZE_LIMIT
 from discovery_engine.config.files.inputs import observe, read_input
 from discovery_engine.config.files.location import Location, locate, lock_path
 from discovery_engine.config.loading.parsing import parse_settings

@@ -17,11 +17,11 @@ from pydantic_core import PydanticCustomError
 
 from discovery_engine.config.document.excerpts import Excerpts
 from discovery_engine.config.document.key_redaction import redact_keys, redacted_path
-from discovery_engine.config.document.reader import read_document
 from discovery_engine.config.document.tree import Document, Fault, Node, Path
+from discovery_engine.config.document.yaml_reader import read_document
 from discovery_engine.config.loading.error_messages import faults_from
 from discovery_engine.config.loading.key_names import known_keys, normalize_keys
-from discovery_engine.config.model.configuration import Configuration
+from discovery_engine.config.model.config_file import Configuration
 from discovery_engine.config.model.rules import ServerRuleEntry, ToolRuleEntry
 from discovery_engine.config.model.server import NamedServerEntry, ServerEntry, validate_name
 from discovery_engine.config.settings import (

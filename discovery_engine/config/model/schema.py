@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from discovery_engine._util.json import JSONObject, JSONValue
-from discovery_engine.config.model.configuration import Configuration
+from discovery_engine.config.model.config_file import Configuration
 
 SCHEMA_FILE = "discovery.schema.json"
 """What the schema is called where it lies beside the configuration."""

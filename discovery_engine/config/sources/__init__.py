@@ -22,8 +22,8 @@ from discovery_engine.config.sources.docker import (
     read_toolkit,
 )
 from discovery_engine.config.sources.locations import FileCandidate, FileLocator, layout_of
-from discovery_engine.config.sources.reader import SourceReader, read_entries
-from discovery_engine.config.sources.result import ClientFile, SourceResult
+from discovery_engine.config.sources.source_reader import SourceReader, read_entries
+from discovery_engine.config.sources.source_result import ClientFile, SourceResult
 from discovery_engine.errors import Origin, Problem
 
 __all__ = ["SOURCE_TYPES", "ClientFile", "SourceResult", "client_files", "read_source"]

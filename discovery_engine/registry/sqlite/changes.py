@@ -13,7 +13,7 @@ from discovery_engine._util.folder_watch import FolderWatch, nearest_folder
 from discovery_engine.errors import RegistryError
 
 if TYPE_CHECKING:
-    from discovery_engine.registry.sqlite.journal import Tip
+    from discovery_engine.registry.sqlite.journal import JournalHead
 
 logger = logging.getLogger(__name__)
 
@@ -21,7 +21,7 @@ _LOOK_EVERY = 30.0  # seconds between two looks, for disks that report nothing (
 
 
 async def decision_changes(
-    path: Path, newest: Callable[[], Tip], *, look_every: float = _LOOK_EVERY
+    path: Path, newest: Callable[[], JournalHead], *, look_every: float = _LOOK_EVERY
 ) -> AsyncGenerator[None]:
     """Yield once at first, and then soon after each decision; see `protocols.ChangeFeed`.
 
@@ -32,7 +32,7 @@ async def decision_changes(
     """
     # Not `PRAGMA data_version`: that changes with every listing that another process saves, and
     # then all decisions would be read again. The newest one is a row and 80 bytes of a file.
-    known: Tip | str | None = None
+    known: JournalHead | str | None = None
     watch = FolderWatch()
     try:
         while True:
@@ -49,7 +49,7 @@ async def decision_changes(
         watch.close()
 
 
-def _newest(read: Callable[[], Tip]) -> Tip | str:
+def _newest(read: Callable[[], JournalHead]) -> JournalHead | str:
     """What was read, or why nothing could be: who reads the decisions then reports it once."""
     try:
         return read()

@@ -20,9 +20,9 @@ from typing import TypeVar
 from discovery_engine.config.files.permissions import writable_by_others
 from discovery_engine.errors import RegistryError
 from discovery_engine.registry.records import Record
-from discovery_engine.registry.sqlite import indexes
+from discovery_engine.registry.sqlite import index_table
+from discovery_engine.registry.sqlite.busy_handler import BusyHandler, is_busy
 from discovery_engine.registry.sqlite.decision_log import DecisionLog
-from discovery_engine.registry.sqlite.locking import Turns, is_taken
 from discovery_engine.registry.sqlite.migrations import migrate
 
 logger = logging.getLogger(__name__)
@@ -45,14 +45,14 @@ _WAL_IS_SAFE = (3, 51, 3)
 
 
 class Database:
-    """An open file; calls may come from any thread and take turns.
+    """An open file; calls may come from any thread and take busy.
 
     A file that was removed, or that another one took the place of, is opened anew.
 
     Args:
         path: Where it is.
         sqlite_version: Of the SQLite in use.
-        turns: Taken at it.
+        busy: Taken at it.
         log: Keeps the decisions in it, and their second copy, the same.
         patience: The most seconds to wait for other processes with opening and reading it.
 
@@ -65,7 +65,7 @@ class Database:
         path: Path,
         *,
         sqlite_version: tuple[int, ...],
-        turns: Turns,
+        busy: BusyHandler,
         log: DecisionLog,
         is_thorough: bool,
         patience: float | None,
@@ -74,7 +74,7 @@ class Database:
         self.recovered: str | None = None
         """Where a damaged file was put that stood in this one's place; None if none did."""
         self._journal = "wal" if sqlite_version >= _WAL_IS_SAFE else "delete"
-        self._turns = turns
+        self._busy = busy
         self._log = log
         self._patience = patience
         self._alone = threading.RLock()
@@ -147,18 +147,18 @@ class Database:
     def _found(self, work: Callable[[sqlite3.Connection], T]) -> T:
         # To begin takes no lock. The first look does, so there is nothing to do again but it.
         reading = partial(self._transaction, "BEGIN", work)
-        return self._turns.wait_for(reading, at_most=self._patience)
+        return self._busy.retry(reading, at_most=self._patience)
 
     def _written(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        with self._turns.writing():
+        with self._busy.writing():
             return self._transaction("BEGIN IMMEDIATE", work)
 
     def _transaction(self, begin: str, work: Callable[[sqlite3.Connection], T]) -> T:
         connection = self._connection
-        self._turns.wait_for(partial(connection.execute, begin))
+        self._busy.retry(partial(connection.execute, begin))
         try:
             result = work(connection)
-            self._turns.wait_for(partial(connection.execute, "COMMIT"))
+            self._busy.retry(partial(connection.execute, "COMMIT"))
         except BaseException:
             with suppress(*_ERRORS):  # the first error is the one to tell
                 connection.rollback()
@@ -180,7 +180,7 @@ class Database:
             return self._ready(thorough=True, was_damaged=is_mine)
 
     def _ready(self, *, thorough: bool, was_damaged: bool = False) -> sqlite3.Connection:
-        connection = self._turns.wait_for(self._connected, at_most=self._patience)
+        connection = self._busy.retry(self._connected, at_most=self._patience)
         try:
             self._log.check(connection, thorough=thorough, was_damaged=was_damaged)
         except BaseException:
@@ -199,7 +199,7 @@ class Database:
             connection.execute("PRAGMA synchronous = FULL")
             migrate(connection)
             if not was_private:
-                indexes.drop(connection)  # others could have written them
+                index_table.drop(connection)  # others could have written them
                 self.path.chmod(_PRIVATE)
             _set_journal(connection, self._journal)
         except BaseException:
@@ -279,7 +279,7 @@ def _registry_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, *_ERRORS) as exc:
-        if is_taken(exc):
+        if is_busy(exc):
             raise RegistryError(
                 f"the registry {str(path)!r} is locked by another process",
                 hint="try again once that has ended, or choose another data folder",

@@ -25,11 +25,16 @@ from typing import TypeVar
 from msgspec import Struct
 
 from discovery_engine.registry.records import EVERY_SCOPE, EffectiveDecisions, LossRecord, Record
-from discovery_engine.registry.sqlite import decisions
-from discovery_engine.registry.sqlite.decision_marker import Mark, MarkFile
-from discovery_engine.registry.sqlite.decisions import StoredDecisions
-from discovery_engine.registry.sqlite.journal import Journal, JournalContent, Tip, lines_after
-from discovery_engine.registry.sqlite.locking import Turns, turns_at
+from discovery_engine.registry.sqlite import decision_tables
+from discovery_engine.registry.sqlite.busy_handler import BusyHandler, busy_handler_at
+from discovery_engine.registry.sqlite.decision_marker import DecisionMarker, DecisionMarkerFile
+from discovery_engine.registry.sqlite.decision_tables import StoredDecisions
+from discovery_engine.registry.sqlite.journal import (
+    Journal,
+    JournalContent,
+    JournalHead,
+    lines_after,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +50,7 @@ class DecisionLog:
 
     Args:
         path: Of the database.
-        turns: Taken at it.
+        busy: Taken at it.
         patience: The most seconds to wait for other processes with reading it.
         clock: Unix time in seconds.
     """
@@ -53,18 +58,18 @@ class DecisionLog:
     def __init__(
         self,
         path: Path,
-        turns: Turns,
+        busy: BusyHandler,
         *,
         patience: float | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._path = path
-        self._turns = turns
+        self._busy = busy
         self._patience = patience
         self._clock = clock
         mark = path.with_suffix(".mark")
         self._journal = Journal(path.with_suffix(".decisions"))
-        self._mark = MarkFile(mark, turns_at(mark))
+        self._mark = DecisionMarkerFile(mark, busy_handler_at(mark))
 
     def locked(self) -> AbstractContextManager[None]:
         """Hold the lock of all who decide; it may be taken again."""
@@ -84,17 +89,17 @@ class DecisionLog:
             OSError, sqlite3.Error: If they cannot be read, or not be written.
         """
         agree = partial(self._agree, connection, thorough=thorough)
-        if not was_damaged and self._turns.wait_for(agree, at_most=self._patience):
+        if not was_damaged and self._busy.retry(agree, at_most=self._patience):
             return
         try:
             with self.locked():
-                if was_damaged or not self._turns.wait_for(agree):
+                if was_damaged or not self._busy.retry(agree):
                     self._reconcile(connection, was_damaged=was_damaged)
         except BlockingIOError:
             raise
         except OSError:
             # Where nothing can be written the database will do, unless something newer is known.
-            if was_damaged or self._newest_elsewhere() > decisions.tip(connection).number:
+            if was_damaged or self._newest_elsewhere() > decision_tables.head(connection).number:
                 raise
 
     def write(
@@ -103,14 +108,14 @@ class DecisionLog:
         work: Callable[[sqlite3.Connection], tuple[T, Sequence[Record]]],
     ) -> tuple[T, JournalEntries | None]:
         """Do `work` within a transaction; `append` the rest once that is committed."""
-        before = decisions.tip(connection)
+        before = decision_tables.head(connection)
         result, records = work(connection)
         if not records:
             return result, None
-        lines, tip = lines_after(before, records)
-        decisions.set_tip(connection, tip)
+        lines, head = lines_after(before, records)
+        decision_tables.set_head(connection, head)
         scopes = frozenset(record.scope for record in records)
-        return result, JournalEntries(before, lines, tip.number, scopes)
+        return result, JournalEntries(before, lines, head.number, scopes)
 
     def append(self, new: JournalEntries) -> None:
         """Write to the journal what was committed; the lock is held since the last `check`.
@@ -127,29 +132,29 @@ class DecisionLog:
 
     def _agree(self, connection: sqlite3.Connection, *, thorough: bool) -> bool:
         """Whether both copies and the mark name the same decision as the newest."""
-        tip, mark = decisions.tip(connection), self._mark.read()
-        if tip == Tip():
+        head, mark = decision_tables.head(connection), self._mark.read()
+        if head == JournalHead():
             return mark is None and not self._journal.path.exists()
-        if mark is None or mark.scopes is None or mark.number != tip.number:
+        if mark is None or mark.scopes is None or mark.number != head.number:
             return False
         if not thorough:
-            return self._journal.tip() == tip
-        verified, stored = self._journal.verified(), decisions.stored(connection)
-        if verified is None or verified.tip != tip or not stored.is_sound:
+            return self._journal.head() == head
+        verified, stored = self._journal.verified(), decision_tables.stored(connection)
+        if verified is None or verified.head != head or not stored.is_sound:
             return False
         return verified.records <= 2 * len(stored.effective) + _MOST_VOID
 
     def _newest_elsewhere(self) -> int:
         """The number of the newest decision that the journal and the mark know of."""
-        tip, mark = self._journal.tip(), self._mark.read()
-        return max(tip.number if tip else 0, mark.number if mark else 0)
+        head, mark = self._journal.head(), self._mark.read()
+        return max(head.number if head else 0, mark.number if mark else 0)
 
     def _reconcile(self, connection: sqlite3.Connection, *, was_damaged: bool) -> None:
         """Make both copies hold what is newest, and the mark say so; the lock is held."""
-        self._turns.wait_for(partial(connection.execute, "BEGIN IMMEDIATE"))
+        self._busy.retry(partial(connection.execute, "BEGIN IMMEDIATE"))
         try:
             stored, content, mark = (
-                decisions.stored(connection),
+                decision_tables.stored(connection),
                 self._journal.read(),
                 self._mark.read(),
             )
@@ -160,40 +165,40 @@ class DecisionLog:
             if (
                 found.effective != stored.effective
                 or not stored.is_sound
-                or not stored.tip.checksum
+                or not stored.head.checksum
             ):
-                decisions.replace(connection, found.effective)
-            tip = self._rewritten(content, found)
-            decisions.set_tip(connection, tip)
-            self._turns.wait_for(partial(connection.execute, "COMMIT"))
+                decision_tables.replace(connection, found.effective)
+            head = self._rewritten(content, found)
+            decision_tables.set_head(connection, head)
+            self._busy.retry(partial(connection.execute, "COMMIT"))
         except BaseException:
             with suppress(sqlite3.Error):  # the first error is the one to tell
                 connection.rollback()
             raise
-        if tip.number:
+        if head.number:
             with suppress(OSError):
-                self._mark.write(tip.number, found.effective.scopes)
+                self._mark.write(head.number, found.effective.scopes)
         self._report(stored, content, found)
 
-    def _rewritten(self, content: JournalContent | None, found: _Reconciliation) -> Tip:
-        """The tip of the journal, once it holds what was found."""
+    def _rewritten(self, content: JournalContent | None, found: _Reconciliation) -> JournalHead:
+        """The head of the journal, once it holds what was found."""
         records = tuple(found.effective)
         if not records and not found.number:
-            return Tip()
+            return JournalHead()
         is_same = (
             content is not None
             and content.is_whole
-            and content.tip.number == found.number
+            and content.head.number == found.number
             and EffectiveDecisions.of(content.records) == found.effective
             and len(content.records) <= 2 * len(records) + _MOST_VOID
         )
         if is_same and content:
-            return content.tip
+            return content.head
         try:
             return self._journal.replace(records, number=found.number)
         except OSError as error:
             self._warn_of_single_copy(error)
-            return Tip(found.number, "")
+            return JournalHead(found.number, "")
 
     def _report(
         self, stored: StoredDecisions, content: JournalContent | None, found: _Reconciliation
@@ -230,10 +235,10 @@ def last_known(path: Path) -> EffectiveDecisions:
     """What the second copy says, where the registry at `path` itself cannot be used."""
     try:
         content = Journal(path.with_suffix(".decisions")).read()
-        mark = MarkFile(path.with_suffix(".mark"), Turns()).read()
+        mark = DecisionMarkerFile(path.with_suffix(".mark"), BusyHandler()).read()
     except OSError:  # nothing there can be read
         return EffectiveDecisions()
-    nothing = StoredDecisions(EffectiveDecisions(), Tip(), is_sound=True)
+    nothing = StoredDecisions(EffectiveDecisions(), JournalHead(), is_sound=True)
     found = _reconciliation(nothing, content, mark, was_damaged=False)
     for scope in found.lost:
         found.effective.add(LossRecord(scope, time.time()))
@@ -243,7 +248,7 @@ def last_known(path: Path) -> EffectiveDecisions:
 class JournalEntries(Struct, frozen=True):
     """What a committed decision adds to the journal."""
 
-    before: Tip
+    before: JournalHead
     lines: bytes
     number: int
     scopes: frozenset[str]
@@ -258,24 +263,28 @@ class _Reconciliation(Struct, frozen=True):
 
 
 def _reconciliation(
-    stored: StoredDecisions, content: JournalContent | None, mark: Mark | None, *, was_damaged: bool
+    stored: StoredDecisions,
+    content: JournalContent | None,
+    mark: DecisionMarker | None,
+    *,
+    was_damaged: bool,
 ) -> _Reconciliation:
     """What holds, by the newer copy, and whether there was more.
 
     The journal's records each have a checksum that binds them to all before, so of two copies that
     are equally new it is the one to believe.
     """
-    if content and content.tip.number >= stored.tip.number:
-        effective, number = EffectiveDecisions.of(content.records), content.tip.number
+    if content and content.head.number >= stored.head.number:
+        effective, number = EffectiveDecisions.of(content.records), content.head.number
         is_certain = True
     else:
-        effective, number = stored.effective, stored.tip.number
+        effective, number = stored.effective, stored.head.number
         is_certain = stored.is_sound
     if mark:
         is_lost = mark.number > number
     else:  # what is damaged is a sign that there was something
         is_torn = content is not None and not content.is_whole
-        is_lost = not stored.tip.number and (is_torn or (was_damaged and content is None))
+        is_lost = not stored.head.number and (is_torn or (was_damaged and content is None))
     if is_certain and not is_lost:
         return _Reconciliation(effective, number, frozenset())
     number = max(number, mark.number if mark else 0) + 1

@@ -1,8 +1,8 @@
-"""A small file beside the registry: the lock for decisions, and the sign that there are some.
+"""A small file beside the registry: the lock for decisions, and a marker that decisions exist.
 
-Whoever decides, sets a damaged registry aside or restores one holds its lock. It names the newest
-decision and the scopes that have any. That is not a third copy, but enough to notice that both
-copies were lost, or that both are older than what was decided last.
+Its lock is held while a decision is written and while a damaged registry is replaced or restored.
+It contains the number of the newest decision and the scopes that have decisions. That is not a
+third copy, but it shows whether both copies were lost or are older than the newest decision.
 """
 
 from __future__ import annotations
@@ -15,32 +15,33 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from discovery_engine.registry.sqlite.locking import Turns, lock_file
+from discovery_engine.registry.sqlite.busy_handler import BusyHandler
+from discovery_engine.registry.sqlite.file_lock import lock_file
 
 _PRIVATE = 0o600
 _LIMIT = 1 << 20  # bytes that are read of it
 
 
-class Mark(Struct, frozen=True):
+class DecisionMarker(Struct, frozen=True):
     number: int
     """Of the newest decision."""
     scopes: frozenset[str] | None
-    """Those in which something was decided; None if that cannot be told."""
+    """The scopes that have decisions; None if unknown."""
 
 
-_UNREADABLE = Mark(1, None)  # that it is there says that there was a decision
+_UNREADABLE = DecisionMarker(1, None)  # the file exists, so there was a decision
 
 
-class MarkFile:
-    """The lock is one of this object's; within one thread it may be taken again."""
+class DecisionMarkerFile:
+    """Its lock belongs to this object and is reentrant within one thread."""
 
-    def __init__(self, path: Path, turns: Turns) -> None:
+    def __init__(self, path: Path, busy: BusyHandler) -> None:
         self.path = path
-        self._turns = turns
+        self._busy = busy
         self._depth = 0
 
-    def read(self) -> Mark | None:
-        """None where nothing was decided yet."""
+    def read(self) -> DecisionMarker | None:
+        """None if there was no decision yet."""
         try:
             with self.path.open("rb") as file:
                 content = file.read(_LIMIT)
@@ -51,7 +52,7 @@ class MarkFile:
         return _mark(content) if content else None
 
     def write(self, number: int, scopes: Iterable[str]) -> None:
-        """Not synced: after a power cut an older one says less, and nothing that is wrong."""
+        """Not synced: after a power cut an older marker is incomplete, but not wrong."""
         content = json.dumps({"number": number, "scopes": sorted(scopes)}).encode("ascii")
         with os.fdopen(self._opened(), "r+b", buffering=0) as file:
             file.write(content + b"\n")
@@ -59,10 +60,10 @@ class MarkFile:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the lock among processes; a process that ends lets go of it.
+        """Hold the lock among processes; the lock of a process that ends is released.
 
         Raises:
-            OSError: If that takes too long, or the file cannot be written.
+            OSError: On timeout, or if the file cannot be written.
         """
         if self._depth:
             self._depth += 1
@@ -71,10 +72,10 @@ class MarkFile:
             finally:
                 self._depth -= 1
             return
-        with self._turns.writing():
+        with self._busy.writing():
             descriptor = self._opened()
             try:
-                self._turns.wait_for(lambda: lock_file(descriptor))
+                self._busy.retry(lambda: lock_file(descriptor))
                 self._depth = 1
                 yield
             finally:
@@ -86,11 +87,11 @@ class MarkFile:
         return os.open(self.path, os.O_RDWR | os.O_CREAT, _PRIVATE)
 
 
-def _mark(content: bytes) -> Mark:
+def _mark(content: bytes) -> DecisionMarker:
     try:
         match json.loads(content):
             case {"number": int(number), "scopes": list(scopes)}:
-                return Mark(number, frozenset(map(str, scopes)))
+                return DecisionMarker(number, frozenset(map(str, scopes)))
     except (ValueError, RecursionError):
         pass
     return _UNREADABLE

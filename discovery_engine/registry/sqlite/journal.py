@@ -37,7 +37,7 @@ _APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
 _TAIL = 80  # bytes that hold the number and the checksum of the last line
 
 
-class Tip(Struct, frozen=True):
+class JournalHead(Struct, frozen=True):
     """The newest line: its number, and the checksum that binds it to all others."""
 
     number: int = 0
@@ -48,14 +48,14 @@ class JournalContent(Struct, frozen=True):
     """What a journal holds."""
 
     records: list[Record]
-    tip: Tip
+    head: JournalHead
     """Of the last line that holds."""
     is_whole: bool
     """Whether that is the last line there is."""
 
 
 class JournalCheck(Struct, frozen=True):
-    tip: Tip
+    head: JournalHead
     records: int
     """How many there are."""
 
@@ -66,14 +66,14 @@ class Journal:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def tip(self) -> Tip | None:
+    def head(self) -> JournalHead | None:
         """What the last line says of itself; None if there is none, or it is torn."""
         try:
             with self.path.open("rb") as file:
                 file.seek(max(file.seek(0, os.SEEK_END) - _TAIL, 0))
                 *_, last, torn = b"\n", *file.read().split(b"\n")
             _, number, checksum = last.rsplit(b"\t", 2)
-            return None if torn else Tip(int(number), checksum.decode("ascii"))
+            return None if torn else JournalHead(int(number), checksum.decode("ascii"))
         except (OSError, ValueError):
             return None
 
@@ -89,15 +89,15 @@ class Journal:
             return None
         header, *lines = _bodies(content)
         if header is None:
-            return JournalContent([], Tip(), is_whole=False)
+            return JournalContent([], JournalHead(), is_whole=False)
         records: list[Record] = []
-        tip = header.tip
+        head = header.head
         for line in lines:
             if line is None or (record := _record(line.body)) is None:
-                return JournalContent(records, tip, is_whole=False)
+                return JournalContent(records, head, is_whole=False)
             records.append(record)
-            tip = line.tip
-        return JournalContent(records, tip, is_whole=True)
+            head = line.head
+        return JournalContent(records, head, is_whole=True)
 
     def verified(self) -> JournalCheck | None:
         """What every line's checksum comes to, if all hold; nothing is parsed.
@@ -110,27 +110,27 @@ class Journal:
         except FileNotFoundError:
             return None
         last = lines[-1]
-        return JournalCheck(last.tip, len(lines) - 1) if last else None
+        return JournalCheck(last.head, len(lines) - 1) if last else None
 
-    def append(self, lines: bytes, *, after: Tip) -> None:
-        """Add what `lines_after` a tip gave; it is on the disk on return."""
-        is_first = after == Tip()
+    def append(self, lines: bytes, *, after: JournalHead) -> None:
+        """Add what `lines_after` a head gave; it is on the disk on return."""
+        is_first = after == JournalHead()
         with os.fdopen(os.open(self.path, _APPEND, _PRIVATE), "wb", buffering=0) as file:
             file.write(_FIRST_LINE + lines if is_first else lines)
             os.fsync(file.fileno())
         if is_first:
             _sync_folder(self.path.parent)
 
-    def replace(self, records: Sequence[Record], *, number: int) -> Tip:
-        """Write the journal anew, in one step; returns its tip.
+    def replace(self, records: Sequence[Record], *, number: int) -> JournalHead:
+        """Write the journal anew, in one step; returns its head.
 
         Args:
             records: All that it is to hold.
             number: That of the last line; a higher one if there are more records.
         """
         first = max(number - len(records), 0)
-        header, tip = _line(_HEADER, Tip(first - 1, ""))
-        rest, tip = lines_after(tip, records)
+        header, head = _line(_HEADER, JournalHead(first - 1, ""))
+        rest, head = lines_after(head, records)
         new = self.path.with_name(f"{self.path.name}.new")
         with contextlib.suppress(FileNotFoundError):
             new.unlink()
@@ -140,22 +140,22 @@ class Journal:
             os.fsync(file.fileno())
         new.replace(self.path)
         _sync_folder(self.path.parent)
-        return tip
+        return head
 
 
-def lines_after(tip: Tip, records: Iterable[Record]) -> tuple[bytes, Tip]:
-    """The lines of records that follow a tip, and the tip then."""
-    tip = tip if tip.number or tip.checksum else _FIRST_TIP
+def lines_after(head: JournalHead, records: Iterable[Record]) -> tuple[bytes, JournalHead]:
+    """The lines of records that follow a head, and the head then."""
+    head = head if head.number or head.checksum else _FIRST_HEAD
     lines = []
     for record in records:
-        line, tip = _line(_body(record), tip)
+        line, head = _line(_body(record), head)
         lines.append(line)
-    return b"".join(lines), tip
+    return b"".join(lines), head
 
 
 class _Line(Struct, frozen=True):
     body: bytes
-    tip: Tip
+    head: JournalHead
 
 
 def _bodies(content: bytes) -> Iterator[_Line | None]:
@@ -164,34 +164,34 @@ def _bodies(content: bytes) -> Iterator[_Line | None]:
     if not lines:
         yield None
         return
-    tip = _before_header(lines[0])
+    head = _before_header(lines[0])
     for line in lines:
         body, _, _ = line.partition(b"\t")
-        expected, tip = _line(body, tip)
+        expected, head = _line(body, head)
         if expected != line + b"\n":
             yield None
             return
-        yield _Line(body, tip)
+        yield _Line(body, head)
     if torn:
         yield None
 
 
-def _before_header(line: bytes) -> Tip:
-    """The tip that the first line follows: its number is whatever it says."""
+def _before_header(line: bytes) -> JournalHead:
+    """The head that the first line follows: its number is whatever it says."""
     body, _, rest = line.partition(b"\t")
     number, _, _ = rest.partition(b"\t")
     is_header = body == _HEADER and number.isdigit()
-    return Tip(int(number) - 1, "") if is_header else Tip(-2, "")
+    return JournalHead(int(number) - 1, "") if is_header else JournalHead(-2, "")
 
 
-def _line(body: bytes, before: Tip) -> tuple[bytes, Tip]:
+def _line(body: bytes, before: JournalHead) -> tuple[bytes, JournalHead]:
     content = b"%s\t%d" % (body, before.number + 1)
     hashed = blake2b(content, digest_size=_DIGEST, key=before.checksum.encode())
-    tip = Tip(before.number + 1, hashed.hexdigest())
-    return b"%s\t%s\n" % (content, tip.checksum.encode()), tip
+    head = JournalHead(before.number + 1, hashed.hexdigest())
+    return b"%s\t%s\n" % (content, head.checksum.encode()), head
 
 
-_FIRST_LINE, _FIRST_TIP = _line(_HEADER, Tip(-1, ""))
+_FIRST_LINE, _FIRST_HEAD = _line(_HEADER, JournalHead(-1, ""))
 
 
 def _body(record: Record) -> bytes:

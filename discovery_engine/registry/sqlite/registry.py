@@ -15,17 +15,17 @@ from discovery_engine.config.settings import Settings
 from discovery_engine.registry.codec import settings_to_text
 from discovery_engine.registry.protocols import Snapshot
 from discovery_engine.registry.sqlite import (
-    decisions,
-    eras,
-    indexes,
-    listings,
-    snapshots,
-    usage,
+    decision_tables,
+    era_table,
+    index_table,
+    listing_tables,
+    snapshot_tables,
+    usage_table,
+    vector_tables,
 )
-from discovery_engine.registry.sqlite import vectors as vector_rows
+from discovery_engine.registry.sqlite.busy_handler import BusyHandler, busy_handler_at
 from discovery_engine.registry.sqlite.database import Database
 from discovery_engine.registry.sqlite.decision_log import DecisionLog
-from discovery_engine.registry.sqlite.locking import Turns, turns_at
 from discovery_engine.search.usage import UseCount
 from discovery_engine.tools.model import ServerName, ToolKey
 from discovery_engine.trust.decisions import Acceptance, Approval, Decisions
@@ -39,7 +39,7 @@ def open_sqlite(
     is_thorough: bool = True,
     patience: float | None = None,
     sqlite_version: tuple[int, ...] = sqlite3.sqlite_version_info,
-    turns: Turns | None = None,
+    busy: BusyHandler | None = None,
 ) -> SqliteRegistry:
     """The registry at `path`, made with its folder if it is not there.
 
@@ -51,19 +51,19 @@ def open_sqlite(
             the newest one.
         patience: The most seconds to wait for other processes before it can be read.
         sqlite_version: Of the SQLite in use.
-        turns: Taken at it; those of the process if None.
+        busy: Taken at it; those of the process if None.
 
     Raises:
         RegistryError: If it cannot be opened, or a newer version of the program made it.
     """
     place = Path(path).absolute()
-    turns = turns or turns_at(place)
+    busy = busy or busy_handler_at(place)
     return SqliteRegistry(
         Database(
             place,
             sqlite_version=sqlite_version,
-            turns=turns,
-            log=DecisionLog(place, turns, patience=patience),
+            busy=busy,
+            log=DecisionLog(place, busy, patience=patience),
             is_thorough=is_thorough,
             patience=patience,
         )
@@ -82,7 +82,7 @@ class SqliteRegistry(AbstractContextManager["SqliteRegistry"]):
         return self._database.recovered
 
     def load(self, scope: str) -> Snapshot | None:
-        rows = self._database.read(lambda db: snapshots.rows(db, scope))
+        rows = self._database.read(lambda db: snapshot_tables.rows(db, scope))
         if rows is None:
             return None
         try:
@@ -94,22 +94,22 @@ class SqliteRegistry(AbstractContextManager["SqliteRegistry"]):
     def save_settings(self, scope: str, settings: Settings) -> None:
         text = settings_to_text(settings)
         names = [server.name for server in settings.servers]
-        self._database.write(lambda db: snapshots.save_settings(db, scope, text, names))
+        self._database.write(lambda db: snapshot_tables.save_settings(db, scope, text, names))
 
     def save_parts(self, scope: str, parts: Iterable[ServerPart], *, revision: int) -> None:
-        kept = {part.server: listings.row_of(part) for part in parts}
-        self._database.write(lambda db: snapshots.save_parts(db, scope, kept, revision))
+        kept = {part.server: listing_tables.row_of(part) for part in parts}
+        self._database.write(lambda db: snapshot_tables.save_parts(db, scope, kept, revision))
 
     def forget(self, scope: str, servers: Iterable[ServerName] | None = None) -> int:
         names = None if servers is None else frozenset(servers)
-        return self._database.write(lambda db: snapshots.forget(db, scope, names))
+        return self._database.write(lambda db: snapshot_tables.forget(db, scope, names))
 
     @property
     def indexes(self) -> SqliteRegistry:
         return self
 
     def load_index(self, scope: str) -> bytes | None:
-        index = self._database.read(lambda db: indexes.load(db, scope))
+        index = self._database.read(lambda db: index_table.load(db, scope))
         if index is None or self._database.is_private():
             return index
         logger.info(
@@ -117,67 +117,69 @@ class SqliteRegistry(AbstractContextManager["SqliteRegistry"]):
             " and built again: `chmod go-w` the file and the folders above it",
             self._database.path,
         )
-        self._database.write(indexes.drop)
+        self._database.write(index_table.drop)
         return None
 
     def save_index(self, scope: str, data: bytes) -> None:
         if self._database.is_private():
-            self._database.write(lambda db: indexes.save(db, scope, data))
+            self._database.write(lambda db: index_table.save(db, scope, data))
 
-    def recall_era(self, connection: str) -> JSONObject | None:
-        return self._database.read(lambda db: eras.recall(db, connection))
+    def load_era(self, connection: str) -> JSONObject | None:
+        return self._database.read(lambda db: era_table.load(db, connection))
 
-    def remember_era(self, connection: str, era: JSONObject | None) -> None:
-        self._database.write(lambda db: eras.remember(db, connection, era))
+    def save_era(self, connection: str, era: JSONObject | None) -> None:
+        self._database.write(lambda db: era_table.save(db, connection, era))
 
     def decisions(self, scope: str) -> Decisions:
-        return self._database.read_decisions(lambda db: decisions.decisions(db, scope))
+        return self._database.read_decisions(lambda db: decision_tables.decisions(db, scope))
 
     def approve(self, scope: str, approvals: Iterable[Approval], *, at: float) -> None:
         kept = tuple(approvals)
-        self._database.decide(lambda db: (None, decisions.approve(db, scope, kept, at)))
+        self._database.decide(lambda db: (None, decision_tables.approve(db, scope, kept, at)))
 
     def revoke(self, scope: str, servers: Iterable[str]) -> int:
         names = tuple(servers)
-        return self._database.decide(lambda db: decisions.revoke(db, scope, names))
+        return self._database.decide(lambda db: decision_tables.revoke(db, scope, names))
 
     def accept(
         self, scope: str, found: Iterable[Acceptance], *, at: float, if_new: bool = False
     ) -> None:
         if kept := tuple(found):
-            accept = partial(decisions.accept, scope=scope, found=kept, at=at, if_new=if_new)
+            accept = partial(decision_tables.accept, scope=scope, found=kept, at=at, if_new=if_new)
             self._database.decide(lambda db: (None, accept(db)))
 
     def history(self, scope: str, server: str) -> tuple[Acceptance, ...]:
-        return self._database.read(lambda db: decisions.history(db, scope, server))
+        return self._database.read(lambda db: decision_tables.history(db, scope, server))
 
     def lost_at(self, scope: str) -> float | None:
-        return self._database.read(lambda db: decisions.lost_at(db, scope))
+        return self._database.read(lambda db: decision_tables.lost_at(db, scope))
 
     def acknowledge_loss(self, scope: str, *, at: float) -> None:
-        self._database.decide(lambda db: (None, decisions.acknowledge(db, scope, at)))
+        self._database.decide(lambda db: (None, decision_tables.acknowledge(db, scope, at)))
 
     def changes(self) -> AsyncGenerator[None]:
         # Most processes end long before anything changes, and start sooner without an event loop.
         from discovery_engine.registry.sqlite.changes import decision_changes  # noqa: PLC0415
 
         database = self._database
-        return decision_changes(database.path, lambda: database.read_decisions(decisions.tip))
+        return decision_changes(
+            database.path, lambda: database.read_decisions(decision_tables.head)
+        )
 
     def vectors(self, model: str, digests: Collection[bytes]) -> Mapping[bytes, bytes]:
-        return self._database.read(lambda db: vector_rows.vectors(db, model, digests))
+        return self._database.read(lambda db: vector_tables.vectors(db, model, digests))
 
     def save_vectors(self, scope: str, model: str, vectors: Mapping[bytes, bytes]) -> None:
-        self._database.write(lambda db: vector_rows.save(db, scope, model, vectors))
+        self._database.write(lambda db: vector_tables.save(db, scope, model, vectors))
 
     def keep_vectors(self, scope: str, model: str, digests: Collection[bytes]) -> int:
-        return self._database.write(lambda db: vector_rows.keep(db, scope, model, digests))
+        return self._database.write(lambda db: vector_tables.keep(db, scope, model, digests))
 
     def uses(self, scope: str) -> Mapping[ToolKey, UseCount]:
-        return self._database.read(lambda db: usage.uses(db, scope))
+        return self._database.read(lambda db: usage_table.uses(db, scope))
 
     def count_use(self, scope: str, key: ToolKey, *, at: float) -> None:
-        self._database.write(lambda db: usage.count(db, scope, key, at))
+        self._database.write(lambda db: usage_table.count(db, scope, key, at))
 
     def close(self) -> None:
         self._database.close()

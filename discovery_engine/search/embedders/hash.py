@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from zlib import crc32
 
 from discovery_engine.search.embedders.embedder import Vector
-from discovery_engine.search.text.tokens import words
+from discovery_engine.search.text.tokenizer import words
 
 _DIMENSIONS = 64
 _BEGINNING = 4  # letters that tell a word's family

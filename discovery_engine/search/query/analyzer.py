@@ -20,7 +20,7 @@ from discovery_engine.search.query.clauses import MOST_CLAUSES, split_at_boundar
 from discovery_engine.search.text.languages import Token
 from discovery_engine.search.text.lexicon import CONCEPT, CONCEPT_WEIGHT, SUBJECT, Lexicon
 from discovery_engine.search.text.spelling import single_edits
-from discovery_engine.search.text.tokens import truncate_words, words
+from discovery_engine.search.text.tokenizer import truncate_words, words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

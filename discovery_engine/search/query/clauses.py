@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from discovery_engine.search.text.tokens import words
+from discovery_engine.search.text.tokenizer import words
 
 MOST_CLAUSES: Final = 16
 """Further clauses of a request are not looked at."""

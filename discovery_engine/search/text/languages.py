@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import Stemmer
 from msgspec import Struct
 
-from discovery_engine.search.text.tokens import bigrams, fold, words
+from discovery_engine.search.text.tokenizer import bigrams, fold, words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping

@@ -22,7 +22,7 @@ from discovery_engine._util import digests
 from discovery_engine.search.text import languages
 from discovery_engine.search.text.languages import English, Language, Languages, Token
 from discovery_engine.search.text.phrases import Phrase, Phrases
-from discovery_engine.search.text.tokens import is_unspaced, runs, words
+from discovery_engine.search.text.tokenizer import is_unspaced, runs, words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -11,7 +11,7 @@ from __future__ import annotations
 from string import ascii_lowercase
 from typing import TYPE_CHECKING
 
-from discovery_engine.search.text.tokens import fold
+from discovery_engine.search.text.tokenizer import fold
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -406,10 +406,10 @@ async def test_a_server_that_is_neither_tells_what_streamable_http_said() -> Non
 class Forgetful(Eras):
     """A memory that is broken."""
 
-    def recall_era(self, connection: str) -> JSONObject | None:
+    def load_era(self, connection: str) -> JSONObject | None:
         raise RegistryError("the disk is gone")
 
-    def remember_era(self, connection: str, era: JSONObject | None) -> None:
+    def save_era(self, connection: str, era: JSONObject | None) -> None:
         raise RegistryError("the disk is gone")
 
 

@@ -17,7 +17,7 @@ from discovery_engine.catalog import Catalog, ServerPart
 from discovery_engine.config.settings import Settings
 from discovery_engine.errors import DiscoveryError
 from discovery_engine.events import EventBus, ServerConnected, ServerConnecting, ServerFailed
-from discovery_engine.owner.lock import LockFile
+from discovery_engine.owner.catalog_lock import CatalogLock
 from discovery_engine.rules.rule import Rule
 from discovery_engine.runtime.health import health
 from discovery_engine.runtime.ingest import RefreshReport
@@ -113,8 +113,8 @@ class FakeEngine:
         return RefreshReport(failures, diff)
 
     @property
-    def lock(self) -> LockFile:
-        return LockFile(self, self.bus)  # type: ignore[arg-type]
+    def lock(self) -> CatalogLock:
+        return CatalogLock(self, self.bus)  # type: ignore[arg-type]
 
     async def health(self, _: object = None) -> tuple[ServerReport, ...]:
         return health(self.view, now=NOW)

@@ -282,7 +282,8 @@ def test_refresh_asks_the_servers_that_are_named() -> None:
 @pytest.mark.requirement("CLI-10")
 def test_logs_are_shown_with_v_and_clean() -> None:
     code = (
-        "import logging; from discovery_cli.logs import logged; from discovery_cli import output\n"
+        "import logging; from discovery_cli import output\n"
+        "from discovery_cli.log_output import logged\n"
         "with logged(output.Output(), 1, set()): logging.getLogger('a').info('said %s', '\x1b[2Jx')"
     )
 

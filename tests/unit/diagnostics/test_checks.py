@@ -11,8 +11,8 @@ from discovery_engine.config.sources import ClientFile
 from discovery_engine.diagnostics import checks
 from discovery_engine.diagnostics.checks import Check
 from discovery_engine.errors import FailureKind, Origin, Problem, RegistryError, UnavailableError
-from discovery_engine.rules.lint import RuleFinding
 from discovery_engine.rules.rule import Rule, Verdict
+from discovery_engine.rules.rule_lint import RuleFinding
 from discovery_engine.runtime.health import health
 from tests.factories import (
     make_catalog,

@@ -16,7 +16,7 @@ import pytest
 from discovery_engine.errors import RegistryError
 from discovery_engine.registry.backends import open_registry, sqlite_url
 from discovery_engine.registry.sqlite.changes import decision_changes
-from discovery_engine.registry.sqlite.journal import Tip
+from discovery_engine.registry.sqlite.journal import JournalHead
 from tests.servers.programs import eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("REG-25")]
@@ -82,9 +82,9 @@ async def test_what_is_written_beside_decisions_is_a_look_and_no_change(tmp_path
     looks: list[int] = []
     changed = 0
 
-    def newest() -> Tip:
+    def newest() -> JournalHead:
         looks.append(1)
-        return Tip(1, "the same")
+        return JournalHead(1, "the same")
 
     async def follow() -> None:
         nonlocal changed
@@ -106,10 +106,16 @@ async def test_what_is_written_beside_decisions_is_a_look_and_no_change(tmp_path
 
 
 async def test_a_registry_that_cannot_be_read_is_one_change_until_it_can(tmp_path: Path) -> None:
-    answers: list[Tip | str] = [Tip(1, "a"), "locked", "locked", "locked", Tip(1, "a")]
+    answers: list[JournalHead | str] = [
+        JournalHead(1, "a"),
+        "locked",
+        "locked",
+        "locked",
+        JournalHead(1, "a"),
+    ]
     kinds: list[str] = []
 
-    def newest() -> Tip:
+    def newest() -> JournalHead:
         answer = answers.pop(0) if answers[1:] else answers[0]
         kinds.append(type(answer).__name__)
         if isinstance(answer, str):
@@ -125,5 +131,5 @@ async def test_a_registry_that_cannot_be_read_is_one_change_until_it_can(tmp_pat
                 await anext(changes)
                 counts.append(len(kinds))
 
-    assert kinds == ["Tip", "str", "str", "str", "Tip"]
+    assert kinds == ["JournalHead", "str", "str", "str", "JournalHead"]
     assert counts == [1, 2, 5]

@@ -313,13 +313,13 @@ def test_an_index_and_a_use_that_are_not_understood_are_not_remembered(path: Pat
 @pytest.mark.parametrize("era", ["torn", "3"])
 def test_an_era_that_is_not_understood_is_not_remembered(path: Path, era: str) -> None:
     with open_sqlite(path) as store:
-        store.remember_era("c0ffee", {"era": "old"})
+        store.save_era("c0ffee", {"era": "old"})
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("UPDATE eras SET era = ?", [era])
         connection.commit()
 
     with open_sqlite(path) as store:
-        assert store.recall_era("c0ffee") is None
+        assert store.load_era("c0ffee") is None
 
 
 @pytest.mark.requirement("REG-12")
@@ -389,20 +389,20 @@ def test_the_eras_first_met_make_room_for_new_ones(path: Path) -> None:
         insert = "INSERT INTO eras (connection, era) VALUES (?, ?)"
         store._database.write(lambda db: db.executemany(insert, rows))
 
-        store.remember_era("one more", {})
+        store.save_era("one more", {})
 
-        assert store.recall_era("c0") is None
-        assert store.recall_era("c1") == {}
+        assert store.load_era("c0") is None
+        assert store.load_era("c1") == {}
 
 
 def test_settings_and_eras_that_did_not_change_are_not_written_again(path: Path) -> None:
     with open_sqlite(path) as store:
         fill(store, "x")
-        store.remember_era("c0ffee", {"era": "old"})
+        store.save_era("c0ffee", {"era": "old"})
         before = store._database._connection.total_changes
 
         store.save_settings(SCOPE, make_settings("a"))
-        store.remember_era("c0ffee", {"era": "old"})
+        store.save_era("c0ffee", {"era": "old"})
 
         assert store._database._connection.total_changes == before
 

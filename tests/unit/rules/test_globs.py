@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from wcmatch import fnmatch
 
 from discovery_engine.rules.globs import Glob
-from discovery_engine.rules.names import Names
+from discovery_engine.rules.name_index import Names
 
 FLAGS = fnmatch.IGNORECASE | fnmatch.BRACE | fnmatch.DOTMATCH | fnmatch.FORCEUNIX
 names = st.lists(st.text("abAB_.:-", min_size=1, max_size=6), max_size=6)

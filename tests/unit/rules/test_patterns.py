@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_engine.rules.names import Names
+from discovery_engine.rules.name_index import Names
 from discovery_engine.rules.patterns import Pattern, PatternError, PatternList
 from discovery_engine.rules.regexes import DEFAULT_LIMIT, Selection, TimeLimit
 

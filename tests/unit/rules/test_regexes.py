@@ -7,7 +7,7 @@ import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_engine.rules.names import Names
+from discovery_engine.rules.name_index import Names
 from discovery_engine.rules.regexes import DEFAULT_LIMIT, Regex, Selection, TimeLimit
 
 SLOW = "(a|aa)+$"

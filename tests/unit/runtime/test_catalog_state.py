@@ -245,7 +245,7 @@ async def test_a_decision_that_is_heeded_does_not_bring_an_old_configuration_bac
         tasks.start_soon(current.apply_settings, replace(settings, tool_rules=NO_DELETING))
         await everybody_waits()
         store.approve(scope_of(None), [Approval("b", "identity")], at=1.0)
-        tasks.start_soon(current.reconsider)
+        tasks.start_soon(current.apply_decisions)
         await everybody_waits()
         store.release()
 

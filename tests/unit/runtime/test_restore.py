@@ -18,7 +18,7 @@ from discovery_engine.registry.sqlite.registry import open_sqlite
 from discovery_engine.runtime.restore import (
     open_registry_or_fallback,
     registry_path,
-    remembered_view,
+    stored_view,
 )
 from discovery_engine.search.searcher import build_searcher
 from discovery_engine.trust.decisions import Acceptance, Approval
@@ -47,7 +47,7 @@ async def test_it_answers_as_the_engine_did(folder: Folder) -> None:
         await engine.refresh()
         asleep = replace(engine.view, live={})
 
-    view = remembered_view(folder.config, data_dir=folder.data)
+    view = stored_view(folder.config, data_dir=folder.data)
 
     assert view is not None
     assert view.servers() == asleep.servers()
@@ -63,7 +63,7 @@ async def test_it_answers_as_the_engine_did(folder: Folder) -> None:
 async def test_there_is_none_before_the_first_run(folder: Folder) -> None:
     folder.write(good())
 
-    assert remembered_view(folder.config, data_dir=folder.data) is None
+    assert stored_view(folder.config, data_dir=folder.data) is None
 
 
 @pytest.mark.requirement("LIB-71")
@@ -73,14 +73,14 @@ async def test_there_is_none_once_any_input_has_changed(folder: Folder) -> None:
     sources = [{"type": "custom", "path": str(source)}]
     folder.write(good(), sources=sources)
     async with folder.open():
-        assert remembered_view(folder.config, data_dir=folder.data)
+        assert stored_view(folder.config, data_dir=folder.data)
 
     source.write_text('{"mcpServers": {"x": {"command": "y"}}}', "utf-8")
-    by_source = remembered_view(folder.config, data_dir=folder.data)
+    by_source = stored_view(folder.config, data_dir=folder.data)
     async with folder.open():
-        assert remembered_view(folder.config, data_dir=folder.data)
+        assert stored_view(folder.config, data_dir=folder.data)
     folder.write(good("renamed"), sources=sources)
-    by_file = remembered_view(folder.config, data_dir=folder.data)
+    by_file = stored_view(folder.config, data_dir=folder.data)
 
     assert by_source is None
     assert by_file is None
@@ -93,9 +93,9 @@ async def test_it_loads_no_event_loop_no_parser_and_no_sdk(folder: Folder) -> No
         await engine.refresh()
     script = f"""
 import sys
-from discovery_engine import remembered_view
+from discovery_engine import stored_view
 
-view = remembered_view({str(folder.config)!r}, data_dir={str(folder.data)!r})
+view = stored_view({str(folder.config)!r}, data_dir={str(folder.data)!r})
 assert view.search("pid").hits and view.servers() and view.list_tools("good").entries
 print(*{{"asyncio", "anyio", "yaml", "pydantic", "mcp", "regex", "wcmatch"}} & set(sys.modules))
 """
@@ -111,7 +111,7 @@ async def test_a_configuration_that_is_gone_is_not_answered_from(folder: Folder)
         pass
     folder.config.unlink()
 
-    assert remembered_view(folder.config, data_dir=folder.data) is None
+    assert stored_view(folder.config, data_dir=folder.data) is None
 
 
 async def test_a_registry_that_cannot_be_read_remembers_nothing(
@@ -124,7 +124,7 @@ async def test_a_registry_that_cannot_be_read_remembers_nothing(
     (folder.data / "registry.db").mkdir()
 
     with caplog.at_level(logging.WARNING, "discovery_engine"):
-        assert remembered_view(folder.config, data_dir=folder.data) is None
+        assert stored_view(folder.config, data_dir=folder.data) is None
 
     assert "Nothing could be recalled" in caplog.text
 
@@ -136,8 +136,8 @@ async def test_a_moved_configuration_is_another_one(folder: Folder) -> None:
     copy = folder.path / "copy.yaml"
     shutil.copy(folder.config, copy)
 
-    assert remembered_view(folder.config, data_dir=folder.data) is not None
-    assert remembered_view(copy, data_dir=folder.data) is None
+    assert stored_view(folder.config, data_dir=folder.data) is not None
+    assert stored_view(copy, data_dir=folder.data) is None
 
 
 def test_the_registry_is_where_it_was_said_to_be(tmp_path: Path) -> None:
@@ -216,7 +216,7 @@ async def test_a_remembered_view_searches_with_whatever_index_there_is(
         }
         store.save_index(scope, index[damage])
 
-    view = remembered_view(folder.config, data_dir=folder.data)
+    view = stored_view(folder.config, data_dir=folder.data)
 
     assert view is not None
     assert view.search("echo").hits == expected

@@ -169,12 +169,12 @@ async def test_servers_are_asked_only_after_the_first_answer() -> None:
     engine = make_engine()
     asked, answered = anyio.Event(), anyio.Event()
 
-    async def keep_fresh() -> NoReturn:
+    async def run_maintenance() -> NoReturn:
         asked.set()
         await anyio.sleep_forever()
         raise AssertionError
 
-    engine.keep_fresh = keep_fresh
+    engine.run_maintenance = run_maintenance
     with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
 
@@ -190,10 +190,10 @@ async def test_servers_are_asked_only_after_the_first_answer() -> None:
 async def test_serving_goes_on_when_keeping_fresh_fails(caplog: pytest.LogCaptureFixture) -> None:
     engine = make_engine()
 
-    async def keep_fresh() -> NoReturn:
+    async def run_maintenance() -> NoReturn:
         raise OSError("disk full")
 
-    engine.keep_fresh = keep_fresh
+    engine.run_maintenance = run_maintenance
     async with served(make_echo()) as wire:
         await app._keep_fresh(engine, None)
         await wire.ask(INITIALIZE)

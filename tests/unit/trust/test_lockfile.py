@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from discovery_engine.config.settings import StdioTransport
 from discovery_engine.tools.model import ServerName, Tool
-from discovery_engine.trust.difference import Change
+from discovery_engine.trust.definition_diff import Change
 from discovery_engine.trust.lockfile import (
     Deviation,
     Lock,

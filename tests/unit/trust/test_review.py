@@ -16,7 +16,7 @@ from discovery_engine.trust.decisions import (
     Decisions,
     with_accepted,
 )
-from discovery_engine.trust.difference import Change
+from discovery_engine.trust.definition_diff import Change
 from discovery_engine.trust.effective_trust import Trust
 from discovery_engine.trust.review import Review, reviews
 from discovery_engine.trust.tool_acceptance import accept, accept_instructions

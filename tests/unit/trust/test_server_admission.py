@@ -15,9 +15,9 @@ from discovery_engine.errors import Origin, UntrustedServerError
 from discovery_engine.secrets.resolver import EnvironmentResolver
 from discovery_engine.tools.model import ServerName
 from discovery_engine.trust.decisions import Decisions
-from discovery_engine.trust.identity import Identity, known_as, written_identity
 from discovery_engine.trust.lockfile import Lock, PinnedServer
 from discovery_engine.trust.server_admission import admit
+from discovery_engine.trust.server_identity import Identity, known_as, written_identity
 from discovery_engine.upstream.identity import identity_as_configured
 
 PATH = "/repo/discovery.yaml"

@@ -10,7 +10,7 @@ import pytest
 
 from discovery_engine.config.settings import Source
 from discovery_engine.config.sources import read_source
-from discovery_engine.config.sources.result import SourceResult
+from discovery_engine.config.sources.source_result import SourceResult
 
 
 @dataclass

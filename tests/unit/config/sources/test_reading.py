@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from discovery_engine.config.files.inputs import is_current
 from discovery_engine.config.settings import RemoteTransport, Source, StdioTransport
 from discovery_engine.config.sources import SOURCE_TYPES, client_files, read_source
-from discovery_engine.config.sources.reader import normalized_name
-from discovery_engine.config.sources.result import SourceResult
+from discovery_engine.config.sources.source_reader import normalized_name
+from discovery_engine.config.sources.source_result import SourceResult
 from discovery_engine.rules.rule import Verdict
 from discovery_engine.rules.ruleset import ToolRules
 from discovery_engine.secrets.references import references

@@ -4,7 +4,7 @@ import pytest
 
 from discovery_engine.search.text.languages import Token
 from discovery_engine.search.text.lexicon import Lexicon, default_lexicon
-from discovery_engine.search.text.tokens import runs
+from discovery_engine.search.text.tokenizer import runs
 
 LEXICON = default_lexicon()
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from discovery_engine.search.text.tokens import words
+from discovery_engine.search.text.tokenizer import words
 
 LONG = 60
 """Words; a request of no more is one passage."""

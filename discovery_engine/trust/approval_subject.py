@@ -21,7 +21,7 @@ UNSET = ""
 _BASES = frozenset({"command", "cwd"})  # places without which no file can be told
 
 
-class Subject(Struct, frozen=True):
+class ApprovalSubject(Struct, frozen=True):
     """A server as far as an approval is bound to it. Places are those of its entry: `args.0`."""
 
     entry: Mapping[str, str]
@@ -58,7 +58,7 @@ class Subject(Struct, frozen=True):
 
 class _Approved(Struct, frozen=True):
     text: str
-    subject: Subject | None
+    subject: ApprovalSubject | None
     """None for one of an earlier version, of which only the digest is known."""
     at: float = 0.0
     completes: str = ""
@@ -67,13 +67,15 @@ class _Approved(Struct, frozen=True):
     def from_text(cls, text: str) -> _Approved:
         try:
             said = json.loads(text)
-            subject = Subject(said["entry"], said["program"], said["values"], said["files"])
+            subject = ApprovalSubject(said["entry"], said["program"], said["values"], said["files"])
             return cls(text, subject, said["at"], said["completes"])
         except (KeyError, TypeError, ValueError):
             return cls(text, None)
 
 
-def change_since(approvals: Collection[str], now: Subject, *, earlier: str | None) -> str | None:
+def change_since(
+    approvals: Collection[str], now: ApprovalSubject, *, earlier: str | None
+) -> str | None:
     """What is another thing than the approval that comes nearest says; None if one allows `now`.
 
     Args:
@@ -92,8 +94,8 @@ def change_since(approvals: Collection[str], now: Subject, *, earlier: str | Non
     return f"{'; '.join(found)} since it was approved on {day}"
 
 
-def completed(
-    approvals: Collection[str], now: Subject, *, earlier: str | None, at: float
+def completed_approval(
+    approvals: Collection[str], now: ApprovalSubject, *, earlier: str | None, at: float
 ) -> str | None:
     """The approval to remember as well, because one that allows `now` leaves something open.
 
@@ -122,13 +124,13 @@ def _in_force(approvals: Collection[str]) -> Sequence[_Approved]:
     return [one for one in kept if fingerprint(one.text) not in over]
 
 
-def _allows(approved: _Approved, now: Subject, earlier: str | None) -> bool:
+def _allows(approved: _Approved, now: ApprovalSubject, earlier: str | None) -> bool:
     if approved.subject is None:
         return approved.text == earlier
     return not any(_differences(approved.subject, now))
 
 
-def _differences(approved: Subject, now: Subject) -> Iterator[str]:
+def _differences(approved: ApprovalSubject, now: ApprovalSubject) -> Iterator[str]:
     if parts := _unlike(approved.entry, now.entry):
         yield f"{' and '.join(parts)} of its entry changed"
         return
@@ -151,12 +153,12 @@ def _unlike(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
     return [key for key in sorted({*one, *other}) if one.get(key) != other.get(key)]
 
 
-def _filled_in(approved: Subject, now: Subject) -> Subject:
+def _filled_in(approved: ApprovalSubject, now: ApprovalSubject) -> ApprovalSubject:
     """What is approved, with what it left open as that is now."""
     values = {place: digest or now.values[place] for place, digest in approved.values.items()}
     filled = {place for place in values if approved.values[place] == UNSET != values[place]}
     if _BASES & filled:
-        return Subject(approved.entry, now.program, values, now.files)
+        return ApprovalSubject(approved.entry, now.program, values, now.files)
     files = {place: found for place, found in approved.files.items() if place not in filled}
     files |= {place: found for place, found in now.files.items() if place in filled}
-    return Subject(approved.entry, approved.program or now.program, values, files)
+    return ApprovalSubject(approved.entry, approved.program or now.program, values, files)

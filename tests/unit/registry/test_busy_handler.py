@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from discovery_engine.errors import RegistryError
-from discovery_engine.registry.sqlite.locking import Turns
+from discovery_engine.registry.sqlite.busy_handler import BusyHandler
 from discovery_engine.registry.sqlite.registry import SqliteRegistry, open_sqlite
 from tests.factories import make_part, make_settings
 
@@ -37,8 +37,8 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def turns(clock: Clock) -> Turns:
-    return Turns(patience=2.0, clock=clock, sleep=clock.sleep)
+def busy(clock: Clock) -> BusyHandler:
+    return BusyHandler(patience=2.0, clock=clock, sleep=clock.sleep)
 
 
 def taken() -> sqlite3.OperationalError:
@@ -51,34 +51,34 @@ def taken() -> sqlite3.OperationalError:
 
 
 @pytest.mark.requirement("REG-13")
-def test_who_waits_looks_often_enough_to_meet_a_short_gap(turns: Turns, clock: Clock) -> None:
+def test_who_waits_looks_often_enough_to_meet_a_short_gap(busy: BusyHandler, clock: Clock) -> None:
     def step() -> str:
         if clock.now < 1001.0:
             raise taken()
         return "done"
 
-    assert turns.wait_for(step) == "done"
+    assert busy.retry(step) == "done"
     assert max(clock.slept) <= 0.01
 
 
 @pytest.mark.requirement("REG-12")
-def test_patience_ends(turns: Turns, clock: Clock) -> None:
+def test_patience_ends(busy: BusyHandler, clock: Clock) -> None:
     def step() -> None:
         raise taken()
 
     with pytest.raises(sqlite3.OperationalError):
-        turns.wait_for(step)
+        busy.retry(step)
 
     assert sum(clock.slept) == pytest.approx(2.0, abs=0.01)
 
 
 @pytest.mark.parametrize("error", [sqlite3.OperationalError("no such table"), ValueError("no")])
-def test_nothing_else_is_waited_for(turns: Turns, clock: Clock, error: Exception) -> None:
+def test_nothing_else_is_waited_for(busy: BusyHandler, clock: Clock, error: Exception) -> None:
     def step() -> None:
         raise error
 
     with pytest.raises(type(error)):
-        turns.wait_for(step)
+        busy.retry(step)
 
     assert clock.slept == []
 
@@ -86,16 +86,16 @@ def test_nothing_else_is_waited_for(turns: Turns, clock: Clock, error: Exception
 # Giving way
 
 
-def write(turns: Turns, clock: Clock, seconds: float) -> None:
-    with turns.writing():
+def write(busy: BusyHandler, clock: Clock, seconds: float) -> None:
+    with busy.writing():
         clock.now += seconds
 
 
 @pytest.mark.requirement("REG-13")
-def test_who_writes_without_a_rest_gives_way_now_and_then(turns: Turns, clock: Clock) -> None:
+def test_who_writes_without_a_rest_gives_way_now_and_then(busy: BusyHandler, clock: Clock) -> None:
     begun = clock.now
     for _ in range(1000):
-        write(turns, clock, 0.004)
+        write(busy, clock, 0.004)
 
     rested = sum(clock.slept)
     assert min(clock.slept) >= 2 * 0.005  # whoever waits looks at least once meanwhile
@@ -103,16 +103,16 @@ def test_who_writes_without_a_rest_gives_way_now_and_then(turns: Turns, clock: C
     assert rested <= 0.05 * (clock.now - begun)
 
 
-def test_one_long_write_gives_way_before_the_next(turns: Turns, clock: Clock) -> None:
-    write(turns, clock, 3.0)
-    write(turns, clock, 3.0)
+def test_one_long_write_gives_way_before_the_next(busy: BusyHandler, clock: Clock) -> None:
+    write(busy, clock, 3.0)
+    write(busy, clock, 3.0)
 
     assert len(clock.slept) == 1
 
 
-def test_who_rests_anyway_is_not_kept(turns: Turns, clock: Clock) -> None:
+def test_who_rests_anyway_is_not_kept(busy: BusyHandler, clock: Clock) -> None:
     for _ in range(1000):
-        write(turns, clock, 0.3)
+        write(busy, clock, 0.3)
         clock.now += 0.02
 
     assert clock.slept == []
@@ -161,8 +161,8 @@ def test_a_verb_waits_until_the_other_is_done(
         if len(looks) == 3:
             other.rollback()
 
-    turns = Turns(sleep=sleep)
-    with open_sqlite(tmp_path / "registry.db", sqlite_version=ROLLBACK, turns=turns) as store:
+    busy = BusyHandler(sleep=sleep)
+    with open_sqlite(tmp_path / "registry.db", sqlite_version=ROLLBACK, busy=busy) as store:
         for statement in held.split("; "):
             other.execute(statement).fetchone()
 
@@ -175,9 +175,9 @@ def test_a_verb_waits_until_the_other_is_done(
 @pytest.mark.requirement("REG-13")
 def test_opening_waits_until_the_other_is_done(tmp_path: Path, other: sqlite3.Connection) -> None:
     other.execute(ENDS_A_WRITE)
-    turns = Turns(sleep=lambda _: other.rollback())
+    busy = BusyHandler(sleep=lambda _: other.rollback())
 
-    with open_sqlite(tmp_path / "registry.db", sqlite_version=ROLLBACK, turns=turns) as store:
+    with open_sqlite(tmp_path / "registry.db", sqlite_version=ROLLBACK, busy=busy) as store:
         assert store.load(SCOPE)
 
 
@@ -192,8 +192,8 @@ def test_others_come_between_the_writes_of_one_who_never_rests(
         clock.sleep(seconds)
         came.append(other.execute("UPDATE scopes SET saved = saved + 1").rowcount)
 
-    turns = Turns(clock=clock, sleep=sleep)
-    with open_sqlite(tmp_path / "registry.db", sqlite_version=ROLLBACK, turns=turns) as store:
+    busy = BusyHandler(clock=clock, sleep=sleep)
+    with open_sqlite(tmp_path / "registry.db", sqlite_version=ROLLBACK, busy=busy) as store:
         for _ in range(100):
             save(store)
             clock.now += 0.009  # less than a rest
@@ -205,8 +205,8 @@ def test_others_come_between_the_writes_of_one_who_never_rests(
 def test_a_lock_that_is_held_too_long_is_a_registry_error(
     tmp_path: Path, other: sqlite3.Connection
 ) -> None:
-    turns = Turns(patience=0.0)
-    with open_sqlite(tmp_path / "registry.db", sqlite_version=ROLLBACK, turns=turns) as store:
+    busy = BusyHandler(patience=0.0)
+    with open_sqlite(tmp_path / "registry.db", sqlite_version=ROLLBACK, busy=busy) as store:
         other.execute(WRITES)
         with pytest.raises(RegistryError, match="locked"):
             save(store)
@@ -221,15 +221,15 @@ def test_a_lock_that_is_held_for_long_costs_a_process_one_wait(
     tmp_path: Path, other: sqlite3.Connection, clock: Clock
 ) -> None:
     path = tmp_path / "registry.db"
-    turns = Turns(clock=clock, sleep=clock.sleep)
+    busy = BusyHandler(clock=clock, sleep=clock.sleep)
     other.execute(ENDS_A_WRITE)
 
     for patience in (2.0, 5.0, None):
         with pytest.raises(RegistryError, match="locked by another process"):
-            open_sqlite(path, turns=turns, patience=patience)
+            open_sqlite(path, busy=busy, patience=patience)
     once = sum(clock.slept)
     other.rollback()
-    with open_sqlite(path, sqlite_version=ROLLBACK, turns=turns, patience=2.0) as store:
+    with open_sqlite(path, sqlite_version=ROLLBACK, busy=busy, patience=2.0) as store:
         other.execute(ENDS_A_WRITE)
         with pytest.raises(RegistryError):
             store.load(SCOPE)
@@ -243,4 +243,4 @@ def test_whoever_opens_a_registry_takes_the_turns_of_the_process(tmp_path: Path)
     path = tmp_path / "registry.db"
 
     with open_sqlite(path) as one, open_sqlite(path) as other:
-        assert one._database._turns is other._database._turns
+        assert one._database._busy is other._database._busy

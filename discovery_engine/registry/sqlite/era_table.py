@@ -10,13 +10,13 @@ from discovery_engine._util.json import JSONObject
 _ERAS_KEPT = 1000  # connections; the oldest are dropped first
 
 
-def recall(connection: sqlite3.Connection, reached: str) -> JSONObject | None:
+def load(connection: sqlite3.Connection, reached: str) -> JSONObject | None:
     query = "SELECT era FROM eras WHERE connection = ?"
     row = connection.execute(query, (reached,)).fetchone()
     return _era(row[0]) if row else None
 
 
-def remember(connection: sqlite3.Connection, reached: str, era: JSONObject | None) -> None:
+def save(connection: sqlite3.Connection, reached: str, era: JSONObject | None) -> None:
     if era is None:
         connection.execute("DELETE FROM eras WHERE connection = ?", (reached,))
         return

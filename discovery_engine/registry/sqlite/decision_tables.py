@@ -25,7 +25,7 @@ from discovery_engine.registry.records import (
     RevocationRecord,
 )
 from discovery_engine.registry.sqlite.encoding import as_text, from_column
-from discovery_engine.registry.sqlite.journal import Tip
+from discovery_engine.registry.sqlite.journal import JournalHead
 from discovery_engine.trust.decisions import Acceptance, Approval, Decisions
 
 
@@ -117,21 +117,21 @@ class StoredDecisions(Struct):
     """All decisions that the database holds."""
 
     effective: EffectiveDecisions
-    tip: Tip
+    head: JournalHead
     """The newest line of the journal, as far as the database knows."""
     is_sound: bool
     """Whether no row was changed, and none is missing."""
 
 
-def tip(connection: sqlite3.Connection) -> Tip:
+def head(connection: sqlite3.Connection) -> JournalHead:
     row = connection.execute("SELECT number, checksum FROM decision_log").fetchone()
     match row:
         case (int(number), str(checksum)):
-            return Tip(number, checksum)
-    return Tip()  # damaged: the journal then goes first
+            return JournalHead(number, checksum)
+    return JournalHead()  # damaged: the journal then goes first
 
 
-def set_tip(connection: sqlite3.Connection, newest: Tip) -> None:
+def set_head(connection: sqlite3.Connection, newest: JournalHead) -> None:
     connection.execute(
         """
         INSERT OR REPLACE INTO decision_log (id, number, checksum, rows) VALUES (1, ?, ?,
@@ -144,7 +144,7 @@ def set_tip(connection: sqlite3.Connection, newest: Tip) -> None:
 
 def stored(connection: sqlite3.Connection) -> StoredDecisions:
     """What can be read of the decisions of all scopes; rows that are damaged are left out."""
-    newest = tip(connection)
+    newest = head(connection)
     records: list[Record] = []
     damaged = 0
     for query, record_of in _HELD:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _INDENT = 2
 
 
-class Portrait(Struct, frozen=True):
+class DetailPrinter(Struct, frozen=True):
     """Writes to `output`; `now` is Unix time in seconds."""
 
     output: Output

@@ -19,18 +19,18 @@ _CONCERNING = (
 )
 """Loggers whose warnings the user must see: lost data, slow rules."""
 
-# Without any handler Python prints warnings to stderr, in the words of whoever they are about.
+# Without any handler Python prints warnings to stderr, unredacted.
 logging.getLogger("discovery_engine").addHandler(logging.NullHandler())
 
 
 @contextmanager
-def logged(output: Output, verbosity: int, told: dict[str, None]) -> Iterator[None]:
+def logged(output: Output, verbosity: int, shown: dict[str, None]) -> Iterator[None]:
     """Show log records while the block runs.
 
     Args:
         output: Where notes go.
         verbosity: How often `-v` was given.
-        told: The notes that were told already, which are told no second time; extended here.
+        shown: Notes that were shown before; they are not repeated, and new ones are added.
     """
     if verbosity:
         level = _LEVELS.get(verbosity, logging.DEBUG)
@@ -41,7 +41,9 @@ def logged(output: Output, verbosity: int, told: dict[str, None]) -> Iterator[No
         logging.basicConfig(level=level, handlers=[stderr])
         yield
         return
-    handlers = {name: _Notes(output, told) for name in _CONCERNING} | {"": logging.NullHandler()}
+    handlers = {name: _NoteHandler(output, shown) for name in _CONCERNING} | {
+        "": logging.NullHandler()
+    }
     for name, handler in handlers.items():
         logging.getLogger(name).addHandler(handler)
     try:
@@ -51,19 +53,19 @@ def logged(output: Output, verbosity: int, told: dict[str, None]) -> Iterator[No
             logging.getLogger(name).removeHandler(handler)
 
 
-class _Notes(logging.Handler):
+class _NoteHandler(logging.Handler):
     """Writes a warning as a note."""
 
-    def __init__(self, output: Output, told: dict[str, None]) -> None:
+    def __init__(self, output: Output, shown: dict[str, None]) -> None:
         super().__init__(logging.WARNING)
         self._output = output
-        self._told = told
+        self._shown = shown
 
     def emit(self, record: logging.LogRecord) -> None:
         from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
 
         message = KNOWN_SECRETS.redact_log(record.getMessage())
-        if message in self._told:
+        if message in self._shown:
             return
-        self._told[message] = None
+        self._shown[message] = None
         self._output.say(f"note: {message[:1].lower()}{message[1:]}")

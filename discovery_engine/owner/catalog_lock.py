@@ -15,9 +15,8 @@ from discovery_engine._util.files import replace_file
 from discovery_engine.config.files.location import lock_path
 from discovery_engine.errors import ConfigurationError, Origin, Problem
 from discovery_engine.events import ServerFailed, TrustChanged
-from discovery_engine.owner.engine_protocol import Host
-from discovery_engine.runtime.trust_store import read_lock
-from discovery_engine.trust.lockfile import Deviation, deviations, lock_of_parts, to_text
+from discovery_engine.owner.engine_protocol import EngineProtocol
+from discovery_engine.trust.lockfile import Deviation, deviations, load_lock, lock_of_parts, to_text
 from discovery_engine.upstream.state import ServerState
 
 if TYPE_CHECKING:
@@ -52,10 +51,10 @@ class LockReport(Struct, frozen=True):
     """What is not as it is pinned, if it was compared."""
 
 
-class LockFile:
+class CatalogLock:
     """Made by the engine."""
 
-    def __init__(self, host: Host, events: EventBus) -> None:
+    def __init__(self, host: EngineProtocol, events: EventBus) -> None:
         self._host = host
         self._events = events
 
@@ -156,7 +155,7 @@ def _write(path: Path, view: View) -> None:
 
 
 def _deviations(view: View) -> tuple[Deviation, ...]:
-    return deviations(read_lock(view.settings), _lock(view))
+    return deviations(load_lock(view.settings), _lock(view))
 
 
 def _lock(view: View) -> Lock:

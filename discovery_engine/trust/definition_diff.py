@@ -39,7 +39,7 @@ class Change(Struct, frozen=True):
     """None if there is nothing any more."""
 
 
-def difference(before: JSONObject, after: JSONObject) -> tuple[Change, ...]:
+def diff_definitions(before: JSONObject, after: JSONObject) -> tuple[Change, ...]:
     """All that changed from one definition to the other, the heaviest first.
 
     There is something if and only if the meanings differ.

@@ -23,7 +23,7 @@ from discovery_engine.config.sources.client_table import Client, Pointer, Scope,
 from discovery_engine.config.sources.entries import EntryReader, SkippedEntryError, entries_of
 from discovery_engine.config.sources.formats import UnreadableError, format_of, parse
 from discovery_engine.config.sources.locations import FileCandidate, FileLocator
-from discovery_engine.config.sources.result import SourceResult
+from discovery_engine.config.sources.source_result import SourceResult
 from discovery_engine.config.sources.tool_lists import approval_rule, switch_rules, tools_by_server
 from discovery_engine.config.sources.variables import VariableSyntax
 from discovery_engine.errors import Origin, Problem

@@ -4,7 +4,7 @@ import pytest
 
 from discovery_engine.errors import Origin
 from discovery_engine.rules import Rule, Verdict, describe
-from discovery_engine.rules.explanation import decider, public_decider
+from discovery_engine.rules.rule_explanation import decider, public_decider
 
 ORIGIN = Origin("discovery.yaml", 12, 5)
 

@@ -13,8 +13,8 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from discovery_engine.errors import Origin
-from discovery_engine.rules.explanation import rule_name
 from discovery_engine.rules.rule import Rule
+from discovery_engine.rules.rule_explanation import rule_name
 from discovery_engine.rules.ruleset import ToolRules
 from discovery_engine.tools.model import Tool, ToolKey
 

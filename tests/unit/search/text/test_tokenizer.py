@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_engine.search.text.tokens import fold, words
+from discovery_engine.search.text.tokenizer import fold, words
 
 
 @pytest.mark.requirement("REL-20")

@@ -10,7 +10,7 @@ from msgspec import Struct
 from discovery_engine.catalog import Catalog
 from discovery_engine.registry.codec import settings_from_text
 from discovery_engine.registry.protocols import Snapshot
-from discovery_engine.registry.sqlite import listings
+from discovery_engine.registry.sqlite import listing_tables
 from discovery_engine.registry.sqlite.encoding import as_text, from_column
 from discovery_engine.tools.model import ServerName
 
@@ -20,7 +20,7 @@ _SCOPES_KEPT = 50  # configurations; the ones least recently saved are dropped f
 class SnapshotRows(Struct, frozen=True):
     settings: str
     revision: int
-    parts: list[listings.ToolRow]
+    parts: list[listing_tables.ToolRow]
 
     def snapshot(self) -> Snapshot:
         """The snapshot that the rows hold.
@@ -31,7 +31,7 @@ class SnapshotRows(Struct, frozen=True):
         if not isinstance(self.revision, int):  # a damaged row may hold anything
             raise TypeError("the revision is no number")
         settings = settings_from_text(self.settings)
-        parts = map(listings.part_of, self.parts)
+        parts = map(listing_tables.part_of, self.parts)
         return Snapshot(settings, Catalog.of(parts, revision=self.revision))
 
 
@@ -41,7 +41,7 @@ def rows(connection: sqlite3.Connection, scope: str) -> SnapshotRows | None:
     if row is None:
         return None
     key, settings, revision = row
-    return SnapshotRows(settings, revision, listings.rows(connection, key))
+    return SnapshotRows(settings, revision, listing_tables.rows(connection, key))
 
 
 def save_settings(
@@ -75,12 +75,12 @@ def save_settings(
 def save_parts(
     connection: sqlite3.Connection,
     scope: str,
-    parts: Mapping[ServerName, listings.ToolRow],
+    parts: Mapping[ServerName, listing_tables.ToolRow],
     revision: int,
 ) -> None:
     for key, name in _servers(connection, scope):
         if row := parts.get(name):
-            listings.save(connection, key, row)
+            listing_tables.save(connection, key, row)
     connection.execute(
         """
         UPDATE scopes SET
@@ -98,7 +98,7 @@ def forget(
     known = _servers(connection, scope)
     keys = [key for key, name in known if servers is None or name in servers]
     connection.executemany("DELETE FROM uses WHERE server = ?", [(key,) for key in keys])
-    return listings.forget(connection, keys)
+    return listing_tables.forget(connection, keys)
 
 
 def _scope_key(connection: sqlite3.Connection, scope: str) -> int:

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
 from discovery_engine.secrets.references import references_in
 from discovery_engine.tools.model import canonical_json, fingerprint
-from discovery_engine.trust.binding import Subject
+from discovery_engine.trust.approval_subject import ApprovalSubject
 
 Transport: TypeAlias = StdioTransport | RemoteTransport
 
@@ -16,7 +16,7 @@ Transport: TypeAlias = StdioTransport | RemoteTransport
 class Identity(NamedTuple):
     """What a server is, for an approval to be bound to."""
 
-    subject: Subject
+    subject: ApprovalSubject
     earlier: str | None
     """The digest that stood for it in approvals of earlier versions; None if it cannot be told."""
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discovery_engine._util.json import JSONObject
-from discovery_engine.trust.difference import Change, difference, heaviest
+from discovery_engine.trust.definition_diff import Change, diff_definitions, heaviest
 from tests.unit.trust.mutations import MUTATIONS, TOOL, changed, moved
 
 
@@ -120,26 +120,26 @@ TABLE = [
 def test_a_change_weighs_what_it_costs_a_caller(
     before: JSONObject, after: JSONObject, weight: str
 ) -> None:
-    assert heaviest(difference(before, after)) == weight
+    assert heaviest(diff_definitions(before, after)) == weight
 
 
 @pytest.mark.requirement("TRU-21")
 @pytest.mark.parametrize("mutation", MUTATIONS)
 def test_whatever_is_held_back_has_a_difference_to_show(mutation: str) -> None:
-    assert difference(TOOL, MUTATIONS[mutation])
+    assert diff_definitions(TOOL, MUTATIONS[mutation])
 
 
 @pytest.mark.requirement("TRU-21")
 @given(seed=st.integers())
 def test_mere_order_has_none(seed: int) -> None:
-    assert difference(TOOL, moved(random.Random(seed))) == ()
+    assert diff_definitions(TOOL, moved(random.Random(seed))) == ()
 
 
 def test_the_heaviest_comes_first_with_its_place_and_both_values() -> None:
     after = changed("description", to="Other.")
     after["inputSchema"]["properties"]["to"]["type"] = "integer"
 
-    assert difference(TOOL, after) == (
+    assert diff_definitions(TOOL, after) == (
         Change("breaking", "inputSchema.properties.to.type", "string", "integer"),
         Change("text", "description", TOOL["description"], "Other."),
     )
@@ -148,7 +148,7 @@ def test_the_heaviest_comes_first_with_its_place_and_both_values() -> None:
 def test_an_argument_that_comes_and_is_needed_is_told_once() -> None:
     after = schema(properties={"a": TEXT}, required=["a"])
 
-    assert difference(schema(), after) == (
+    assert diff_definitions(schema(), after) == (
         Change("breaking", "inputSchema.properties.a", None, TEXT),
     )
 
@@ -162,7 +162,7 @@ def test_an_argument_that_comes_and_is_needed_is_told_once() -> None:
     ],
 )
 def test_what_makes_no_sense_is_shown_whole(before: JSONObject, after: JSONObject) -> None:
-    assert difference(before, after) == (Change("breaking", "", before, after),)
+    assert diff_definitions(before, after) == (Change("breaking", "", before, after),)
 
 
 @pytest.mark.parametrize(
@@ -271,14 +271,14 @@ def test_what_makes_no_sense_is_shown_whole(before: JSONObject, after: JSONObjec
 def test_a_change_has_its_place_and_both_values(
     before: JSONObject, after: JSONObject, expected: Change
 ) -> None:
-    assert difference(before, after) == (expected,)
+    assert diff_definitions(before, after) == (expected,)
 
 
 def test_a_changed_output_is_told_with_its_place() -> None:
     before = {"name": "x", "outputSchema": {"properties": {"a": {"type": "string"}}}}
     after = {"name": "x", "outputSchema": {"properties": {"a": {"type": "integer"}}}}
 
-    assert difference(before, after) == (
+    assert diff_definitions(before, after) == (
         Change("breaking", "outputSchema.properties.a.type", "string", "integer"),
     )
 

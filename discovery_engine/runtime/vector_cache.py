@@ -30,7 +30,7 @@ T = TypeVar("T")
 _GROWTH = 1.5  # growth of the number of vectors after which they are published early
 
 
-class ToolVectors:
+class VectorCache:
     """The vectors of one configuration with one embedder."""
 
     def __init__(self, store: VectorStore, embedder: Embedder, *, world: str, batch: int) -> None:

@@ -5,12 +5,17 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_engine.trust.binding import UNSET, Subject, change_since, completed
+from discovery_engine.trust.approval_subject import (
+    UNSET,
+    ApprovalSubject,
+    change_since,
+    completed_approval,
+)
 
 ENTRY = {"command": "a", "args": "b"}
 DIGESTS = st.sampled_from([UNSET, "1", "2"])
 SUBJECTS = st.builds(
-    Subject,
+    ApprovalSubject,
     entry=st.just(ENTRY),
     program=st.sampled_from(["", "/bin/a", "/bin/b"]),
     values=st.fixed_dictionaries({"args.0": DIGESTS, "cwd": DIGESTS}),
@@ -19,25 +24,25 @@ SUBJECTS = st.builds(
         st.dictionaries(st.just("x.py"), st.sampled_from("12"), min_size=1),
     ),
 )
-WHOLE = Subject(ENTRY, "/bin/a", {"cwd": "1"}, {"args.0": {"x.py": "1"}})
+WHOLE = ApprovalSubject(ENTRY, "/bin/a", {"cwd": "1"}, {"args.0": {"x.py": "1"}})
 
 
-def changed(approvals: list[str], now: Subject, earlier: str | None = None) -> str | None:
+def changed(approvals: list[str], now: ApprovalSubject, earlier: str | None = None) -> str | None:
     return change_since(approvals, now, earlier=earlier)
 
 
 @given(SUBJECTS)
-def test_what_was_approved_may_run(one: Subject) -> None:
+def test_what_was_approved_may_run(one: ApprovalSubject) -> None:
     assert changed([one.to_text(at=0)], one) is None
 
 
 @given(SUBJECTS, SUBJECTS, SUBJECTS)
 def test_what_is_left_open_is_closed_by_the_first_that_fills_it(
-    given_: Subject, first: Subject, then: Subject
+    given_: ApprovalSubject, first: ApprovalSubject, then: ApprovalSubject
 ) -> None:
     approvals = [given_.to_text(at=0)]
     if changed(approvals, first) is None:
-        if text := completed(approvals, first, earlier=None, at=1):
+        if text := completed_approval(approvals, first, earlier=None, at=1):
             approvals.append(text)
         assert changed(approvals, first) is None
         if first.is_whole and then.is_whole and given_.entry == then.entry:
@@ -46,14 +51,18 @@ def test_what_is_left_open_is_closed_by_the_first_that_fills_it(
 
 
 @given(SUBJECTS, SUBJECTS)
-def test_nothing_is_completed_twice(given_: Subject, now: Subject) -> None:
+def test_nothing_is_completed_twice(given_: ApprovalSubject, now: ApprovalSubject) -> None:
     approvals = [given_.to_text(at=0)]
-    if changed(approvals, now) is None and (text := completed(approvals, now, earlier=None, at=1)):
-        assert completed([*approvals, text], now, earlier=None, at=2) is None
+    if changed(approvals, now) is None and (
+        text := completed_approval(approvals, now, earlier=None, at=1)
+    ):
+        assert completed_approval([*approvals, text], now, earlier=None, at=2) is None
 
 
 def test_every_difference_is_named_with_the_day_of_the_approval() -> None:
-    now = Subject(ENTRY, "/bin/b", {"cwd": "2"}, {"args.0": {"x.py": "2"}, "command": {"y": "1"}})
+    now = ApprovalSubject(
+        ENTRY, "/bin/b", {"cwd": "2"}, {"args.0": {"x.py": "2"}, "command": {"y": "1"}}
+    )
 
     assert changed([WHOLE.to_text(at=0)], now) == (
         "the value in cwd changed; the program is /bin/b now, not /bin/a,; the file x.py changed; "
@@ -62,9 +71,9 @@ def test_every_difference_is_named_with_the_day_of_the_approval() -> None:
 
 
 def test_the_nearest_approval_is_compared_with() -> None:
-    other = Subject({"url": "c"}, "", {}, {})
+    other = ApprovalSubject({"url": "c"}, "", {}, {})
 
-    said = changed([other.to_text(at=86400), WHOLE.to_text(at=0)], Subject(ENTRY, "/bin/b"))
+    said = changed([other.to_text(at=86400), WHOLE.to_text(at=0)], ApprovalSubject(ENTRY, "/bin/b"))
 
     assert said is not None
     assert "1970-01-02" in said
@@ -76,10 +85,10 @@ def test_a_bare_digest_is_an_approval_of_an_earlier_version_and_is_completed_onc
     assert changed(approvals, WHOLE, earlier="abc") is None
     assert changed(approvals, WHOLE, earlier="abd") is not None
     assert changed(approvals, WHOLE, earlier=None) is not None
-    text = completed(approvals, WHOLE, earlier="abc", at=5)
+    text = completed_approval(approvals, WHOLE, earlier="abc", at=5)
     assert text is not None
     assert changed([*approvals, text], WHOLE, earlier="abc") is None
-    other = Subject(ENTRY, "/bin/a", {"cwd": "1"}, {"args.0": {"x.py": "2"}})
+    other = ApprovalSubject(ENTRY, "/bin/a", {"cwd": "1"}, {"args.0": {"x.py": "2"}})
     assert changed([*approvals, text], other, earlier="abc") is not None
 
 
