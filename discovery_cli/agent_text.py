@@ -17,7 +17,7 @@ max_tokens_option = click.option(
 )
 
 
-def tell(output: Output, result: JSONObject, form: JSONObject) -> None:
+def show_result(output: Output, result: JSONObject, form: JSONObject) -> None:
     """Write the text of a meta-tool's result; in JSON beside `form`."""
     text: str = result["content"][0]["text"]
     if output.as_json:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from discovery_cli.failures import problem_form
+from discovery_cli.error_output import problem_form
 from discovery_cli.output import Cell, Output
 from discovery_engine.config.serialization import serialize_server_redacted
 

@@ -71,14 +71,14 @@ class Invocation(Struct):
     backend: Backend = EngineBackend()
     clock: Callable[[], float] = time.time
     interrupts: Interrupts = field(default_factory=Interrupts)
-    told: dict[str, None] = field(default_factory=dict)
+    shown_notes: dict[str, None] = field(default_factory=dict)
     """The distinct warnings of the library so far, in order."""
     at_end: ExitStack = field(default_factory=ExitStack)
     """Closed after the last output, also that of an error."""
 
     @property
     def output(self) -> Output:
-        return Output.of_streams(os.environ, as_json=self.as_json, warnings=self.told)
+        return Output.of_streams(os.environ, as_json=self.as_json, warnings=self.shown_notes)
 
     def view(self, concerned: Concerned | None = None) -> View:
         """The view to answer from; relevant servers that were never listed are listed first.
@@ -117,7 +117,7 @@ class Invocation(Struct):
 
     def recall(self) -> View | None:
         """The view of the last run, if it is still valid."""
-        with logged(self.output, self.verbose, self.told):
+        with logged(self.output, self.verbose, self.shown_notes):
             return self.backend.recall(self.config, self.data_dir, frozen=self.frozen)
 
     def observed(self, view: View) -> Mapping[ServerName, Sequence[Observation]]:
@@ -150,7 +150,7 @@ class Invocation(Struct):
             ):
                 return await work(engine)
 
-        with logged(self.output, self.verbose, self.told):
+        with logged(self.output, self.verbose, self.shown_notes):
             return self.interrupts.run(main)
 
     async def _first_contact(

@@ -1,6 +1,6 @@
 """JSON output of the commands: keys in snake_case, arrays never null.
 
-A form is the promise that scripts build on; a key is added, and never given another meaning.
+Scripts depend on these forms: keys are added, and no key changes its meaning.
 """
 
 from __future__ import annotations
@@ -22,7 +22,16 @@ if TYPE_CHECKING:
     from discovery_engine.view.view import View
 
 
-_COUNTERS = ("calls", "failures", "refused", "restarts", "garbage", "strays", "duplicates")
+_COUNTERS = {
+    "calls": "calls",
+    "failures": "failures",
+    "refused": "refused",
+    "restarts": "restarts",
+    "invalid_lines": "garbage",
+    "unsolicited_responses": "strays",
+    "duplicate_responses": "duplicates",
+}
+"""The attribute of `SessionStats` by the key of its counter."""
 
 
 def server_form(summary: ServerReport) -> JSONObject:
@@ -50,8 +59,8 @@ def health_form(server: ServerReport, next_command: str) -> JSONObject:
         "protocol_version": stats.protocol_version,
         "users": stats.users,
         "queued": stats.queued,
-        "counters": {name: getattr(stats, name) for name in _COUNTERS},
-        "garbage": list(stats.samples),
+        "counters": {key: getattr(stats, name) for key, name in _COUNTERS.items()},
+        "invalid_output": list(stats.samples),
         "stderr": stats.stderr,
     }
     return server_form(server) | {

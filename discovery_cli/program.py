@@ -16,7 +16,8 @@ from typing import Any, NoReturn
 import click
 
 from discovery_cli.command_group import Group
-from discovery_cli.failures import ExitCode, exit_code, tell
+from discovery_cli.error_output import show_error
+from discovery_cli.exit_codes import ExitCode, exit_code
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import global_options, wants_json
 from discovery_cli.output import silence
@@ -97,7 +98,7 @@ class Discovery(Group):
             variable = os.environ.get("DISCOVERY_OUTPUT")
             as_json = invocation.as_json or wants_json(words, variable)
             verbose = invocation.verbose > 0
-            tell(error, as_json=as_json, verbose=verbose, warnings=invocation.told)
+            show_error(error, as_json=as_json, verbose=verbose, warnings=invocation.shown_notes)
             return exit_code(error)
         return code if isinstance(code, int) else ExitCode.OK
 

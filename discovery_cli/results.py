@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from discovery_cli.failures import ExitCode
+from discovery_cli.exit_codes import ExitCode
 from discovery_cli.output import Output
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine._util.text import block, clean

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 from msgspec.structs import replace
 
-from discovery_cli.failures import ExitCode
+from discovery_cli.exit_codes import ExitCode
 from discovery_engine._util.text import unseen
 from discovery_engine.agent import resources
 from discovery_engine.agent.definitions import META_TOOLS

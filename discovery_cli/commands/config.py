@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from discovery_cli.command_group import Group
-from discovery_cli.failures import ExitCode, problem_form, problem_lines
+from discovery_cli.error_output import problem_form, problem_lines
+from discovery_cli.exit_codes import ExitCode
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import pass_invocation
 from discovery_cli.output import Cell, Output

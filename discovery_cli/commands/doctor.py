@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from discovery_cli.failures import ExitCode
+from discovery_cli.exit_codes import ExitCode
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import pass_invocation
 from discovery_cli.output import Cell, Output

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 from msgspec import Struct
 
-from discovery_cli.failures import ExitCode
+from discovery_cli.exit_codes import ExitCode
 from discovery_cli.invocation import Concerned, Invocation, get_to_know
 from discovery_cli.options import complete_server, complete_target, pass_invocation
 from discovery_cli.output import json_text

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from discovery_cli.failures import ExitCode
+from discovery_cli.exit_codes import ExitCode
 from discovery_cli.invocation import Invocation
 from discovery_cli.json_output import health_form
 from discovery_cli.options import complete_server, pass_invocation
@@ -154,9 +154,9 @@ def _session_facts(stats: SessionStats) -> dict[str, str]:
         counted(stats.failures, "failure"): stats.failures,
         f"{stats.refused} refused": stats.refused,
         counted(stats.restarts, "restart"): stats.restarts,
-        counted(stats.garbage, "line") + " of garbage": stats.garbage,
-        counted(stats.strays, "stray answer"): stats.strays,
-        counted(stats.duplicates, "second answer"): stats.duplicates,
+        counted(stats.garbage, "line") + " of invalid output": stats.garbage,
+        counted(stats.strays, "unsolicited response"): stats.strays,
+        counted(stats.duplicates, "duplicate response"): stats.duplicates,
         f"{stats.queued} waiting": stats.queued,
     }
     samples = ", ".join(map(quoted, stats.samples))
@@ -164,5 +164,5 @@ def _session_facts(stats: SessionStats) -> dict[str, str]:
         "session": f"process {stats.pid}" if stats.pid else "",
         "protocol": stats.protocol_version,
         "so far": ", ".join(text for text, count in counts.items() if count),
-        "garbage": samples,
+        "invalid output": samples,
     }

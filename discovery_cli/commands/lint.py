@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from discovery_cli.failures import ExitCode
+from discovery_cli.exit_codes import ExitCode
 from discovery_cli.findings import finding_form, show_finding
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import pass_invocation

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from discovery_cli.failures import ExitCode, exit_code_of_failure
+from discovery_cli.exit_codes import ExitCode, exit_code_of_failure
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import complete_server, pass_invocation
 from discovery_cli.output import Cell, Output

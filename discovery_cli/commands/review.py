@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import click
 
-from discovery_cli.failures import ExitCode
+from discovery_cli.exit_codes import ExitCode
 from discovery_cli.invocation import Invocation, named
 from discovery_cli.options import complete_server, pass_invocation
 from discovery_cli.output import Output

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, TypedDict
 
 import click
 
-from discovery_cli.agent_text import max_tokens_option, tell
-from discovery_cli.failures import ExitCode
+from discovery_cli.agent_text import max_tokens_option, show_result
+from discovery_cli.exit_codes import ExitCode
 from discovery_cli.invocation import Invocation
 from discovery_cli.json_output import alternative_forms, explained_form, hit_form, notice_forms
 from discovery_cli.options import complete_server, complete_tag, pass_invocation
@@ -101,7 +101,7 @@ def command(
         from discovery_engine.agent.tool_text import Detail
 
         found = search_result(answer, Budget(max_tokens), Detail.SCHEMA)
-        tell(output, found, _form(answer, view, form_of))
+        show_result(output, found, _form(answer, view, form_of))
     elif output.as_json:
         output.answer(_form(answer, view, form_of))
     else:

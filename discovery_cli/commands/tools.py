@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from discovery_cli.agent_text import max_tokens_option, tell
-from discovery_cli.failures import ExitCode, exit_code_of_failure
+from discovery_cli.agent_text import max_tokens_option, show_result
+from discovery_cli.exit_codes import ExitCode, exit_code_of_failure
 from discovery_cli.invocation import Invocation
 from discovery_cli.json_output import notice_forms, tool_form
 from discovery_cli.options import complete_server, pass_invocation
@@ -48,7 +48,7 @@ def command(
         from discovery_engine.agent.render.listings import tools_result
         from discovery_engine.agent.tool_text import Detail
 
-        tell(output, tools_result(listed, Budget(max_tokens), Detail.SCHEMA), form)
+        show_result(output, tools_result(listed, Budget(max_tokens), Detail.SCHEMA), form)
     elif output.as_json:
         output.answer(form)
     else:

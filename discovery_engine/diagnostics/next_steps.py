@@ -48,7 +48,7 @@ def advice_in_full(server: ServerReport) -> str:
     leads_here = f"`discovery health {server.name}`" in server.hint
     if not again or not server.reason or (server.hint and not leads_here):
         return advice(server)
-    below = "mend what it wrote last, below" if server.stderr else "mend what the reason says"
+    below = "fix the error in its stderr, below" if server.stderr else "fix the cause in the reason"
     return f"{below}; then `{again}`"
 
 

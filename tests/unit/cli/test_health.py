@@ -111,7 +111,7 @@ def test_a_server_that_is_named_is_shown_in_full() -> None:
     assert done.stdout.splitlines() == [
         "✗  down  failing for 1 min",
         "  reason     it exited",
-        "  next step  mend what it wrote last, below; then `discovery refresh down`",
+        "  next step  fix the error in its stderr, below; then `discovery refresh down`",
         "  listed     never",
         "  stderr (last lines):",
         "    | reading the settings",
@@ -148,14 +148,14 @@ def test_what_was_seen_of_a_session_is_told() -> None:
 
     assert done.stdout.splitlines() == [
         "✗  time  crash-looping for 20 s",
-        "  reason     it died",
-        "  next step  mend what it wrote last, below; then `discovery refresh time`",
-        "  next try   in 1 min",
-        "  listed     2 tools, 1 min ago",
-        "  session    process 17",
-        "  protocol   2026-07-28",
-        "  so far     3 calls, 1 failure, 4 restarts, 2 lines of garbage",
-        '  garbage    "Welcome!"',
+        "  reason          it died",
+        "  next step       fix the error in its stderr, below; then `discovery refresh time`",
+        "  next try        in 1 min",
+        "  listed          2 tools, 1 min ago",
+        "  session         process 17",
+        "  protocol        2026-07-28",
+        "  so far          3 calls, 1 failure, 4 restarts, 2 lines of invalid output",
+        '  invalid output  "Welcome!"',
         "  stderr (last lines):",
         "    | help",
     ]
@@ -174,7 +174,7 @@ def test_json_has_every_fact_of_every_server() -> None:
     assert (down["next_step"], down["session"]) == ("discovery health down", None)
     assert down["stderr"] == "reading the settings\nno licence"
     assert time["session"]["counters"]["restarts"] == 4
-    assert time["session"]["garbage"] == ["Welcome!"]
+    assert time["session"]["invalid_output"] == ["Welcome!"]
     assert time["next_try"] == NOW + 100
 
 

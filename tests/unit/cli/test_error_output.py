@@ -8,14 +8,9 @@ import click
 import pytest
 from msgspec.structs import replace
 
-from discovery_cli.failures import (
-    ExitCode,
-    UnlistedServerError,
-    exit_code,
-    exit_code_of_failure,
-    hint_of,
-    tell,
-)
+from discovery_cli.error_output import hint_of, show_error
+from discovery_cli.errors import UnlistedServerError
+from discovery_cli.exit_codes import ExitCode, exit_code, exit_code_of_failure
 from discovery_engine.catalog import Failure
 from discovery_engine.errors import (
     ConfigurationError,
@@ -158,7 +153,7 @@ def test_a_server_that_could_not_be_listed_is_told_with_all_that_is_known(
 
 
 def told(error: BaseException, capsys: pytest.CaptureFixture[str], **options: bool) -> str:
-    tell(error, **{"as_json": False, "verbose": False, **options})
+    show_error(error, **{"as_json": False, "verbose": False, **options})
     return capsys.readouterr().err
 
 
@@ -195,7 +190,7 @@ def test_no_other_error_begins_a_line_of_its_own(monkeypatch: pytest.MonkeyPatch
     terminal.isatty = lambda: True  # type: ignore[method-assign]
     monkeypatch.setattr(sys, "stderr", terminal)
 
-    tell(ServerNotFoundError("a"), as_json=False, verbose=False)
+    show_error(ServerNotFoundError("a"), as_json=False, verbose=False)
 
     assert terminal.getvalue().startswith("error: ")
 
@@ -208,7 +203,7 @@ def test_an_interruption_begins_a_line_of_its_own_on_a_terminal(
     terminal.isatty = lambda: True  # type: ignore[method-assign]
     monkeypatch.setattr(sys, "stderr", terminal)
 
-    tell(error, as_json=False, verbose=False)
+    show_error(error, as_json=False, verbose=False)
 
     assert terminal.getvalue() == "\nerror: interrupted\n"
 

@@ -1,30 +1,21 @@
-"""Errors for people and scripts: text or JSON on stderr, and an exit code.
-
-One table says which error ends a run with which code; a traceback is only ever shown with `-v`.
-"""
+"""Errors for people and scripts: text or JSON on stderr; a traceback only with `-v`."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
-from enum import IntEnum
-from typing import TYPE_CHECKING
 
 import click
 
+from discovery_cli.exit_codes import exit_code
 from discovery_cli.output import json_text, with_warnings
 from discovery_cli.rendering import short_detail
 from discovery_engine._util.json import JSONObject
 from discovery_engine._util.text import block, clean, one_line
 from discovery_engine.errors import (
     ConfigurationError,
-    DisabledError,
     DiscoveryError,
-    FailureKind,
-    InputTooLongError,
     InvalidArgumentsError,
-    NeedsAuthError,
-    NeedsConfigError,
     NotFoundError,
     Problem,
     ServerNotFoundError,
@@ -33,75 +24,10 @@ from discovery_engine.errors import (
     ToolNotFoundError,
     ToolWithheldError,
     UnavailableError,
-    UntrustedServerError,
-    UpstreamError,
-    UpstreamProtocolError,
-    plain_reason,
 )
 
-if TYPE_CHECKING:
-    from discovery_engine.catalog import Failure
 
-
-class UnlistedServerError(UnavailableError):
-    """The tools of a server are not known, because they could not be listed."""
-
-    def __init__(self, server: str, failure: Failure) -> None:
-        self.failure = failure
-        reason = plain_reason(server, failure.message)
-        hint, stderr = failure.hint, failure.stderr
-        super().__init__(server, FailureKind.OTHER, reason, hint=hint, stderr=stderr)
-        self.detail = failure.detail
-
-
-class ExitCode(IntEnum):
-    OK = 0
-    UNEXPECTED = 1
-    USAGE = 2
-    """Wrong usage or configuration, an unknown name, or no result."""
-    TOOL_FAILED = 3
-    DISABLED = 4
-    UNREACHABLE = 5
-    SECRET_MISSING = 6
-    UNHEALTHY = 7
-    """`doctor` or `health` found problems, `eval` a missed limit, or `lock` a difference."""
-    INTERRUPTED = 130
-
-
-_EXIT_CODES: dict[type[BaseException], ExitCode] = {
-    BaseException: ExitCode.UNEXPECTED,
-    KeyboardInterrupt: ExitCode.INTERRUPTED,
-    click.Abort: ExitCode.INTERRUPTED,
-    click.UsageError: ExitCode.USAGE,
-    ConfigurationError: ExitCode.USAGE,
-    NotFoundError: ExitCode.USAGE,
-    InputTooLongError: ExitCode.USAGE,
-    InvalidArgumentsError: ExitCode.USAGE,
-    DisabledError: ExitCode.DISABLED,
-    UpstreamError: ExitCode.UNREACHABLE,
-    UpstreamProtocolError: ExitCode.TOOL_FAILED,
-    NeedsConfigError: ExitCode.SECRET_MISSING,
-    NeedsAuthError: ExitCode.SECRET_MISSING,
-    UntrustedServerError: ExitCode.DISABLED,
-}
-_NEEDS_SECRET = {NeedsConfigError.code, NeedsAuthError.code}
-
-
-def exit_code(error: BaseException) -> ExitCode:
-    """The exit code of the most specific class of `error` in the table."""
-    if isinstance(error, UnlistedServerError):
-        return exit_code_of_failure(error.failure.code)
-    return next(_EXIT_CODES[kind] for kind in type(error).__mro__ if kind in _EXIT_CODES)
-
-
-def exit_code_of_failure(code: str) -> ExitCode:
-    """The exit code for a server that could not be listed, by the `code` of its failure."""
-    if code == UntrustedServerError.code:
-        return ExitCode.DISABLED
-    return ExitCode.SECRET_MISSING if code in _NEEDS_SECRET else ExitCode.UNREACHABLE
-
-
-def tell(
+def show_error(
     error: BaseException, *, as_json: bool, verbose: bool, warnings: Iterable[str] = ()
 ) -> None:
     """Write an error to stderr; in JSON with the warnings of the library before it."""
