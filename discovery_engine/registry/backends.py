@@ -44,7 +44,7 @@ def open_registry(url: str, *, is_thorough: bool = True, patience: float | None 
 
     Args:
         url: Where it is; see above.
-        is_thorough: Verify all decisions; otherwise only the newest.
+        is_thorough: Verify the second copy of the decisions too, if it was changed.
         patience: The most seconds to wait for other processes before it can be read.
 
     Raises:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import cProfile
 import itertools
 import json
+import os
 import random
 import re
 import shutil
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -210,8 +214,8 @@ def test_a_process_that_is_open_notices_that_its_files_were_taken_away(folder: P
 def test_the_journal_is_written_anew_before_most_of_it_is_void(folder: Path) -> None:
     with open_sqlite(folder / DATABASE) as store:
         store.accept(SCOPE, [acceptance(n % 3) for n in range(1500)], at=1.0)
+        size = (folder / JOURNAL).stat().st_size
         before = store.decisions(SCOPE)
-    size = (folder / JOURNAL).stat().st_size
 
     assert found(folder) == before
 
@@ -223,6 +227,59 @@ def test_the_journal_is_written_anew_before_most_of_it_is_void(folder: Path) -> 
     assert decide(folder, 7).accepted["a"].keys() > before.accepted["a"].keys()
     (folder / DATABASE).unlink()
     assert found(folder).accepted["a"].keys() > before.accepted["a"].keys()
+
+
+def settle(folder: Path) -> None:
+    """Have the journal be old, and compared once."""
+    status = (folder / JOURNAL).stat()
+    os.utime(folder / JOURNAL, (status.st_atime - 60, status.st_mtime - 60))
+    open_sqlite(folder / DATABASE).close()
+
+
+def work_of_opening(folder: Path) -> int:
+    """How many functions are called to open it."""
+    with cProfile.Profile() as profile:
+        open_sqlite(folder / DATABASE).close()
+    return sum(entry.callcount for entry in profile.getstats())  # type: ignore[attr-defined] # unknown to the stubs
+
+
+@pytest.mark.requirement("REG-27")
+def test_a_registry_is_opened_without_a_look_at_each_decision(tmp_path: Path) -> None:
+    work = {}
+    for count in (5, 500):
+        folder = tmp_path / str(count)
+        with open_sqlite(folder / DATABASE) as store:
+            store.accept(SCOPE, map(acceptance, range(count)), at=1.0)
+        settle(folder)
+        work[count] = work_of_opening(folder)
+
+    assert work[500] == work[5]
+
+
+@pytest.mark.requirement("REG-27")
+def test_a_journal_that_was_changed_after_it_was_compared_is_compared_again(folder: Path) -> None:
+    before = decide(folder, *range(5))
+    settle(folder)
+    content = (folder / JOURNAL).read_bytes()
+    half = len(content) // 2
+
+    (folder / JOURNAL).write_bytes(content[:half] + b"?" * 8 + content[half + 8 :])
+    open_sqlite(folder / DATABASE).close()
+
+    assert Journal(folder / JOURNAL).verified()
+    (folder / DATABASE).unlink()
+    assert found(folder) == before
+
+
+@pytest.mark.requirement("REG-27")
+def test_a_row_that_was_changed_is_noticed_when_decisions_are_read(folder: Path) -> None:
+    before = decide(folder, *range(5))
+    settle(folder)
+    with closing(sqlite3.connect(folder / DATABASE)) as database, database:
+        database.execute("UPDATE acceptances SET meaning = 'm9' WHERE tool = 'tool_2'")
+        database.execute("DELETE FROM acceptances WHERE tool = 'tool_3'")
+
+    assert found(folder) == before
 
 
 @pytest.mark.requirement("REG-21")

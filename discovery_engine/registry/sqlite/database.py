@@ -22,7 +22,7 @@ from discovery_engine.errors import RegistryError
 from discovery_engine.registry.records import Record
 from discovery_engine.registry.sqlite import index_table
 from discovery_engine.registry.sqlite.busy_handler import BusyHandler, is_busy
-from discovery_engine.registry.sqlite.decision_log import DecisionLog
+from discovery_engine.registry.sqlite.decision_log import DecisionLog, Depth
 from discovery_engine.registry.sqlite.migrations import migrate
 
 logger = logging.getLogger(__name__)
@@ -79,6 +79,7 @@ class Database:
         self._patience = patience
         self._alone = threading.RLock()
         self._is_closed = False
+        self._is_checked = False
         with _registry_errors(self.path):
             self._connection = self._opened(thorough=is_thorough)
 
@@ -91,10 +92,10 @@ class Database:
         return self._run(partial(self._written, work))
 
     def read_decisions(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """As `read`, once the decisions are known to be the newest there are."""
+        """As `read`, once the decisions are known to be whole, and the newest there are."""
 
         def found() -> T:
-            self._log.check(self._connection, thorough=False)
+            self._check_decisions()
             return self._found(work)
 
         return self._run(found)
@@ -104,13 +105,22 @@ class Database:
 
         def decided() -> T:
             with self._log.locked():
-                self._log.check(self._connection, thorough=False)
+                self._log.check(self._connection, depth=Depth.NEWEST)
                 result, rest = self._written(lambda db: self._log.write(db, work))
                 if rest:
                     self._log.append(rest)
                 return result
 
         return self._run(decided)
+
+    def read_newest(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """As `read`, once both copies are known to name the same decision as the newest."""
+
+        def found() -> T:
+            self._log.check(self._connection, depth=Depth.NEWEST)
+            return self._found(work)
+
+        return self._run(found)
 
     def is_private(self) -> bool:
         """Whether nobody else can write to the file now, or put another in its place."""
@@ -124,6 +134,11 @@ class Database:
         with self._alone, _registry_errors(self.path):
             self._connection.close()
             self._is_closed = True
+
+    def _check_decisions(self) -> None:
+        """Compare both copies; every row once, when decisions are first read to act on them."""
+        self._log.check(self._connection, depth=Depth.NEWEST if self._is_checked else Depth.ROWS)
+        self._is_checked = True
 
     def _run(self, transaction: Callable[[], T]) -> T:
         with self._alone, _registry_errors(self.path):
@@ -182,7 +197,8 @@ class Database:
     def _ready(self, *, thorough: bool, was_damaged: bool = False) -> sqlite3.Connection:
         connection = self._busy.retry(self._connected, at_most=self._patience)
         try:
-            self._log.check(connection, thorough=thorough, was_damaged=was_damaged)
+            depth = Depth.JOURNAL if thorough else Depth.NEWEST
+            self._log.check(connection, depth=depth, was_damaged=was_damaged)
         except BaseException:
             connection.close()
             raise
@@ -190,6 +206,7 @@ class Database:
 
     def _connected(self) -> sqlite3.Connection:
         was_private = _make_private(self.path)
+        self._is_checked = False
         self._identity = _identity(self.path)
         connection = sqlite3.connect(
             self.path, timeout=0.0, isolation_level=None, check_same_thread=False

@@ -18,6 +18,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
+from enum import Enum, auto
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -43,6 +44,19 @@ T = TypeVar("T")
 # Records that later ones have made void: so many, beside as many as still count, before the
 # journal is written anew.
 _MOST_VOID = 1000
+
+
+class Depth(Enum):
+    """How much of the two copies is compared."""
+
+    NEWEST = auto()
+    """What they say of their newest decision."""
+    JOURNAL = auto()
+    """And each line of the journal, if somebody else wrote to it since it was last compared.
+
+    That costs 17 us for each decision, and nearly all of them are tools that were accepted."""
+    ROWS = auto()
+    """What they say of their newest decision, and each row of the database."""
 
 
 class DecisionLog:
@@ -76,24 +90,24 @@ class DecisionLog:
         return self._mark.locked()
 
     def check(
-        self, connection: sqlite3.Connection, *, thorough: bool, was_damaged: bool = False
+        self, connection: sqlite3.Connection, *, depth: Depth, was_damaged: bool = False
     ) -> None:
         """Make both copies the same; if they are, nothing is written and no lock is taken.
 
         Args:
             connection: Of the database, outside a transaction.
-            thorough: Read both copies whole, not only what they say of their newest decision.
+            depth: How much of them is compared.
             was_damaged: Another database stood in the place of this one, and is damaged.
 
         Raises:
             OSError, sqlite3.Error: If they cannot be read, or not be written.
         """
-        agree = partial(self._agree, connection, thorough=thorough)
+        agree = partial(self._agree, connection, depth)
         if not was_damaged and self._busy.retry(agree, at_most=self._patience):
             return
         try:
             with self.locked():
-                if was_damaged or not self._busy.retry(agree):
+                if was_damaged or not self._busy.retry(partial(self._agree_whole, connection)):
                     self._reconcile(connection, was_damaged=was_damaged)
         except BlockingIOError:
             raise
@@ -115,7 +129,7 @@ class DecisionLog:
         lines, head = lines_after(before, records)
         decision_tables.set_head(connection, head)
         scopes = frozenset(record.scope for record in records)
-        return result, JournalEntries(before, lines, head.number, scopes)
+        return result, JournalEntries(before, lines, head.number, scopes, self._journal.stamp())
 
     def append(self, new: JournalEntries) -> None:
         """Write to the journal what was committed; the lock is held since the last `check`.
@@ -126,23 +140,44 @@ class DecisionLog:
             self._journal.append(new.lines, after=new.before)
             mark = self._mark.read()
             known = mark.scopes if mark and mark.scopes else frozenset()
-            self._mark.write(new.number, known | new.scopes)
+            # Its other lines held when this process last compared it, or it has another stamp.
+            held = mark is None or (mark.journal is not None and mark.journal == new.stamp)
+            stamp = self._journal.stamp() if held else None
+            self._mark.write(new.number, known | new.scopes, stamp)
         except OSError as error:
             self._warn_of_single_copy(error)
 
-    def _agree(self, connection: sqlite3.Connection, *, thorough: bool) -> bool:
-        """Whether both copies and the mark name the same decision as the newest."""
+    def _agree(self, connection: sqlite3.Connection, depth: Depth) -> bool:
+        """Whether both copies and the mark name the same decision as the newest, and more."""
         head, mark = decision_tables.head(connection), self._mark.read()
         if head == JournalHead():
             return mark is None and not self._journal.path.exists()
         if mark is None or mark.scopes is None or mark.number != head.number:
             return False
-        if not thorough:
-            return self._journal.head() == head
+        if self._journal.head() != head:
+            return False
+        if depth is Depth.ROWS:
+            stored, records = decision_tables.stored(connection), self._journal.length()
+            return stored.is_sound and records is not None and not _is_mostly_void(records, stored)
+        is_untouched = mark.is_settled and mark.journal == self._journal.stamp()
+        return depth is Depth.NEWEST or is_untouched
+
+    def _agree_whole(self, connection: sqlite3.Connection) -> bool:
+        """Whether every line and every row holds; the mark then says so, and the lock is held."""
+        head, mark = decision_tables.head(connection), self._mark.read()
+        stamp = self._journal.stamp()
+        if head == JournalHead():
+            return mark is None and stamp is None
+        if mark is None or mark.scopes is None or mark.number != head.number:
+            return False
         verified, stored = self._journal.verified(), decision_tables.stored(connection)
         if verified is None or verified.head != head or not stored.is_sound:
             return False
-        return verified.records <= 2 * len(stored.effective) + _MOST_VOID
+        if _is_mostly_void(verified.records, stored):
+            return False
+        with suppress(OSError):
+            self._mark.write(mark.number, mark.scopes, stamp)
+        return True
 
     def _newest_elsewhere(self) -> int:
         """The number of the newest decision that the journal and the mark know of."""
@@ -177,7 +212,8 @@ class DecisionLog:
             raise
         if head.number:
             with suppress(OSError):
-                self._mark.write(head.number, found.effective.scopes)
+                stamp = self._journal.stamp() if head.checksum else None
+                self._mark.write(head.number, found.effective.scopes, stamp)
         self._report(stored, content, found)
 
     def _rewritten(self, content: JournalContent | None, found: _Reconciliation) -> JournalHead:
@@ -231,6 +267,11 @@ class DecisionLog:
         )
 
 
+def _is_mostly_void(records: int, stored: StoredDecisions) -> bool:
+    """Whether later records have made most of the journal's void."""
+    return records > 2 * len(stored.effective) + _MOST_VOID
+
+
 def last_known(path: Path) -> EffectiveDecisions:
     """What the second copy says, where the registry at `path` itself cannot be used."""
     try:
@@ -252,6 +293,8 @@ class JournalEntries(Struct, frozen=True):
     lines: bytes
     number: int
     scopes: frozenset[str]
+    stamp: tuple[int, ...] | None
+    """The stamp of the journal before."""
 
 
 class _Reconciliation(Struct, frozen=True):

@@ -20,6 +20,8 @@ from discovery_engine.registry.sqlite.file_lock import lock_file
 
 _PRIVATE = 0o600
 _LIMIT = 1 << 20  # bytes that are read of it
+# Nanoseconds: within them a file may change twice, and show one time of change.
+_COARSEST_CLOCK = 2_000_000_000
 
 
 class DecisionMarker(Struct, frozen=True):
@@ -27,6 +29,10 @@ class DecisionMarker(Struct, frozen=True):
     """Of the newest decision."""
     scopes: frozenset[str] | None
     """The scopes that have decisions; None if unknown."""
+    journal: tuple[int, ...] | None = None
+    """The stamp of the journal when every line of it held; None if that was not written."""
+    is_settled: bool = False
+    """Whether a later change of the journal must show in its stamp."""
 
 
 _UNREADABLE = DecisionMarker(1, None)  # the file exists, so there was a decision
@@ -45,15 +51,25 @@ class DecisionMarkerFile:
         try:
             with self.path.open("rb") as file:
                 content = file.read(_LIMIT)
+                written = os.fstat(file.fileno()).st_mtime_ns
         except FileNotFoundError:
             return None
         except OSError:
             return _UNREADABLE
-        return _mark(content) if content else None
+        return _mark(content, written) if content else None
 
-    def write(self, number: int, scopes: Iterable[str]) -> None:
-        """Not synced: after a power cut an older marker is incomplete, but not wrong."""
-        content = json.dumps({"number": number, "scopes": sorted(scopes)}).encode("ascii")
+    def write(
+        self, number: int, scopes: Iterable[str], journal: tuple[int, ...] | None = None
+    ) -> None:
+        """Not synced: after a power cut an older marker is incomplete, but not wrong.
+
+        Args:
+            number: Of the newest decision.
+            scopes: Those in which something was decided.
+            journal: The stamp of the journal, if every line of it holds.
+        """
+        said = {"number": number, "scopes": sorted(scopes), "journal": journal}
+        content = json.dumps(said).encode("ascii")
         with os.fdopen(self._opened(), "r+b", buffering=0) as file:
             file.write(content + b"\n")
             file.truncate()
@@ -87,11 +103,17 @@ class DecisionMarkerFile:
         return os.open(self.path, os.O_RDWR | os.O_CREAT, _PRIVATE)
 
 
-def _mark(content: bytes) -> DecisionMarker:
+def _mark(content: bytes, written: int) -> DecisionMarker:
+    """The mark of a file that was `written` then, in Unix nanoseconds."""
     try:
         match json.loads(content):
-            case {"number": int(number), "scopes": list(scopes)}:
-                return DecisionMarker(number, frozenset(map(str, scopes)))
+            case {"number": int(number), "scopes": list(scopes), **rest}:
+                named = frozenset(map(str, scopes))
+                match rest.get("journal"):
+                    case [int(size), int(changed), int(file)]:
+                        is_settled = written - changed > _COARSEST_CLOCK
+                        return DecisionMarker(number, named, (size, changed, file), is_settled)
+                return DecisionMarker(number, named)
     except (ValueError, RecursionError):
         pass
     return _UNREADABLE

@@ -77,6 +77,27 @@ class Journal:
         except (OSError, ValueError):
             return None
 
+    def stamp(self) -> tuple[int, ...] | None:
+        """Its size, when it was changed, and which file it is; None if there is none.
+
+        Equal as long as nobody writes to it.
+        """
+        try:
+            status = self.path.stat()
+        except OSError:
+            return None
+        return status.st_size, status.st_mtime_ns, status.st_ino
+
+    def length(self) -> int | None:
+        """How many records its first and its last line say that it holds; None if they do not."""
+        head = self.head()
+        try:
+            with self.path.open("rb") as file:
+                first = file.readline(_TAIL)
+        except OSError:
+            return None
+        return head.number - (_before_header(first).number + 1) if head else None
+
     def read(self) -> JournalContent | None:
         """All records up to the first line that does not hold; None if there is no file.
 

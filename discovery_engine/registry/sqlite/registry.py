@@ -47,8 +47,7 @@ def open_sqlite(
 
     Args:
         path: Where it is.
-        is_thorough: Compare both copies of the decisions whole; otherwise only what they say of
-            the newest one.
+        is_thorough: Compare each line of the journal, too, if it was changed since it was compared.
         patience: The most seconds to wait for other processes before it can be read.
         sqlite_version: Of the SQLite in use.
         busy: Taken at it; those of the process if None.
@@ -162,9 +161,7 @@ class SqliteRegistry(AbstractContextManager["SqliteRegistry"]):
         from discovery_engine.registry.sqlite.changes import decision_changes  # noqa: PLC0415
 
         database = self._database
-        return decision_changes(
-            database.path, lambda: database.read_decisions(decision_tables.head)
-        )
+        return decision_changes(database.path, lambda: database.read_newest(decision_tables.head))
 
     def vectors(self, model: str, digests: Collection[bytes]) -> Mapping[bytes, bytes]:
         return self._database.read(lambda db: vector_tables.vectors(db, model, digests))
