@@ -62,7 +62,8 @@ if TYPE_CHECKING:
     from discovery_engine.owner.catalog_lock import CatalogLock
     from discovery_engine.owner.reviews import Reviews
     from discovery_engine.registry.protocols import Registry
-    from discovery_engine.upstream.upstreams import OnProgress, OnStderr, Upstreams
+    from discovery_engine.rpc.peer import OnProgress
+    from discovery_engine.upstream.upstreams import OnStderr, Upstreams
 
 
 @asynccontextmanager

@@ -12,7 +12,7 @@ from discovery_engine.rpc.json_codec import (
     edges,
     sniffed_id,
 )
-from discovery_engine.upstream.sdk_messages import answered_id, as_message
+from discovery_engine.rpc.messages import answered_id, as_message
 from fuzz import model
 
 

@@ -24,7 +24,7 @@ from discovery_engine.tools.model import ServerName
 if TYPE_CHECKING:
     from discovery_engine.catalog import Entry
     from discovery_engine.engine import Engine
-    from discovery_engine.upstream.upstreams import OnProgress
+    from discovery_engine.rpc.peer import OnProgress
     from discovery_engine.view.view import View
 
 

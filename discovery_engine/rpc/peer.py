@@ -89,7 +89,13 @@ class Peer(Protocol):
             ValueError: If `params` contain what JSON cannot express.
         """
 
-    async def notify(self, method: str, params: JSONObject | None = None) -> None:
+    async def notify(
+        self,
+        method: str,
+        params: JSONObject | None = None,
+        *,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
         """Send a notification; no-op after the connection has ended."""
 
 

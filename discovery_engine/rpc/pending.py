@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict, deque
 from itertools import count
-from math import isfinite
 from sys import float_info
+from typing import TypeGuard
 
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.rpc.messages import correlated
@@ -178,11 +178,14 @@ class PendingRequests:
             request.settle(connection_closed())
 
 
+def is_finite_number(value: JSONValue) -> TypeGuard[float]:
+    """Whether it can be a float: integers of JSON may be larger."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and abs(value) <= float_info.max
+
+
 def _number(value: JSONValue) -> float | None:
-    """A finite number; larger integers cannot become a float."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return value if abs(value) <= float_info.max and isfinite(value) else None
+    return value if is_finite_number(value) else None
 
 
 def _add_bounded(past: OrderedDict[RequestId, None], request: RequestId) -> None:

@@ -33,8 +33,9 @@ OnNotification: TypeAlias = Callable[[Notification], None]
 class LineSink(Protocol):
     """Takes lines at once and writes them in order; all lines of one loop turn together."""
 
-    is_congested: bool
-    """Whether so much waits to be written that a sender should wait."""
+    @property
+    def is_congested(self) -> bool:
+        """Whether so much waits to be written that a sender should wait."""
 
     def write(self, line: bytes) -> None:
         """Write a line, or several; no-op if the other side reads no more."""
@@ -96,7 +97,13 @@ class StreamPeer:
         finally:
             self.pending.discard(number)
 
-    async def notify(self, method: str, params: JSONObject | None = None) -> None:
+    async def notify(
+        self,
+        method: str,
+        params: JSONObject | None = None,
+        *,
+        headers: Mapping[str, str] | None = None,  # noqa: ARG002 - of HTTP
+    ) -> None:
         """As `Peer.notify`."""
         if self._sink.is_congested:
             await self._sink.drain()

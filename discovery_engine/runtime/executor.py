@@ -20,11 +20,11 @@ from discovery_engine.tools.arguments import TOO_LONG
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
+    from discovery_engine.rpc.peer import OnProgress
     from discovery_engine.runtime.catalog_state import CatalogState
     from discovery_engine.runtime.lazy_upstreams import LazyUpstreams
     from discovery_engine.tools.arguments import Checker
     from discovery_engine.tools.model import Tool
-    from discovery_engine.upstream.upstreams import OnProgress
 
 OnUnchecked: TypeAlias = Callable[[str], None]
 """Called with the reason why arguments are sent unchecked."""

@@ -26,8 +26,9 @@ from discovery_engine.upstream.state import ServerState, StateInfo
 from discovery_engine.upstream.stderr_log import StderrLog
 
 if TYPE_CHECKING:
+    from discovery_engine.rpc.peer import OnProgress
     from discovery_engine.upstream.listing import Listing
-    from discovery_engine.upstream.upstreams import OnProgress, OnStderr, Upstreams
+    from discovery_engine.upstream.upstreams import OnStderr, Upstreams
 
 _NO_SECRETS = None, OutputRedactor(frozenset())
 

@@ -3,7 +3,6 @@
     sessions          the entry point: lists the tools of servers and calls them
       listing         reads all pages of tools/list, drops unusable tools
       request_errors  maps a failed request to the error that its caller gets
-      call_timeout    the time limit of a call, extended by progress
       history         what a server did so far (breaker, counters), across sessions
       concurrency     limits: calls, starts and sessions at the same time
     session           one connection, from connecting to closing

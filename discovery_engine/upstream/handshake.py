@@ -8,30 +8,19 @@ may be a slow starter of the newer era: its late answer to `server/discover` sti
 from __future__ import annotations
 
 import anyio
-from mcp import ClientSession, MCPError
-from mcp.shared.dispatcher import CallOptions
-from mcp.shared.inbound import MCP_METHOD_HEADER, MCP_PROTOCOL_VERSION_HEADER
-from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
-from mcp_types import (
-    CLIENT_CAPABILITIES_META_KEY,
-    CLIENT_INFO_META_KEY,
-    PROTOCOL_VERSION_META_KEY,
-    UNSUPPORTED_PROTOCOL_VERSION,
-    DiscoverResult,
-    Implementation,
-)
-from mcp_types.version import LATEST_MODERN_VERSION, MODERN_PROTOCOL_VERSIONS
 from msgspec import Struct, field
-from pydantic import ValidationError
 
-from discovery_engine._util.json import JSONObject
+from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine._util.tasks import open_task_group
+from discovery_engine.rpc import protocol
+from discovery_engine.rpc.peer import RpcError
+from discovery_engine.upstream.transport import RequestDetails, Transport
 from discovery_engine.version import __version__
 
-CLIENT_INFO = Implementation(name="discovery", version=__version__)
-
+_CLIENT_INFO = {"name": "discovery", "version": __version__}
 _DISCOVER = "server/discover"
 _PROBE_TIMEOUT = 3.0  # seconds without an answer after which `initialize` is sent as well
+_MODERN = RequestDetails(protocol.LATEST_MODERN)
 
 
 class ServerInfo(Struct, frozen=True):
@@ -55,10 +44,10 @@ class _Probe(Struct):
     answer: JSONObject | None = None
     settled: anyio.Event = field(default_factory=anyio.Event)
 
-    async def run(self, dispatcher: JSONRPCDispatcher) -> None:
+    async def run(self, transport: Transport) -> None:
         try:
-            self.answer = await discover(dispatcher)
-        except MCPError:
+            self.answer = await discover(transport)
+        except RpcError:
             self.answer = None
         self.settled.set()
 
@@ -66,95 +55,104 @@ class _Probe(Struct):
 def request_meta(version: str) -> JSONObject:
     """The `_meta` of every request of the newer era; this client declares no capabilities."""
     return {
-        PROTOCOL_VERSION_META_KEY: version,
-        CLIENT_INFO_META_KEY: {"name": CLIENT_INFO.name, "version": CLIENT_INFO.version},
-        CLIENT_CAPABILITIES_META_KEY: {},
+        protocol.PROTOCOL_VERSION: version,
+        protocol.CLIENT_INFO: _CLIENT_INFO,
+        protocol.CLIENT_CAPABILITIES: {},
     }
 
 
-async def discover(dispatcher: JSONRPCDispatcher) -> JSONObject:
+async def discover(transport: Transport) -> JSONObject:
     """The raw answer to `server/discover`.
 
     Raises:
-        MCPError: If the server answers with an error or the connection breaks.
+        RpcError: If the server answers with an error or the connection breaks.
     """
-    headers = {
-        MCP_PROTOCOL_VERSION_HEADER: LATEST_MODERN_VERSION,
-        MCP_METHOD_HEADER: _DISCOVER,
-    }
-    options: CallOptions = {"cancel_on_abandon": False, "headers": headers}
-    params = {"_meta": request_meta(LATEST_MODERN_VERSION)}
-    return await dispatcher.send_raw_request(_DISCOVER, params, options)
+    params = {"_meta": request_meta(protocol.LATEST_MODERN)}
+    headers = transport.headers(_DISCOVER, _MODERN)
+    return await transport.peer.request(_DISCOVER, params, headers=headers, can_cancel=False)
 
 
-async def negotiate(session: ClientSession, dispatcher: JSONRPCDispatcher) -> ServerInfo:
+async def negotiate(transport: Transport) -> ServerInfo:
     """Open a connection to a server of unknown era.
 
     Raises:
-        MCPError: If it refuses both handshakes, or the connection breaks.
-        RuntimeError, ValueError: If its answer is not valid.
+        RpcError: If it refuses both handshakes, or the connection breaks.
+        ValueError: If its answer is not valid.
     """
     probe = _Probe()
     async with open_task_group() as tasks:
-        tasks.start_soon(probe.run, dispatcher)
+        tasks.start_soon(probe.run, transport)
         with anyio.move_on_after(_PROBE_TIMEOUT):
             await probe.settled.wait()
-        outcome = adopt(session, probe.answer) or await _initialize_or_adopt(session, probe)
+        outcome = read_discovered(probe.answer) or await _initialize_or_adopt(transport, probe)
         tasks.cancel_scope.cancel()
     if isinstance(outcome, Exception):
         raise outcome
     return outcome
 
 
-def adopt(session: ClientSession, answer: JSONObject | None) -> ServerInfo | None:
-    """Use an answer to `server/discover` as the handshake; None if it is not usable."""
-    info = read_discovered(answer)
-    if info is not None:
-        session.adopt(DiscoverResult.model_validate(info.discover))
-    return info
-
-
 def read_discovered(answer: JSONObject | None) -> ServerInfo | None:
     """Parse an answer to `server/discover`; None if it has no version that we support."""
     if answer is None:
         return None
-    ttl = answer.get("ttlMs")
-    if isinstance(ttl, int | float) and ttl < 0:
-        answer = answer | {"ttlMs": 0}
-    try:
-        result = DiscoverResult.model_validate(answer)
-    except ValidationError:
-        return None
-    versions = [v for v in MODERN_PROTOCOL_VERSIONS if v in result.supported_versions]
+    match answer:
+        case {"supportedVersions": list() as supported, "capabilities": dict() as capabilities}:
+            versions = [v for v in protocol.MODERN_VERSIONS if v in supported]
+        case _:
+            return None
     if not versions:
         return None
-    tools = result.capabilities.tools
     return ServerInfo(
         versions[-1],
-        result.instructions or "",
-        list_changed=bool(tools and tools.list_changed),
+        _instructions(answer),
+        list_changed=_lists_changes(capabilities),
         discover=answer,
     )
 
 
-async def initialize(session: ClientSession) -> ServerInfo:
+async def initialize(transport: Transport) -> ServerInfo:
     """Open a connection in the older era.
 
     Raises:
-        MCPError: If the server answers with an error or the connection breaks.
-        RuntimeError, ValueError: If its answer is not valid.
+        RpcError: If the server answers with an error or the connection breaks.
+        ValueError: If its answer is not valid.
     """
-    result = await session.initialize()
-    return ServerInfo(str(result.protocol_version), result.instructions or "")
+    params = {
+        "protocolVersion": protocol.LATEST_HANDSHAKE,
+        "capabilities": {},
+        "clientInfo": _CLIENT_INFO,
+    }
+    result = await transport.peer.request("initialize", params, can_cancel=False)
+    version = result.get("protocolVersion")
+    if not isinstance(version, str):
+        raise ValueError("its answer to initialize names no protocol version")  # noqa: TRY004 - external data
+    if version not in protocol.HANDSHAKE_VERSIONS:
+        raise ValueError(f"Unsupported protocol version from the server: {version[:100]}")
+    if not isinstance(result.get("capabilities"), dict):
+        raise ValueError("its answer to initialize names no capabilities")  # noqa: TRY004 - external data
+    initialized = "notifications/initialized"
+    headers = transport.headers(initialized, RequestDetails(version))
+    await transport.peer.notify(initialized, headers=headers)
+    return ServerInfo(version, _instructions(result))
 
 
-async def _initialize_or_adopt(session: ClientSession, probe: _Probe) -> ServerInfo | Exception:
+async def _initialize_or_adopt(transport: Transport, probe: _Probe) -> ServerInfo | Exception:
     # Errors are returned, so that the task group around this does not wrap them.
     try:
-        return await initialize(session)
-    except MCPError as error:
-        if error.code == UNSUPPORTED_PROTOCOL_VERSION:
+        return await initialize(transport)
+    except RpcError as error:
+        if error.code == protocol.UNSUPPORTED_PROTOCOL_VERSION:
             await probe.settled.wait()  # it is of the newer era and answers slowly
-        return adopt(session, probe.answer) or error
-    except (RuntimeError, ValueError) as error:
+        return read_discovered(probe.answer) or error
+    except ValueError as error:
         return error
+
+
+def _instructions(answer: JSONObject) -> str:
+    instructions = answer.get("instructions")
+    return instructions if isinstance(instructions, str) else ""
+
+
+def _lists_changes(capabilities: JSONObject) -> bool:
+    tools: JSONValue = capabilities.get("tools")
+    return isinstance(tools, dict) and tools.get("listChanged") is True

@@ -6,9 +6,6 @@ process may be.
 
 from __future__ import annotations
 
-from mcp import MCPError
-from mcp_types import CONNECTION_CLOSED
-
 from discovery_engine._util.text import quoted
 from discovery_engine.errors import (
     FailureKind,
@@ -17,6 +14,8 @@ from discovery_engine.errors import (
     UpstreamError,
     UpstreamProtocolError,
 )
+from discovery_engine.rpc.peer import RpcError
+from discovery_engine.rpc.protocol import CONNECTION_CLOSED
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.transport import Transport
 
@@ -31,13 +30,13 @@ class RequestNotProcessed(Exception):  # noqa: N818 - internal signal
         self.error = error
 
 
-async def call_error(transport: Transport, tool: str, error: MCPError) -> UpstreamError:
+async def call_error(transport: Transport, tool: str, error: RpcError) -> UpstreamError:
     if reason := await transport.describe_loss(error) or _abandoned(error):
         return OutcomeUnknownError(transport.server, tool, reason)
     return transport.refusal_error(error) or refused(transport.server, error)
 
 
-async def listing_error(transport: Transport, error: MCPError) -> UpstreamError:
+async def listing_error(transport: Transport, error: RpcError) -> UpstreamError:
     if refusal := transport.refusal_error(error):
         return refusal
     if reason := await transport.describe_loss(error) or _abandoned(error):
@@ -46,7 +45,7 @@ async def listing_error(transport: Transport, error: MCPError) -> UpstreamError:
     return _refused_listing(transport.server, error)
 
 
-def _refused_listing(server: ServerName, error: MCPError) -> UpstreamProtocolError:
+def _refused_listing(server: ServerName, error: RpcError) -> UpstreamProtocolError:
     # The caller of a tool reads the server's message. A listing error is shown to agents beside
     # answers about other servers, so the message goes to `detail`, for the owner.
     refusal = UpstreamProtocolError(server, "", error.code)
@@ -54,11 +53,11 @@ def _refused_listing(server: ServerName, error: MCPError) -> UpstreamProtocolErr
     return refusal
 
 
-def _abandoned(error: MCPError) -> str | None:
+def _abandoned(error: RpcError) -> str | None:
     """Why no answer can come, if this process closed the connection."""
     is_ours = error.code == CONNECTION_CLOSED and error.message == "Connection closed"
     return "its session was closed" if is_ours else None
 
 
-def refused(server: ServerName, error: MCPError) -> UpstreamProtocolError:
+def refused(server: ServerName, error: RpcError) -> UpstreamProtocolError:
     return UpstreamProtocolError(server, error.message[:_MESSAGE_LENGTH], error.code)

@@ -1,31 +1,19 @@
-"""JSON-RPC requests over one open connection.
+"""MCP requests over one open connection.
 
 Results stay the JSON that the server sent: typed models would drop unknown fields.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TypeAlias
-
-from mcp import MCPError
-from mcp.shared.dispatcher import CallOptions, ProgressFnT
-from mcp.shared.inbound import (
-    MCP_METHOD_HEADER,
-    MCP_NAME_HEADER,
-    MCP_PROTOCOL_VERSION_HEADER,
-    encode_header_value,
-)
-from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 
 from discovery_engine._util.json import JSONObject
-from discovery_engine.rpc.json_codec import decode, encode
+from discovery_engine.rpc.peer import OnProgress, RequestTimeout, RpcError
 from discovery_engine.upstream.handshake import ServerInfo, discover, read_discovered, request_meta
-from discovery_engine.upstream.transport import Transport
+from discovery_engine.upstream.transport import HeaderMap, RequestDetails, Transport
 
-OnProgress: TypeAlias = Callable[[float, float | None, str | None], Awaitable[None]]
-"""Called with the progress, the total if known, and the message if any."""
+_LONGEST_CALL = 600.0  # seconds, however often progress is reported
 
 
 class RpcClient:
@@ -34,14 +22,12 @@ class RpcClient:
     def __init__(
         self,
         transport: Transport,
-        dispatcher: JSONRPCDispatcher,
         info: ServerInfo,
         *,
         is_stored: bool,
         on_proven: Callable[[], None],
     ) -> None:
         self.transport = transport
-        self.dispatcher = dispatcher
         self.info = info
         self.is_stored = is_stored
         """Whether `info` comes from an earlier connection."""
@@ -54,60 +40,74 @@ class RpcClient:
 
     async def refresh_info(self) -> None:
         """Request `server/discover` again; no-op if the server answers with an error."""
-        with suppress(MCPError):
-            if info := read_discovered(await discover(self.dispatcher)):
+        with suppress(RpcError):
+            if info := read_discovered(await discover(self.transport)):
                 self.info = info
                 self.is_stored = False
 
     async def list_page(self, params: JSONObject) -> JSONObject:
-        return await self._request("tools/list", params)
+        return await self._request("tools/list", params, RequestDetails(self.info.version))
 
     async def call(
         self,
         tool: str,
         arguments: JSONObject,
         *,
-        headers: Mapping[str, str],
-        on_progress: OnProgress | None,
+        seconds: float,
+        header_map: HeaderMap | None = None,
+        on_progress: OnProgress | None = None,
     ) -> JSONObject:
-        params = {"name": tool, "arguments": arguments}
-        named = {MCP_NAME_HEADER: encode_header_value(tool), **headers}
-        return await self._request("tools/call", params, headers=named, on_progress=on_progress)
+        """The result of `tools/call`.
+
+        Args:
+            tool: The server's own name of the tool.
+            arguments: Sent unchecked.
+            seconds: The time limit; with `on_progress`, each progress notification extends it, up
+                to ten minutes in all.
+            header_map: The arguments that are sent as headers.
+            on_progress: Awaited for each progress notification.
+        """
+        timeout = RequestTimeout(seconds, _LONGEST_CALL)
+        return await self._request(
+            "tools/call",
+            {"name": tool, "arguments": arguments},
+            RequestDetails(self.info.version, tool, arguments, header_map),
+            timeout=timeout,
+            on_progress=on_progress,
+        )
+
+    async def listen(self) -> None:
+        """Ask for notifications when the list of tools changes, until the server ends that.
+
+        Raises:
+            RpcError: If it does not support that, or the connection breaks.
+        """
+        method = "subscriptions/listen"
+        params = {"notifications": {"toolsListChanged": True}}
+        await self._request(method, params, RequestDetails(self.info.version))
 
     async def _request(
         self,
         method: str,
         params: JSONObject,
+        details: RequestDetails,
         *,
-        headers: Mapping[str, str] | None = None,
+        timeout: RequestTimeout | None = None,  # noqa: ASYNC109 - extended by progress
         on_progress: OnProgress | None = None,
     ) -> JSONObject:
-        options: CallOptions = {}
-        if on_progress:
-            options["on_progress"] = _by_name(on_progress)
         if self._meta:
             params = params | {"_meta": self._meta}
-        if self.transport.kind != "stdio":
-            params = decode(encode(params))  # what JSON cannot express crashes the SDK
-            options["headers"] = self._headers(method, headers or {})
-        answer = await self.dispatcher.send_raw_request(method, params, options)
+        answer = await self.transport.peer.request(
+            method,
+            params,
+            headers=self.transport.headers(method, details),
+            timeout=timeout,
+            on_progress=on_progress,
+        )
         if not self.is_proven:
             self._prove()
-        return self.transport.result(answer)
+        return answer
 
     def _prove(self) -> None:
         self.is_proven = True
         self._on_proven()
-
-    def _headers(self, method: str, named: Mapping[str, str]) -> dict[str, str]:
-        version = {MCP_PROTOCOL_VERSION_HEADER: self.info.version}
-        if not self.info.is_modern:
-            return version
-        return version | {MCP_METHOD_HEADER: method} | dict(named)
-
-
-def _by_name(on_progress: OnProgress) -> ProgressFnT:
-    async def report(progress: float, total: float | None, message: str | None) -> None:
-        await on_progress(progress, total, message)
-
-    return report

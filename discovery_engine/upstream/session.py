@@ -1,6 +1,6 @@
 """The life of one session: connect, serve, close.
 
-One task runs all of it, because what the SDK opens in a task must be closed in that task. Callers
+One task runs all of it, because task groups must be closed in the task that opened them. Callers
 in other tasks lease the session, wait for its RPC client and send through that.
 """
 
@@ -14,11 +14,6 @@ from typing import TypeAlias
 
 import anyio
 from anyio import to_thread
-from mcp import ClientSession, MCPError
-from mcp.client.session import IncomingMessage
-from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost, listen
-from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
-from mcp_types import ToolListChangedNotification
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -27,6 +22,8 @@ from discovery_engine.config.settings import RemoteTransport, ServerSettings, St
 from discovery_engine.errors import FailureKind, RegistryError, UnavailableError, UpstreamError
 from discovery_engine.events import EventBus, ServerConnecting, ToolsChanged
 from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
+from discovery_engine.rpc.messages import Notification
+from discovery_engine.rpc.peer import RpcError
 from discovery_engine.rpc.scheduling import FairScheduler
 from discovery_engine.secrets.resolver import SecretResolver
 from discovery_engine.tools.model import ServerName
@@ -43,14 +40,12 @@ from discovery_engine.upstream.connection import (
     resolved_transport,
 )
 from discovery_engine.upstream.handshake import (
-    CLIENT_INFO,
     ServerInfo,
-    adopt,
     initialize,
     negotiate,
+    read_discovered,
 )
 from discovery_engine.upstream.history import ServerHistory
-from discovery_engine.upstream.http.http_transport import open_http_transport, open_sse_transport
 from discovery_engine.upstream.rpc_client import RpcClient
 from discovery_engine.upstream.startup import Startup, startup_timeout
 from discovery_engine.upstream.state import SessionStats
@@ -143,14 +138,18 @@ class Session:
         stats = SessionStats(users=self._users, protocol_version=rpc.info.version)
         if not isinstance(rpc.transport, PipeTransport):
             return stats
-        reader, ids, child = rpc.transport.reader, rpc.transport.ids, rpc.transport.child
+        reader, child, pending = (
+            rpc.transport.reader,
+            rpc.transport.child,
+            rpc.transport.peer.pending,
+        )
         return replace(
             stats,
             pid=child.pid,
             garbage=reader.garbage.count,
             samples=tuple(reader.garbage.samples),
-            strays=ids.unsolicited,
-            duplicates=ids.duplicates,
+            strays=pending.unsolicited,
+            duplicates=pending.duplicates,
             stderr=child.stderr.tail,
         )
 
@@ -279,51 +278,36 @@ class Session:
         connected: Callable[[], None],
     ) -> ConnectStrategy | None:
         start.transport = transport
-        dispatcher = transport.dispatcher()
-        async with ClientSession(
-            dispatcher=dispatcher, client_info=CLIENT_INFO, message_handler=self._on_message
-        ) as session:
-            info = await self._handshake(session, dispatcher, transport, strategy.era, start)
-            if isinstance(info, UnavailableError):
-                return await self._after(strategy, info, start)
-            if not strategy.is_stored:
-                await self._save_era(Era(transport.kind, info.discover))
-            rpc = RpcClient(
-                transport,
-                dispatcher,
-                info,
-                is_stored=strategy.skips_handshake,
-                on_proven=connected,
-            )
-            self._rpc.set(rpc)
-            self.history.record_ready()
-            if transport.is_lost:  # while its era was stored
-                self._lose()
-            await self._serve(session, info)
-            if transport.is_lost:
-                self.history.stderr = transport.stderr
-                reason = await transport.exit_reason()
-                if self._loss:
-                    self.history.explain_loss(self._loss, reason)
+        info = await self._handshake(transport, strategy.era, start)
+        if isinstance(info, UnavailableError):
+            return await self._after(strategy, info, start)
+        if not strategy.is_stored:
+            await self._save_era(Era(transport.kind, info.discover))
+        rpc = RpcClient(transport, info, is_stored=strategy.skips_handshake, on_proven=connected)
+        self._rpc.set(rpc)
+        self.history.record_ready()
+        if transport.is_lost:  # while its era was stored
+            self._lose()
+        await self._serve(rpc)
+        if transport.is_lost:
+            self.history.stderr = transport.stderr
+            reason = await transport.exit_reason()
+            if self._loss:
+                self.history.explain_loss(self._loss, reason)
         return None
 
     async def _handshake(
-        self,
-        session: ClientSession,
-        dispatcher: JSONRPCDispatcher,
-        transport: Transport,
-        era: Era | None,
-        start: Startup,
+        self, transport: Transport, era: Era | None, start: Startup
     ) -> ServerInfo | UnavailableError:
         # Errors are returned, not raised, so that task groups do not wrap them.
         try:
             with anyio.fail_after(start.limit - start.seconds):
                 if era is None:
-                    return await negotiate(session, dispatcher)
-                return adopt(session, era.discover) or await initialize(session)
+                    return await negotiate(transport)
+                return read_discovered(era.discover) or await initialize(transport)
         except TimeoutError:
             return transport.timeout_error(start.limit)
-        except (MCPError, RuntimeError, ValueError) as error:
+        except (RpcError, ValueError) as error:
             return await transport.connect_error(error)
 
     async def _after(
@@ -340,10 +324,10 @@ class Session:
             self.retire()
         return following
 
-    async def _serve(self, session: ClientSession, info: ServerInfo) -> None:
+    async def _serve(self, rpc: RpcClient) -> None:
         async with anyio.create_task_group() as tasks:
-            if info.is_modern and info.list_changed:
-                tasks.start_soon(self._listen, session)
+            if rpc.info.is_modern and rpc.info.list_changed:
+                tasks.start_soon(self._listen, rpc)
             await self._wait_retired()
             while self._users:
                 self._unused = anyio.Event()
@@ -360,20 +344,15 @@ class Session:
             with anyio.move_on_after(rest):
                 await self._retired.wait()
 
-    async def _listen(self, session: ClientSession) -> None:
+    async def _listen(self, rpc: RpcClient) -> None:
         try:
-            async with listen(session, tools_list_changed=True) as changes:
-                async for _ in changes:
-                    self._publish_change()
-        except (MCPError, ListenNotSupportedError, SubscriptionLost):
+            await rpc.listen()
+        except RpcError:
             logger.debug("%r sends no notifications of changes", self.server.name, exc_info=True)
 
-    async def _on_message(self, message: IncomingMessage) -> None:
-        if isinstance(message, ToolListChangedNotification):
-            self._publish_change()
-
-    def _publish_change(self) -> None:
-        if not self._change_published:
+    def _on_notification(self, notification: Notification) -> None:
+        is_change = notification.method == "notifications/tools/list_changed"
+        if is_change and not self._change_published:
             self._change_published = True
             self._context.events.publish(ToolsChanged(self.server.name))
 
@@ -382,25 +361,42 @@ class Session:
     ) -> AbstractAsyncContextManager[Transport]:
         context, name, timeouts = self._context, self.server.name, self.server.timeouts
         limit = self.server.limits.answer_bytes
-        match resolved:
-            case StdioTransport():
-                return open_pipe_transport(
-                    name,
-                    resolved,
-                    context.environ,
-                    context.reaper,
-                    context.scheduler,
-                    limit=limit,
-                    callbacks=StdioCallbacks(
-                        self._lose, self._on_fault, partial(context.on_stderr, name)
-                    ),
-                )
-            case RemoteTransport() if strategy.kind == "sse":
-                return open_sse_transport(
-                    name, resolved, timeouts, context.scheduler, limit=limit, on_lost=self._lose
-                )
-            case RemoteTransport():
-                return open_http_transport(name, resolved, timeouts, context.scheduler, limit=limit)
+        if isinstance(resolved, StdioTransport):
+            return open_pipe_transport(
+                name,
+                resolved,
+                context.environ,
+                context.reaper,
+                context.scheduler,
+                limit=limit,
+                callbacks=StdioCallbacks(
+                    self._lose,
+                    self._on_fault,
+                    partial(context.on_stderr, name),
+                    self._on_notification,
+                ),
+            )
+        # Importing the SDK takes longer than everything else; local servers do not need it.
+        from discovery_engine.upstream.http import http_transport  # noqa: PLC0415
+
+        if strategy.kind == "sse":
+            return http_transport.open_sse_transport(
+                name,
+                resolved,
+                timeouts,
+                context.scheduler,
+                limit=limit,
+                on_lost=self._lose,
+                on_notification=self._on_notification,
+            )
+        return http_transport.open_http_transport(
+            name,
+            resolved,
+            timeouts,
+            context.scheduler,
+            limit=limit,
+            on_notification=self._on_notification,
+        )
 
     async def _load_era(self) -> Era | None:
         try:

@@ -4,22 +4,37 @@ from __future__ import annotations
 
 import errno
 from abc import ABC, abstractmethod
-from types import TracebackType
-from typing import Self, TypeGuard
+from collections.abc import Callable, Mapping
+from typing import TypeAlias, TypeGuard
 
-import anyio
-from mcp import MCPError
-from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
-from mcp.shared.message import SessionMessage
 from msgspec import Struct
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine._util.text import quoted
 from discovery_engine.errors import FailureKind, UnavailableError
+from discovery_engine.rpc.messages import Notification
+from discovery_engine.rpc.peer import Peer, RpcError
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.connection import TransportKind
 
+HeaderMap: TypeAlias = Mapping[tuple[str, ...], str]
+"""The names of headers, by the path of an argument."""
+OnNotification: TypeAlias = Callable[[Notification], None]
+"""Called with each notification of the server that is not about a request in flight."""
+
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM, errno.ETOOMANYREFS)
+
+
+class RequestDetails(Struct, frozen=True):
+    """What the HTTP headers of a request depend on, besides its method."""
+
+    version: str
+    """The protocol version in use."""
+    tool: str | None = None
+    """The tool that it calls."""
+    arguments: JSONObject = {}
+    header_map: HeaderMap | None = None
+    """The arguments that are sent as headers."""
 
 
 class Transport(ABC):
@@ -37,9 +52,10 @@ class Transport(ABC):
         """The last stderr lines of a program; empty for a remote server."""
         return ""
 
+    @property
     @abstractmethod
-    def dispatcher(self) -> JSONRPCDispatcher:
-        """A dispatcher over the messages of this transport; called once."""
+    def peer(self) -> Peer:
+        """The server, for requests and notifications."""
 
     @abstractmethod
     async def connect_error(self, error: Exception) -> UnavailableError:
@@ -49,71 +65,41 @@ class Transport(ABC):
         """The error for a server that did not answer the handshake within `seconds`."""
         return timed_out(self.server, seconds)
 
-    def result(self, returned: JSONObject) -> JSONObject:
-        """The result of a request, from what the SDK returned."""
-        return returned
+    def headers(self, method: str, details: RequestDetails) -> Mapping[str, str] | None:
+        """The HTTP headers of a request; None if this is not HTTP."""
+        del method, details
+        return None
+
+    def header_fault(self, definition: JSONObject) -> str | None:
+        """Why a tool cannot be used: an invalid header for one of its arguments; None if valid."""
+        del definition
+        return None
+
+    def header_map(self, definition: JSONObject) -> HeaderMap | None:
+        """The arguments of a tool that are sent as headers (`x-mcp-header`); None if none is."""
+        del definition
+        return None
 
     async def exit_reason(self) -> str:
         """How the server closed the connection, as text."""
         return "it closed the connection"
 
     @abstractmethod
-    async def describe_loss(self, error: MCPError) -> str | None:
+    async def describe_loss(self, error: RpcError) -> str | None:
         """Why the outcome of a request that failed with `error` is unknown; None if it is known."""
 
     @abstractmethod
-    def refusal_error(self, error: MCPError) -> UnavailableError | None:
+    def refusal_error(self, error: RpcError) -> UnavailableError | None:
         """Why a request that failed with `error` never reached the server; None if it did."""
 
     @abstractmethod
-    def wants_new_session(self, error: MCPError) -> bool:
+    def wants_new_session(self, error: RpcError) -> bool:
         """Whether the server refused a request because it no longer has the session."""
-
-
-class Stream:
-    """The common part of the SDK's protocols for reading and writing messages.
-
-    `aclose` does nothing: the transport that opened the streams closes them, not the SDK.
-    """
-
-    async def aclose(self) -> None: ...
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.aclose()
-
-
-class ReadingStream(Stream, ABC):
-    """Messages to read, one by one; an invalid message may be returned as an exception."""
-
-    @abstractmethod
-    async def receive(self) -> SessionMessage | Exception:
-        """The next message.
-
-        Raises:
-            EndOfStream: If there are no more.
-        """
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> SessionMessage | Exception:
-        try:
-            return await self.receive()
-        except anyio.EndOfStream:
-            raise StopAsyncIteration from None
 
 
 def handshake_error(server: ServerName, error: Exception, *, stderr: str = "") -> UnavailableError:
     """The error for a server whose answer to the handshake is not usable."""
-    if isinstance(error, MCPError):
+    if isinstance(error, RpcError):
         reason = f"it refused the handshake with error {error.code}"
         detail = f"it answered {quoted(error.message[:200])}"
     else:

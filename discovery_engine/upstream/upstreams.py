@@ -12,15 +12,6 @@ from typing import TypeAlias, TypeVar
 
 import anyio
 from anyio.abc import TaskGroup
-from mcp import MCPError
-from mcp.shared.inbound import find_invalid_x_mcp_header, mcp_param_headers, x_mcp_header_map
-from mcp_types import (
-    HEADER_MISMATCH,
-    INVALID_PARAMS,
-    METHOD_NOT_FOUND,
-    PARSE_ERROR,
-    UNSUPPORTED_PROTOCOL_VERSION,
-)
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine._util.tasks import open_task_group
@@ -34,10 +25,17 @@ from discovery_engine.errors import (
     UpstreamTimeoutError,
 )
 from discovery_engine.events import EventBus, ServerDiscovering
+from discovery_engine.rpc.peer import OnProgress, RequestTimeoutError, RpcError
+from discovery_engine.rpc.protocol import (
+    HEADER_MISMATCH,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    PARSE_ERROR,
+    UNSUPPORTED_PROTOCOL_VERSION,
+)
 from discovery_engine.rpc.scheduling import FairScheduler
 from discovery_engine.secrets.resolver import SecretResolver
 from discovery_engine.tools.model import ServerName
-from discovery_engine.upstream.call_timeout import CallTimeout
 from discovery_engine.upstream.concurrency import (
     CallLimiter,
     QueueFull,
@@ -55,17 +53,17 @@ from discovery_engine.upstream.listing import (
     split_usable,
 )
 from discovery_engine.upstream.request_errors import RequestNotProcessed, call_error, listing_error
-from discovery_engine.upstream.rpc_client import OnProgress, RpcClient
+from discovery_engine.upstream.rpc_client import RpcClient
 from discovery_engine.upstream.session import Admit, OnStderr, Session, SessionContext
 from discovery_engine.upstream.state import SessionStats, StateInfo
 from discovery_engine.upstream.stdio.reaper import open_reaper
+from discovery_engine.upstream.transport import HeaderMap, Transport
 
-__all__ = ["OnProgress", "OnStderr", "Upstreams", "open_upstreams"]
+__all__ = ["OnStderr", "Upstreams", "open_upstreams"]
 
 T = TypeVar("T")
 SessionKey: TypeAlias = tuple[ServerName, str | None]
 """A server and the client whose session it is; None for a shared session."""
-HeaderMap: TypeAlias = Mapping[tuple[str, ...], str]
 
 _SOLE_CLIENT = ""  # where the gateway has only one client
 _MAX_RESULT_DEPTH = 100  # deeper results may fail in JSON encoders
@@ -126,7 +124,7 @@ class Upstreams:
         self._histories: dict[ServerName, ServerHistory] = {}
         self._everywhere = anyio.Semaphore(policy.everywhere, fast_acquire=True)
         self._sessions: dict[SessionKey, Session] = {}
-        self._headers: dict[str, Mapping[str, HeaderMap]] = {}
+        self._header_maps: dict[str, Mapping[str, HeaderMap]] = {}
 
     def sessions(self) -> Mapping[ServerName, SessionStats]:
         """The servers with an open session; the newest one if clients have their own."""
@@ -217,16 +215,18 @@ class Upstreams:
             pages = await self._pages(server, session, rpc)
             session.history.record_success()
             info = await session.refreshed_info(rpc)
-        find_fault = find_invalid_header if info.is_modern else _no_fault
+        transport = rpc.transport
+        find_fault = transport.header_fault if info.is_modern else _no_fault
         tools, dropped = await split_usable(pages.definitions, find_fault=find_fault)
-        self._headers[session.connection] = await header_maps(tools) if info.is_modern else {}
+        maps = await header_maps(transport, tools) if info.is_modern else {}
+        self._header_maps[session.connection] = maps
         return Listing(tools, dropped, info.instructions, pages.ttl, session.connection, pages.cut)
 
     async def _pages(self, server: ServerSettings, session: Session, rpc: RpcClient) -> Pages:
         seconds = server.timeouts.list
         try:
             return await read_pages(rpc.list_page, seconds=seconds)
-        except MCPError as error:
+        except RpcError as error:
             if error.code == METHOD_NOT_FOUND and rpc.is_proven:
                 return Pages()  # a server without tools need not support the request
             failure = await listing_error(rpc.transport, error)
@@ -256,20 +256,21 @@ class Upstreams:
     ) -> JSONObject:
         session = self._calling_session(server, client)
         async with session.lease() as rpc:
-            headers = self._parameter_headers(session, tool, arguments)
-            timeout = CallTimeout(server.timeouts.call, on_progress)
             try:
                 async with self._everywhere:
-                    with timeout:
-                        result = await rpc.call(
-                            tool, arguments, headers=headers, on_progress=timeout.on_progress
-                        )
-            except TimeoutError:
+                    result = await rpc.call(
+                        tool,
+                        arguments,
+                        seconds=server.timeouts.call,
+                        header_map=self._header_maps.get(session.connection, {}).get(tool),
+                        on_progress=on_progress,
+                    )
+            except RequestTimeoutError as timeout:
                 failure = UpstreamTimeoutError(server.name, repr(tool), timeout.seconds)
                 session.history.record_timeout(repr(tool), timeout.seconds)
                 await session.reject_stored_era(rpc, failure)
                 raise failure from None
-            except MCPError as error:
+            except RpcError as error:
                 raise await self._call_error(session, rpc, tool, error) from error
             except ValueError as error:
                 raise UpstreamProtocolError(server.name, str(error), INVALID_PARAMS) from error
@@ -280,14 +281,14 @@ class Upstreams:
         return result
 
     async def _call_error(
-        self, session: Session, rpc: RpcClient, tool: str, error: MCPError
+        self, session: Session, rpc: RpcClient, tool: str, error: RpcError
     ) -> UpstreamError | RequestNotProcessed:
         """The error to raise for a failed call."""
         failure = await call_error(rpc.transport, tool, error)
         if rpc.transport.wants_new_session(error):
             session.retire()
             return RequestNotProcessed(failure)
-        if error.code == HEADER_MISMATCH and session.connection not in self._headers:
+        if error.code == HEADER_MISMATCH and session.connection not in self._header_maps:
             await self._list(session.server)  # learns which arguments are sent as headers
             return RequestNotProcessed(failure)
         if await session.reject_stored_era(rpc, failure) and error.code in _NEVER_EXECUTED:
@@ -301,12 +302,6 @@ class Upstreams:
             self._histories[server.name] = history
         history.apply_settings(server)
         return history
-
-    def _parameter_headers(
-        self, session: Session, tool: str, arguments: JSONObject
-    ) -> dict[str, str]:
-        header_map = self._headers.get(session.connection, {}).get(tool)
-        return mcp_param_headers(header_map, arguments) if header_map else {}
 
     def _listing_session(self, server: ServerSettings) -> Session:
         """Any open session: listing does not change it, and a start costs seconds."""
@@ -349,7 +344,7 @@ class Upstreams:
 
 
 async def _note_failure(
-    history: ServerHistory, rpc: RpcClient, failure: UpstreamError, error: MCPError
+    history: ServerHistory, rpc: RpcClient, failure: UpstreamError, error: RpcError
 ) -> None:
     """Record a failed request; a lost session is recorded by the session itself."""
     transport = rpc.transport
@@ -404,19 +399,14 @@ async def _at_most_twice(ask: Callable[[], Awaitable[T]]) -> T:
         raise again.error from again
 
 
-def find_invalid_header(definition: JSONObject) -> str | None:
-    """Why a tool cannot be used: an invalid header for one of its arguments; None if valid."""
-    return find_invalid_x_mcp_header(definition["inputSchema"])
-
-
-async def header_maps(tools: tuple[JSONObject, ...]) -> dict[str, HeaderMap]:
+async def header_maps(transport: Transport, tools: tuple[JSONObject, ...]) -> dict[str, HeaderMap]:
     """The arguments that are sent as headers, by tool."""
     maps: dict[str, HeaderMap] = {}
     async for tool in in_batches(tools):
-        if header_map := x_mcp_header_map(tool["inputSchema"]):
+        if header_map := transport.header_map(tool):
             maps[tool["name"]] = header_map
     return maps
 
 
-def _no_fault(definition: JSONObject) -> None:  # noqa: ARG001 - same signature as find_invalid_header
+def _no_fault(definition: JSONObject) -> None:  # noqa: ARG001 - same signature as `header_fault`
     return None

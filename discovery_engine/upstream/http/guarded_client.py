@@ -16,17 +16,17 @@ from http import HTTPStatus
 from typing import Any
 
 import httpx2
-from mcp_types import CONNECTION_CLOSED, PARSE_ERROR
 from msgspec import Struct
 
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.rpc.json_codec import decode, encode, is_clean
+from discovery_engine.rpc.messages import answered_id, as_message
+from discovery_engine.rpc.protocol import CONNECTION_CLOSED, PARSE_ERROR
 from discovery_engine.rpc.scheduling import LARGE, FairScheduler, Quota
 from discovery_engine.upstream.http.event_stream import CompressedEventStream, EventStream, cost
 from discovery_engine.upstream.http.large_results import LargeResults
 from discovery_engine.upstream.http.outage import Outage, causes, outage
 from discovery_engine.upstream.http.redirect import describe_redirect, is_followed, is_redirect
-from discovery_engine.upstream.sdk_messages import answered_id, as_message
 from discovery_engine.upstream.transport import is_resource_exhausted
 
 _ERROR_LIMIT = 64 * 1024  # bytes read of the body of an HTTP error

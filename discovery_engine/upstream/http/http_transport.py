@@ -1,30 +1,28 @@
-"""Messages over HTTP: the SDK's streamable HTTP, or SSE for servers of the old protocol."""
+"""Messages over HTTP: the streamable HTTP of the SDK, or SSE for servers of the old protocol."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 
 import httpx2
-from mcp import MCPError
-from mcp.client.streamable_http import streamable_http_client
-from mcp.shared._stream_protocols import ReadStream, WriteStream
-from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
-from mcp.shared.message import SessionMessage
-from mcp_types import CONNECTION_CLOSED, PARSE_ERROR
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine._util.text import one_line
 from discovery_engine.config.settings import RemoteTransport, Timeouts
 from discovery_engine.errors import FailureKind, NeedsAuthError, UnavailableError
+from discovery_engine.rpc.peer import RpcError
+from discovery_engine.rpc.protocol import CONNECTION_CLOSED, PARSE_ERROR
 from discovery_engine.rpc.scheduling import FairScheduler
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.connection import TransportKind
+from discovery_engine.upstream.http import sdk
 from discovery_engine.upstream.http.guarded_client import GuardedClient, HttpFailure
 from discovery_engine.upstream.http.sse import open_sse_streams
-from discovery_engine.upstream.sdk_messages import is_sdk_safe
 from discovery_engine.upstream.transport import (
-    ReadingStream,
+    HeaderMap,
+    OnNotification,
+    RequestDetails,
     Transport,
     handshake_error,
     resources_exhausted,
@@ -46,24 +44,30 @@ class HttpTransport(Transport):
         server: ServerName,
         kind: TransportKind,
         client: GuardedClient,
-        streams: tuple[ReadStream[SessionMessage | Exception], WriteStream[SessionMessage]],
+        peer: sdk.SdkPeer,
     ) -> None:
         super().__init__(server)
         self.kind = kind
         self._client = client
-        self._streams = streams
+        self._peer = peer
 
-    def dispatcher(self) -> JSONRPCDispatcher:
-        reading, writing = self._streams
-        return JSONRPCDispatcher(_SdkSafeStream(reading), writing)
+    @property
+    def peer(self) -> sdk.SdkPeer:
+        return self._peer
 
-    def result(self, returned: JSONObject) -> JSONObject:
-        return self._client.large_results.restore(returned)
+    def headers(self, method: str, details: RequestDetails) -> Mapping[str, str]:
+        return sdk.request_headers(method, details)
+
+    def header_fault(self, definition: JSONObject) -> str | None:
+        return sdk.header_fault(definition)
+
+    def header_map(self, definition: JSONObject) -> HeaderMap | None:
+        return sdk.header_map(definition)
 
     async def connect_error(self, error: Exception) -> UnavailableError:
         return self._unavailable(error) or handshake_error(self.server, error)
 
-    async def describe_loss(self, error: MCPError) -> str | None:
+    async def describe_loss(self, error: RpcError) -> str | None:
         failure = self._client.find_failure(error.data)
         if failure is not None:
             return failure.reason if _may_have_been_processed(failure) else None
@@ -73,38 +77,17 @@ class HttpTransport(Transport):
             return error.message.partition("\n")[0]
         return None
 
-    def refusal_error(self, error: MCPError) -> UnavailableError | None:
+    def refusal_error(self, error: RpcError) -> UnavailableError | None:
         return self._unavailable(error)
 
-    def wants_new_session(self, error: MCPError) -> bool:
+    def wants_new_session(self, error: RpcError) -> bool:
         failure = self._client.find_failure(error.data)
         return failure is not None and failure.lost_session
 
     def _unavailable(self, error: Exception) -> UnavailableError | None:
-        data = error.data if isinstance(error, MCPError) else None
+        data = error.data if isinstance(error, RpcError) else None
         failure = self._client.find_failure(data)
         return unavailable(self.server, failure) if failure else None
-
-
-class _SdkSafeStream(ReadingStream):
-    """The messages of a stream, without those that crash the SDK."""
-
-    def __init__(self, source: ReadStream[SessionMessage | Exception]) -> None:
-        self._source = source
-
-    @property
-    def last_context(self) -> object:
-        """An attribute that the SDK expects of streams: the sender's context variables."""
-        return getattr(self._source, "last_context", None)
-
-    async def receive(self) -> SessionMessage | Exception:
-        while True:
-            item = await self._source.receive()
-            if isinstance(item, Exception) or is_sdk_safe(item.message):
-                return item
-
-    async def aclose(self) -> None:
-        await self._source.aclose()
 
 
 @asynccontextmanager
@@ -115,6 +98,7 @@ async def open_http_transport(
     scheduler: FairScheduler,
     *,
     limit: int,
+    on_notification: OnNotification,
 ) -> AsyncIterator[HttpTransport]:
     """A streamable HTTP transport; nothing is sent yet.
 
@@ -122,9 +106,10 @@ async def open_http_transport(
     """
     async with (
         _client(remote, timeouts, scheduler, limit, expects_answers=True) as client,
-        streamable_http_client(remote.url, http_client=client, max_sse_event_size=limit) as streams,
+        sdk.open_streamable_http(remote.url, client, limit=limit) as streams,
+        sdk.open_peer(streams, on_notification, client.large_results.restore) as peer,
     ):
-        yield HttpTransport(server, "http", client, streams)
+        yield HttpTransport(server, "http", client, peer)
 
 
 @asynccontextmanager
@@ -136,15 +121,21 @@ async def open_sse_transport(
     *,
     limit: int,
     on_lost: Callable[[], None],
+    on_notification: OnNotification,
 ) -> AsyncIterator[HttpTransport]:
     """An SSE transport, once the server has named its endpoint.
 
     Raises:
         UnavailableError: If it does not in time.
     """
+    is_lost = False
+    transport: HttpTransport | None = None
 
     def lose() -> None:
-        transport.is_lost = True
+        nonlocal is_lost
+        is_lost = True
+        if transport:
+            transport.is_lost = True
         on_lost()
 
     async with _client(remote, timeouts, scheduler, limit, expects_answers=False) as client:
@@ -154,8 +145,11 @@ async def open_sse_transport(
                 raise timed_out(server, timeouts.reach)
             if isinstance(streams, HttpFailure):
                 raise unavailable(server, streams)
-            transport = HttpTransport(server, "sse", client, streams)
-            yield transport
+            restore = client.large_results.restore
+            async with sdk.open_peer(streams, on_notification, restore) as peer:
+                transport = HttpTransport(server, "sse", client, peer)
+                transport.is_lost = is_lost  # it may be lost already
+                yield transport
 
 
 def unavailable(server: ServerName, failure: HttpFailure) -> UnavailableError:

@@ -10,11 +10,10 @@ import secrets
 from collections import OrderedDict
 from itertools import count
 
-from mcp import MCPError
-from mcp_types import INTERNAL_ERROR
-
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.rpc.json_codec import decode, decode_incrementally, encode
+from discovery_engine.rpc.peer import RpcError
+from discovery_engine.rpc.protocol import INTERNAL_ERROR
 from discovery_engine.rpc.scheduling import LARGE, FairScheduler
 
 _MOST = 8  # stored results; the caller of some may have given up
@@ -49,10 +48,10 @@ class LargeResults:
         """The stored result of a placeholder; any other result is returned unchanged.
 
         Raises:
-            MCPError: If newer results have displaced it.
+            RpcError: If newer results have displaced it.
         """
         if self._key not in result:
             return result
         if (stored := self._results.pop(result[self._key], None)) is None:
-            raise MCPError(INTERNAL_ERROR, "too many large answers came at the same time")
+            raise RpcError(INTERNAL_ERROR, "too many large answers came at the same time")
         return stored

@@ -11,9 +11,6 @@ from urllib.parse import SplitResult, urljoin, urlsplit
 
 import httpx2
 
-# Private, but the only way to know which redirects the SDK will follow.
-from mcp.shared._httpx_utils import next_request_within_origin
-
 from discovery_engine._util.text import quoted
 
 _MOST = 5  # redirects for one request
@@ -28,7 +25,7 @@ def is_redirect(response: httpx2.Response) -> bool:
 
 async def is_followed(response: httpx2.Response) -> bool:
     """Whether the SDK may follow a redirect; if so, its body is emptied unread."""
-    following = next_request_within_origin(response)
+    following = _next_request(response)
     count = response.request.extensions.get(_COUNT, 0)
     if following is None or count >= _MOST:
         return False
@@ -61,6 +58,30 @@ def describe_redirect(response: httpx2.Response) -> str:
         "the request would be lost" if is_lost else "its stream of events must be where `url` says"
     )
     return f"HTTP {status}, a redirect to another path of its own, which is not followed: {why}"
+
+
+def _next_request(response: httpx2.Response) -> httpx2.Request | None:
+    """The request that follows a redirect within the origin; None if it must not be followed.
+
+    The SDK has the same rules. A redirect that it would follow beyond these never reaches it.
+    """
+    following, sent = response.next_request, response.request
+    if following is None or following.method != sent.method:
+        return None
+    if following.url.userinfo and following.url.userinfo != sent.url.userinfo:
+        return None
+    return following if _is_same_origin(sent.url, following.url) else None
+
+
+def _is_same_origin(sent: httpx2.URL, target: httpx2.URL) -> bool:
+    """Whether the origin is the same, or its HTTPS variant on the default ports."""
+    if (sent.scheme, sent.host, sent.port) == (target.scheme, target.host, target.port):
+        return True
+    upgraded = ("http", None, "https", None)
+    return (
+        sent.host == target.host
+        and (sent.scheme, sent.port, target.scheme, target.port) == upgraded
+    )
 
 
 def _host(parts: SplitResult) -> str:

@@ -14,9 +14,9 @@ from urllib.parse import urljoin, urlsplit
 import anyio
 import httpx2
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
-from mcp.shared.message import SessionMessage
 
 from discovery_engine.rpc.json_codec import edges, encode, sniffed_id
+from discovery_engine.rpc.messages import Message, as_json, as_message, unreadable
 from discovery_engine.upstream.http.guarded_client import (
     GuardedClient,
     HttpFailure,
@@ -24,17 +24,15 @@ from discovery_engine.upstream.http.guarded_client import (
     media_type,
     named_type,
 )
-from discovery_engine.upstream.sdk_messages import as_json, as_message, unreadable
-from discovery_engine.upstream.transport import Stream
+from discovery_engine.upstream.http.sdk import Item, WritingStream, session_message
 
-Item: TypeAlias = SessionMessage | Exception
 SseStreams: TypeAlias = tuple[MemoryObjectReceiveStream[Item], "Poster"]
 
 _HEADERS = {"accept": "text/event-stream", "cache-control": "no-store"}
 _GONE = (anyio.BrokenResourceError, anyio.ClosedResourceError)
 
 
-class Poster(Stream):
+class Poster(WritingStream):
     """Posts each message in the task that sends it; a failed POST becomes the error answer."""
 
     def __init__(
@@ -44,10 +42,10 @@ class Poster(Stream):
         self._endpoint = endpoint
         self._inbox = inbox
 
-    async def send(self, item: SessionMessage, /) -> None:
+    async def send_message(self, message: Message) -> None:
         response = await self._client.post(
             self._endpoint,
-            content=encode(as_json(item.message)),
+            content=encode(as_json(message)),
             headers={"content-type": "application/json"},
         )
         if response.is_error:
@@ -134,7 +132,7 @@ async def _deliver(client: GuardedClient, inbox: MemoryObjectSendStream[Item], d
         message = unreadable(sniffed_id(*edges(data)), f"its answer cannot be read: {error}")
     if message is not None:
         with suppress(*_GONE):
-            await inbox.send(SessionMessage(message))
+            await inbox.send(session_message(message))
 
 
 def _origin(url: str) -> tuple[str, str]:

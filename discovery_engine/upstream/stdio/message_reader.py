@@ -6,40 +6,30 @@ is read slowly, so that calls to other servers are not delayed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import TypeAlias
 
 import anyio
 from anyio.abc import ByteReceiveStream
 from anyio.lowlevel import checkpoint
-from mcp.shared.message import SessionMessage
-from mcp_types import (
-    JSONRPCError,
-    JSONRPCMessage,
-    JSONRPCNotification,
-    JSONRPCRequest,
-    JSONRPCResponse,
-    RequestId,
-)
 
 from discovery_engine._util.json import JSONValue
 from discovery_engine.rpc.framing import LINE_LIMIT, Framer, Garbage, Overlong
-from discovery_engine.rpc.json_codec import (
-    decode,
-    decode_incrementally,
-    edges,
-    sniffed_id,
-)
-from discovery_engine.rpc.scheduling import LARGE, FairScheduler, Quota
-from discovery_engine.upstream.sdk_messages import (
-    STRANGE,
+from discovery_engine.rpc.json_codec import decode, decode_incrementally, edges, sniffed_id
+from discovery_engine.rpc.messages import (
+    INVALID_MESSAGE,
+    ErrorResponse,
+    Message,
+    Notification,
+    Request,
+    Response,
     answered_id,
     as_message,
-    is_sdk_safe,
     unreadable,
 )
-from discovery_engine.upstream.stdio.request_ids import RequestIds
-from discovery_engine.upstream.transport import ReadingStream
+from discovery_engine.rpc.peer import RequestId
+from discovery_engine.rpc.pending import PendingRequests
+from discovery_engine.rpc.scheduling import LARGE, FairScheduler, Quota
 
 _CHUNK = 64 * 1024  # bytes per turn of the event loop: the buffer size of asyncio for a pipe
 _REQUESTS_PER_FAULT = 64  # requests that cannot be answered count as one fault
@@ -57,19 +47,19 @@ _FORWARDED = (
     "notifications/tools/list_changed",
 )
 
-OnRequest: TypeAlias = Callable[[JSONRPCRequest], bool]
+OnRequest: TypeAlias = Callable[[Request], bool]
 """Answers a request of the server; False if it does not."""
 OnFault: TypeAlias = Callable[[str, int], None]
 """Called with a description of a fault and a count; at 100 the session is closed."""
 
 
-class MessageReader(ReadingStream):
-    """The messages of a byte stream."""
+class MessageReader:
+    """An asynchronous iterator over the messages of a byte stream."""
 
     def __init__(
         self,
         source: ByteReceiveStream,
-        ids: RequestIds,
+        pending: PendingRequests,
         scheduler: FairScheduler,
         *,
         on_end: Callable[[], None],
@@ -78,7 +68,7 @@ class MessageReader(ReadingStream):
         limit: int = LINE_LIMIT,
     ) -> None:
         self._source = source
-        self._ids = ids
+        self._pending = pending
         self._scheduler = scheduler
         self._on_end = on_end
         self._on_request = on_request
@@ -102,17 +92,17 @@ class MessageReader(ReadingStream):
         """Wait until everything that the program wrote was received."""
         await self._end.wait()
 
-    async def receive(self) -> SessionMessage | Exception:
+    async def __aiter__(self) -> AsyncIterator[Message]:
         while True:
             for line in self._lines:
                 await self._quota.pause_if_spent()
                 message = await self._message(line)
                 if message is not None:
-                    return SessionMessage(message)
+                    yield message
             if self._ended:
                 self._end.set()
                 self._on_end()
-                raise anyio.EndOfStream
+                return
             await self._quota.pause_if_spent()
             await self._read()
 
@@ -128,7 +118,7 @@ class MessageReader(ReadingStream):
         if len(chunk) == _CHUNK:  # more data is ready and would be read without yielding
             await checkpoint()
 
-    async def _message(self, line: bytes | Overlong) -> JSONRPCMessage | None:
+    async def _message(self, line: bytes | Overlong) -> Message | None:
         if isinstance(line, Overlong):
             return self._overlong(line)
         if not line.strip():
@@ -144,7 +134,7 @@ class MessageReader(ReadingStream):
         message = as_message(value)
         if message is None:
             self._drop(line, foreign=True)
-            return self._error_answer(answered_id(value), STRANGE)
+            return self._error_answer(answered_id(value), INVALID_MESSAGE)
         return message if self._is_forwarded(message, line) else None
 
     async def _decoded(self, line: bytes) -> JSONValue:
@@ -152,7 +142,7 @@ class MessageReader(ReadingStream):
             return decode(line)
         return await self._scheduler.run(decode_incrementally(line), size=len(line))
 
-    def _overlong(self, line: Overlong) -> JSONRPCMessage | None:
+    def _overlong(self, line: Overlong) -> Message | None:
         if line.head:
             self.garbage.add(line.head)
             self._is_answered = line.request_id is not None
@@ -165,36 +155,36 @@ class MessageReader(ReadingStream):
         (self.garbage.add_foreign if foreign else self.garbage.add)(line)
         self._quota.spend(_LINE)
 
-    def _error_answer(self, request_id: RequestId | None, reason: str) -> JSONRPCMessage | None:
+    def _error_answer(self, request_id: RequestId | None, reason: str) -> Message | None:
         """An error answer instead of one that cannot be read, if a caller waits for it."""
         is_ours = request_id is not None and self._is_pending(request_id)
         return unreadable(request_id, reason) if is_ours else None
 
-    def _is_forwarded(self, message: JSONRPCMessage, line: bytes) -> bool:
+    def _is_forwarded(self, message: Message, line: bytes) -> bool:
         match message:
-            case JSONRPCNotification(method=method):
-                is_forwarded = method in _FORWARDED and is_sdk_safe(message)
+            case Notification(method):
+                is_forwarded = method in _FORWARDED
                 self._quota.spend(_PASSED_ON if is_forwarded else _LINE)
                 return is_forwarded
-            case JSONRPCRequest():
+            case Request():
                 self._answer(message, line)
                 return False
-            case JSONRPCResponse(id=id_) | JSONRPCError(id=id_):
-                is_ours = id_ is not None and self._is_pending(id_)
+            case Response(id_) | ErrorResponse(id_):
+                is_ours = self._is_pending(id_)
                 if not is_ours:
                     self._drop(line)
                 return is_ours
 
     def _is_pending(self, request_id: RequestId) -> bool:
-        if self._ids.settle(request_id):
+        if self._pending.expects(request_id):
             self._quota.reset()
             return True
-        times = self._ids.unsolicited + self._ids.duplicates
+        times = self._pending.unsolicited + self._pending.duplicates
         if times:
             self._on_fault(f"it sent {times} answers without a request", times)
         return False
 
-    def _answer(self, request: JSONRPCRequest, line: bytes) -> None:
+    def _answer(self, request: Request, line: bytes) -> None:
         self._quota.spend(_REQUEST)
         if self._on_request(request):
             return

@@ -1,41 +1,37 @@
 """Messages over the pipes of a child process.
 
-Each task reads and writes its own messages: there are no relay tasks and no queues, so a slow
-server applies back-pressure to its callers. The SDK's own reader takes quadratic time on long
-lines and fails on one invalid byte.
+One task reads; requests are written by their callers, without queues or relay tasks between them
+and the pipe. A server that does not read blocks its callers before anything of theirs is buffered.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from textwrap import shorten
 from typing import NamedTuple
 
 import anyio
-from anyio.abc import ByteSendStream
-from mcp import MCPError
-from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
-from mcp.shared.message import SessionMessage
-from mcp_types import CONNECTION_CLOSED, JSONRPCMessage, JSONRPCNotification, JSONRPCRequest
 
 from discovery_engine._util.tasks import open_task_group
 from discovery_engine._util.text import one_line, quoted
 from discovery_engine.config.settings import StdioTransport
 from discovery_engine.errors import FailureKind, UnavailableError
-from discovery_engine.rpc.json_codec import encode
+from discovery_engine.rpc.messages import Request
+from discovery_engine.rpc.peer import RpcError
+from discovery_engine.rpc.protocol import CONNECTION_CLOSED
 from discovery_engine.rpc.scheduling import FairScheduler
+from discovery_engine.rpc.stream_peer import StreamPeer
 from discovery_engine.tools.model import ServerName
-from discovery_engine.upstream.sdk_messages import as_json
 from discovery_engine.upstream.stdio.executable import child_environment, find_program
 from discovery_engine.upstream.stdio.message_reader import MessageReader, OnFault
 from discovery_engine.upstream.stdio.process import ChildProcess, OnLines, supervise
 from discovery_engine.upstream.stdio.reaper import Reaper
 from discovery_engine.upstream.stdio.replies import Replies
-from discovery_engine.upstream.stdio.request_ids import RequestIds
 from discovery_engine.upstream.transport import (
     ForeignOutput,
-    Stream,
+    OnNotification,
     Transport,
     handshake_error,
     is_resource_exhausted,
@@ -45,43 +41,6 @@ from discovery_engine.upstream.transport import (
 
 _LAST_OUTPUT = 1.0  # seconds for the output of a program that has exited
 _SAMPLE_LENGTH = 80  # characters
-_BROKEN = (anyio.BrokenResourceError, anyio.ClosedResourceError)
-
-
-class MessageWriter(Stream):
-    """Writes one message at a time; a server that does not read blocks its callers."""
-
-    def __init__(
-        self,
-        sink: ByteSendStream,
-        ids: RequestIds,
-        *,
-        on_end: Callable[[], None],
-    ) -> None:
-        self._sink = sink
-        self._ids = ids
-        self._on_end = on_end
-        self._turn = anyio.Lock()
-
-    async def send(self, item: SessionMessage, /) -> None:
-        line = encode(as_json(item.message))
-        self._track(item.message)
-        await self.write(line)
-
-    async def write(self, line: bytes) -> None:
-        async with self._turn:
-            try:
-                await self._sink.send(line)
-            except _BROKEN:
-                self._on_end()  # a broken stdin may be noticed before the end of stdout
-                raise
-
-    def _track(self, message: JSONRPCMessage) -> None:
-        match message:
-            case JSONRPCRequest(id=id_):
-                self._ids.add(id_)
-            case JSONRPCNotification(method="notifications/cancelled", params={"requestId": id_}):
-                self._ids.cancel(id_)
 
 
 class StdioCallbacks(NamedTuple):
@@ -91,6 +50,7 @@ class StdioCallbacks(NamedTuple):
     on_fault: OnFault
     on_stderr: OnLines
     """Called with the stderr lines of the program."""
+    on_notification: OnNotification
 
 
 class PipeTransport(Transport):
@@ -107,26 +67,34 @@ class PipeTransport(Transport):
     ) -> None:
         super().__init__(server)
         self.child = child
-        self.ids = RequestIds()
         self._on_lost = callbacks.on_lost
         self._replies = Replies()
-        self._writer = MessageWriter(child.stdin, self.ids, on_end=self._lose)
+        self._peer = StreamPeer(
+            child.stdin, on_request=_ignore, on_notification=callbacks.on_notification
+        )
         self.reader = MessageReader(
             child.stdout,
-            self.ids,
+            self._peer.pending,
             scheduler,
             on_end=self._lose,
             on_request=self._replies.enqueue,
             on_fault=callbacks.on_fault,
             limit=limit,
         )
+        child.stdin.on_broken = self._lose_input
 
-    def dispatcher(self) -> JSONRPCDispatcher:
-        return JSONRPCDispatcher(self.reader, self._writer)
+    @property
+    def peer(self) -> StreamPeer:
+        return self._peer
 
-    async def send_replies(self) -> None:
-        """Answer the requests of the server until it closes."""
-        await self._replies.drain(self._writer.write)
+    async def receive(self) -> None:
+        """Process the messages of the server until it closes."""
+        async for message in self.reader:
+            self._peer.deliver(message)
+
+    async def reply(self) -> None:
+        """Answer the requests of the server until cancelled."""
+        await self._replies.drain(self.child.stdin)
 
     @property
     def stderr(self) -> str:
@@ -151,15 +119,15 @@ class PipeTransport(Transport):
     async def exit_reason(self) -> str:
         return f"it {await self.child.exit_reason()}"
 
-    async def describe_loss(self, error: MCPError) -> str | None:
+    async def describe_loss(self, error: RpcError) -> str | None:
         return (
             await self.exit_reason() if self.is_lost and error.code == CONNECTION_CLOSED else None
         )
 
-    def refusal_error(self, error: MCPError) -> None:  # noqa: ARG002 - never on a pipe
+    def refusal_error(self, error: RpcError) -> None:  # noqa: ARG002 - never on a pipe
         return None
 
-    def wants_new_session(self, error: MCPError) -> bool:  # noqa: ARG002 - never on a pipe
+    def wants_new_session(self, error: RpcError) -> bool:  # noqa: ARG002 - never on a pipe
         return False
 
     def _foreign_output(self) -> ForeignOutput:
@@ -178,9 +146,23 @@ class PipeTransport(Transport):
             f"it wrote {what} to stdout that is not MCP", f"it wrote {quoted(sample)}"
         )
 
+    def _lose_input(self) -> None:
+        """Its stdin is broken, which may be noticed before its last answers are read."""
+        self._note_loss()
+        asyncio.get_running_loop().call_later(_LAST_OUTPUT, self._peer.close)
+
     def _lose(self) -> None:
-        self.is_lost = True
-        self._on_lost()
+        self._note_loss()
+        self._peer.close()
+
+    def _note_loss(self) -> None:
+        if not self.is_lost:
+            self.is_lost = True
+            self._on_lost()
+
+
+def _ignore(request: Request) -> None:
+    """Requests are answered by the reader, which bounds how many."""
 
 
 def _not_started(
@@ -225,6 +207,10 @@ async def open_pipe_transport(
         open_task_group() as tasks,
     ):
         transport = PipeTransport(server, child, scheduler, limit=limit, callbacks=callbacks)
-        tasks.start_soon(transport.send_replies)
-        yield transport
+        tasks.start_soon(transport.receive)
+        tasks.start_soon(transport.reply)
+        try:
+            yield transport
+        finally:
+            transport.peer.close()
         tasks.cancel_scope.cancel()

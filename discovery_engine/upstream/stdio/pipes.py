@@ -1,4 +1,4 @@
-"""The pipes of a program as byte streams.
+"""The pipes of a program: its output as byte streams, its input as a sink of lines.
 
 asyncio creates such streams only for programs that it starts itself; here the reaper starts them.
 """
@@ -7,16 +7,21 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable
+from contextlib import suppress
 
 import anyio
-from anyio.abc import ByteReceiveStream, ByteSendStream
-from anyio.lowlevel import cancel_shielded_checkpoint, checkpoint, checkpoint_if_cancelled
+from anyio.abc import ByteReceiveStream
+from anyio.lowlevel import checkpoint
 
 _BROKEN = (ConnectionResetError, BrokenPipeError)
+_CONGESTED = 64 * 1024  # bytes: the size of a pipe, and the limit above which asyncio pauses
 
 
 class PipeReader(ByteReceiveStream):
-    def __init__(self, reader: asyncio.StreamReader, transport: asyncio.BaseTransport) -> None:
+    def __init__(
+        self, reader: asyncio.StreamReader, transport: asyncio.BaseTransport | None = None
+    ) -> None:
         self._reader = reader
         self._transport = transport
 
@@ -37,18 +42,24 @@ class PipeReader(ByteReceiveStream):
 
     async def aclose(self) -> None:
         self._reader.set_exception(anyio.ClosedResourceError())
-        self._transport.close()
+        if self._transport:
+            self._transport.close()
         await checkpoint()
 
 
-class PipeWriter(ByteSendStream):
+class PipeWriter:
+    """A `LineSink` over a pipe. All lines of one turn of the event loop are one write."""
+
     def __init__(self, writer: asyncio.StreamWriter) -> None:
         self._writer = writer
-        self._is_closed = False
+        self._lines: list[bytes] = []
+        self._loop = asyncio.get_running_loop()
+        self.on_broken: Callable[[], None] = _ignore
+        """Called once it is noticed that the other side reads no more."""
 
     @classmethod
     async def from_descriptor(cls, descriptor: int) -> PipeWriter:
-        """Open a stream that closes the descriptor."""
+        """Open a sink that closes the descriptor."""
         loop = asyncio.get_running_loop()
         file = os.fdopen(descriptor, "wb", buffering=0)
         transport, protocol = await loop.connect_write_pipe(
@@ -56,18 +67,35 @@ class PipeWriter(ByteSendStream):
         )
         return cls(asyncio.StreamWriter(transport, protocol, None, loop))
 
-    async def send(self, item: bytes) -> None:
-        await checkpoint_if_cancelled()
-        try:
-            self._writer.write(item)
+    @property
+    def is_congested(self) -> bool:
+        """Whether more than a pipe holds waits to be written."""
+        return self._writer.transport.get_write_buffer_size() > _CONGESTED
+
+    def write(self, line: bytes) -> None:
+        if not self._lines:
+            self._loop.call_soon(self._flush)
+        self._lines.append(line)
+
+    async def drain(self) -> None:
+        self._flush()
+        with suppress(*_BROKEN):
             await self._writer.drain()
-        except _BROKEN as error:
-            if self._is_closed:
-                raise anyio.ClosedResourceError from error
-            raise anyio.BrokenResourceError from error
-        await cancel_shielded_checkpoint()
 
     async def aclose(self) -> None:
-        self._is_closed = True
+        self._flush()
+        self.on_broken = _ignore
         self._writer.close()
         await checkpoint()
+
+    def _flush(self) -> None:
+        lines, self._lines = self._lines, []
+        transport = self._writer.transport
+        if lines and not transport.is_closing():
+            transport.write(b"".join(lines))  # asyncio writes at once what the pipe accepts
+        if lines and transport.is_closing():
+            self.on_broken()
+
+
+def _ignore() -> None:
+    """The default of `PipeWriter.on_broken`."""

@@ -7,6 +7,7 @@ To stop a program, its stdin is closed; then its group gets SIGTERM, then SIGKIL
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import signal
@@ -17,11 +18,12 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from subprocess import PIPE
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import anyio
-from anyio.abc import ByteReceiveStream, ByteSendStream, Process
 from anyio.lowlevel import checkpoint
+
+from discovery_engine.upstream.stdio.pipes import PipeReader, PipeWriter
 
 _TERM_AFTER = 1.0  # seconds from the closed input to SIGTERM
 _KILL_AFTER = 3.0  # seconds from the closed input to SIGKILL
@@ -79,10 +81,33 @@ class StderrBuffer:
         self._lines.extend(line[:_LINE_SIZE] for line in lines[-_TAIL_LINES:])
 
 
+class Program(Protocol):
+    """A program that was started, with its pipes."""
+
+    stdin: PipeWriter
+    stdout: PipeReader
+    stderr: PipeReader
+
+    @property
+    def pid(self) -> int: ...
+
+    @property
+    def returncode(self) -> int | None:
+        """Its exit status, or minus the signal that ended it; None while it runs."""
+
+    async def wait(self) -> int:
+        """Wait for its exit and return its `returncode`."""
+
+    def terminate(self) -> None: ...
+
+    async def aclose(self) -> None:
+        """Close its pipes and wait for its exit; kills it if that is cancelled."""
+
+
 class ChildProcess:
     """A running program; created by `supervise`, which ends it."""
 
-    def __init__(self, process: Process, on_lines: OnLines, pause: Pause) -> None:
+    def __init__(self, process: Program, on_lines: OnLines, pause: Pause) -> None:
         self._process = process
         self._pause = pause
         self._watching = anyio.CancelScope(shield=True)
@@ -94,15 +119,11 @@ class ChildProcess:
         return self._process.pid
 
     @property
-    def stdin(self) -> ByteSendStream:
-        if self._process.stdin is None:
-            raise AssertionError("started with a pipe")
+    def stdin(self) -> PipeWriter:
         return self._process.stdin
 
     @property
-    def stdout(self) -> ByteReceiveStream:
-        if self._process.stdout is None:
-            raise AssertionError("started with a pipe")
+    def stdout(self) -> PipeReader:
         return self._process.stdout
 
     async def exit_reason(self, *, within: float = 1.0) -> str:
@@ -132,8 +153,7 @@ class ChildProcess:
 
     async def stop(self) -> None:
         """Close its stdin and end it and its group; takes at most about five seconds."""
-        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
-            await self.stdin.aclose()
+        await self.stdin.aclose()
         if not await self._exits(within=_TERM_AFTER):
             self._signal(signal.SIGTERM)
             if not await self._exits(within=_KILL_AFTER - _TERM_AFTER):
@@ -156,8 +176,6 @@ class ChildProcess:
         return self._process.returncode is not None
 
     async def _drain(self) -> None:
-        if self._process.stderr is None:
-            raise AssertionError("started with a pipe")
         read = 0
         try:
             while True:
@@ -186,9 +204,45 @@ class ChildProcess:
         return True
 
 
+class LocalProgram:
+    """A program that asyncio started: where there is no reaper."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        if not (process.stdin and process.stdout and process.stderr):
+            raise AssertionError("started with pipes")
+        self._process = process
+        self.stdin = PipeWriter(process.stdin)
+        self.stdout = PipeReader(process.stdout)
+        self.stderr = PipeReader(process.stderr)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def returncode(self) -> int | None:
+        return self._process.returncode
+
+    async def wait(self) -> int:
+        return await self._process.wait()
+
+    def terminate(self) -> None:
+        self._process.terminate()
+
+    async def aclose(self) -> None:
+        for stream in (self.stdin, self.stdout, self.stderr):
+            await stream.aclose()
+        try:
+            await self.wait()
+        except BaseException:
+            with suppress(ProcessLookupError):  # it has exited
+                self._process.kill()
+            raise
+
+
 async def start_program(
     command: Sequence[str], *, env: Mapping[str, str], cwd: str | None
-) -> Process:
+) -> LocalProgram:
     """Start a program as the leader of its own group; pass it to `supervise` at once.
 
     Raises:
@@ -197,10 +251,10 @@ async def start_program(
     """
     require_thread()
     with anyio.CancelScope(shield=True):  # a half-started program could not be ended
-        process = await anyio.open_process(
-            command, stdin=PIPE, stdout=PIPE, stderr=PIPE, cwd=cwd, env=env, start_new_session=True
+        process = await asyncio.create_subprocess_exec(
+            *command, stdin=PIPE, stdout=PIPE, stderr=PIPE, cwd=cwd, env=env, start_new_session=True
         )
-    return process  # noqa: RET504 - to mypy, a scope might swallow what is raised in it
+    return LocalProgram(process)
 
 
 def require_thread() -> None:
@@ -219,7 +273,7 @@ def require_thread() -> None:
 
 @asynccontextmanager
 async def supervise(
-    process: Process, *, on_lines: OnLines = lambda _lines: None, pause: Pause = checkpoint
+    process: Program, *, on_lines: OnLines = lambda _lines: None, pause: Pause = checkpoint
 ) -> AsyncIterator[ChildProcess]:
     """Supervise a program during the block, and end it on exit.
 

@@ -24,7 +24,7 @@ from anyio.abc import Process
 
 from discovery_engine._util.tasks import Promise
 from discovery_engine.upstream.stdio.pipes import PipeReader, PipeWriter
-from discovery_engine.upstream.stdio.process import require_thread, start_program
+from discovery_engine.upstream.stdio.process import Program, require_thread, start_program
 
 _PROGRAM = Path(__file__).with_name("reaper_program.py")
 _ENVIRONMENT = ("DYLD_LIBRARY_PATH", "LD_LIBRARY_PATH", "PATH")  # needed to start some Pythons
@@ -33,12 +33,12 @@ _EXIT_WITHIN = 2.0  # seconds
 _GONE = (BrokenPipeError, ConnectionResetError, anyio.ClosedResourceError)
 
 
-class Program(Process):
-    """A process that the reaper started, with the interface of `anyio.abc.Process`."""
+class ReapedProgram:
+    """A program that the reaper started."""
 
-    stdin: PipeWriter | None = None
-    stdout: PipeReader | None = None
-    stderr: PipeReader | None = None
+    stdin: PipeWriter
+    stdout: PipeReader
+    stderr: PipeReader
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
@@ -82,8 +82,7 @@ class Program(Process):
 
     async def aclose(self) -> None:
         for stream in (self.stdin, self.stdout, self.stderr):
-            if stream:
-                await stream.aclose()
+            await stream.aclose()
         try:
             await self.wait()
         except BaseException:
@@ -100,8 +99,8 @@ class Reaper:
         self._received = b""
         self._turn = anyio.Lock()
         self._numbers = count()
-        self._requests: dict[int, Promise[Program]] = {}
-        self._programs: dict[int, Program] = {}
+        self._requests: dict[int, Promise[ReapedProgram]] = {}
+        self._programs: dict[int, ReapedProgram] = {}
 
     @property
     def pid(self) -> int | None:
@@ -110,7 +109,7 @@ class Reaper:
 
     async def start_program(
         self, command: Sequence[str], *, env: Mapping[str, str], cwd: str | None
-    ) -> Process:
+    ) -> Program:
         """Start a program as the leader of its own group; pass it to `supervise` at once.
 
         Raises:
@@ -137,10 +136,12 @@ class Reaper:
         with anyio.CancelScope(shield=True):
             await self._end(within=_EXIT_WITHIN)
 
-    async def _started(self, words: Sequence[bytes], theirs: Sequence[int], path: str) -> Program:
+    async def _started(
+        self, words: Sequence[bytes], theirs: Sequence[int], path: str
+    ) -> ReapedProgram:
         number = next(self._numbers)
         body = b"".join(word + b"\0" for word in (b"%d" % number, *words))
-        promise: Promise[Program] = Promise()
+        promise: Promise[ReapedProgram] = Promise()
         try:
             with anyio.fail_after(_ANSWER_WITHIN):
                 await self._request(b"%010d" % len(body) + body, theirs)
@@ -256,7 +257,7 @@ class Reaper:
             if promise:
                 promise.fail(OSError(value, os.strerror(value)))
         elif promise:
-            program = self._programs[value] = Program(value)
+            program = self._programs[value] = ReapedProgram(value)
             promise.set(program)
         else:
             _kill_group(value)

@@ -6,14 +6,13 @@ and never reads gets no more answers.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
-
 import anyio
-from mcp_types import METHOD_NOT_FOUND, JSONRPCRequest, RequestId
 
-from discovery_engine._util.json import JSONObject
 from discovery_engine.rpc.json_codec import encode
+from discovery_engine.rpc.messages import ErrorResponse, Message, Request, Response, as_json
+from discovery_engine.rpc.peer import RpcError
+from discovery_engine.rpc.protocol import METHOD_NOT_FOUND
+from discovery_engine.rpc.stream_peer import LineSink
 
 _QUEUE = 1000  # answers
 _LENGTH = 200  # characters of an id that is sent back, and of a method that is named
@@ -24,26 +23,26 @@ class Replies:
         self._queue: list[bytes] = []
         self._arrived = anyio.Event()
 
-    def enqueue(self, request: JSONRPCRequest) -> bool:
+    def enqueue(self, request: Request) -> bool:
         """Queue an answer; False if the queue is full or the id is too long."""
         if len(self._queue) >= _QUEUE or len(str(request.id)) > _LENGTH:
             return False
-        self._queue.append(encode(_answer(request.id, request.method)))
+        self._queue.append(encode(as_json(_answer(request))))
         self._arrived.set()
         return True
 
-    async def drain(self, write: Callable[[bytes], Awaitable[None]]) -> None:
-        """Write the queued answers until the server closes its stdin."""
-        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
-            while True:
-                await self._arrived.wait()
-                self._arrived = anyio.Event()
-                lines, self._queue = self._queue, []
-                await write(b"".join(lines))
+    async def drain(self, sink: LineSink) -> None:
+        """Write the queued answers, as fast as the server reads them, until cancelled."""
+        while True:
+            await self._arrived.wait()
+            self._arrived = anyio.Event()
+            lines, self._queue = self._queue, []
+            sink.write(b"".join(lines))
+            await sink.drain()
 
 
-def _answer(request: RequestId, method: str) -> JSONObject:
-    if method == "ping":
-        return {"jsonrpc": "2.0", "id": request, "result": {}}
-    error = {"code": METHOD_NOT_FOUND, "message": f"{method[:_LENGTH]} is not supported"}
-    return {"jsonrpc": "2.0", "id": request, "error": error}
+def _answer(request: Request) -> Message:
+    if request.method == "ping":
+        return Response(request.id, {})
+    text = f"{request.method[:_LENGTH]} is not supported"
+    return ErrorResponse(request.id, RpcError(METHOD_NOT_FOUND, text))

@@ -4,8 +4,8 @@ import json
 from typing import Any
 
 import pytest
-from mcp import MCPError
 
+from discovery_engine.rpc.peer import RpcError
 from discovery_engine.rpc.scheduling import FairScheduler
 from discovery_engine.upstream.http.large_results import LargeResults
 
@@ -48,6 +48,6 @@ def test_who_does_not_come_for_results_makes_room_for_those_who_do() -> None:
     bypass = LargeResults(FairScheduler())
     tickets = [passed_on(bypass, number) for number in range(9)]
 
-    with pytest.raises(MCPError, match="too many large answers"):
+    with pytest.raises(RpcError, match="too many large answers"):
         bypass.restore(tickets[0])
     assert bypass.restore(tickets[8]) == {"content": [8]}

@@ -7,11 +7,11 @@ from typing import Any
 import anyio
 import pytest
 from anyio.abc import ByteReceiveStream
-from mcp_types import JSONRPCError, JSONRPCRequest, JSONRPCResponse
 
+from discovery_engine.rpc.messages import ErrorResponse, Request, Response
+from discovery_engine.rpc.pending import PendingRequests
 from discovery_engine.rpc.scheduling import FairScheduler
 from discovery_engine.upstream.stdio.message_reader import MessageReader
-from discovery_engine.upstream.stdio.request_ids import RequestIds
 
 pytestmark = pytest.mark.anyio
 
@@ -54,14 +54,25 @@ def answer(number: int, **result: Any) -> bytes:
 
 
 def reader_of(data: bytes, *asked: int, **options: Any) -> tuple[MessageReader, CountingScheduler]:
-    ids, scheduler = RequestIds(), CountingScheduler()
-    for request in asked:
-        ids.add(request)
-    return MessageReader(Pieces(data), ids, scheduler, on_end=lambda: None, **options), scheduler
+    pending, scheduler = sent(*asked), CountingScheduler()
+    reader = MessageReader(Pieces(data), pending, scheduler, on_end=lambda: None, **options)
+    return reader, scheduler
+
+
+def sent(*requests: int) -> PendingRequests:
+    """The requests 1, 2, … in flight."""
+    pending = PendingRequests()
+    assert [pending.add(None, None)[0] for _ in requests] == list(requests)
+    return pending
 
 
 async def messages(reader: MessageReader) -> list[Any]:
-    return [item.message async for item in reader if not isinstance(item, Exception)]
+    found = []
+    async for message in reader:
+        found.append(message)
+        if isinstance(message, Response | ErrorResponse):
+            reader._pending.settle(message.id, {})
+    return found
 
 
 @pytest.mark.requirement("UPS-33")
@@ -71,7 +82,7 @@ async def test_only_answers_that_are_waited_for_arrive() -> None:
     found = await messages(reader)
 
     assert [message.id for message in found] == [1, 2]
-    assert (reader._ids.unsolicited, reader._ids.duplicates) == (1, 1)
+    assert (reader._pending.unsolicited, reader._pending.duplicates) == (1, 1)
     assert reader.garbage.count == 2
 
 
@@ -90,7 +101,7 @@ async def test_a_request_is_answered_here_and_a_refusal_to_answer_is_its_fault()
     asked: list[object] = []
     told: list[tuple[str, int]] = []
 
-    def reply(request: JSONRPCRequest) -> bool:
+    def reply(request: Request) -> bool:
         asked.append(request.id)
         return len(asked) <= 10
 
@@ -183,9 +194,7 @@ async def test_an_answer_that_is_too_long_fails_its_request_once(is_last: bool) 
     fields = {"result": {"text": "x" * 3000}, "jsonrpc": "2.0"}
     long = fields | {"id": 1} if is_last else {"jsonrpc": "2.0", "id": 1} | fields
     data = json.dumps(long).encode() + b"\n" + answer(2)
-    ids = RequestIds()
-    ids.add(1)
-    ids.add(2)
+    ids = sent(1, 2)
     reader = MessageReader(
         Pieces(data, 1000), ids, FairScheduler(), on_end=lambda: None, limit=2048
     )
@@ -193,8 +202,8 @@ async def test_an_answer_that_is_too_long_fails_its_request_once(is_last: bool) 
     found = await messages(reader)
 
     assert [(type(message), message.id) for message in found] == [
-        (JSONRPCError, 1),
-        (JSONRPCResponse, 2),
+        (ErrorResponse, 1),
+        (Response, 2),
     ]
     assert (ids.unsolicited, ids.duplicates) == (0, 0)
 
@@ -205,4 +214,4 @@ async def test_nobody_is_told_of_an_unreadable_answer_that_nobody_waits_for() ->
     found = await messages(reader)
 
     assert [message.id for message in found] == [1]
-    assert reader._ids.unsolicited == 1
+    assert reader._pending.unsolicited == 1
