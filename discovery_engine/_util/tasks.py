@@ -56,7 +56,8 @@ class Promise(Generic[T]):
         Raises:
             Exception: What the promise failed with.
         """
-        await self._settled.wait()
+        if not self._settled.is_set():  # `wait` would yield to other tasks even then
+            await self._settled.wait()
         if self._error is not None:
             raise self._error
         if self.value is None:

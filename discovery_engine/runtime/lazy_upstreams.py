@@ -139,6 +139,8 @@ class LazyUpstreams:
         }
 
     async def _opened(self) -> Upstreams:
+        if self._upstreams is not None:
+            return self._upstreams
         async with self._opening:
             if self._upstreams is None:
                 self._upstreams = await self._tasks.start(self._hold)

@@ -32,6 +32,7 @@ _NODES = 2000  # per turn of the event loop: a fraction of a millisecond
 _BATCH = 100  # tools per turn of the event loop: some 3 ms
 _MAX_TTL = 10**12  # milliseconds; an integer may be larger than any float
 _NAME_SHOWN = 100  # characters
+_FEW = 10  # blocks of content that are looked at without letting other tasks run
 _NESTING = frozenset({dict, list})
 
 
@@ -176,6 +177,8 @@ def depth_of(value: JSONValue, *, limit: int) -> int:
 
 async def exceeds_depth(value: JSONObject, *, limit: int) -> bool:
     """Whether objects and arrays nest deeper than `limit`; lets other tasks run meanwhile."""
+    if _is_flat(value):
+        return False
     level: list[Any] = [value]
     for _ in range(limit):
         inner: list[Any] = []
@@ -191,6 +194,19 @@ async def exceeds_depth(value: JSONObject, *, limit: int) -> bool:
             return False
         level = inner
     return True
+
+
+def _is_flat(result: JSONObject) -> bool:
+    """Whether a result certainly nests at most three levels deep: most are a text or two."""
+    content = result.get("content")
+    if not isinstance(content, list) or len(content) > _FEW:
+        return False
+    if any(type(one) in _NESTING for key, one in result.items() if key != "content"):
+        return False
+    return all(
+        isinstance(block, dict) and not any(type(one) in _NESTING for one in block.values())
+        for block in content
+    )
 
 
 def _children(node: Any) -> Iterable[Any]:
