@@ -31,13 +31,14 @@ from tokens import SENTENCES, compact, counted  # noqa: E402
 from discovery_engine.agent import token_estimate  # noqa: E402
 from discovery_engine.tools.signature import signature  # noqa: E402
 
-SHIPPED = {
+_IN_UNITS = {
     **token_estimate._PRICES,  # noqa: SLF001
     "long word": token_estimate._LONG_WORD[1],  # noqa: SLF001
     "endless word": token_estimate._ENDLESS_WORD[1],  # noqa: SLF001
     "long mark": token_estimate._LONG_MARK[1],  # noqa: SLF001
     "accent": token_estimate._ACCENT,  # noqa: SLF001
 }
+SHIPPED = {name: price / token_estimate.UNITS for name, price in _IN_UNITS.items()}
 
 
 def main() -> None:

@@ -4,7 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_engine.agent.token_estimate import estimated_tokens
+from discovery_engine.agent.token_estimate import UNITS, _price, estimated_tokens
+
+BLANKS = st.text(st.sampled_from(" \n\t\r\x1f\xa0\u3000"), max_size=3)
+TEXTS = st.lists(st.one_of(st.text(max_size=80), BLANKS, st.just("state?: string"))).map("".join)
 
 
 @pytest.mark.requirement("BUD-9")
@@ -46,3 +49,16 @@ def test_lines_cost_together_what_they_cost_apart(first: str, second: str) -> No
 @given(st.text(min_size=1))
 def test_estimate_is_never_more_than_the_bytes_cost(text: str) -> None:
     assert 1 <= estimated_tokens(text) <= 3 * len(text)
+
+
+@pytest.mark.requirement("BUD-9")
+@given(TEXTS)
+def test_words_priced_one_by_one_cost_what_the_text_costs(text: str) -> None:
+    exactly = _price(text)  # without the words that are cached
+
+    assert (estimated_tokens(text) - 1) * UNITS < exactly <= estimated_tokens(text) * UNITS
+
+
+@pytest.mark.requirement("BUD-9")
+def test_sum_of_prices_is_exact() -> None:
+    assert estimated_tokens("界" * 10) == 9  # 10 x 0.9, of which floats make a little more
