@@ -35,6 +35,7 @@ from discovery_engine.errors import ConfigurationError, ToolNotFoundError, conce
 from discovery_engine.events import (
     ConfigurationRejected,
     ConfigurationReloaded,
+    Event,
     EventBus,
     Subscription,
 )
@@ -195,9 +196,13 @@ class Engine:
         """The current snapshot; keep a reference to read consistently several times."""
         return self._state.view.with_live(self._lister.live(), self._rejection)
 
-    def subscribe(self) -> AbstractContextManager[Subscription]:
-        """`with engine.subscribe() as events: async for event in events: ...`."""
-        return self._events.subscribe()
+    def subscribe(self, *kinds: type[Event]) -> AbstractContextManager[Subscription]:
+        """`with engine.subscribe() as events: async for event in events: ...`.
+
+        Args:
+            kinds: The classes of the events to receive; all if none is given.
+        """
+        return self._events.subscribe(*kinds)
 
     async def health(
         self, observed: Mapping[ServerName, Sequence[Observation]] = MappingProxyType({})

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 import anyio
 from msgspec import Struct
@@ -117,17 +117,22 @@ Event: TypeAlias = (
     | TrustChanged
 )
 
+EVENTS: tuple[type[Event], ...] = get_args(Event)
+
 
 class Subscription:
-    """An endless async iterator over the events since it was created."""
+    """An endless async iterator over the events of some kinds since it was created."""
 
-    def __init__(self, backlog: int) -> None:
+    def __init__(self, kinds: tuple[type[Event], ...], backlog: int) -> None:
+        self._kinds = frozenset(kinds)
         self._events: deque[Event] = deque(maxlen=backlog)
         self._arrival = anyio.Event()
 
     def deliver(self, event: Event) -> None:
-        self._events.append(event)
-        self._arrival.set()
+        """Queue an event; no-op if it is of another kind, so that nobody is woken for it."""
+        if type(event) in self._kinds:
+            self._events.append(event)
+            self._arrival.set()
 
     def drain(self) -> list[Event]:
         """Remove and return the queued events."""
@@ -158,8 +163,9 @@ class EventBus:
             subscription.deliver(event)
 
     @contextmanager
-    def subscribe(self, *, backlog: int = _BACKLOG) -> Iterator[Subscription]:
-        subscription = Subscription(backlog)
+    def subscribe(self, *kinds: type[Event], backlog: int = _BACKLOG) -> Iterator[Subscription]:
+        """Subscribe to events of these kinds; to all if none is given."""
+        subscription = Subscription(kinds or EVENTS, backlog)
         self._subscriptions.add(subscription)
         try:
             yield subscription

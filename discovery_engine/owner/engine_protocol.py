@@ -12,7 +12,7 @@ import anyio.to_thread
 from discovery_engine.events import TrustChanged
 
 if TYPE_CHECKING:
-    from discovery_engine.events import EventBus, Subscription, TrustChange
+    from discovery_engine.events import Event, EventBus, Subscription, TrustChange
     from discovery_engine.runtime.ingest import RefreshReport
     from discovery_engine.tools.model import ServerName
     from discovery_engine.view.view import View
@@ -22,7 +22,7 @@ class EngineProtocol(Protocol):
     @property
     def view(self) -> View: ...
 
-    def subscribe(self) -> AbstractContextManager[Subscription]: ...
+    def subscribe(self, *kinds: type[Event]) -> AbstractContextManager[Subscription]: ...
 
     async def refresh(
         self, servers: Iterable[str] | None = None, *, max_wait: float | None = None

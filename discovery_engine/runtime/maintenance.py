@@ -22,7 +22,14 @@ from discovery_engine._util.debounce import Debouncer
 from discovery_engine._util.tasks import open_task_group
 from discovery_engine.config.files.location import scope_of
 from discovery_engine.errors import ConfigurationError
-from discovery_engine.events import ConfigurationReloaded, Subscription, ToolCalled, ToolsChanged
+from discovery_engine.events import (
+    EVENTS,
+    ConfigurationReloaded,
+    Event,
+    Subscription,
+    ToolCalled,
+    ToolsChanged,
+)
 from discovery_engine.runtime.gateway_reports import open_status_file
 from discovery_engine.view.status import Observation
 
@@ -41,6 +48,8 @@ _STATUS_PAUSE = 0.5  # seconds for which state changes are collected before they
 _CHANGE_PAUSE = 0.5  # seconds in which further notifications count as the same change
 _LONGEST_CHANGE = 10.0  # seconds after which a server that goes on notifying is listed anyway
 
+_STATUS_EVENTS = tuple(kind for kind in EVENTS if kind is not ToolCalled)
+
 
 class MaintainedEngine(Protocol):
     """What this module needs of an engine."""
@@ -48,7 +57,7 @@ class MaintainedEngine(Protocol):
     @property
     def settings(self) -> Settings: ...
 
-    def subscribe(self) -> AbstractContextManager[Subscription]: ...
+    def subscribe(self, *kinds: type[Event]) -> AbstractContextManager[Subscription]: ...
 
     async def refresh(
         self,
@@ -84,12 +93,10 @@ async def _publish_status(engine: MaintainedEngine, data: Path) -> None:
     try:
         with (
             open_status_file(data, scope_of(engine.settings.path)) as file,
-            engine.subscribe() as events,
+            engine.subscribe(*_STATUS_EVENTS) as events,
         ):
             written: list[Observation] = []
-            async for event in events:
-                if isinstance(event, ToolCalled):
-                    continue
+            async for _ in events:
                 await anyio.sleep(_STATUS_PAUSE)
                 events.clear()
                 if (now := await engine.observations()) != written:
@@ -101,7 +108,7 @@ async def _publish_status(engine: MaintainedEngine, data: Path) -> None:
 
 async def _follow_servers(engine: MaintainedEngine, lister: ServerLister, tasks: TaskGroup) -> None:
     debouncers: dict[ServerName, Debouncer] = {}
-    with engine.subscribe() as events:
+    with engine.subscribe(ToolsChanged, ConfigurationReloaded) as events:
         async for event in events:
             match event:
                 case ToolsChanged(server):

@@ -110,7 +110,7 @@ class SemanticSearch:
 
     async def run(self) -> NoReturn:
         """Follow the settings and the catalog; runs in a task of the engine."""
-        with self._events.subscribe() as events:
+        with self._events.subscribe(CatalogChanged, ConfigurationReloaded) as events:
             while True:
                 wanted = _Wanted.by(self._view().settings)
                 try:
@@ -255,9 +255,7 @@ async def query_vectors(
 
 
 async def _next_change(events: Subscription) -> None:
-    async for event in events:
-        if isinstance(event, CatalogChanged | ConfigurationReloaded):
-            return
+    await anext(events)
 
 
 def _unfinished(view: View) -> tuple[Notice, ...]:

@@ -95,3 +95,14 @@ async def test_a_listener_that_is_cancelled_in_waiting_loses_nothing() -> None:
         bus.publish(FIRST)
 
         assert await take(subscription, 1) == [FIRST]
+
+
+async def test_a_subscription_to_some_kinds_gets_no_others() -> None:
+    bus, changed = EventBus(), ToolsChanged(ServerName("a"))
+
+    with bus.subscribe(ToolsChanged) as subscription:
+        bus.publish(FIRST)
+        bus.publish(changed)
+        bus.publish(SECOND)
+
+        assert subscription.drain() == [changed]
