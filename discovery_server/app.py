@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import anyio
 from msgspec.structs import replace
@@ -25,12 +25,10 @@ from discovery_engine.engine import Engine, open_engine
 from discovery_engine.errors import ConfigurationError
 from discovery_engine.view.notices import lost
 from discovery_server import activity, signals, stdio
-from discovery_server.gateway import make_server
+from discovery_server.gateway import Gateway
 from discovery_server.logs import log_to
 
 if TYPE_CHECKING:
-    from mcp.server.lowlevel import Server
-
     from discovery_server.guard import Endpoint
     from discovery_server.tokens import Tokens
 
@@ -55,11 +53,11 @@ async def serve_stdio(
     """
     async with signals.handled() as handlers:
         with stdio.own_standard_streams() as (stdin, stdout):
-            async with _open_gateway(config, environ, data_dir, frozen=frozen) as (engine, server):
+            async with _open_gateway(config, environ, data_dir, frozen=frozen) as (engine, gateway):
                 handlers.reload = partial(_reload, engine)
                 logger.info("Serving MCP on stdio")
                 answered = anyio.Event()
-                serve = partial(stdio.serve, server, stdin, stdout, answered=answered)
+                serve = partial(stdio.serve, gateway, stdin, stdout, answered=answered)
                 await _run(engine, serve, first=answered)
 
 
@@ -97,14 +95,14 @@ async def serve_http(
     guard.require_allowed(endpoint, has_token=tokens is not None)
     async with (
         signals.handled() as handlers,
-        _open_gateway(config, environ, data_dir, frozen=frozen) as (engine, server),
+        _open_gateway(config, environ, data_dir, frozen=frozen) as (engine, gateway),
     ):
         with http.listen(endpoint) as listener:
             # The system decides which address a name such as `localhost` has.
             bound = replace(endpoint, host=listener.getsockname()[0])
             guard.require_allowed(bound, has_token=tokens is not None)
             made = http.make_app(
-                server,
+                gateway,
                 endpoint,
                 tokens,
                 max_sessions=engine.settings.server.max_sessions,
@@ -119,16 +117,16 @@ async def serve_http(
 @asynccontextmanager
 async def _open_gateway(
     config: Config, environ: Mapping[str, str] | None, data_dir: str | Path | None, *, frozen: bool
-) -> AsyncIterator[tuple[Engine, Server[Any]]]:
+) -> AsyncIterator[tuple[Engine, Gateway]]:
     environ = os.environ if environ is None else environ
     async with open_engine(config, environ=environ, data_dir=data_dir, frozen=frozen) as engine:
         with log_to(engine.settings.log, environ):
             if (lost_at := engine.view.lost_at) is not None:
                 logger.warning("%s", lost(lost_at).message)
             async with activity.logged(engine):
-                server = make_server(engine)
+                gateway = Gateway(engine)
                 with gc_pause.frozen():
-                    yield engine, server
+                    yield engine, gateway
 
 
 def _log_address(address: str) -> None:

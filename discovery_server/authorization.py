@@ -12,10 +12,10 @@ import re
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
-from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
-from mcp.server.auth.provider import AccessToken
 from msgspec import Struct
 from starlette.responses import JSONResponse
+
+from discovery_server.sdk_server import User, make_user
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -46,7 +46,7 @@ class Authorization:
         self._app = app
         self._whereabouts = tokens.whereabouts
         self._users = {
-            _digest(value.encode()): _user(f"token {number}")
+            _digest(value.encode()): make_user(f"token {number}")
             for number, value in enumerate(tokens.values, 1)
         }
         self._logged: set[tuple[str, str]] = set()
@@ -56,13 +56,13 @@ class Authorization:
             await self._app(scope, receive, send)
             return
         found = self._user(scope)
-        if isinstance(found, AuthenticatedUser):
+        if isinstance(found, User):
             await self._app({**scope, "user": found}, receive, send)
             return
         self._log(scope, found)
         await _response(found)(scope, receive, send)
 
-    def _user(self, scope: Scope) -> AuthenticatedUser | _Refusal:
+    def _user(self, scope: Scope) -> User | _Refusal:
         if _names_token_in(scope["query_string"]):
             where = "a token is not taken from the address, which ends up in logs and histories"
             return _Refusal(400, "invalid_request", f"{where}; send it as a header")
@@ -77,7 +77,7 @@ class Authorization:
         wrong = f"this is not the token of this gateway; {self._whereabouts}"
         return user or _Refusal(401, "invalid_token", wrong)
 
-    def _user_of(self, given: bytes) -> AuthenticatedUser | None:
+    def _user_of(self, given: bytes) -> User | None:
         # Digests have one length and all are compared, so the time reveals nothing about a token.
         digest, found = _digest(given), None
         for known, user in self._users.items():
@@ -98,10 +98,6 @@ class Authorization:
 
 def _digest(token: bytes) -> bytes:
     return hashlib.sha256(token).digest()
-
-
-def _user(name: str) -> AuthenticatedUser:
-    return AuthenticatedUser(AccessToken(token="", client_id=name, scopes=[]))
 
 
 def _names_token_in(query: bytes) -> bool:

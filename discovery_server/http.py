@@ -8,10 +8,9 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import uvicorn
-from mcp.server.transport_security import TransportSecuritySettings
 
 from discovery_engine.config.settings import ServeSettings
 from discovery_engine.errors import ConfigurationError, Origin, Problem
@@ -24,14 +23,15 @@ from discovery_server.connections import (
 )
 from discovery_server.graceful_shutdown import GracefulShutdown
 from discovery_server.guard import Endpoint, Guard
+from discovery_server.http_message_size import MessageSizeLimit
 from discovery_server.http_sessions import IDLE_LIFE, SessionLimit
-from discovery_server.message_size import MessageSizeLimit
 from discovery_server.plain_errors import PlainErrors
+from discovery_server.sdk_server import make_http_app
 
 if TYPE_CHECKING:
-    from mcp.server.lowlevel import Server
     from starlette.types import ASGIApp
 
+    from discovery_server.gateway import Gateway
     from discovery_server.tokens import Tokens
 
 PATH = "/mcp"
@@ -46,7 +46,7 @@ _GRACEFUL_SHUTDOWN = 5  # seconds for a client that does not read its answer
 
 
 def make_app(
-    server: Server[Any],
+    gateway: Gateway,
     endpoint: Endpoint,
     tokens: Tokens | None = None,
     *,
@@ -56,17 +56,16 @@ def make_app(
     """The ASGI application that serves MCP at `/mcp`.
 
     Args:
-        server: The MCP server.
+        gateway: What answers the requests.
         endpoint: The valid host names.
         tokens: The valid tokens; None requires no token.
         max_sessions: The number of sessions in the handshake era.
         on_session_end: Called with the id of each of them that has ended.
     """
-    # `Guard` is stricter and covers every route, so the SDK's own check is off.
-    security = TransportSecuritySettings(enable_dns_rebinding_protection=False)
-    app: ASGIApp = server.streamable_http_app(
-        streamable_http_path=PATH,
-        transport_security=security,
+    # The SDK's own check of hosts is off: `Guard` is stricter and covers every route.
+    app = make_http_app(
+        gateway,
+        path=PATH,
         max_sessions=2 * max_sessions,  # `SessionLimit` ends sessions before that
         session_idle_timeout=IDLE_LIFE,
     )

@@ -14,10 +14,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from msgspec import Struct
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
+
+from discovery_engine.rpc.protocol import HANDSHAKE_VERSIONS
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -73,7 +74,7 @@ class SessionLimit:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(raw=scope.get("headers", []))
         version = headers.get(_VERSION)
-        has_sessions = version is None or version in HANDSHAKE_PROTOCOL_VERSIONS
+        has_sessions = version is None or version in HANDSHAKE_VERSIONS
         if not has_sessions or scope.get("path") != self._path:
             await self._app(scope, receive, send)
         elif (id_ := headers.get(_ID)) is None:

@@ -8,22 +8,18 @@ milliseconds.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
-import mcp_types as types
 import msgspec
-from starlette.responses import Response
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from discovery_engine._util.json import JSONObject
+from discovery_engine.rpc.messages import error_answer
+from discovery_engine.rpc.peer import RequestId, RpcError
+from discovery_engine.rpc.protocol import INVALID_PARAMS, PARSE_ERROR
 
 _MOST = 50_000  # arrays, objects and members of objects: 4 to 20 ms of parsing
 _SMALL = 64 * 1024  # bytes; what is shorter is parsed before it is counted
 _SLICE = 64 * 1024  # bytes counted at once
-_LONGEST_BODY = 4 << 20  # bytes; what is longer is refused by the SDK
-
 
 _EDGE = 512  # bytes
 _ID = rb'"id"\s*:\s*(-?\d{1,18}|"[^"\\]{0,200}")\s*'
@@ -39,34 +35,36 @@ class _Envelope(msgspec.Struct):
 _ENVELOPE = msgspec.json.Decoder(_Envelope)
 
 
-def refusal(message: bytes) -> types.JSONRPCError | None:
+def refusal(message: bytes) -> JSONObject | None:
     """The answer to a message of too many parts; None for one that may be parsed."""
     if len(message) <= _SMALL or not _has_many_parts(message):
         return None
     try:
         request = _request_id(message)
     except (ValueError, RecursionError):
-        return _error(None, types.PARSE_ERROR, "the body is no JSON, or is nested too deeply")
+        text = "the body is no JSON, or is nested too deeply"
+        return error_answer(None, RpcError(PARSE_ERROR, text))
     text = f"INPUT_TOO_LONG: the message has more than {_MOST:,} arrays, objects and members"
-    return _error(request, types.INVALID_PARAMS, f"{text}; split it into several calls")
+    return error_answer(request, RpcError(INVALID_PARAMS, f"{text}; split it into several calls"))
 
 
-def _request_id(message: bytes) -> int | str | None:
+def id_at_edges(beginning: bytes, end: bytes) -> RequestId | None:
+    """The id of a request, if it is in its first or last bytes, as nearly always."""
+    if found := _BEGINNING.match(beginning[:_EDGE]) or _END.search(end[-_EDGE:]):
+        return msgspec.json.decode(found[1], type=int | str)
+    return None
+
+
+def _request_id(message: bytes) -> RequestId | None:
     """The id of a request.
 
-    Nearly all have it at one end. Reading 4 MB of brackets to find it there took 13 ms.
+    Reading 4 MB of brackets to find it took 13 ms.
 
     Raises:
         ValueError, RecursionError: If it is at neither end, and the message cannot be read.
     """
-    if found := _BEGINNING.match(message[:_EDGE]) or _END.search(message[-_EDGE:]):
-        return msgspec.json.decode(found[1], type=int | str)
-    return _ENVELOPE.decode(message).id
-
-
-def _error(request: int | str | None, code: int, text: str) -> types.JSONRPCError:
-    error = types.ErrorData(code=code, message=text)
-    return types.JSONRPCError(jsonrpc="2.0", id=request, error=error)
+    at_edge = id_at_edges(message, message)
+    return _ENVELOPE.decode(message).id if at_edge is None else at_edge
 
 
 def _has_many_parts(message: bytes) -> bool:
@@ -95,45 +93,3 @@ def counted(message: bytes, *, step: int = _SLICE) -> Iterator[tuple[int, int]]:
         parts += sum(outside.count(sign) for sign in (b"[", b"{", b":"))
         quotes += len(pieces) - 1
         yield parts, quotes // 2
-
-
-class MessageSizeLimit:
-    """ASGI middleware that refuses messages that are too expensive to parse."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["method"] != "POST" or _is_announced_too_long(scope):
-            await self._app(scope, receive, send)
-            return
-        read = await _read(receive)
-        if error := refusal(b"".join(message.get("body", b"") for message in read)):
-            body = error.model_dump_json(by_alias=True, exclude_unset=True)
-            status = 200 if error.id is not None else 400
-            await Response(body, status, media_type="application/json")(scope, receive, send)
-            return
-        read.reverse()
-
-        async def receive_again() -> Message:
-            return read.pop() if read else await receive()
-
-        await self._app(scope, receive_again, send)
-
-
-def _is_announced_too_long(scope: Scope) -> bool:
-    """Whether the SDK refuses the body by its header, and so before it comes."""
-    lengths = [value for name, value in scope["headers"] if name == b"content-length"]
-    return any(value.isdigit() and int(value) > _LONGEST_BODY for value in lengths)
-
-
-async def _read(receive: Receive) -> list[Message]:
-    """The messages of a body, up to its end or the first byte too many."""
-    read: list[Message] = []
-    size, is_more = 0, True
-    while is_more and size <= _LONGEST_BODY:
-        message = await receive()
-        read.append(message)
-        size += len(message.get("body", b""))
-        is_more = bool(message.get("more_body"))
-    return read

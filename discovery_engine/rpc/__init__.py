@@ -2,6 +2,7 @@
 
 peer              the interface `Peer`: requests and notifications, their errors and time limits
 stream_peer       a peer over lines of text; pending holds its requests in flight
+incoming          the requests of the other side, each worked on in a task
 messages          messages between plain JSON and structs
 protocol          versions, reserved keys and error codes of MCP
 json_codec        bytes to JSON and back; incremental_json parses large messages in steps

@@ -79,7 +79,12 @@ def as_json(message: Message) -> JSONObject:
         case Response(id_, result):
             return {"jsonrpc": "2.0", "id": id_, "result": result}
         case ErrorResponse(id_, error):
-            return {"jsonrpc": "2.0", "id": id_, "error": error.to_json()}
+            return error_answer(id_, error)
+
+
+def error_answer(request_id: RequestId | None, error: RpcError) -> JSONObject:
+    """An error as plain JSON; the id is None if the request shows none."""
+    return {"jsonrpc": "2.0", "id": request_id, "error": error.to_json()}
 
 
 def unreadable(request_id: RequestId | None, reason: str) -> ErrorResponse | None:

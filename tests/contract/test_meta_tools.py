@@ -17,7 +17,7 @@ from discovery_engine.agent.render.search import search_result
 from discovery_engine.agent.token_estimate import estimated_tokens
 from discovery_engine.agent.tool_text import Detail
 from discovery_engine.config.settings import SearchSettings, ServeSettings
-from discovery_server.gateway import make_server
+from discovery_server.gateway import Gateway
 from tests.factories import make_entry, make_part
 from tests.unit.server.fakes import Call, FakeEngine, make_engine, make_view, object_schema
 from tests.unit.server.wire import INITIALIZE, INITIALIZED, Wire, call, served
@@ -36,7 +36,7 @@ async def open_era(wire: Wire, era: str) -> None:
 
 async def executed(result: JSONObject, era: str) -> JSONObject:
     """What a client gets, on the wire, when an upstream answers `result`."""
-    async with served(make_server(make_engine(result=result))) as wire:
+    async with served(Gateway(make_engine(result=result))) as wire:
         await open_era(wire, era)
         answer = await wire.ask(call(7, "execute_tool", era=era, tool="github:list_issues"))
     return answer["result"]
@@ -121,7 +121,7 @@ async def test_an_argument_that_it_does_not_take_is_named_with_those_it_takes(
     takes = META_TOOLS[meta_tool].definition["inputSchema"]["properties"]
     given = {name: value for name, value in required.items() if name in takes}
 
-    async with served(make_server(make_engine())) as wire:
+    async with served(Gateway(make_engine())) as wire:
         await open_era(wire, era)
         result = (await wire.ask(call(7, meta_tool, era=era, **given, owner="me")))["result"]
 
@@ -182,7 +182,7 @@ def test_details_of_an_ordinary_tool_take_less_than_100_tokens() -> None:
 async def test_same_question_gives_the_same_bytes() -> None:
     answers = []
     for _ in range(2):
-        async with served(make_server(make_engine())) as wire:
+        async with served(Gateway(make_engine())) as wire:
             await open_era(wire, "legacy")
             answers.append(await wire.ask(call(5, "search_tools", query="issue")))
 
@@ -247,7 +247,7 @@ async def test_progress_of_the_upstream_reaches_a_caller_that_asked(era: str) ->
 
     message = call(7, "execute_tool", era=era, tool="list_issues")
     message["params"].setdefault("_meta", {})["progressToken"] = "p1"
-    async with served(make_server(make_engine(execution=work))) as wire:
+    async with served(Gateway(make_engine(execution=work))) as wire:
         await open_era(wire, era)
         told, answer = await wire.ask(message), await wire.receive()
 
@@ -275,7 +275,7 @@ async def test_progress_told_beside_the_call_goes_out_in_order_before_the_result
 
         message = call(7, "execute_tool", era=era, tool="list_issues")
         message["params"].setdefault("_meta", {})["progressToken"] = "p1"
-        async with served(make_server(make_engine(execution=work))) as wire:
+        async with served(Gateway(make_engine(execution=work))) as wire:
             await open_era(wire, era)
             heard = [await wire.ask(message), *[await wire.receive() for _ in range(3)]]
 
@@ -287,7 +287,7 @@ async def test_progress_told_beside_the_call_goes_out_in_order_before_the_result
 @ERAS
 async def test_progress_is_not_asked_for_otherwise(era: str) -> None:
     engine = make_engine()
-    async with served(make_server(engine)) as wire:
+    async with served(Gateway(engine)) as wire:
         await open_era(wire, era)
         await wire.ask(call(7, "execute_tool", era=era, tool="list_issues"))
 
@@ -308,7 +308,7 @@ async def test_cancelled_request_cancels_the_call_upstream(era: str) -> None:
         return {}
 
     engine = make_engine(execution=hang)
-    async with served(make_server(engine)) as wire:
+    async with served(Gateway(engine)) as wire:
         await open_era(wire, era)
         await wire.send(call(7, "execute_tool", era=era, tool="list_issues"))
         await entered.wait()
@@ -324,7 +324,7 @@ async def test_cancelled_request_cancels_the_call_upstream(era: str) -> None:
 @ERAS
 async def test_call_without_a_handshake_or_an_envelope_is_refused(era: str) -> None:
     engine: FakeEngine = make_engine()
-    async with served(make_server(engine)) as wire:
+    async with served(Gateway(engine)) as wire:
         if era == "modern":
             await wire.ask(call(1, "list_mcp_servers", era=era))
         refused = await wire.ask(call(2, "execute_tool", tool="list_issues"))

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from discovery_server.gateway import make_server
+from discovery_server.gateway import Gateway
 from tests.unit.server.fakes import make_engine
 from tests.unit.server.wire import HANDSHAKE, INITIALIZED, MODERN, call, request, served
 
@@ -20,7 +20,7 @@ HANDSHAKES = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
 async def test_a_client_that_shakes_hands_is_served_in_the_revision_that_it_asks_for(
     version: str,
 ) -> None:
-    async with served(make_server(make_engine())) as wire:
+    async with served(Gateway(make_engine())) as wire:
         greeting = await wire.ask(
             request(1, "initialize", **HANDSHAKE | {"protocolVersion": version})
         )
@@ -36,7 +36,7 @@ async def test_a_client_that_shakes_hands_is_served_in_the_revision_that_it_asks
 
 @pytest.mark.requirement("SRV-1")
 async def test_a_client_that_does_not_shake_hands_is_served_in_the_new_era() -> None:
-    async with served(make_server(make_engine())) as wire:
+    async with served(Gateway(make_engine())) as wire:
         listed = await wire.ask(request(2, "tools/list", _meta=MODERN))
         found = await wire.ask(call(3, "search_tools", era="modern", query="issue"))
 

@@ -44,6 +44,17 @@ PRIVATE_IMPORTS = {
 }
 
 
+def test_one_module_of_the_server_imports_the_sdk() -> None:
+    folder = Path(discovery_server.__file__).parent
+    users = {
+        file.name
+        for file in folder.glob("*.py")
+        if re.search(r"^\s*(import|from) mcp", file.read_text("utf-8"), re.MULTILINE)
+    }
+
+    assert users == {"sdk_server.py"}
+
+
 def test_private_modules_of_libraries_are_only_imported_for_a_known_reason() -> None:
     assert set(private_imports()) == set(PRIVATE_IMPORTS)
 

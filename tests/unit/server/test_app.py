@@ -17,10 +17,9 @@ from mcp import Client
 from discovery_engine.config.settings import LogSettings, Settings
 from discovery_engine.errors import ConfigurationError
 from discovery_server import app, http
-from discovery_server.gateway import make_server
+from discovery_server.gateway import Gateway
 from discovery_server.guard import Endpoint
 from tests.unit.server.fakes import make_engine
-from tests.unit.server.test_stdio import make_echo
 from tests.unit.server.wire import INITIALIZE, INITIALIZED, call, served
 
 pytestmark = pytest.mark.anyio
@@ -106,7 +105,7 @@ async def test_an_address_that_is_told_is_not_logged_as_well(
 @pytest.mark.requirement("SRV-14")
 async def test_clients_over_http_are_told_apart_where_their_era_has_sessions() -> None:
     engine = make_engine()
-    web = http.HttpServer(http.make_app(make_server(engine), Endpoint()))
+    web = http.HttpServer(http.make_app(Gateway(engine), Endpoint()))
     with anyio.fail_after(20), http.listen(Endpoint()) as listener:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(web.serve, [listener])
@@ -194,14 +193,14 @@ async def test_serving_goes_on_when_keeping_fresh_fails(caplog: pytest.LogCaptur
         raise OSError("disk full")
 
     engine.run_maintenance = run_maintenance
-    async with served(make_echo()) as wire:
+    async with served(Gateway(engine)) as wire:
         await app._keep_fresh(engine, None)
         await wire.ask(INITIALIZE)
         await wire.send(INITIALIZED)
-        answer = await wire.ask(call(3, "echo", text="still here"))
+        answer = await wire.ask(call(3, "list_mcp_servers"))
 
     assert "no longer refreshed" in caplog.text
-    assert answer["result"]["content"][0]["text"] == "still here"
+    assert answer["result"]["content"][0]["text"].startswith("github")
 
 
 async def test_stdio_is_served_from_the_process_streams(tmp_path: Path) -> None:

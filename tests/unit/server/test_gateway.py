@@ -15,7 +15,8 @@ from discovery_engine.errors import (
     UpstreamTimeoutError,
 )
 from discovery_engine.upstream.state import ServerState, StateInfo
-from discovery_server.gateway import make_server
+from discovery_server.gateway import Gateway
+from discovery_server.sdk_server import make_server
 from tests.factories import make_entry, make_part
 from tests.factories import make_server as make_server_settings
 from tests.unit.server.fakes import CLOCK, ISSUES, Call, FakeEngine, make_engine, make_view
@@ -28,7 +29,7 @@ ERAS = pytest.mark.parametrize("mode", ["legacy", "auto"])
 @asynccontextmanager
 async def connected(engine: FakeEngine, mode: str = "auto") -> AsyncIterator[Client]:
     with anyio.fail_after(20):
-        async with Client(make_server(engine), mode=mode) as client:
+        async with Client(make_server(Gateway(engine)), mode=mode) as client:
             yield client
 
 
@@ -320,7 +321,7 @@ async def test_servers_are_listed() -> None:
 @pytest.mark.requirement("MET-22")
 async def test_instructions_are_those_of_the_moment(mode: str) -> None:
     engine = make_engine()
-    server = make_server(engine)
+    server = make_server(Gateway(engine))
     engine.view = make_view(make_part("late", make_entry("arrive", "late")))
 
     async with Client(server, mode=mode) as client:

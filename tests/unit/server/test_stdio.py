@@ -2,37 +2,43 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
 import anyio
-import mcp_types as types
 import pytest
-from mcp.server.lowlevel import Server
 
-from discovery_server import stdio
-from tests.unit.server.wire import INITIALIZE, INITIALIZED, MODERN, PROBE, request, served
+from discovery_engine._util.json import JSONObject
+from discovery_server import descriptors, stdio
+from discovery_server.gateway import Gateway
+from tests.unit.server.fakes import Call, make_engine
+from tests.unit.server.wire import (
+    INITIALIZE,
+    INITIALIZED,
+    MODERN,
+    PROBE,
+    Wire,
+    call,
+    request,
+    served,
+)
 
 pytestmark = pytest.mark.anyio
 
-CallTool = Callable[[Any, types.CallToolRequestParams], Awaitable[types.CallToolResult]]
+LISTS = request(3, "tools/list")
 
 
-def make_echo(call: CallTool | None = None) -> Server[Any]:
-    async def list_tools(_: Any, __: Any) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=[], ttl_ms=0, cache_scope="private")
+def make_gateway(**engine: object) -> Gateway:
+    return Gateway(make_engine(**engine))
 
-    async def echo(_: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
-        text = (params.arguments or {})["text"]
-        return types.CallToolResult(content=[types.TextContent(type="text", text=text)])
 
-    return Server("echo", on_list_tools=list_tools, on_call_tool=call or echo)
+async def open_handshake(wire: Wire) -> None:
+    await wire.ask(INITIALIZE)
+    await wire.send(INITIALIZED)
 
 
 @pytest.mark.requirement("SRV-1")
 async def test_probe_opens_the_modern_era() -> None:
-    async with served(make_echo()) as wire:
+    async with served(make_gateway()) as wire:
         discovered = await wire.ask(PROBE)
         listed = await wire.ask(request(2, "tools/list", _meta=MODERN))
 
@@ -42,61 +48,38 @@ async def test_probe_opens_the_modern_era() -> None:
 
 @pytest.mark.requirement("SRV-1")
 async def test_initialize_opens_the_handshake_era() -> None:
-    async with served(make_echo()) as wire:
+    async with served(make_gateway()) as wire:
         initialized = await wire.ask(INITIALIZE)
         await wire.send(INITIALIZED)
         listed = await wire.ask(request(3, "tools/list"))
 
     assert initialized["result"]["protocolVersion"] == "2025-11-25"
-    assert listed["result"] == {"tools": []}
+    assert "resultType" not in listed["result"]
 
 
 @pytest.mark.requirement("SRV-7")
 async def test_initialize_right_behind_a_probe_turns_the_probe_down() -> None:
-    async with served(make_echo()) as wire:
+    async with served(make_gateway()) as wire:
         await wire.send(PROBE, INITIALIZE, INITIALIZED)
         refused, initialized = await wire.receive(), await wire.receive()
         listed = await wire.ask(request(3, "tools/list"))
 
     assert (refused["id"], refused["error"]["code"]) == (1, -32601)
     assert initialized["result"]["protocolVersion"] == "2025-11-25"
-    assert listed["result"] == {"tools": []}
+    assert "resultType" not in listed["result"]
 
 
 @pytest.mark.requirement("SRV-7")
 async def test_initialize_after_an_answered_probe_is_served() -> None:
-    async with served(make_echo()) as wire:
+    async with served(make_gateway()) as wire:
         await wire.ask(PROBE)
         initialized = await wire.ask(INITIALIZE)
 
     assert initialized["result"]["protocolVersion"] == "2025-11-25"
 
 
-@pytest.mark.requirement("SRV-7")
-async def test_initialize_waits_for_the_answer_of_a_probe_under_way() -> None:
-    server = make_echo()
-    probed, release = anyio.Event(), anyio.Event()
-
-    async def discover(_: Any, __: Any) -> types.DiscoverResult:
-        probed.set()
-        await release.wait()
-        capabilities = types.ServerCapabilities()
-        return types.DiscoverResult(supported_versions=["2026-07-28"], capabilities=capabilities)
-
-    server.add_request_handler("server/discover", types.RequestParams, discover)
-    async with served(server) as wire:
-        await wire.send(PROBE)
-        await probed.wait()
-        await wire.send(INITIALIZE)
-        release.set()
-        answers = [await wire.receive(), await wire.receive()]
-
-    assert [answer["id"] for answer in answers] == [1, 2]
-    assert answers[1]["result"]["protocolVersion"] == "2025-11-25"
-
-
 async def test_initialize_in_a_modern_connection_stays_an_error() -> None:
-    async with served(make_echo()) as wire:
+    async with served(make_gateway()) as wire:
         await wire.ask(PROBE)
         await wire.ask(request(5, "tools/list", _meta=MODERN))
         refused = await wire.ask(INITIALIZE)
@@ -105,46 +88,128 @@ async def test_initialize_in_a_modern_connection_stays_an_error() -> None:
 
 
 @pytest.mark.requirement("SRV-8")
-async def test_line_that_is_no_message_is_skipped() -> None:
-    async with served(make_echo()) as wire:
-        await wire.send(b"", b"no json", b"[]", b"\xff\xfe")
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        pytest.param(b"no json", -32700, id="words"),
+        pytest.param(b"\xff\xfe", -32700, id="bytes"),
+        pytest.param(b'{"jsonrpc": "2.0"', -32700, id="half a message"),
+        pytest.param(b"NaN", -32700, id="not a number"),
+        pytest.param(b"[" * 100_000, -32700, id="nested too deeply"),
+        pytest.param(b"[]", -32600, id="empty batch"),
+        pytest.param(b'[{"jsonrpc": "2.0", "id": 1, "method": "ping"}]', -32600, id="batch"),
+        pytest.param(b"5", -32600, id="number"),
+        pytest.param(b"{}", -32600, id="empty object"),
+        pytest.param(b'{"jsonrpc": "2.0", "id": null, "method": "ping"}', -32600, id="null id"),
+        pytest.param(b'{"jsonrpc": "2.0", "id": 1.5, "method": "ping"}', -32600, id="half an id"),
+        pytest.param(b'{"jsonrpc": "2.0", "method": 5}', -32600, id="method that is no text"),
+    ],
+)
+async def test_line_that_is_no_message_is_answered_with_an_error_and_the_next_one_is_served(
+    line: bytes, code: int
+) -> None:
+    async with served(make_gateway()) as wire:
+        await wire.send(line)
+        refused = await wire.receive()
+        initialized = await wire.ask(INITIALIZE)
+
+    assert (refused["id"], refused["error"]["code"]) == (None, code)
+    assert initialized["id"] == 2
+
+
+@pytest.mark.requirement("SRV-8")
+@pytest.mark.parametrize(
+    "wrong",
+    [{"jsonrpc": "1.0"}, {"method": 5}, {"params": []}],
+    ids=["another version", "method that is no text", "params that are no object"],
+)
+async def test_invalid_request_that_shows_its_id_is_answered_under_that_id(
+    wrong: JSONObject,
+) -> None:
+    async with served(make_gateway()) as wire:
+        refused = await wire.ask(request(7, "ping") | wrong)
+
+    assert (refused["id"], refused["error"]["code"]) == (7, -32600)
+
+
+@pytest.mark.requirement("SRV-8")
+async def test_blank_lines_and_unexpected_answers_are_skipped() -> None:
+    answers = [{"jsonrpc": "2.0", "id": 1, "result": {}}, {"jsonrpc": "2.0", "id": 1, "error": {}}]
+    async with served(make_gateway()) as wire:
+        await wire.send(b"", b" \r", *answers)
         initialized = await wire.ask(INITIALIZE)
 
     assert initialized["id"] == 2
 
 
 @pytest.mark.requirement("SRV-8")
+async def test_text_with_a_lone_surrogate_is_served() -> None:
+    line = json.dumps(call(4, "search_tools", query="\ud800 issue")).encode()
+    async with served(make_gateway()) as wire:
+        await open_handshake(wire)
+        await wire.send(line)
+        answer = await wire.receive()
+
+    assert answer["id"] == 4
+    assert "result" in answer
+
+
+@pytest.mark.requirement("SRV-8")
 async def test_large_messages_pass_in_both_directions() -> None:
+    async def echo(call: Call) -> JSONObject:
+        return {"content": [{"type": "text", "text": call.arguments["text"]}]}
+
     text = "x" * (4 << 20)
-    async with served(make_echo()) as wire:
-        await wire.ask(INITIALIZE)
-        await wire.send(INITIALIZED)
-        answer = await wire.ask(request(3, "tools/call", name="echo", arguments={"text": text}))
+    arguments = {"tool": "list_issues", "arguments": {"text": text}}
+    async with served(make_gateway(execution=echo)) as wire:
+        await open_handshake(wire)
+        answer = await wire.ask(call(3, "execute_tool", **arguments))
 
     assert answer["result"]["content"][0]["text"] == text
 
 
 @pytest.mark.requirement("SRV-8")
-async def test_line_that_is_too_long_is_skipped() -> None:
-    stdin, to_server = os.pipe()
-    os.write(to_server, b"a" * 50 + b"\nshort\n" + b"b" * 11 + b"\nlast\nunfinished")
-    os.close(to_server)
+@pytest.mark.parametrize("is_id_last", [False, True])
+async def test_line_that_is_too_long_is_answered_under_its_id(
+    monkeypatch: pytest.MonkeyPatch, *, is_id_last: bool
+) -> None:
+    monkeypatch.setattr(stdio, "MAX_LINE", 1 << 20)
+    long = json.dumps({"params": {"x": "x" * (3 << 20)}, "jsonrpc": "2.0", "id": 8})
+    if not is_id_last:
+        long = json.dumps({"jsonrpc": "2.0", "id": 8, "params": {"x": "x" * (3 << 20)}})
+    async with served(make_gateway()) as wire:
+        await wire.send(long.encode())
+        refused = await wire.receive()
+        initialized = await wire.ask(INITIALIZE)
 
-    lines = [line async for line in stdio._lines(stdin, max_length=10)]
+    assert (refused["id"], refused["error"]["code"]) == (8, -32600)
+    assert initialized["id"] == 2
+
+
+async def test_requests_are_read_from_a_file_and_answers_written_to_one(tmp_path: Path) -> None:
+    lines = [json.dumps(one).encode() for one in (INITIALIZE, INITIALIZED, LISTS)]
+    (tmp_path / "requests").write_bytes(b"\n".join(lines))
+    stdin = os.open(tmp_path / "requests", os.O_RDONLY)
+    stdout = os.open(tmp_path / "answers", os.O_WRONLY | os.O_CREAT)
+
+    with anyio.fail_after(20):
+        await stdio.serve(make_gateway(), stdin, stdout)
 
     os.close(stdin)
-    assert lines == [b"short", b"last"]
+    os.close(stdout)
+    answers = (tmp_path / "answers").read_bytes().splitlines()
+    assert [json.loads(answer)["id"] for answer in answers] == [2, 3]
 
 
-async def test_input_from_a_file_is_read(tmp_path: Path) -> None:
-    path = tmp_path / "requests"
-    path.write_bytes(b"one\ntwo\n")
-    descriptor = os.open(path, os.O_RDONLY)
+async def test_without_poll_threads_read_and_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(descriptors, "_HAS_POLL", False)
+    async with served(make_gateway()) as wire:
+        initialized = await wire.ask(INITIALIZE)
+        await wire.send(INITIALIZED)
+        listed = await wire.ask(LISTS)
+        wire.hang_up()
 
-    lines = [line async for line in stdio._lines(descriptor)]
-
-    os.close(descriptor)
-    assert lines == [b"one", b"two"]
+    assert (initialized["id"], listed["id"]) == (2, 3)
 
 
 @pytest.mark.requirement("SRV-9")
@@ -154,7 +219,7 @@ async def test_closed_input_ends_serving() -> None:
     os.close(to_server)
 
     with anyio.fail_after(20):
-        await stdio.serve(make_echo(), stdin, stdout)
+        await stdio.serve(make_gateway(), stdin, stdout)
 
     for descriptor in (stdin, stdout, from_server):
         os.close(descriptor)
@@ -167,35 +232,39 @@ async def test_client_that_stops_reading_ends_serving() -> None:
     os.write(to_server, json.dumps(INITIALIZE).encode() + b"\n")
 
     with anyio.fail_after(20):
-        await stdio.serve(make_echo(), stdin, stdout)
+        await stdio.serve(make_gateway(), stdin, stdout)
 
     for descriptor in (stdin, stdout, to_server):
         os.close(descriptor)
 
 
 @pytest.mark.requirement("MET-21")
-async def test_cancelled_request_is_cancelled_in_its_handler() -> None:
+async def test_cancelled_request_is_cancelled_in_its_handler_and_never_answered() -> None:
     entered, left = anyio.Event(), anyio.Event()
 
-    async def hang(_: Any, __: Any) -> types.CallToolResult:
+    async def hang(_: Call) -> JSONObject:
         entered.set()
         try:
             await anyio.sleep_forever()
         finally:
             left.set()
+        return {}
 
-    async with served(make_echo(hang)) as wire:
-        await wire.ask(INITIALIZE)
-        await wire.send(INITIALIZED, request(3, "tools/call", name="hang"))
+    async with served(make_gateway(execution=hang)) as wire:
+        await open_handshake(wire)
+        await wire.send(call(3, "execute_tool", tool="list_issues"))
         await entered.wait()
         cancel = {"method": "notifications/cancelled", "params": {"requestId": 3}}
         await wire.send({"jsonrpc": "2.0", **cancel})
         await left.wait()
+        next_answer = await wire.ask(request(4, "ping"))
+
+    assert next_answer["id"] == 4
 
 
 @pytest.mark.requirement("SRV-2")
 async def test_first_answer_is_told_when_it_is_out() -> None:
-    async with served(make_echo()) as wire:
+    async with served(make_gateway()) as wire:
         before = wire.answered.is_set()
         await wire.ask(INITIALIZE)
         await wire.answered.wait()

@@ -13,7 +13,7 @@ import httpx2
 from discovery_engine._util.json import JSONObject
 from discovery_server import http
 from discovery_server.connections import ConnectionLimits
-from discovery_server.gateway import make_server
+from discovery_server.gateway import Gateway
 from discovery_server.guard import Endpoint
 from discovery_server.tokens import Tokens
 from tests.unit.server.wire import INITIALIZE, INITIALIZED, MODERN, request
@@ -29,7 +29,7 @@ async def served(
     **sessions: Any,
 ) -> AsyncIterator[str]:
     """The address of a gateway in front of `engine`, for as long as the block runs."""
-    made = http.make_app(make_server(engine), Endpoint(), tokens, **sessions)
+    made = http.make_app(Gateway(engine), Endpoint(), tokens, **sessions)
     web = http.HttpServer(made, limits)
     with anyio.fail_after(120), http.listen(Endpoint()) as listener:
         async with anyio.create_task_group() as tasks:

@@ -11,10 +11,10 @@ from typing import Any
 
 import anyio
 import anyio.to_thread
-from mcp.server.lowlevel import Server
 
 from discovery_engine._util.json import JSONObject
 from discovery_server import stdio
+from discovery_server.gateway import Gateway
 
 MODERN = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -78,7 +78,7 @@ def call(number: int, name: str, *, era: str = "legacy", **arguments: Any) -> JS
 
 
 @asynccontextmanager
-async def served(server: Server[Any]) -> AsyncIterator[Wire]:
+async def served(gateway: Gateway) -> AsyncIterator[Wire]:
     stdin, to_server = os.pipe()
     from_server, stdout = os.pipe()
     wire = Wire(to_server, from_server, anyio.Event())
@@ -86,7 +86,7 @@ async def served(server: Server[Any]) -> AsyncIterator[Wire]:
         async with anyio.create_task_group() as tasks:
 
             async def serve() -> None:
-                await stdio.serve(server, stdin, stdout, answered=wire.answered)
+                await stdio.serve(gateway, stdin, stdout, answered=wire.answered)
 
             tasks.start_soon(serve)
             yield wire

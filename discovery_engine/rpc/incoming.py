@@ -1,0 +1,119 @@
+"""Requests of the other side: each is answered in a task of its own, at most so many at once."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+import anyio
+
+from discovery_engine._util.json import JSONObject
+from discovery_engine.rpc.messages import ErrorResponse, Response, correlated
+from discovery_engine.rpc.peer import RequestId, RpcError, connection_closed
+from discovery_engine.rpc.protocol import INTERNAL_ERROR
+
+logger = logging.getLogger(__name__)
+
+Work: TypeAlias = Callable[[], Awaitable[JSONObject]]
+Respond: TypeAlias = Callable[[Response | ErrorResponse], None]
+
+
+class _Incoming:
+    __slots__ = ("id", "is_cancelled", "scope", "size", "work")
+
+    def __init__(self, request_id: RequestId, work: Work, size: int) -> None:
+        self.id = request_id
+        self.work = work
+        self.size = size
+        self.scope = anyio.CancelScope()
+        self.is_cancelled = False
+        """By the other side, which then expects no answer."""
+
+
+class IncomingRequests:
+    """The requests of one connection that have no answer yet; `close` ends them."""
+
+    def __init__(
+        self, respond: Respond, *, most: int, on_end: Callable[[], None] = lambda: None
+    ) -> None:
+        """No requests yet.
+
+        Args:
+            respond: Called with each answer; must not block.
+            most: How many are worked on at once; further ones wait.
+            on_end: Called after each request.
+        """
+        self._respond = respond
+        self._most = most
+        self._on_end = on_end
+        self._unanswered: dict[RequestId, _Incoming] = {}
+        self._waiting: deque[_Incoming] = deque()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.size = 0
+        """The bytes of all of them."""
+
+    def __len__(self) -> int:
+        return len(self._tasks) + len(self._waiting)
+
+    def start(self, request_id: RequestId, work: Work, *, size: int = 0) -> None:
+        """Answer a request with the result of `work`, or with the `RpcError` that it raises."""
+        # A second request with the same id is worked on, too; a cancellation then means that one.
+        incoming = self._unanswered[correlated(request_id)] = _Incoming(request_id, work, size)
+        self.size += size
+        if len(self._tasks) < self._most:
+            self._spawn(incoming)
+        else:
+            self._waiting.append(incoming)
+
+    def cancel(self, request_id: RequestId) -> None:
+        """Cancel a request, which then gets no answer; no-op if it has one."""
+        if incoming := self._unanswered.get(correlated(request_id)):
+            incoming.is_cancelled = True
+            incoming.scope.cancel()
+
+    async def close(self) -> None:
+        """Cancel all requests, and answer each with the error that the connection is closed."""
+        self._waiting.clear()
+        for incoming in self._unanswered.values():
+            incoming.scope.cancel()
+        with anyio.CancelScope(shield=True):
+            if self._tasks:
+                await asyncio.wait(self._tasks)
+
+    def _spawn(self, incoming: _Incoming) -> None:
+        task = asyncio.get_running_loop().create_task(self._run(incoming))
+        self._tasks.add(task)
+        task.add_done_callback(self._end)
+
+    def _end(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if self._waiting:
+            self._spawn(self._waiting.popleft())
+        self._on_end()
+
+    async def _run(self, incoming: _Incoming) -> None:
+        answer: Response | ErrorResponse = ErrorResponse(incoming.id, connection_closed())
+        try:
+            # A scope, because cancelling the task would also interrupt shielded clean-up.
+            with incoming.scope:
+                answer = await _answer(incoming)
+        finally:
+            self.size -= incoming.size
+            key = correlated(incoming.id)
+            if self._unanswered.get(key) is incoming:
+                del self._unanswered[key]
+        if not incoming.is_cancelled:
+            self._respond(answer)
+
+
+async def _answer(incoming: _Incoming) -> Response | ErrorResponse:
+    try:
+        return Response(incoming.id, await incoming.work())
+    except RpcError as error:
+        return ErrorResponse(incoming.id, error)
+    except Exception:  # a defect of ours must not end the connection
+        logger.exception("A request failed")
+        return ErrorResponse(incoming.id, RpcError(INTERNAL_ERROR, "Internal error"))

@@ -1,0 +1,263 @@
+"""Reading and writing of inherited descriptors on the event loop, which never waits for them.
+
+They may share their file description with a terminal or another process, so they are not made
+non-blocking: they are used only while they are ready.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import select
+from collections.abc import Callable
+from typing import Protocol
+
+import anyio.to_thread
+
+_CHUNK = 1 << 18  # bytes of one read
+_PIECE = 4096  # bytes that a writable pipe or socket accepts without blocking (PIPE_BUF)
+_TURN = 1 << 18  # bytes written before other tasks run
+_CONGESTED = 1 << 20  # bytes that wait to be written when senders should wait
+_HAS_POLL = hasattr(select, "poll")  # Windows has none; there a thread waits
+
+
+class Input(Protocol):
+    """Passes all that it reads to a callback; the last piece is empty."""
+
+    def resume(self) -> None:
+        """Read on; no-op if it is not paused. An input is paused at first."""
+
+    def pause(self) -> None:
+        """Read no more until `resume`; also called at the end."""
+
+
+def open_input(descriptor: int, on_read: Callable[[bytes], None]) -> Input:
+    """An input of the kind that this system supports."""
+    return (WatchedInput if _HAS_POLL else ThreadInput)(descriptor, on_read)
+
+
+def open_output(descriptor: int, on_change: Callable[[], None]) -> Output:
+    """An output of the kind that this system supports."""
+    return (Output if _HAS_POLL else ThreadOutput)(descriptor, on_change)
+
+
+class WatchedInput:
+    """Reads when the event loop reports that there is something to read."""
+
+    def __init__(self, descriptor: int, on_read: Callable[[bytes], None]) -> None:
+        self._descriptor = descriptor
+        self._on_read = on_read
+        self._loop = asyncio.get_running_loop()
+        self._is_watched = False
+        self._next_read: asyncio.Handle | None = None
+        """Of a regular file, which is always ready, and which epoll refuses."""
+
+    def resume(self) -> None:
+        if self._is_watched or self._next_read:
+            return
+        try:
+            self._loop.add_reader(self._descriptor, self._read)
+            self._is_watched = True
+        except PermissionError:
+            self._next_read = self._loop.call_soon(self._read_file)
+
+    def pause(self) -> None:
+        if self._is_watched:
+            self._loop.remove_reader(self._descriptor)
+            self._is_watched = False
+        if self._next_read:
+            self._next_read.cancel()
+            self._next_read = None
+
+    def _read(self) -> None:
+        self._on_read(_read_some(self._descriptor))
+
+    def _read_file(self) -> None:
+        self._next_read = self._loop.call_soon(self._read_file)
+        self._read()
+
+
+class ThreadInput:
+    """Reads in a thread, where no event loop can watch a descriptor."""
+
+    def __init__(self, descriptor: int, on_read: Callable[[bytes], None]) -> None:
+        self._descriptor = descriptor
+        self._on_read = on_read
+        self._is_paused = True
+        self._read: bytes | None = None
+        """What was read while it is paused."""
+        self._reading: asyncio.Task[None] | None = None
+
+    def resume(self) -> None:
+        self._is_paused = False
+        if self._reading is None:
+            self._reading = asyncio.get_running_loop().create_task(self._read_one())
+
+    def pause(self) -> None:
+        self._is_paused = True
+
+    async def _read_one(self) -> None:
+        if self._read is None:
+            self._read = await anyio.to_thread.run_sync(
+                _read_some, self._descriptor, abandon_on_cancel=True
+            )
+        self._reading = None
+        chunk = self._read
+        if not self._is_paused:
+            self._read = None
+            self._on_read(chunk)
+            if not self._is_paused:
+                self.resume()
+
+
+class Output:
+    """A `LineSink`: the lines of one turn of the event loop are written together."""
+
+    def __init__(self, descriptor: int, on_change: Callable[[], None]) -> None:
+        """`on_change` is called when it is congested no more, has written all, or is closed."""
+        self._descriptor = descriptor
+        self._on_change = on_change
+        self._loop = asyncio.get_running_loop()
+        self._lines: list[bytes] = []
+        self._data = memoryview(b"")
+        """What is being written; the lines come after it."""
+        self._size = 0
+        self._is_writing = False
+        self._is_watched = False
+        self._changed = asyncio.Event()
+        self.has_written = False
+        """Whether at least one line was written to its end."""
+        self.is_closed = False
+        """Whether the other side reads no more."""
+
+    @property
+    def is_congested(self) -> bool:
+        return self._size > _CONGESTED
+
+    def write(self, line: bytes) -> None:
+        if self.is_closed:
+            return
+        self._lines.append(line)
+        self._size += len(line)
+        if not self._is_writing:
+            self._is_writing = True
+            self._start()
+
+    async def drain(self) -> None:
+        while self.is_congested:
+            await self._wait_for_change()
+
+    async def flush(self) -> None:
+        """Wait until all is written, or it is closed."""
+        while self._size:
+            await self._wait_for_change()
+
+    def close(self) -> None:
+        """Drop what is not written yet; no-op if it is closed."""
+        self._stop_watching()
+        self._lines.clear()
+        self._data, self._size = memoryview(b""), 0
+        if not self.is_closed:
+            self.is_closed = True
+            self._report_change()
+
+    def _start(self) -> None:
+        self._loop.call_soon(self._write_on)
+
+    def _write_on(self) -> None:
+        for _ in range(_TURN // _PIECE):
+            if not self._next_data():
+                return
+            if not self._write_piece():
+                return
+        self._watch()  # other tasks run first
+
+    def _write_piece(self) -> bool:
+        """Whether a piece was written; otherwise it is watched, or closed."""
+        if not _is_writable(self._descriptor):
+            self._watch()
+            return False
+        try:
+            written = os.write(self._descriptor, self._data[:_PIECE])
+        except BlockingIOError:  # another process made it non-blocking
+            self._watch()
+            return False
+        except OSError:  # nobody reads
+            self.close()
+            return False
+        self._advance(written)
+        return True
+
+    def _next_data(self) -> bool:
+        """Whether there is data to write; otherwise writing ends."""
+        if self._data:
+            return True
+        if self._lines:
+            self._data = memoryview(b"".join(self._lines))
+            self._lines.clear()
+            return True
+        self._is_writing = False
+        self._stop_watching()
+        return False
+
+    def _advance(self, written: int) -> None:
+        was_congested = self.is_congested
+        self._data = self._data[written:]
+        self._size -= written
+        is_first = not self.has_written and not self._data
+        self.has_written = self.has_written or is_first
+        if is_first or not self._size or was_congested != self.is_congested:
+            self._report_change()
+
+    def _report_change(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+        self._on_change()
+
+    async def _wait_for_change(self) -> None:
+        await self._changed.wait()
+
+    def _watch(self) -> None:
+        if not self._is_watched:
+            try:
+                self._loop.add_writer(self._descriptor, self._write_on)
+                self._is_watched = True
+            except PermissionError:  # a regular file, which is always ready
+                self._loop.call_soon(self._write_on)
+
+    def _stop_watching(self) -> None:
+        if self._is_watched:
+            self._loop.remove_writer(self._descriptor)
+            self._is_watched = False
+
+
+class ThreadOutput(Output):
+    """Writes in a thread, where no event loop can watch a descriptor."""
+
+    def _start(self) -> None:
+        self._writing = self._loop.create_task(self._write_in_thread())
+
+    async def _write_in_thread(self) -> None:
+        while self._next_data():
+            try:
+                written = await anyio.to_thread.run_sync(
+                    os.write, self._descriptor, self._data, abandon_on_cancel=True
+                )
+            except OSError:  # nobody reads
+                self.close()
+                return
+            self._advance(written)
+
+
+def _read_some(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, _CHUNK)
+    except OSError:  # for instance a terminal that was closed
+        return b""
+
+
+def _is_writable(descriptor: int) -> bool:
+    """Without waiting; a regular file is always ready."""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLOUT)
+    return bool(poll.poll(0))

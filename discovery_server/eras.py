@@ -1,0 +1,112 @@
+"""The two eras of the protocol: which requests a connection of each may send, and in which version.
+
+In the handshake era a connection begins with `initialize`. Since 2026-07-28 there is no handshake:
+each request has an envelope in its `_meta`, with the version and the capabilities of the client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, TypeAlias
+
+from discovery_engine.rpc.peer import RpcError
+from discovery_engine.rpc.protocol import (
+    CLIENT_CAPABILITIES,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    LATEST_HANDSHAKE,
+    MODERN_VERSIONS,
+    PROTOCOL_VERSION,
+    UNSUPPORTED_PROTOCOL_VERSION,
+)
+from discovery_server.request_params import methods_of
+
+if TYPE_CHECKING:
+    from discovery_engine._util.json import JSONObject
+
+_BEFORE_INITIALIZE = frozenset({"initialize", "ping"})
+
+
+class HandshakeEra:
+    def __init__(self, *, is_initialized: bool = False) -> None:
+        self.is_initialized = is_initialized
+        """Whether the client has sent `initialize`, or claims so by `notifications/initialized`."""
+        self._version = LATEST_HANDSHAKE
+
+    def version_of(self, method: str, params: JSONObject) -> str:
+        """The version in which a request is served.
+
+        Raises:
+            RpcError: If it may not be sent now.
+        """
+        if method == "initialize":
+            return self._version
+        if _has_envelope(params):
+            text = (
+                "this connection was opened with `initialize`; requests with the envelope of"
+                " 2026-07-28 are not accepted on it"
+            )
+            raise RpcError(INVALID_REQUEST, text)
+        is_served = method in methods_of(self._version)
+        if is_served and not self.is_initialized and method not in _BEFORE_INITIALIZE:
+            text = (
+                f"the connection is not initialized: send `initialize` before `{method}`, or give"
+                f" {PROTOCOL_VERSION!r} and {CLIENT_CAPABILITIES!r} in `params._meta`"
+            )
+            raise RpcError(INVALID_PARAMS, text)
+        return self._version
+
+    def accept(self, initialized: JSONObject) -> None:
+        """Apply the result of `initialize`."""
+        self._version = initialized["protocolVersion"]
+        self.is_initialized = True
+
+
+class ModernEra:
+    def version_of(self, method: str, params: JSONObject) -> str:
+        """As that of `HandshakeEra`; each request names its version."""
+        if method == "initialize":
+            text = (
+                "this connection is served in 2026-07-28, which has no `initialize`; open another"
+                " one for a handshake"
+            )
+            raise RpcError(UNSUPPORTED_PROTOCOL_VERSION, text, _supported(params))
+        meta = params.get("_meta")
+        required = (PROTOCOL_VERSION, CLIENT_CAPABILITIES)
+        missing = [key for key in required if not isinstance(meta, Mapping) or key not in meta]
+        if missing:
+            text = f"params._meta must be an object with {' and '.join(map(repr, missing))}"
+            raise RpcError(INVALID_PARAMS, text)
+        version = params["_meta"][PROTOCOL_VERSION]
+        if not isinstance(version, str):
+            raise RpcError(INVALID_PARAMS, f"{PROTOCOL_VERSION!r} must be a string")
+        if version not in MODERN_VERSIONS:
+            data = {"supported": list(MODERN_VERSIONS), "requested": version}
+            text = "Unsupported protocol version"
+            raise RpcError(UNSUPPORTED_PROTOCOL_VERSION, text, data)
+        return version
+
+
+Era: TypeAlias = HandshakeEra | ModernEra
+
+
+def era_of(method: str, params: JSONObject, *, is_initialized: bool) -> Era:
+    """The era of a connection whose first request this is.
+
+    `is_initialized` says whether `notifications/initialized` came before it.
+    """
+    # The version alone decides, so that an incomplete envelope gets an error that names the rest.
+    if method != "initialize" and _has_envelope(params):
+        return ModernEra()
+    return HandshakeEra(is_initialized=is_initialized)
+
+
+def _has_envelope(params: JSONObject) -> bool:
+    meta = params.get("_meta")
+    return isinstance(meta, Mapping) and PROTOCOL_VERSION in meta
+
+
+def _supported(params: JSONObject) -> JSONObject:
+    requested = params.get("protocolVersion")
+    data: JSONObject = {"supported": list(MODERN_VERSIONS)}
+    return data | {"requested": requested} if isinstance(requested, str) else data

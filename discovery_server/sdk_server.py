@@ -1,0 +1,163 @@
+"""The gateway as a server of the MCP SDK, which brings streamable HTTP in both protocol eras.
+
+No other module of this package imports the SDK. Results take the place of the SDK's own after it
+has checked a request: its models would drop members that they do not know.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import anyio
+import mcp_types as types
+from mcp import MCPError
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
+from mcp.server.caching import CacheHint
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.server.transport_security import TransportSecuritySettings
+
+from discovery_engine.agent.definitions import META_TOOLS
+from discovery_engine.rpc.peer import RpcError
+from discovery_engine.rpc.protocol import MODERN_VERSIONS
+from discovery_engine.version import __version__
+from discovery_server.gateway import ClientRequest
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+    from discovery_engine._util.json import JSONObject
+    from discovery_server.gateway import Gateway
+
+Context: TypeAlias = ServerRequestContext[Any, Any]
+User: TypeAlias = AuthenticatedUser
+
+_SESSION_HEADER = "mcp-session-id"
+_OPENING_METHODS = frozenset({"initialize", "server/discover"})
+_PARAMS: dict[str, type[types.RequestParams]] = {
+    "tools/list": types.PaginatedRequestParams,
+    "tools/call": types.CallToolRequestParams,
+    "prompts/list": types.PaginatedRequestParams,
+    "prompts/get": types.GetPromptRequestParams,
+    "resources/list": types.PaginatedRequestParams,
+    "resources/templates/list": types.PaginatedRequestParams,
+    "resources/read": types.ReadResourceRequestParams,
+}
+
+
+def make_user(name: str) -> User:
+    """The user of a request; the SDK binds a session to the user that opened it."""
+    return AuthenticatedUser(AccessToken(token="", client_id=name, scopes=[]))
+
+
+def make_http_app(
+    gateway: Gateway, *, path: str, max_sessions: int, session_idle_timeout: float
+) -> ASGIApp:
+    """The SDK's application for streamable HTTP; it checks neither hosts nor tokens."""
+    security = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+    return make_server(gateway).streamable_http_app(
+        streamable_http_path=path,
+        transport_security=security,
+        max_sessions=max_sessions,
+        session_idle_timeout=session_idle_timeout,
+    )
+
+
+def make_server(gateway: Gateway) -> Server[Any]:
+    """An SDK server that answers from `gateway`; the caller runs it on a transport."""
+    server: Server[Any] = Server(
+        "discovery",
+        version=__version__,
+        title="Discovery",
+        cache_hints={"server/discover": CacheHint(ttl_ms=60_000, scope="private")},
+        get_tool_input_schema=_input_schema,
+    )
+    adapter = _Adapter(gateway)
+    for method, params in _PARAMS.items():
+        server.add_request_handler(method, params, adapter.handle)
+    server.middleware.append(adapter.replace_result)
+    return server
+
+
+class _Adapter:
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+        self._result: ContextVar[JSONObject | None] = ContextVar("result", default=None)
+
+    async def handle(self, ctx: Context, _: types.RequestParams) -> HandlerResult:
+        """A handler of the SDK: its own result is replaced by `replace_result`."""
+        progress = _ProgressRelay(ctx)
+        params = dict(ctx.params or {})
+        request = ClientRequest(ctx.method, params, ctx.protocol_version, _client(ctx))
+        on_progress = progress.send if progress.is_requested else None
+        try:
+            self._result.set(await self._gateway.handle(request, on_progress))
+        except RpcError as error:
+            raise MCPError(error.code, error.message, error.data) from error
+        await progress.flush()
+        return _EMPTY[ctx.method]
+
+    async def replace_result(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+        """Middleware: the gateway's own result, and current instructions where a client starts."""
+        self._result.set(None)
+        result = await call_next(ctx)
+        if ctx.method in _OPENING_METHODS and isinstance(result, dict):
+            return {**result, "instructions": self._gateway.instructions}
+        return self._result.get() or result
+
+
+_COMPLETE = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+_EMPTY: dict[str, JSONObject] = {
+    "tools/list": {"tools": [], **_COMPLETE},
+    "tools/call": {"content": [], **_COMPLETE},
+    "prompts/list": {"prompts": [], **_COMPLETE},
+    "prompts/get": {"messages": [], **_COMPLETE},
+    "resources/list": {"resources": [], **_COMPLETE},
+    "resources/templates/list": {"resourceTemplates": [], **_COMPLETE},
+    "resources/read": {"contents": [], **_COMPLETE},
+}
+"""Results that the SDK accepts in either era."""
+
+
+def _input_schema(name: str) -> JSONObject | None:
+    tool = META_TOOLS.get(name)
+    return tool.input_schema if tool else None
+
+
+def _client(ctx: Context) -> str | None:
+    """The key of this client's own session with a server that has `session: per_client`.
+
+    It is the id of the client's session. In the era without sessions a request could claim any id,
+    so there it is the user of the token.
+    """
+    if ctx.request is None:
+        return None
+    if ctx.protocol_version in MODERN_VERSIONS:
+        user = ctx.request.scope.get("user")
+        return str(user.username) if user else None
+    session: str | None = ctx.request.headers.get(_SESSION_HEADER)
+    return session
+
+
+class _ProgressRelay:
+    """Forwards progress in order, and all of it before the result.
+
+    Progress comes from tasks of the upstream's connection, so the result could overtake it.
+    """
+
+    def __init__(self, ctx: Context) -> None:
+        self.is_requested = ctx.meta is not None and "progress_token" in ctx.meta
+        self._session = ctx.session
+        self._lock = anyio.Lock()
+
+    async def send(self, progress: float, total: float | None, message: str | None) -> None:
+        async with self._lock:
+            await self._session.report_progress(progress, total, message)
+
+    async def flush(self) -> None:
+        """Wait for what was sent; `anyio.Lock` is fair, so it is acquired last."""
+        if self.is_requested:
+            async with self._lock:
+                return
