@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+import sys
 from typing import IO, Any
 
 import anyio
@@ -14,7 +15,7 @@ import pytest
 from discovery_engine._util.json import JSONObject
 from tests.e2e.serving import Home, fault_entry, text_of, time_entry
 from tests.servers.programs import eventually, is_running
-from tests.unit.server.wire import INITIALIZE, INITIALIZED, PROBE, call
+from tests.unit.server.wire import INITIALIZE, INITIALIZED, PROBE, call, request
 
 pytestmark = [pytest.mark.anyio, pytest.mark.e2e]
 
@@ -233,6 +234,34 @@ async def test_client_that_probes_and_hurries_is_served_the_handshake(home: Home
 
     assert (refused["id"], refused["error"]["code"]) == (PROBE["id"], -32601)
     assert initialized["result"]["protocolVersion"] == "2025-11-25"
+
+
+@pytest.mark.requirement("SRV-43")
+def test_a_client_is_served_without_the_sdk(home: Home) -> None:
+    home.write({})
+    program = (
+        "import sys; started_with = set(sys.modules)\n"  # by measuring coverage, for instance
+        "from discovery_cli.main import main\n"
+        "try: main()\n"
+        "finally: print(*({'mcp', 'mcp_types', 'starlette'} & set(sys.modules) - started_with),"
+        " file=sys.stderr)"
+    )
+    messages = [INITIALIZE, INITIALIZED, request(3, "tools/list"), call(4, "list_mcp_servers")]
+    with subprocess.Popen(
+        [sys.executable, "-c", program, "serve"],
+        env=home.environ,
+        cwd=home.folder,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        tell(process, *messages)
+        answers = [hear(process) for _ in range(3)]
+        _, errors = process.communicate(timeout=60)
+
+    assert [answer["id"] for answer in answers] == [2, 3, 4]
+    assert process.returncode == 0
+    assert errors.decode().splitlines()[-1] == ""
 
 
 @pytest.mark.requirement("SRV-5")
