@@ -238,7 +238,7 @@ async def test_client_that_probes_and_hurries_is_served_the_handshake(home: Home
 
 @pytest.mark.requirement("SRV-43")
 def test_a_client_is_served_without_the_sdk(home: Home) -> None:
-    home.write({})
+    home.write({"good": fault_entry()})
     program = (
         "import sys; started_with = set(sys.modules)\n"  # by measuring coverage, for instance
         "from discovery_cli.main import main\n"
@@ -246,7 +246,8 @@ def test_a_client_is_served_without_the_sdk(home: Home) -> None:
         "finally: print(*({'mcp', 'mcp_types', 'starlette'} & set(sys.modules) - started_with),"
         " file=sys.stderr)"
     )
-    messages = [INITIALIZE, INITIALIZED, request(3, "tools/list"), call(4, "list_mcp_servers")]
+    execute = call(4, "execute_tool", tool="good:echo", arguments={"text": "hello"})
+    messages = [INITIALIZE, INITIALIZED, request(3, "tools/list"), execute]
     with subprocess.Popen(
         [sys.executable, "-c", program, "serve"],
         env=home.environ,
@@ -260,6 +261,7 @@ def test_a_client_is_served_without_the_sdk(home: Home) -> None:
         _, errors = process.communicate(timeout=60)
 
     assert [answer["id"] for answer in answers] == [2, 3, 4]
+    assert json.loads(answers[2]["result"]["content"][0]["text"]) == {"text": "hello"}
     assert process.returncode == 0
     assert errors.decode().splitlines()[-1] == ""
 
