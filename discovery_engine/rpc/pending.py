@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import OrderedDict, deque
+from collections.abc import Awaitable, Callable
 from itertools import count
 from sys import float_info
 from typing import TypeGuard
 
+import anyio
+
 from discovery_engine._util.json import JSONObject, JSONValue
-from discovery_engine.rpc.messages import correlated
+from discovery_engine.rpc.messages import correlated, is_request_id
 from discovery_engine.rpc.peer import (
     OnProgress,
     RequestId,
@@ -21,6 +25,8 @@ from discovery_engine.rpc.peer import (
 
 _REMEMBERED = 1000  # finished requests
 _BACKLOG = 64  # progress notifications of one request that its caller has not taken yet
+
+logger = logging.getLogger(__name__)
 
 
 class PendingRequest:
@@ -36,6 +42,7 @@ class PendingRequest:
         self._outcome: JSONObject | Exception | None = None
         self._on_progress = on_progress
         self._progress: deque[tuple[float, float | None, str | None]] = deque(maxlen=_BACKLOG)
+        self._work: anyio.CancelScope | None = None  # what `work` awaits
         self._timer: asyncio.TimerHandle | None = None
         self._timeout = timeout
         if timeout:
@@ -44,8 +51,14 @@ class PendingRequest:
             self._last_deadline = now + max(timeout.seconds, timeout.longest)
             self._timer = self._loop.call_at(self._deadline, self._expire)
 
+    @property
+    def is_settled(self) -> bool:
+        return self._outcome is not None
+
     async def wait(self) -> JSONObject:
         """The result; the callbacks of progress run in the caller's task.
+
+        One that still runs when the time is over is cancelled; one that raises is logged.
 
         Raises:
             RpcError: The error answer, or that the connection has ended.
@@ -54,23 +67,39 @@ class PendingRequest:
         try:
             while True:
                 await self._wake
-                while self._progress and self._on_progress:
-                    await self._on_progress(*self._progress.popleft())
+                if self._progress:
+                    await self.work(self._report_progress)
                 if self._outcome is not None:
                     break
                 self._wake = self._loop.create_future()
         finally:
-            if self._timer:
-                self._timer.cancel()
+            self.stop_timer()
         if isinstance(self._outcome, Exception):
             raise self._outcome
         return self._outcome
+
+    async def work(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Await something else for the request; its timeout and its connection end that, too."""
+        with anyio.CancelScope() as self._work:
+            await work()
 
     def settle(self, outcome: JSONObject | Exception) -> None:
         """Set the outcome; no-op if it is set."""
         if self._outcome is None:
             self._outcome = outcome
             self._wake_waiter()
+
+    def abort(self, error: Exception) -> None:
+        """No answer can come any more; whatever the waiter awaits is cancelled."""
+        self.settle(error)
+        self.stop_timer()
+        self._progress.clear()
+        if self._work:
+            self._work.cancel()
+
+    def stop_timer(self) -> None:
+        if self._timer:
+            self._timer.cancel()
 
     def report(self, progress: float, total: float | None, message: str | None) -> None:
         """Pass progress to the waiter and extend the timeout; no-op if nobody asked for it."""
@@ -82,19 +111,26 @@ class PendingRequest:
         self._progress.append((progress, total, message))
         self._wake_waiter()
 
+    async def _report_progress(self) -> None:
+        while self._progress and self._on_progress:
+            try:
+                await self._on_progress(*self._progress.popleft())
+            except Exception:  # of the caller's own code: its request continues
+                logger.warning("A progress callback failed", exc_info=True)
+
     def _wake_waiter(self) -> None:
         if not self._wake.done():
             self._wake.set_result(None)
 
     def _expire(self) -> None:
-        if self._timeout is None or self._outcome is not None:
+        if self._timeout is None:
             return
         if self._loop.time() < self._deadline:  # progress has extended it
             self._timer = self._loop.call_at(self._deadline, self._expire)
             return
         is_last = self._deadline >= self._last_deadline
         longest = max(self._timeout.seconds, self._timeout.longest)
-        self.settle(RequestTimeoutError(longest if is_last else self._timeout.seconds))
+        self.abort(RequestTimeoutError(longest if is_last else self._timeout.seconds))
 
 
 class PendingRequests:
@@ -134,7 +170,8 @@ class PendingRequests:
 
     def discard(self, request_id: RequestId) -> None:
         """The caller gave up; an answer that is already on its way is not unsolicited."""
-        if self._waiting.pop(request_id, None):
+        if request := self._waiting.pop(request_id, None):
+            request.stop_timer()
             _add_bounded(self._cancelled, request_id)
 
     def settle(self, request_id: RequestId, outcome: JSONObject | RpcError) -> bool:
@@ -163,7 +200,7 @@ class PendingRequests:
     def report(self, params: JSONObject) -> None:
         """Pass a progress notification to its request; an invalid one is dropped."""
         token, progress = params.get("progressToken"), _number(params.get("progress"))
-        if not isinstance(token, str | int) or progress is None:
+        if not is_request_id(token) or progress is None:
             return
         if request := self._waiting.get(correlated(token)):
             message = params.get("message")
@@ -175,7 +212,7 @@ class PendingRequests:
         self._is_closed = True
         waiting, self._waiting = self._waiting, {}
         for request in waiting.values():
-            request.settle(connection_closed())
+            request.abort(connection_closed())
 
 
 def is_finite_number(value: JSONValue) -> TypeGuard[float]:

@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Protocol, TypeAlias
 
-import anyio
-
 from discovery_engine._util.json import JSONObject
 from discovery_engine.rpc.json_codec import encode
 from discovery_engine.rpc.messages import (
@@ -78,13 +76,15 @@ class StreamPeer:
         can_cancel: bool = True,
     ) -> JSONObject:
         """As `Peer.request`."""
-        if self._sink.is_congested:
-            # A request that waits here was not sent, so there is nothing to cancel: a caller that
-            # gives up leaves nothing in the buffer.
-            await self._drain(timeout)
         number, pending = self.pending.add(timeout, on_progress)
         is_sent = False
         try:
+            if self._sink.is_congested:
+                # A request that waits here was not sent, so there is nothing to cancel: a caller
+                # that gives up leaves nothing in the buffer.
+                await pending.work(self._sink.drain)
+                if pending.is_settled:
+                    return await pending.wait()
             if on_progress:
                 params = _with_token(params, number)
             self._sink.write(encode(as_json(Request(number, method, params))))
@@ -135,12 +135,6 @@ class StreamPeer:
         """The connection has ended: requests in flight fail."""
         self._is_closed = True
         self.pending.close()
-
-    async def _drain(self, timeout: RequestTimeout | None) -> None:  # noqa: ASYNC109
-        with anyio.move_on_after(timeout.seconds if timeout else None) as scope:
-            await self._sink.drain()
-        if timeout and scope.cancelled_caught:
-            raise RequestTimeoutError(timeout.seconds)
 
     def _cancel(self, number: RequestId, error: BaseException) -> None:
         is_timeout = isinstance(error, RequestTimeoutError)

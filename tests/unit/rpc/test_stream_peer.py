@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -182,3 +183,53 @@ async def test_requests_and_notifications_of_the_other_side_are_passed_on(sink: 
     await peer.notify("notifications/z")
     assert seen == [Request("a", "ping"), Notification("notifications/x", {"y": 1})]
     assert sink.lines == [{"jsonrpc": "2.0", "method": "notifications/z"}]
+
+
+async def test_a_request_that_waits_for_a_congested_stream_fails_when_the_connection_ends(
+    peer: StreamPeer, sink: Sink
+) -> None:
+    sink.is_congested = True
+    outcome: list[Any] = []
+
+    async def ask() -> None:
+        try:
+            await peer.request("slow")
+        except RpcError as error:
+            outcome.append(error.code)
+
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ask)
+            await anyio.wait_all_tasks_blocked()
+            peer.close()
+        await ask()
+    assert outcome == [CONNECTION_CLOSED] * 2
+    assert sink.lines == []
+
+
+async def test_the_timeout_covers_the_wait_for_a_congested_stream_as_well(
+    peer: StreamPeer, sink: Sink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop, passed, late = asyncio.get_running_loop(), 0.0, []
+    real_time = loop.time
+    monkeypatch.setattr(loop, "time", lambda: real_time() + passed)
+    sink.is_congested = True
+
+    async def ask() -> None:
+        try:
+            await peer.request("slow", timeout=RequestTimeout(100))
+        except RequestTimeoutError as error:
+            late.append(error.seconds)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(ask)
+        await anyio.wait_all_tasks_blocked()
+        passed = 60.0
+        sink.drained.set()
+        await anyio.wait_all_tasks_blocked()
+        assert [line["method"] for line in sink.lines] == ["slow"]
+        passed = 110.0
+        await anyio.sleep(0.001)  # a turn in which timers run
+        await anyio.wait_all_tasks_blocked()
+        tasks.cancel_scope.cancel()
+    assert late == [100]
