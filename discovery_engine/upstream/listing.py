@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.catalog import DroppedTool
+from discovery_engine.upstream.transport import HeaderMap
 
 T = TypeVar("T")
 FetchPage: TypeAlias = Callable[[JSONObject], Awaitable[JSONObject]]
@@ -140,6 +141,13 @@ async def split_usable(
         else:
             dropped.append(DroppedTool(_shown_name(definition, position), reason))
     return tuple(good.values()), tuple(dropped)
+
+
+async def header_maps(
+    tools: Iterable[JSONObject], read: Callable[[JSONObject], HeaderMap | None]
+) -> dict[str, HeaderMap]:
+    """The arguments that are sent as headers, by tool."""
+    return {tool["name"]: found async for tool in in_batches(tools) if (found := read(tool))}
 
 
 async def in_batches(definitions: Iterable[T]) -> AsyncIterator[T]:

@@ -6,6 +6,9 @@ process may be.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
 from discovery_engine._util.text import quoted
 from discovery_engine.errors import (
     FailureKind,
@@ -19,6 +22,8 @@ from discovery_engine.rpc.protocol import CONNECTION_CLOSED
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.transport import Transport
 
+T = TypeVar("T")
+
 _MESSAGE_LENGTH = 500  # characters of a server's message
 
 
@@ -28,6 +33,22 @@ class RequestNotProcessed(Exception):  # noqa: N818 - internal signal
     def __init__(self, error: UpstreamError) -> None:
         super().__init__(error)
         self.error = error
+
+
+async def at_most_twice(ask: Callable[[], Awaitable[T]]) -> T:
+    """The result of a request, which is sent a second time if it was not processed.
+
+    Raises:
+        UpstreamError: If it fails, or was not processed both times.
+    """
+    try:
+        return await ask()
+    except RequestNotProcessed:
+        pass
+    try:
+        return await ask()
+    except RequestNotProcessed as again:
+        raise again.error from again
 
 
 async def call_error(transport: Transport, tool: str, error: RpcError) -> UpstreamError:

@@ -7,27 +7,22 @@ in other tasks lease the session, wait for its RPC client and send through that.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from functools import partial
-from typing import TypeAlias
 
 import anyio
 from anyio import to_thread
-from msgspec import Struct
 from msgspec.structs import replace
 
 from discovery_engine._util.tasks import Promise
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
 from discovery_engine.errors import FailureKind, RegistryError, UnavailableError, UpstreamError
-from discovery_engine.events import EventBus, ServerConnecting, ToolsChanged
+from discovery_engine.events import ServerConnecting, ToolsChanged
 from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
 from discovery_engine.rpc.messages import Notification
 from discovery_engine.rpc.peer import RpcError
-from discovery_engine.rpc.scheduling import FairScheduler
-from discovery_engine.secrets.resolver import SecretResolver
 from discovery_engine.tools.model import ServerName
-from discovery_engine.upstream.concurrency import SessionLimiter, StartLimiter
 from discovery_engine.upstream.connect_strategy import (
     ConnectStrategy,
     first_strategy,
@@ -35,7 +30,6 @@ from discovery_engine.upstream.connect_strategy import (
 )
 from discovery_engine.upstream.connection import (
     Era,
-    EraMemory,
     connection_fingerprint,
     resolved_transport,
 )
@@ -51,14 +45,16 @@ from discovery_engine.upstream.startup import Startup, startup_timeout
 from discovery_engine.upstream.state import SessionStats
 from discovery_engine.upstream.stdio.pipe_transport import (
     PipeTransport,
-    StdioCallbacks,
-    open_pipe_transport,
 )
-from discovery_engine.upstream.stdio.reaper import Reaper
 from discovery_engine.upstream.transport import (
     Transport,
     is_resource_exhausted,
     resources_exhausted,
+)
+from discovery_engine.upstream.transport_opening import (
+    SessionCallbacks,
+    SessionContext,
+    open_transport,
 )
 
 _RENEWAL = 5.0  # seconds
@@ -72,30 +68,6 @@ _NOT_CAUSED_BY_ERA = {
 }
 
 logger = logging.getLogger(__name__)
-
-
-Admit: TypeAlias = Callable[[ServerSettings, StdioTransport | RemoteTransport], None]
-"""Raises UntrustedServerError unless the server may be started or reached this way."""
-
-
-OnStderr: TypeAlias = Callable[[ServerName, Sequence[str]], None]
-"""Called with the stderr lines of a server's program."""
-
-
-class SessionContext(Struct, frozen=True):
-    """Shared by all sessions."""
-
-    events: EventBus
-    eras: EraMemory
-    environ: Mapping[str, str]
-    secrets: SecretResolver
-    start_limiter: StartLimiter
-    session_limiter: SessionLimiter
-    reaper: Reaper
-    scheduler: FairScheduler
-    idle_timeout: float
-    admit: Admit
-    on_stderr: OnStderr
 
 
 class Session:
@@ -265,7 +237,14 @@ class Session:
     ) -> ConnectStrategy | None:
         """Connect and serve; returns the next strategy if connecting failed."""
         try:
-            async with self._open_transport(strategy, resolved) as transport:
+            opening = open_transport(
+                self.server,
+                resolved,
+                strategy.kind,
+                self._context,
+                SessionCallbacks(self._lose, self._on_fault, self._on_notification),
+            )
+            async with opening as transport:
                 return await self._serve_transport(transport, strategy, start, connected)
         except UnavailableError as failure:
             return await self._after(strategy, failure, start)
@@ -355,48 +334,6 @@ class Session:
         if is_change and not self._change_published:
             self._change_published = True
             self._context.events.publish(ToolsChanged(self.server.name))
-
-    def _open_transport(
-        self, strategy: ConnectStrategy, resolved: StdioTransport | RemoteTransport
-    ) -> AbstractAsyncContextManager[Transport]:
-        context, name, timeouts = self._context, self.server.name, self.server.timeouts
-        limit = self.server.limits.answer_bytes
-        if isinstance(resolved, StdioTransport):
-            return open_pipe_transport(
-                name,
-                resolved,
-                context.environ,
-                context.reaper,
-                context.scheduler,
-                limit=limit,
-                callbacks=StdioCallbacks(
-                    self._lose,
-                    self._on_fault,
-                    partial(context.on_stderr, name),
-                    self._on_notification,
-                ),
-            )
-        # Importing the SDK takes longer than everything else; local servers do not need it.
-        from discovery_engine.upstream.http import http_transport  # noqa: PLC0415
-
-        if strategy.kind == "sse":
-            return http_transport.open_sse_transport(
-                name,
-                resolved,
-                timeouts,
-                context.scheduler,
-                limit=limit,
-                on_lost=self._lose,
-                on_notification=self._on_notification,
-            )
-        return http_transport.open_http_transport(
-            name,
-            resolved,
-            timeouts,
-            context.scheduler,
-            limit=limit,
-            on_notification=self._on_notification,
-        )
 
     async def _load_era(self) -> Era | None:
         try:

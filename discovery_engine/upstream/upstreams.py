@@ -6,7 +6,7 @@ only a call that the server provably did not process is sent a second time.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, nullcontext
 from typing import TypeAlias, TypeVar
 
@@ -48,16 +48,22 @@ from discovery_engine.upstream.listing import (
     Listing,
     Pages,
     exceeds_depth,
-    in_batches,
+    header_maps,
     read_pages,
     split_usable,
 )
-from discovery_engine.upstream.request_errors import RequestNotProcessed, call_error, listing_error
+from discovery_engine.upstream.request_errors import (
+    RequestNotProcessed,
+    at_most_twice,
+    call_error,
+    listing_error,
+)
 from discovery_engine.upstream.rpc_client import RpcClient
-from discovery_engine.upstream.session import Admit, OnStderr, Session, SessionContext
+from discovery_engine.upstream.session import Session
 from discovery_engine.upstream.state import SessionStats, StateInfo
 from discovery_engine.upstream.stdio.reaper import open_reaper
-from discovery_engine.upstream.transport import HeaderMap, Transport
+from discovery_engine.upstream.transport import HeaderMap
+from discovery_engine.upstream.transport_opening import Admit, OnStderr, SessionContext
 
 __all__ = ["OnStderr", "Upstreams", "open_upstreams"]
 
@@ -167,7 +173,7 @@ class Upstreams:
             UpstreamProtocolError: If it answers with an error or an invalid list.
         """
         with self._history(server).attempt():
-            return await _at_most_twice(lambda: self._list(server))
+            return await at_most_twice(lambda: self._list(server))
 
     async def call(
         self,
@@ -199,7 +205,7 @@ class Upstreams:
         with history.attempt() if history.is_in_doubt else nullcontext():
             calls = await _acquire_slot(history, server)
             try:
-                return await _at_most_twice(
+                return await at_most_twice(
                     lambda: self._call(
                         server, tool, arguments, client=client, on_progress=on_progress
                     )
@@ -218,7 +224,7 @@ class Upstreams:
         transport = rpc.transport
         find_fault = transport.header_fault if info.is_modern else _no_fault
         tools, dropped = await split_usable(pages.definitions, find_fault=find_fault)
-        maps = await header_maps(transport, tools) if info.is_modern else {}
+        maps = await header_maps(tools, transport.header_map) if info.is_modern else {}
         self._header_maps[session.connection] = maps
         return Listing(tools, dropped, info.instructions, pages.ttl, session.connection, pages.cut)
 
@@ -386,26 +392,6 @@ def _busy(server: ServerSettings) -> UnavailableError:
     error = UnavailableError(server.name, FailureKind.BUSY, reason, hint="try again in a moment")
     error.retry_after = 1.0
     return error
-
-
-async def _at_most_twice(ask: Callable[[], Awaitable[T]]) -> T:
-    try:
-        return await ask()
-    except RequestNotProcessed:
-        pass
-    try:
-        return await ask()
-    except RequestNotProcessed as again:
-        raise again.error from again
-
-
-async def header_maps(transport: Transport, tools: tuple[JSONObject, ...]) -> dict[str, HeaderMap]:
-    """The arguments that are sent as headers, by tool."""
-    maps: dict[str, HeaderMap] = {}
-    async for tool in in_batches(tools):
-        if header_map := transport.header_map(tool):
-            maps[tool["name"]] = header_map
-    return maps
 
 
 def _no_fault(definition: JSONObject) -> None:  # noqa: ARG001 - same signature as `header_fault`

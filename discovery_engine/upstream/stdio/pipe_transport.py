@@ -48,9 +48,9 @@ class StdioCallbacks(NamedTuple):
 
     on_lost: Callable[[], None]
     on_fault: OnFault
+    on_notification: OnNotification
     on_stderr: OnLines
     """Called with the stderr lines of the program."""
-    on_notification: OnNotification
 
 
 class PipeTransport(Transport):

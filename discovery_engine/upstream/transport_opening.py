@@ -1,0 +1,96 @@
+"""Opens the transport of a session: a program's pipes, or HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+from typing import NamedTuple, TypeAlias
+
+from msgspec import Struct
+
+from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
+from discovery_engine.events import EventBus
+from discovery_engine.rpc.scheduling import FairScheduler
+from discovery_engine.secrets.resolver import SecretResolver
+from discovery_engine.tools.model import ServerName
+from discovery_engine.upstream.concurrency import SessionLimiter, StartLimiter
+from discovery_engine.upstream.connection import EraMemory, TransportKind
+from discovery_engine.upstream.stdio.message_reader import OnFault
+from discovery_engine.upstream.stdio.pipe_transport import StdioCallbacks, open_pipe_transport
+from discovery_engine.upstream.stdio.reaper import Reaper
+from discovery_engine.upstream.transport import OnNotification, Transport
+
+Admit: TypeAlias = Callable[[ServerSettings, StdioTransport | RemoteTransport], None]
+"""Raises UntrustedServerError unless the server may be started or reached this way."""
+
+
+OnStderr: TypeAlias = Callable[[ServerName, Sequence[str]], None]
+"""Called with the stderr lines of a server's program."""
+
+
+class SessionContext(Struct, frozen=True):
+    """Shared by all sessions."""
+
+    events: EventBus
+    eras: EraMemory
+    environ: Mapping[str, str]
+    secrets: SecretResolver
+    start_limiter: StartLimiter
+    session_limiter: SessionLimiter
+    reaper: Reaper
+    scheduler: FairScheduler
+    idle_timeout: float
+    admit: Admit
+    on_stderr: OnStderr
+
+
+class SessionCallbacks(NamedTuple):
+    """Callbacks of the transport of a session."""
+
+    on_lost: Callable[[], None]
+    """Called when the server has closed the connection."""
+    on_fault: OnFault
+    on_notification: OnNotification
+
+
+def open_transport(
+    server: ServerSettings,
+    resolved: StdioTransport | RemoteTransport,
+    kind: TransportKind,
+    context: SessionContext,
+    callbacks: SessionCallbacks,
+) -> AbstractAsyncContextManager[Transport]:
+    """A transport to a server; `resolved` has its references resolved."""
+    name, limit = server.name, server.limits.answer_bytes
+    if isinstance(resolved, StdioTransport):
+        return open_pipe_transport(
+            name,
+            resolved,
+            context.environ,
+            context.reaper,
+            context.scheduler,
+            limit=limit,
+            callbacks=StdioCallbacks(*callbacks, partial(context.on_stderr, name)),
+        )
+    # Importing the SDK takes longer than everything else; local servers do not need it.
+    from discovery_engine.upstream.http import http_transport  # noqa: PLC0415
+
+    if kind == "sse":
+        return http_transport.open_sse_transport(
+            name,
+            resolved,
+            server.timeouts,
+            context.scheduler,
+            limit=limit,
+            on_lost=callbacks.on_lost,
+            on_notification=callbacks.on_notification,
+        )
+    return http_transport.open_http_transport(
+        name,
+        resolved,
+        server.timeouts,
+        context.scheduler,
+        limit=limit,
+        on_notification=callbacks.on_notification,
+    )
