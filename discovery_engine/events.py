@@ -158,6 +158,10 @@ class EventBus:
     def __init__(self) -> None:
         self._subscriptions: set[Subscription] = set()
 
+    @property
+    def has_subscribers(self) -> bool:
+        return bool(self._subscriptions)
+
     def publish(self, event: Event) -> None:
         for subscription in self._subscriptions:
             subscription.deliver(event)

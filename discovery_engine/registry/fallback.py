@@ -41,7 +41,7 @@ class FallbackRegistry(MemoryRegistry):
 
     def accept(
         self, scope: str, found: Iterable[Acceptance], *, at: float, if_new: bool = False
-    ) -> None:
+    ) -> int:
         """Remember for this run what is seen for the first time, which its owner has not decided.
 
         Raises:
@@ -49,7 +49,7 @@ class FallbackRegistry(MemoryRegistry):
         """
         if not if_new:
             raise self._refusal()
-        super().accept(scope, found, at=at, if_new=True)
+        return super().accept(scope, found, at=at, if_new=True)
 
     def _refusal(self) -> RegistryError:
         return RegistryError(f"the decision cannot be kept: {self._reason}", hint=self._hint)

@@ -15,11 +15,18 @@ from discovery_engine.registry.records import (
     ApprovalRecord,
     EffectiveDecisions,
     LossRecord,
+    Record,
     RevocationRecord,
 )
 from discovery_engine.search.usage import UseCount
 from discovery_engine.tools.model import ServerName, ToolKey
-from discovery_engine.trust.decisions import Acceptance, Approval, Decisions, with_accepted
+from discovery_engine.trust.decisions import (
+    Acceptance,
+    AcceptedTools,
+    Approval,
+    Decisions,
+    with_accepted,
+)
 
 
 class MemoryRegistry:
@@ -27,6 +34,7 @@ class MemoryRegistry:
 
     def __init__(self, known: EffectiveDecisions | None = None) -> None:
         self._decided = EffectiveDecisions() if known is None else known
+        self._number = len(self._decided)
         self._snapshots: dict[str, Snapshot] = {}
         self._indexes: dict[str, bytes] = {}
         self._eras: dict[str, JSONObject] = {}
@@ -47,7 +55,9 @@ class MemoryRegistry:
             self._snapshots[scope] = Snapshot(without_secrets(settings), catalog)
             self._drop_uses(scope, lambda server: server not in named)
 
-    def save_parts(self, scope: str, parts: Iterable[ServerPart], *, revision: int) -> None:
+    def save_parts(
+        self, scope: str, parts: Iterable[ServerPart], *, revision: int, decided: int | None = None
+    ) -> None:
         with self._turn:
             if (snapshot := self._snapshots.get(scope)) is None:
                 return
@@ -56,7 +66,7 @@ class MemoryRegistry:
             known |= {part.server: part for part in parts if part.server in named}
             newest = max(revision, snapshot.catalog.revision)
             catalog = Catalog.of(known.values(), revision=newest)
-            self._snapshots[scope] = Snapshot(snapshot.settings, catalog)
+            self._snapshots[scope] = Snapshot(snapshot.settings, catalog, decided)
 
     def forget(self, scope: str, servers: Iterable[ServerName] | None = None) -> int:
         with self._turn:
@@ -99,27 +109,38 @@ class MemoryRegistry:
             decisions = Decisions(approvals, lost_at=self._decided.lost_at(scope))
             return with_accepted(decisions, self._accepted(scope))
 
+    def newest_decision(self) -> int:
+        return self._number
+
+    def approvals(self, scope: str) -> Mapping[str, frozenset[str]]:
+        return self.decisions(scope).approvals
+
+    def accepted(self, scope: str, server: str) -> AcceptedTools:
+        return self.decisions(scope).accepted.get(server, {})
+
     def approve(self, scope: str, approvals: Iterable[Approval], *, at: float) -> None:
         with self._turn:
             for one in approvals:
-                self._decided.add(ApprovalRecord(scope, one, at))
+                self._decide(ApprovalRecord(scope, one, at))
 
     def revoke(self, scope: str, servers: Iterable[str]) -> int:
         with self._turn:
             before = len(self._decided.approvals)
             for server in servers:
-                self._decided.add(RevocationRecord(scope, server))
+                self._decide(RevocationRecord(scope, server))
             return before - len(self._decided.approvals)
 
     def accept(
         self, scope: str, found: Iterable[Acceptance], *, at: float, if_new: bool = False
-    ) -> None:
+    ) -> int:
         with self._turn:
+            before = self._number
             known = self._accepted(scope) if if_new else ()
             taken = {(one.server, one.tool) for one in known}
             for one in found:
                 if (one.server, one.tool) not in taken:
-                    self._decided.add(AcceptanceRecord(scope, one, at))
+                    self._decide(AcceptanceRecord(scope, one, at))
+            return self._number - before
 
     def history(self, scope: str, server: str) -> tuple[Acceptance, ...]:
         return tuple(one for one in self._accepted(scope) if one.server == server)
@@ -130,7 +151,7 @@ class MemoryRegistry:
     def acknowledge_loss(self, scope: str, *, at: float) -> None:
         with self._turn:
             if (lost := self._decided.lost_at(scope)) is not None:
-                self._decided.add(LossRecord(scope, lost, at))
+                self._decide(LossRecord(scope, lost, at))
 
     async def changes(self) -> AsyncGenerator[None]:
         import anyio  # noqa: PLC0415 - only processes that run for long follow changes
@@ -171,6 +192,10 @@ class MemoryRegistry:
 
     def close(self) -> None:
         """Nothing is held open."""
+
+    def _decide(self, record: Record) -> None:
+        self._decided.add(record)
+        self._number += 1
 
     def _drop_uses(self, scope: str, is_gone: Callable[[ServerName], bool]) -> None:
         counted = self._counted.get(scope, {})

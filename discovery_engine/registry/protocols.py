@@ -27,7 +27,7 @@ from discovery_engine.catalog import Catalog, ServerPart
 from discovery_engine.config.settings import Settings
 from discovery_engine.search.usage import UseCount
 from discovery_engine.tools.model import ServerName, ToolKey
-from discovery_engine.trust.decisions import Acceptance, Approval, Decisions
+from discovery_engine.trust.decisions import Acceptance, AcceptedTools, Approval, Decisions
 
 
 class Snapshot(Struct, frozen=True):
@@ -35,6 +35,9 @@ class Snapshot(Struct, frozen=True):
 
     settings: Settings
     catalog: Catalog
+    decided: int | None = None
+    """The number of the newest decision that all its verdicts take into account, if that is known:
+    then they still hold under the same settings, as long as no other was made."""
 
 
 class SnapshotStore(Protocol):
@@ -47,11 +50,15 @@ class SnapshotStore(Protocol):
         No transport (command, arguments, environment, address, headers) is written.
         """
 
-    def save_parts(self, scope: str, parts: Iterable[ServerPart], *, revision: int) -> None:
+    def save_parts(
+        self, scope: str, parts: Iterable[ServerPart], *, revision: int, decided: int | None = None
+    ) -> None:
         """Replace what is saved of these servers, in one transaction.
 
         A server that the saved settings do not name is skipped: what was removed from the
-        configuration meanwhile must not come back. The saved revision never decreases.
+        configuration meanwhile must not come back. The saved revision never decreases. `decided` is
+        saved as that of the snapshot, unless another process has saved something since this
+        registry last loaded or saved it.
         """
 
     def forget(self, scope: str, servers: Iterable[ServerName] | None = None) -> int:
@@ -65,6 +72,15 @@ class DecisionStore(Protocol):
     def decisions(self, scope: str) -> Decisions:
         """All approvals and acceptances of a scope, whether or not it has a snapshot."""
 
+    def newest_decision(self) -> int:
+        """The number of the newest decision in any scope; each one has the next number."""
+
+    def approvals(self, scope: str) -> Mapping[str, frozenset[str]]:
+        """As in `decisions`, without a look at what was accepted."""
+
+    def accepted(self, scope: str, server: str) -> AcceptedTools:
+        """What was accepted of one server; nothing is read of the others."""
+
     def approve(self, scope: str, approvals: Iterable[Approval], *, at: float) -> None:
         """Add approvals; `at` is Unix time in seconds. No-op for those that are there already."""
 
@@ -73,8 +89,8 @@ class DecisionStore(Protocol):
 
     def accept(
         self, scope: str, found: Iterable[Acceptance], *, at: float, if_new: bool = False
-    ) -> None:
-        """Add acceptances, which nothing ever drops.
+    ) -> int:
+        """Add acceptances, which nothing ever drops; returns how many.
 
         With `if_new` only those of tools of which nothing was accepted before: if two processes
         see a tool for the first time at once, the first to write decides.

@@ -173,12 +173,12 @@ class CatalogState:
         Raises:
             ConfigurationError: As `apply_settings`.
         """
-        decisions = await anyio.to_thread.run_sync(self.trust_store.decisions, self.view.settings)
-        if decisions == self.trust_store.trust.decisions:
+        if await anyio.to_thread.run_sync(self.trust_store.is_current):
             return False
         async with self._changing():
+            before = self._in_effect
             await self._replace_settings(self.view.settings, self._known)
-        return True
+            return self._in_effect != before
 
     @property
     def _world(self) -> str:
@@ -186,7 +186,14 @@ class CatalogState:
 
     @property
     def _known(self) -> Snapshot:
-        return Snapshot(self.view.settings, self.view.catalog)
+        return Snapshot(self.view.settings, self.view.catalog, self.trust_store.decided)
+
+    @property
+    def _in_effect(self) -> tuple[object, ...]:
+        """What decisions come to; equal if nothing changed."""
+        trust = self.trust_store.trust
+        parts = tuple(map(id, self.view.catalog.parts.values()))
+        return trust.refused, trust.decisions.approvals, trust.decisions.lost_at, parts
 
     @asynccontextmanager
     async def _changing(self) -> AsyncIterator[None]:
@@ -247,14 +254,14 @@ class CatalogState:
         self.trust_store.trust = trust
         self._ingestor = Ingestor(Rulebook(settings), trust)
         self.view = replace(self.view, lost_at=trust.decisions.lost_at)
-        carry = partial(carried_over, known.catalog, known.settings, self._ingestor)
-        parts = await anyio.to_thread.run_sync(carry)
+        parts = await anyio.to_thread.run_sync(carried_over, known, self._ingestor)
         catalog = Catalog.of(parts, revision=known.catalog.revision + 1)
         await self._replace_catalog(catalog, settings, index)
         is_elsewhere = _world_of(known.settings) != self._world
         saved = {} if is_elsewhere else known.catalog.parts
         changed = [part for part in parts if part is not saved.get(part.server)]
-        await self._save(partial(self._save_all, settings, changed))
+        is_same = not (changed or is_elsewhere) and known.decided == self.trust_store.decided
+        await self._save(partial(self._save_all, settings, None if is_same else changed))
         await self._load_usage()
 
     async def _load_usage(self) -> None:
@@ -278,12 +285,13 @@ class CatalogState:
         before = self.view
         view = replace(before, settings=settings or before.settings)
         searcher = await self._searcher_over(catalog, view, index)
-        diff = await anyio.to_thread.run_sync(before.catalog.diff, catalog)
         self.view = replace(view, catalog=catalog, open_searcher=lambda: searcher)
         self._log_slow_rules()
-        if diff:
+        if self._events.has_subscribers:
+            diff = await anyio.to_thread.run_sync(before.catalog.diff, catalog)
             counts = len(diff.added), len(diff.removed), len(diff.changed)
-            self._events.publish(CatalogChanged(catalog.revision, *counts))
+            if diff:
+                self._events.publish(CatalogChanged(catalog.revision, *counts))
 
     async def _searcher_over(self, catalog: Catalog, view: View, index: bytes | None) -> Searcher:
         """Open the searcher from the stored `index`, or build it from that of the `view`."""
@@ -326,16 +334,23 @@ class CatalogState:
             return False
         return True
 
-    def _save_all(self, settings: Settings, parts: Sequence[ServerPart]) -> None:
+    def _save_all(self, settings: Settings, parts: Sequence[ServerPart] | None) -> None:
+        """Save the settings, and these parts; None if all is saved already."""
         self._store.save_settings(self._world, settings)
-        self._save_parts(parts)
+        if parts is not None:
+            self._save_parts(parts)
 
     def _save_forgetting(self, names: Collection[ServerName] | None) -> None:
         self._store.forget(self._world, names)
         self._save_parts(())
 
     def _save_parts(self, parts: Iterable[ServerPart]) -> None:
-        self._store.save_parts(self._world, parts, revision=self.view.catalog.revision)
+        self._store.save_parts(
+            self._world,
+            parts,
+            revision=self.view.catalog.revision,
+            decided=self.trust_store.decided,
+        )
 
 
 def _world_of(settings: Settings) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from discovery_engine.catalog import Catalog, CatalogDiff, Entry, Failure, ServerPart
+from discovery_engine.catalog import CatalogDiff, Entry, Failure, ServerPart
 from discovery_engine.errors import (
     NeedsConfigError,
     UnavailableError,
@@ -25,12 +25,14 @@ from discovery_engine.rules import ServerRules, ToolRules
 from discovery_engine.rules.rule import WITHHELD, Verdict
 from discovery_engine.tools.model import AppliedOverride, ServerName, Tool, ToolName
 from discovery_engine.trust.effective_trust import ListedServer, Trust
+from discovery_engine.trust.server_identity import known_as
 from discovery_engine.trust.suspicion import SUSPICIOUS, suspects, suspicions
 from discovery_engine.upstream.connection import connection_fingerprint
 
 if TYPE_CHECKING:
     from discovery_engine.config.settings import CacheSettings, ServerSettings, Settings
     from discovery_engine.errors import Problem
+    from discovery_engine.registry.protocols import Snapshot
     from discovery_engine.rules.rule import Withheld
     from discovery_engine.scanner import Findings
     from discovery_engine.upstream.listing import Listing
@@ -238,34 +240,68 @@ def _failure(error: UpstreamError, now: float, *, began: float | None = None) ->
     )
 
 
-def carried_over(
-    catalog: Catalog, remembered: Settings, ingestor: Ingestor
-) -> tuple[ServerPart, ...]:
-    """The parts of a catalog that still hold under the ingestor's settings, judged by its rules.
+def carried_over(known: Snapshot, ingestor: Ingestor) -> tuple[ServerPart, ...]:
+    """The parts of a snapshot that still hold under the ingestor's settings, judged by its rules.
 
-    A server whose transport changed gets an empty part. Verdicts of equal rules are reused.
+    A server whose transport changed gets an empty part. Where nothing changed that a verdict
+    depends on, no tool is looked at.
     """
     settings = ingestor.rulebook.settings
-    same_rules = remembered.tool_rules == settings.tool_rules and _same_overrides(
-        remembered, settings
-    )
+    before = known.settings
+    # Not known, if processes with different rules have saved listings.
+    is_known = known.decided is not None
+    same_rules = before.tool_rules == settings.tool_rules and _same_overrides(before, settings)
+    same_decisions = known.decided == ingestor.trust.decisions.number
+    same_trust = same_decisions and _same_trust(before, settings)
     return tuple(
-        _carried_over(catalog.parts.get(server.name), server, ingestor, same_rules=same_rules)
+        _carried_over(
+            known.catalog.parts.get(server.name),
+            server,
+            ingestor,
+            same_rules=is_known and same_rules,
+            is_judged=same_trust and _is_judged_alike(before, settings, server),
+        )
         for server in settings.servers
     )
 
 
 def _carried_over(
-    part: ServerPart | None, server: ServerSettings, ingestor: Ingestor, *, same_rules: bool
+    part: ServerPart | None,
+    server: ServerSettings,
+    ingestor: Ingestor,
+    *,
+    same_rules: bool,
+    is_judged: bool,
 ) -> ServerPart:
     verdict = ingestor.server_verdict(server)
     if part is None or part.connection != connection_fingerprint(server):
         return ServerPart(server.name, verdict=verdict, connection=connection_fingerprint(server))
-    tools = [_named(entry.tool, server.prefix) for entry in part.entries]
-    is_same = same_rules and verdict == part.verdict and _are_named(part, server.prefix)
-    if is_same and ingestor.withholds_same(server, part):
+    is_same = same_rules and verdict == part.verdict
+    if is_same and (is_judged or _is_named_and_withheld_alike(part, server, ingestor)):
         return part
+    tools = [_named(entry.tool, server.prefix) for entry in part.entries]
     return ingestor.make_part(server, part, tools)
+
+
+def _is_named_and_withheld_alike(
+    part: ServerPart, server: ServerSettings, ingestor: Ingestor
+) -> bool:
+    return _are_named(part, server.prefix) and ingestor.withholds_same(server, part)
+
+
+def _same_trust(one: Settings, other: Settings) -> bool:
+    """Whether the same decisions withhold the same tools under both settings."""
+    ours, theirs = ((s.trust, s.name, s.path, s.frozen) for s in (one, other))
+    # The digest of the lock file is among the inputs.
+    return ours == theirs and (not one.frozen or one.inputs == other.inputs)
+
+
+def _is_judged_alike(before: Settings, settings: Settings, server: ServerSettings) -> bool:
+    """Whether the settings of a server are, as far as the verdicts of its tools depend on them."""
+    known = before.by_name.get(server.name)
+    if known is None or (known.prefix, known.trust) != (server.prefix, server.trust):
+        return False
+    return known_as(known, before.path) == known_as(server, settings.path)
 
 
 def _same_overrides(one: Settings, other: Settings) -> bool:

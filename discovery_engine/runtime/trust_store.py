@@ -17,7 +17,15 @@ from discovery_engine.config.files.location import decision_scopes
 from discovery_engine.errors import RegistryError
 from discovery_engine.secrets.resolver import SecretResolver
 from discovery_engine.trust.approval_subject import completed_approval
-from discovery_engine.trust.decisions import Acceptance, Approval, Decisions, union, with_accepted
+from discovery_engine.trust.decisions import (
+    UNREADABLE,
+    Acceptance,
+    AcceptedByServer,
+    Approval,
+    Decisions,
+    union,
+    with_accepted,
+)
 from discovery_engine.trust.effective_trust import Trust
 from discovery_engine.trust.lockfile import load_lock
 from discovery_engine.trust.server_admission import admit
@@ -33,6 +41,7 @@ if TYPE_CHECKING:
     )
     from discovery_engine.registry.protocols import DecisionStore
     from discovery_engine.tools.model import ServerName
+    from discovery_engine.trust.decisions import AcceptedTools
     from discovery_engine.trust.effective_trust import ListedServer
     from discovery_engine.trust.server_identity import Identity
 
@@ -69,10 +78,18 @@ class TrustStore:
             found[server.name] = identity_as_configured(server, self._secrets, self._environ)
             return found[server.name]
 
-        trust = Trust.under(settings, self.decisions(settings), lock=lock, identify=identify)
+        trust = Trust.under(settings, self._recalled(settings), lock=lock, identify=identify)
         if self._complete(settings, trust, found):
-            return replace(trust, decisions=self.decisions(settings))
+            return replace(trust, decisions=self._recalled(settings))
         return trust
+
+    def is_current(self) -> bool:
+        """Whether nothing was decided, in any configuration, but what this process knows."""
+        try:
+            return self._store.newest_decision() == self.trust.decisions.number
+        except RegistryError as error:
+            logger.warning("What was approved and accepted cannot be recalled: %s", error)
+            return True
 
     def _complete(
         self, settings: Settings, trust: Trust, found: Mapping[ServerName, Identity]
@@ -94,6 +111,49 @@ class TrustStore:
             return False
         return bool(approvals)
 
+    @property
+    def decided(self) -> int | None:
+        """The number of the newest decision that is taken into account; None if one cannot be."""
+        decisions = self.trust.decisions
+        is_whole = all(tools is not UNREADABLE for tools in decisions.accepted.values())
+        return decisions.number if is_whole else None
+
+    def _recalled(self, settings: Settings) -> Decisions:
+        """What was decided by now, of which only what is needed is read.
+
+        As it was before, if the registry fails.
+        """
+        scopes = _scopes(settings)
+        try:
+            # First, so that a decision that is made meanwhile has a higher number.
+            number = self._store.newest_decision()
+            has_found = any(server.is_untrusted_origin for server in settings.servers)
+            approvals = map(self._store.approvals, scopes) if has_found else ()
+            return replace(
+                union(map(Decisions, approvals)),
+                accepted=self._accepted_of(settings, {}),
+                lost_at=self._lost_at(settings),
+                number=number,
+            )
+        except RegistryError as error:
+            logger.warning("What was approved and accepted cannot be recalled: %s", error)
+            return self.trust.decisions
+
+    def _accepted_of(
+        self, settings: Settings, known: Mapping[str, AcceptedTools]
+    ) -> AcceptedByServer:
+        scopes = _scopes(settings)
+
+        def read(server: str) -> AcceptedTools:
+            try:
+                found = [self._store.accepted(scope, server) for scope in scopes]
+            except RegistryError as error:
+                logger.warning("What was accepted of %s cannot be recalled: %s", server, error)
+                return UNREADABLE
+            return union(Decisions(accepted={server: tools}) for tools in found).accepted[server]
+
+        return AcceptedByServer(read, known)
+
     def decisions(self, settings: Settings) -> Decisions:
         """What was approved and accepted by now; as it was before if the registry fails."""
         try:
@@ -107,18 +167,38 @@ class TrustStore:
 
         If another process has decided about them meanwhile, its decision counts.
         """
-        found = [acceptance for one in listed for acceptance in self.trust.first_seen(*one)]
+        trust = self._retried(settings)
+        known = trust.decisions
+        found = [acceptance for one in listed for acceptance in trust.first_seen(*one)]
         if not found:
-            return self.trust
+            return trust
         try:
-            self.accept(settings, found, if_new=True)
-            stored = self._stored(settings)
-            # What was approved meanwhile is for `apply_decisions`, which has it take effect.
-            decisions = replace(stored, approvals=self.trust.decisions.approvals)
+            count = self.accept(settings, found, if_new=True)
+            lost_at = self._lost_at(settings)
         except RegistryError as error:
             logger.warning("What was seen for the first time cannot be remembered: %s", error)
-            decisions = with_accepted(self.trust.decisions, found)
+            accepted = self._accepted_of(settings, with_accepted(known, found).accepted)
+            return replace(trust, decisions=replace(known, accepted=accepted))
+        # These are read again. What was decided about other servers is for `apply_decisions`, which
+        # has it take effect.
+        changed = {one.server for one in found}
+        same = {name: tools for name, tools in known.accepted.items() if name not in changed}
+        accepted, number = self._accepted_of(settings, same), known.number + count
+        decisions = replace(known, accepted=accepted, lost_at=lost_at, number=number)
+        return replace(trust, decisions=decisions)
+
+    def _retried(self, settings: Settings) -> Trust:
+        """The trust, with what could not be read to be read again."""
+        known = self.trust.decisions
+        if self.decided is not None:
+            return self.trust
+        read = {name: of for name, of in known.accepted.items() if of is not UNREADABLE}
+        decisions = replace(known, accepted=self._accepted_of(settings, read))
         return replace(self.trust, decisions=decisions)
+
+    def _lost_at(self, settings: Settings) -> float | None:
+        losses = map(self._store.lost_at, _scopes(settings))
+        return next((at for at in losses if at is not None), None)
 
     def admit(self, server: ServerSettings, transport: StdioTransport | RemoteTransport) -> None:
         """The gate of everything that is started or reached; it may read the project's files.
@@ -145,13 +225,13 @@ class TrustStore:
 
     def accept(
         self, settings: Settings, found: Iterable[Acceptance], *, if_new: bool = False
-    ) -> None:
-        """Remember that tools were accepted.
+    ) -> int:
+        """Remember that tools were accepted; returns how many.
 
         Raises:
             RegistryError: If it cannot be.
         """
-        self._store.accept(_scopes(settings)[0], found, at=self._clock(), if_new=if_new)
+        return self._store.accept(_scopes(settings)[0], found, at=self._clock(), if_new=if_new)
 
     def acknowledge_loss(self, settings: Settings) -> None:
         """Take it as the owner's word that tools may be accepted by being seen again.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct, field
 
-from discovery_engine.trust.decisions import Acceptance, AcceptedTools, Decisions
+from discovery_engine.trust.decisions import UNREADABLE, Acceptance, AcceptedTools, Decisions
 from discovery_engine.trust.server_admission import Denial, refusal
 from discovery_engine.trust.server_identity import Identity, known_as
 from discovery_engine.trust.tool_acceptance import are_held_back, first_seen, withheld
@@ -116,10 +116,13 @@ class Trust(Struct, frozen=True):
     def policy_of(self, server: ServerSettings) -> TrustPolicy:
         """What becomes of a tool of which nothing is known to have been accepted.
 
-        Where decisions were lost, it may have been accepted, and be another one by now.
+        Where decisions were lost or cannot be read, it may have been accepted, and be another one
+        by now.
         """
         policy = server.trust or self.policy
-        is_blind = policy == "on_first_use" and self.decisions.lost_at is not None
+        if policy != "on_first_use":
+            return policy
+        is_blind = self.decisions.lost_at is not None or self.accepted(server) is UNREADABLE
         return "quarantine" if is_blind else policy
 
     def accepted(self, server: ServerSettings) -> AcceptedTools:

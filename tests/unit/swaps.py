@@ -67,13 +67,15 @@ class HeldStore(MemoryRegistry):
         with anyio.fail_after(20):
             await anyio.to_thread.run_sync(asked.wait, abandon_on_cancel=True)
 
-    def save_parts(self, scope: str, parts: object, *, revision: int) -> None:
+    def save_parts(
+        self, scope: str, parts: object, *, revision: int, decided: int | None = None
+    ) -> None:
         self._wait("save_parts")
-        super().save_parts(scope, parts, revision=revision)  # type: ignore[arg-type]
+        super().save_parts(scope, parts, revision=revision, decided=decided)  # type: ignore[arg-type]
 
-    def accept(self, scope: str, found: object, *, at: float, if_new: bool = False) -> None:
+    def accept(self, scope: str, found: object, *, at: float, if_new: bool = False) -> int:
         self._wait("accept")
-        super().accept(scope, found, at=at, if_new=if_new)  # type: ignore[arg-type]
+        return super().accept(scope, found, at=at, if_new=if_new)  # type: ignore[arg-type]
 
     def _wait(self, write: str) -> None:
         self._is_asked[write].set()

@@ -20,9 +20,10 @@ from typing import TypeVar
 from discovery_engine.config.files.permissions import writable_by_others
 from discovery_engine.errors import RegistryError
 from discovery_engine.registry.records import Record
-from discovery_engine.registry.sqlite import index_table
+from discovery_engine.registry.sqlite import decision_tables, index_table
 from discovery_engine.registry.sqlite.busy_handler import BusyHandler, is_busy
 from discovery_engine.registry.sqlite.decision_log import DecisionLog, Depth
+from discovery_engine.registry.sqlite.decision_tables import RowCounts
 from discovery_engine.registry.sqlite.migrations import migrate
 
 logger = logging.getLogger(__name__)
@@ -80,6 +81,7 @@ class Database:
         self._alone = threading.RLock()
         self._is_closed = False
         self._is_checked = False
+        self._counts: RowCounts | None = None
         with _registry_errors(self.path):
             self._connection = self._opened(thorough=is_thorough)
 
@@ -122,6 +124,24 @@ class Database:
 
         return self._run(found)
 
+    def read_verified(self, work: Callable[[sqlite3.Connection, RowCounts], T | None]) -> T:
+        """As `read`, for a few decisions, of which `work` verifies each row that it reads.
+
+        If it returns None, all rows are compared with the journal first, and it is run again.
+        """
+
+        def found() -> T:
+            self._log.check(self._connection, depth=Depth.NEWEST)
+            if (result := self._verified(work)) is not None:
+                return result
+            self._log.check(self._connection, depth=Depth.ROWS)
+            self._counts = None
+            if (result := self._verified(work)) is None:
+                raise sqlite3.DatabaseError("rows of decisions are damaged")
+            return result
+
+        return self._run(found)
+
     def is_private(self) -> bool:
         """Whether nobody else can write to the file now, or put another in its place."""
         if os.name != "posix":
@@ -134,6 +154,10 @@ class Database:
         with self._alone, _registry_errors(self.path):
             self._connection.close()
             self._is_closed = True
+
+    def _verified(self, work: Callable[[sqlite3.Connection, RowCounts], T | None]) -> T | None:
+        counts = self._counts = self._counts or self._found(decision_tables.count_rows)
+        return None if counts is None else self._found(lambda db: work(db, counts))
 
     def _check_decisions(self) -> None:
         """Compare both copies; every row once, when decisions are first read to act on them."""
@@ -206,7 +230,7 @@ class Database:
 
     def _connected(self) -> sqlite3.Connection:
         was_private = _make_private(self.path)
-        self._is_checked = False
+        self._is_checked, self._counts = False, None
         self._identity = _identity(self.path)
         connection = sqlite3.connect(
             self.path, timeout=0.0, isolation_level=None, check_same_thread=False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-from collections.abc import AsyncGenerator, Collection, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
@@ -28,9 +28,11 @@ from discovery_engine.registry.sqlite.database import Database
 from discovery_engine.registry.sqlite.decision_log import DecisionLog
 from discovery_engine.search.usage import UseCount
 from discovery_engine.tools.model import ServerName, ToolKey
-from discovery_engine.trust.decisions import Acceptance, Approval, Decisions
+from discovery_engine.trust.decisions import Acceptance, AcceptedTools, Approval, Decisions
 
 logger = logging.getLogger(__name__)
+
+_UNKNOWN = -1  # the number of no save
 
 
 def open_sqlite(
@@ -74,6 +76,8 @@ class SqliteRegistry(AbstractContextManager["SqliteRegistry"]):
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._saves: dict[str, int | None] = {}
+        """The last save of each scope after which this object knew all that is saved of it."""
 
     @property
     def recovered(self) -> str | None:
@@ -84,6 +88,7 @@ class SqliteRegistry(AbstractContextManager["SqliteRegistry"]):
         rows = self._database.read(lambda db: snapshot_tables.rows(db, scope))
         if rows is None:
             return None
+        self._saves[scope] = rows.saved
         try:
             return rows.snapshot()
         except (LookupError, TypeError, ValueError) as exc:
@@ -93,11 +98,17 @@ class SqliteRegistry(AbstractContextManager["SqliteRegistry"]):
     def save_settings(self, scope: str, settings: Settings) -> None:
         text = settings_to_text(settings)
         names = [server.name for server in settings.servers]
-        self._database.write(lambda db: snapshot_tables.save_settings(db, scope, text, names))
+        save = partial(snapshot_tables.save_settings, settings=text, servers=names)
+        self._save(scope, lambda db, _: save(db, scope))
 
-    def save_parts(self, scope: str, parts: Iterable[ServerPart], *, revision: int) -> None:
+    def save_parts(
+        self, scope: str, parts: Iterable[ServerPart], *, revision: int, decided: int | None = None
+    ) -> None:
         kept = {part.server: listing_tables.row_of(part) for part in parts}
-        self._database.write(lambda db: snapshot_tables.save_parts(db, scope, kept, revision))
+        save = partial(snapshot_tables.save_parts, parts=kept, revision=revision)
+        self._save(
+            scope, lambda db, is_known: save(db, scope, decided=decided if is_known else None)
+        )
 
     def forget(self, scope: str, servers: Iterable[ServerName] | None = None) -> int:
         names = None if servers is None else frozenset(servers)
@@ -129,6 +140,19 @@ class SqliteRegistry(AbstractContextManager["SqliteRegistry"]):
     def save_era(self, connection: str, era: JSONObject | None) -> None:
         self._database.write(lambda db: era_table.save(db, connection, era))
 
+    def newest_decision(self) -> int:
+        return self._database.read_newest(decision_tables.head).number
+
+    def approvals(self, scope: str) -> Mapping[str, frozenset[str]]:
+        return self._database.read_verified(
+            lambda db, counts: decision_tables.approvals(db, scope)  # noqa: ARG005 - of others
+        )
+
+    def accepted(self, scope: str, server: str) -> AcceptedTools:
+        return self._database.read_verified(
+            lambda db, counts: decision_tables.accepted(db, scope, server, counts)
+        )
+
     def decisions(self, scope: str) -> Decisions:
         return self._database.read_decisions(lambda db: decision_tables.decisions(db, scope))
 
@@ -142,10 +166,11 @@ class SqliteRegistry(AbstractContextManager["SqliteRegistry"]):
 
     def accept(
         self, scope: str, found: Iterable[Acceptance], *, at: float, if_new: bool = False
-    ) -> None:
+    ) -> int:
         if kept := tuple(found):
             accept = partial(decision_tables.accept, scope=scope, found=kept, at=at, if_new=if_new)
-            self._database.decide(lambda db: (None, accept(db)))
+            return self._database.decide(lambda db: (len(new := accept(db)), new))
+        return 0
 
     def history(self, scope: str, server: str) -> tuple[Acceptance, ...]:
         return self._database.read(lambda db: decision_tables.history(db, scope, server))
@@ -177,6 +202,16 @@ class SqliteRegistry(AbstractContextManager["SqliteRegistry"]):
 
     def count_use(self, scope: str, key: ToolKey, *, at: float) -> None:
         self._database.write(lambda db: usage_table.count(db, scope, key, at))
+
+    def _save(self, scope: str, work: Callable[[sqlite3.Connection, bool], None]) -> None:
+        """Save with `work`, which is told whether all that is saved of the scope is known."""
+
+        def save(db: sqlite3.Connection) -> int | None:
+            is_known = snapshot_tables.last_save(db, scope) == self._saves.get(scope)
+            work(db, is_known)
+            return snapshot_tables.last_save(db, scope) if is_known else _UNKNOWN
+
+        self._saves[scope] = self._database.write(save)
 
     def close(self) -> None:
         self._database.close()

@@ -13,6 +13,7 @@ from discovery_engine.registry.protocols import Snapshot
 from discovery_engine.registry.sqlite import listing_tables
 from discovery_engine.registry.sqlite.encoding import as_text, from_column
 from discovery_engine.tools.model import ServerName
+from discovery_engine.version import __version__
 
 _SCOPES_KEPT = 50  # configurations; the ones least recently saved are dropped first
 
@@ -20,6 +21,9 @@ _SCOPES_KEPT = 50  # configurations; the ones least recently saved are dropped f
 class SnapshotRows(Struct, frozen=True):
     settings: str
     revision: int
+    saved: int
+    """The number of its last save, in any scope."""
+    decided: str | None
     parts: list[listing_tables.ToolRow]
 
     def snapshot(self) -> Snapshot:
@@ -32,16 +36,23 @@ class SnapshotRows(Struct, frozen=True):
             raise TypeError("the revision is no number")
         settings = settings_from_text(self.settings)
         parts = map(listing_tables.part_of, self.parts)
-        return Snapshot(settings, Catalog.of(parts, revision=self.revision))
+        return Snapshot(settings, Catalog.of(parts, revision=self.revision), _number(self.decided))
 
 
 def rows(connection: sqlite3.Connection, scope: str) -> SnapshotRows | None:
-    query = "SELECT id, settings, revision FROM scopes WHERE name = ?"
+    query = "SELECT id, settings, revision, saved, decided FROM scopes WHERE name = ?"
     row = connection.execute(query, (as_text(scope),)).fetchone()
     if row is None:
         return None
-    key, settings, revision = row
-    return SnapshotRows(settings, revision, listing_tables.rows(connection, key))
+    key, settings, revision, saved, decided = row
+    return SnapshotRows(settings, revision, saved, decided, listing_tables.rows(connection, key))
+
+
+def last_save(connection: sqlite3.Connection, scope: str) -> int | None:
+    """The number of the last save of a scope; None if there was none."""
+    query = "SELECT saved FROM scopes WHERE name = ?"
+    row = connection.execute(query, (as_text(scope),)).fetchone()
+    return row[0] if row else None
 
 
 def save_settings(
@@ -52,7 +63,8 @@ def save_settings(
         """
         INSERT INTO scopes (name, settings, saved)
         VALUES (?, ?, (SELECT coalesce(max(saved), 0) + 1 FROM scopes))
-        ON CONFLICT (name) DO UPDATE SET settings = excluded.settings, saved = excluded.saved
+        ON CONFLICT (name) DO UPDATE
+        SET settings = excluded.settings, saved = excluded.saved, decided = NULL
         WHERE settings <> excluded.settings
         """,
         (as_text(scope), settings),
@@ -77,18 +89,24 @@ def save_parts(
     scope: str,
     parts: Mapping[ServerName, listing_tables.ToolRow],
     revision: int,
+    decided: int | None,
 ) -> None:
-    for key, name in _servers(connection, scope):
-        if row := parts.get(name):
+    query = """
+        SELECT servers.id FROM servers JOIN scopes ON scopes.id = servers.scope
+        WHERE scopes.name = ? AND servers.name = ?
+        """
+    for name, row in parts.items():
+        for (key,) in connection.execute(query, (as_text(scope), as_text(name))).fetchall():
             listing_tables.save(connection, key, row)
     connection.execute(
         """
         UPDATE scopes SET
             revision = max(CAST(revision AS INTEGER), ?),
-            saved = (SELECT max(saved) + 1 FROM scopes)
+            saved = (SELECT max(saved) + 1 FROM scopes),
+            decided = ?
         WHERE name = ?
         """,
-        (revision, as_text(scope)),
+        (revision, None if decided is None else f"{__version__} {decided}", as_text(scope)),
     )
 
 
@@ -99,6 +117,12 @@ def forget(
     keys = [key for key, name in known if servers is None or name in servers]
     connection.executemany("DELETE FROM uses WHERE server = ?", [(key,) for key in keys])
     return listing_tables.forget(connection, keys)
+
+
+def _number(decided: str | None) -> int | None:
+    """The number of a decision, if this version of the program wrote it."""
+    version, _, number = str(decided).partition(" ")
+    return int(number) if version == __version__ and number.isdigit() else None
 
 
 def _scope_key(connection: sqlite3.Connection, scope: str) -> int:

@@ -250,7 +250,7 @@ async def test_a_decision_that_is_heeded_does_not_bring_an_old_configuration_bac
         store.release()
 
     assert current.view.settings.tool_rules == NO_DELETING
-    assert current.trust_store.trust.decisions.approvals == {"b": frozenset({"identity"})}
+    assert current.trust_store.is_current()
 
 
 @pytest.mark.requirement("CAT-24")
@@ -387,5 +387,7 @@ class FullStore(MemoryRegistry):
     def save_settings(self, scope: str, settings: Settings) -> None:
         raise RegistryError("no")
 
-    def save_parts(self, scope: str, parts: object, *, revision: int) -> None:
+    def save_parts(
+        self, scope: str, parts: object, *, revision: int, decided: int | None = None
+    ) -> None:
         raise RegistryError("no")

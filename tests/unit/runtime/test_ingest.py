@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from discovery_engine.catalog import Catalog, DroppedTool, Failure, ServerPart
 from discovery_engine.config.settings import CacheSettings, Settings
 from discovery_engine.errors import FailureKind, UnavailableError
+from discovery_engine.registry.protocols import Snapshot
 from discovery_engine.rules.rule import Rule
 from discovery_engine.runtime.ingest import (
     Ingestor,
@@ -93,7 +94,7 @@ class TestCarriedOver:
         settings = make_settings("github", tool_rules=(NO_DELETING,))
         catalog = known(settings, "create", "delete")
 
-        [part] = carried_over(catalog, settings, Ingestor(Rulebook(settings)))
+        [part] = carried_over(Snapshot(settings, catalog, 0), Ingestor(Rulebook(settings)))
 
         assert part is catalog.parts[ServerName("github")]
 
@@ -102,7 +103,8 @@ class TestCarriedOver:
         catalog = known(before, "create", "delete")
 
         [part] = carried_over(
-            catalog, before, Ingestor(Rulebook(make_settings("github", tool_rules=(NO_DELETING,))))
+            Snapshot(before, catalog),
+            Ingestor(Rulebook(make_settings("github", tool_rules=(NO_DELETING,)))),
         )
 
         assert [entry.verdict.enabled for entry in part.entries] == [True, False]
@@ -112,7 +114,7 @@ class TestCarriedOver:
         other = make_server("github", transport=make_server("other").transport)
 
         [part] = carried_over(
-            known(before, "create"), before, Ingestor(Rulebook(make_settings(other)))
+            Snapshot(before, known(before, "create")), Ingestor(Rulebook(make_settings(other)))
         )
 
         assert part.entries == ()
@@ -122,7 +124,7 @@ class TestCarriedOver:
         before = make_settings("github")
         after = make_settings(make_server("github", prefix="gh_"))
 
-        [part] = carried_over(known(before, "create"), before, Ingestor(Rulebook(after)))
+        [part] = carried_over(Snapshot(before, known(before, "create")), Ingestor(Rulebook(after)))
 
         assert tool_names(part.entries) == ["gh_create"]
 
@@ -130,7 +132,7 @@ class TestCarriedOver:
         before = make_settings("github")
 
         [part] = carried_over(
-            known(before, "create"), before, Ingestor(Rulebook(make_settings("jira")))
+            Snapshot(before, known(before, "create")), Ingestor(Rulebook(make_settings("jira")))
         )
 
         assert part.server == "jira"
@@ -139,7 +141,7 @@ class TestCarriedOver:
         before = make_settings("github")
         after = make_settings(make_server("github", enabled=False))
 
-        [part] = carried_over(known(before, "create"), before, Ingestor(Rulebook(after)))
+        [part] = carried_over(Snapshot(before, known(before, "create")), Ingestor(Rulebook(after)))
 
         assert [entry.verdict.reason for entry in part.entries] == ["server"]
 

@@ -1,0 +1,154 @@
+"""What opening the engine costs, and what it must notice all the same: specs/caches.md."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import anyio
+import pytest
+
+from discovery_engine.registry.sqlite.registry import open_sqlite
+from discovery_engine.tools.model import ServerName
+from tests.engines import Folder
+from tests.factories import make_definition, tool_names
+from tests.told import Told
+
+pytestmark = [pytest.mark.anyio, pytest.mark.requirement("CAC-8")]
+
+TOLD = ServerName("told")
+
+
+@contextmanager
+def counted_calls() -> Iterator[list[int]]:
+    """How many functions of the engine are called meanwhile, in this thread and in new ones."""
+    count = [0]
+
+    def profile(frame: FrameType, event: str, _: Any) -> None:
+        if event == "call" and "discovery_engine" in frame.f_code.co_filename:
+            count[0] += 1
+
+    threading.setprofile(profile)
+    sys.setprofile(profile)
+    try:
+        yield count
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)
+
+
+async def filled(folder: Folder, count: int) -> Told:
+    """A folder in which so many tools of one server were listed, accepted and remembered."""
+    told = Told.beside(folder.path, *(make_definition(f"tool_{n}") for n in range(count)))
+    folder.write(told.server())
+    with anyio.fail_after(60):
+        async with folder.open() as engine:
+            await engine.refresh()
+    settle(folder)
+    return told
+
+
+def settle(folder: Folder) -> None:
+    """Have the journal of decisions be old, and compared."""
+    journal = folder.data / "registry.decisions"
+    if journal.exists():
+        status = journal.stat()
+        os.utime(journal, (status.st_atime - 60, status.st_mtime - 60))
+    open_sqlite(folder.data / "registry.db").close()
+
+
+async def work_of_opening(folder: Folder) -> int:
+    with counted_calls() as count:
+        async with folder.open() as engine:
+            assert engine.view.server("told").tool_count
+    return count[0]
+
+
+async def test_opening_costs_the_same_however_many_tools_are_remembered(tmp_path: Path) -> None:
+    work = {}
+    for count in (10, 1000):
+        folder = Folder(tmp_path / str(count))
+        folder.path.mkdir()
+        await filled(folder, count)
+        await work_of_opening(folder)  # imports, once
+        work[count] = await work_of_opening(folder)
+
+    assert work[1000] < work[10] + 100  # a tenth of a call for each further tool
+
+
+async def usable(folder: Folder) -> list[str]:
+    async with folder.open() as engine:
+        return list(tool_names(engine.view.catalog.visible))
+
+
+async def test_a_rule_that_came_since_the_last_run_is_noticed(folder: Folder) -> None:
+    told = await filled(folder, 3)
+
+    folder.write(told.server(), toolRules=[{"pattern": "tool_1", "enabled": False}])
+
+    assert await usable(folder) == ["tool_0", "tool_2"]
+
+
+async def test_another_trust_policy_is_noticed(folder: Folder) -> None:
+    told = await filled(folder, 3)
+    folder.write(told.server(), trust="open")
+    told.says(make_definition("tool_0", "Another one."))
+    async with folder.open() as engine:
+        await engine.refresh()
+
+    folder.write(told.server(), trust="on_first_use")
+
+    assert await usable(folder) == []
+
+
+async def test_another_prefix_is_noticed(folder: Folder) -> None:
+    told = await filled(folder, 2)
+
+    folder.write(told.server(prefix="x_"))
+
+    assert await usable(folder) == ["x_tool_0", "x_tool_1"]
+
+
+async def test_a_decision_that_another_process_made_since_is_noticed(folder: Folder) -> None:
+    told = await filled(folder, 2)
+    told.says(make_definition("tool_0", "Another one."), make_definition("tool_1"))
+    async with folder.open() as engine:
+        await engine.refresh()
+        assert tool_names(engine.view.catalog.visible) == ["tool_1"]
+        [review] = (await engine.review.changes())[TOLD]
+        settings = engine.settings
+
+    with open_sqlite(folder.data / "registry.db") as store:
+        store.accept(str(settings.path), [review.acceptance], at=1.0)
+
+    assert await usable(folder) == ["tool_0", "tool_1"]
+
+
+async def test_a_damaged_acceptance_lets_no_changed_tool_in(folder: Folder) -> None:
+    told = await filled(folder, 2)
+    with sqlite3.connect(folder.data / "registry.db") as database:
+        database.execute("DELETE FROM acceptances WHERE tool = 'tool_0'")
+    database.close()
+    told.says(make_definition("tool_0", "Another one."), make_definition("tool_1"))
+
+    async with folder.open() as engine:
+        await engine.refresh()
+        assert tool_names(engine.view.catalog.visible) == ["tool_1"]
+
+
+async def test_listings_that_two_processes_saved_are_judged_anew(folder: Folder) -> None:
+    told = await filled(folder, 2)
+    async with folder.open() as older:
+        folder.write(told.server(), toolRules=[{"pattern": "tool_1", "enabled": False}])
+        async with folder.open() as newer:
+            await newer.refresh()
+            await older.refresh()  # under the rules of before
+
+    assert await usable(folder) == ["tool_0"]
