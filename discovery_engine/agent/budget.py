@@ -9,18 +9,26 @@ The weight is how likely the reader needs the item; the value is how far the var
 who needs it. The solution is greedy: take the step to a richer variant that adds the most
 usefulness per token, until no step fits. A step may skip variants; of equal steps the first item's
 is taken, so equal questions have equal answers.
+
+Each variant is priced once for a plan, and with the default estimate once for as long as it is
+kept; everything else adds integers.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from itertools import accumulate
+from typing import TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from discovery_engine.agent.token_estimate import TokenCount, estimated_tokens
+
+Prices: TypeAlias = list[int]
+"""Of the variants of one item; a richer one never costs less, so no step frees tokens."""
 
 
 class Budget(Struct, frozen=True):
@@ -39,11 +47,33 @@ class Budget(Struct, frozen=True):
         """Tokens of a line with its end."""
         return self.count(f"{line}\n") if line else 0
 
+    def prices(self, item: Item) -> Prices:
+        """The prices of the variants of `item`."""
+        if self._is_estimate:
+            return list(accumulate([variant.estimate for variant in item.variants], max))
+        return list(accumulate([self.price(variant.text) for variant in item.variants], max))
 
-class Variant(Struct, frozen=True):
+    def excess(self, lines: Sequence[str], *, price: int) -> int:
+        """Tokens by which `lines` exceed it, or 0; `price` is the sum of their prices."""
+        # An estimate is never more than the sum: it is rounded once, and not for each line.
+        if self._is_estimate and price <= self.tokens:
+            return 0
+        return max(0, self.count("\n".join(lines)) - self.tokens)
+
+    @property
+    def _is_estimate(self) -> bool:
+        return self.count is estimated_tokens
+
+
+class Variant(Struct, frozen=True, dict=True):
     text: str
     value: float
     """How far it helps a reader who needs its item, from 0 to 1."""
+
+    @cached_property
+    def estimate(self) -> int:
+        """The price of its text by the default estimate."""
+        return estimated_tokens(f"{self.text}\n") if self.text else 0
 
 
 class Item(Struct, frozen=True):
@@ -79,25 +109,22 @@ def plan(items: Sequence[Item], budget: Budget) -> Plan:
 
     A count that is no sum of its lines (a tokenizer's own) may take a second, smaller plan.
     """
-    room = budget.tokens
-    while True:
-        made = Plan(tuple(items), tuple(_greedy(items, replace(budget, tokens=room))))
-        excess = budget.count("\n".join(made.lines)) - budget.tokens
-        if excess <= 0 or not made.lines:
-            return made
-        room = min(room, budget.tokens) - excess
+    return _plan(items, list(map(budget.prices, items)), budget)
 
 
 def plan_with_note(items: Sequence[Item], budget: Budget, note: Callable[[Plan], str]) -> list[str]:
     """The lines of a plan and, unless it is empty, the `note` on that plan, within `budget`."""
-    made = plan(items, budget)
+    prices = list(map(budget.prices, items))
+    made = _plan(items, prices, budget)
     if not (text := note(made)):
         return made.lines
     # A plan without any item has the highest counts, and so the longest note.
     longest = note(replace(made, chosen=(None,) * len(items)))
-    made = plan(items, budget.less(max(text, longest, key=budget.price)))
-    lines = [*made.lines, note(made)]
-    return lines if budget.fits("\n".join(lines)) else []
+    made = _plan(items, prices, budget.less(max(text, longest, key=budget.price)))
+    text = note(made)
+    lines = [*made.lines, text]
+    price = _sum(prices, made.chosen) + budget.price(text)
+    return [] if budget.excess(lines, price=price) else lines
 
 
 def first_fitting(texts: Iterable[str], budget: Budget) -> str:
@@ -125,47 +152,58 @@ def shares(total: int, needs: Sequence[int]) -> list[int]:
     return [min(need, level) for need in needs]
 
 
-def _greedy(items: Sequence[Item], budget: Budget) -> list[int | None]:
-    prices = [_prices(item, budget) for item in items]
-    chosen: list[int | None] = [None] * len(items)
+def _plan(items: Sequence[Item], prices: Sequence[Prices], budget: Budget) -> Plan:
     room = budget.tokens
-    queue: list[tuple[float, int, int]] = []
+    while True:
+        chosen = _greedy(items, prices, room)
+        made = Plan(tuple(items), tuple(chosen))
+        lines = made.lines
+        excess = budget.excess(lines, price=_sum(prices, chosen))
+        if not excess or not lines:
+            return made
+        room = min(room, budget.tokens) - excess
 
-    def offer(place: int) -> None:
-        if step := _best_step(items[place], prices[place], chosen[place], room):
-            gain, variant = step
-            heapq.heappush(queue, (-gain, place, variant))
 
-    for place in range(len(items)):
-        offer(place)
+def _sum(prices: Sequence[Prices], chosen: Sequence[int | None]) -> int:
+    pairs = zip(prices, chosen, strict=True)
+    return sum(of_item[at] for of_item, at in pairs if at is not None)
+
+
+def _greedy(items: Sequence[Item], prices: Sequence[Prices], room: int) -> list[int | None]:
+    chosen: list[int | None] = [None] * len(items)
+    queue = [
+        (-step[0], place, step[1])
+        for place, item in enumerate(items)
+        if (step := _best_step(item, prices[place], None, room))
+    ]
+    heapq.heapify(queue)
     while queue:
-        _, place, variant = heapq.heappop(queue)
+        _, place, variant = queue[0]
         cost = prices[place][variant] - _paid(prices[place], chosen[place])
         if cost <= room:
             chosen[place] = variant
             room -= cost
-        offer(place)
+        if step := _best_step(items[place], prices[place], chosen[place], room):
+            heapq.heapreplace(queue, (-step[0], place, step[1]))
+        else:
+            heapq.heappop(queue)
     return chosen
 
 
-def _prices(item: Item, budget: Budget) -> list[int]:
-    """The price of each variant; a richer one never costs less, so no step frees tokens."""
-    return list(accumulate((budget.price(variant.text) for variant in item.variants), max))
-
-
-def _paid(prices: Sequence[int], at: int | None) -> int:
+def _paid(prices: Prices, at: int | None) -> int:
     return 0 if at is None else prices[at]
 
 
-def _best_step(
-    item: Item, prices: Sequence[int], at: int | None, room: int
-) -> tuple[float, int] | None:
+def _best_step(item: Item, prices: Prices, at: int | None, room: int) -> tuple[float, int] | None:
     """The gain and the index of the variant that adds the most usefulness per token and fits."""
-    value = 0.0 if at is None else item.variants[at].value
-    paid = _paid(prices, at)
-    steps = [
-        (item.weight * (richer.value - value) / max(prices[index] - paid, 0.5), index)
-        for index, richer in enumerate(item.variants)
-        if (at is None or index > at) and prices[index] - paid <= room
-    ]
-    return max(steps, default=None)
+    variants = item.variants
+    value, paid, first = (0.0, 0, 0) if at is None else (variants[at].value, prices[at], at + 1)
+    best = None
+    for index in range(first, len(variants)):
+        cost = prices[index] - paid
+        if cost > room:  # and so do all richer ones
+            break
+        gain = item.weight * (variants[index].value - value) / max(cost, 0.5)
+        if best is None or gain >= best[0]:
+            best = gain, index
+    return best

@@ -8,14 +8,18 @@
 
 A name is never cut, because a tool is called by it; either all required arguments are named or
 none. Each text of a server becomes one line, so that it cannot forge another line.
+
+Answers show the same tools again and again, so their texts are kept, with their prices.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import IntEnum
+from sys import getsizeof
 from typing import TYPE_CHECKING
 
+from discovery_engine._util.lru import SizedLru
 from discovery_engine._util.text import named, one_line
 from discovery_engine.agent.budget import Item, Variant
 from discovery_engine.catalog import Entry
@@ -56,6 +60,13 @@ _EXTENT = {
 }
 _ABOUT = 100  # characters of an argument's description
 
+_KEPT: SizedLru[tuple[Entry, str, str], tuple[Variant, ...]] = SizedLru(6_000_000)
+"""The variants of tools but for the whole schema, by tool, name and note; sizes are bytes.
+
+The key is the whole entry: with another definition, override or tag it is another one.
+"""
+_OVERHEAD = 1500  # bytes of one tool's variants beside their texts and its definition
+
 
 def hit_items(hits: Sequence[Hit], richest: Detail) -> list[Item]:
     """Items for a plan; the weight of a hit is its relevance divided by its rank.
@@ -79,17 +90,7 @@ def tool_items(entries: Sequence[Entry], notes: Sequence[str], richest: Detail) 
 
 def tool_text(entry: Entry, detail: Detail, *, name: str, note: str = "") -> str:
     """The text of a tool; `name` is the name that a caller must use."""
-    if detail is Detail.NAME:
-        return _line(name, note)
-    tool = entry.tool
-    optional, length = _EXTENT[detail]
-    about = cut(tool.summary, length)
-    tags = tag_text(entry.verdict.tags) if length else ""
-    line = f"{name}({_arguments(tool, detail, optional)})"
-    line = _line(line + (f" - {about}" if about else ""), tags, note)
-    if detail is not Detail.SCHEMA:
-        return line
-    return "\n".join([line, *(f"  {argument_line(p, tool, _ABOUT)}" for p in tool.parameters)])
+    return _text(entry, entry.tool.parameters, detail, name, note)
 
 
 def argument_line(parameter: Parameter, tool: Tool, length: int) -> str:
@@ -111,19 +112,46 @@ def cut(text: str, length: int) -> str:
 
 
 def _variants(entry: Entry, name: str, richest: Detail, note: str = "") -> tuple[Variant, ...]:
-    details = [detail for detail in Detail if detail <= richest]
-    return tuple(Variant(tool_text(entry, d, name=name, note=note), _VALUES[d]) for d in details)
+    key = entry, name, note
+    kept = _KEPT.get(key)
+    if kept is None:
+        parameters = entry.tool.parameters
+        kept = tuple(
+            Variant(_text(entry, parameters, detail, name, note), _VALUES[detail])
+            for detail in Detail
+            if detail is not Detail.SCHEMA
+        )
+        texts = [entry.tool.source, *(variant.text for variant in kept)]
+        _KEPT.add(key, kept, _OVERHEAD + sum(map(getsizeof, texts)))
+    if richest is Detail.SCHEMA:
+        text = tool_text(entry, richest, name=name, note=note)
+        return (*kept, Variant(text, _VALUES[richest]))
+    return kept[: richest + 1]
 
 
-def _arguments(tool: Tool, detail: Detail, optional: int) -> str:
+def _text(
+    entry: Entry, parameters: Sequence[Parameter], detail: Detail, name: str, note: str
+) -> str:
+    if detail is Detail.NAME:
+        return _line(name, note)
+    tool = entry.tool
+    optional, length = _EXTENT[detail]
+    about = cut(tool.summary, length)
+    tags = tag_text(entry.verdict.tags) if length else ""
+    line = f"{name}({_arguments(tool, parameters, detail, optional)})"
+    line = _line(line + (f" - {about}" if about else ""), tags, note)
+    if detail is not Detail.SCHEMA:
+        return line
+    return "\n".join([line, *(f"  {argument_line(p, tool, _ABOUT)}" for p in parameters)])
+
+
+def _arguments(tool: Tool, parameters: Sequence[Parameter], detail: Detail, optional: int) -> str:
     """All required arguments, then some optional ones; none if each has a line of its own."""
     if detail is Detail.SCHEMA:
-        return "…" if tool.parameters else ""
+        return "…" if parameters else ""
     is_typed = detail is Detail.SIGNATURE
-    required = [
-        typed(p, tool) if is_typed else named(p.name) for p in tool.parameters if p.required
-    ]
-    others = [f"{named(p.name)}?" for p in tool.parameters if not p.required]
+    required = [typed(p, tool) if is_typed else named(p.name) for p in parameters if p.required]
+    others = [f"{named(p.name)}?" for p in parameters if not p.required]
     left = ["…"] if len(others) > optional else []
     return ", ".join([*required, *others[:optional], *left])
 

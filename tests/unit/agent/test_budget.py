@@ -95,6 +95,32 @@ def test_count_that_is_no_sum_is_kept_to_as_well(items: list[Item]) -> None:
     assert not made.lines or budget.fits("\n".join(made.lines))
 
 
+@pytest.mark.requirement("BUD-1")
+@given(st.lists(st.text(min_size=1)))
+def test_lines_together_are_estimated_at_no_more_than_their_prices(lines: list[str]) -> None:
+    budget = Budget(0)
+
+    assert budget.count("\n".join(lines)) <= sum(map(budget.price, lines))
+
+
+@pytest.mark.requirement("BUD-8")
+def test_each_variant_is_counted_once_though_a_plan_is_made_several_times() -> None:
+    counted: list[str] = []
+
+    def count(text: str) -> int:
+        counted.append(text)
+        return len(text) + text.count("\n") ** 2
+
+    items = [item((name, 0.5), (name * 9, 1.0)) for name in "abcdef"]
+
+    made = plan(items, Budget(30, count=count))
+
+    assert made.lines
+    assert sum("\n" in text.rstrip("\n") for text in counted) > 1  # whole plans
+    variants = [f"{variant.text}\n" for one in items for variant in one.variants]
+    assert [counted.count(text) for text in variants] == [1] * len(variants)
+
+
 @pytest.mark.requirement("BUD-2")
 @given(ITEMS, st.integers(min_value=0, max_value=80))
 def test_what_is_left_over_is_room_for_no_further_step(items: list[Item], tokens: int) -> None:
