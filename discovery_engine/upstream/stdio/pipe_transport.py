@@ -148,8 +148,9 @@ class PipeTransport(Transport):
 
     def _lose_input(self) -> None:
         """Its stdin is broken, which may be noticed before its last answers are read."""
-        self._note_loss()
-        asyncio.get_running_loop().call_later(_LAST_OUTPUT, self._peer.close)
+        if not self.is_lost:
+            self._note_loss()
+            asyncio.get_running_loop().call_later(_LAST_OUTPUT, self._peer.close)
 
     def _lose(self) -> None:
         self._note_loss()

@@ -83,10 +83,20 @@ class PipeWriter:
             await self._writer.drain()
 
     async def aclose(self) -> None:
+        """Close it once everything is written."""
         self._flush()
         self.on_broken = _ignore
         self._writer.close()
         await checkpoint()
+
+    def abort(self) -> None:
+        """Close it now: a process that never reads could keep the pipe open forever."""
+        self.on_broken = _ignore
+        transport = self._writer.transport
+        if transport.get_write_buffer_size():
+            transport.abort()
+        else:
+            transport.close()
 
     def _flush(self) -> None:
         lines, self._lines = self._lines, []

@@ -230,7 +230,8 @@ class LocalProgram:
         self._process.terminate()
 
     async def aclose(self) -> None:
-        for stream in (self.stdin, self.stdout, self.stderr):
+        self.stdin.abort()
+        for stream in (self.stdout, self.stderr):
             await stream.aclose()
         try:
             await self.wait()

@@ -81,7 +81,8 @@ class ReapedProgram:
         self.send_signal(signal.SIGKILL)
 
     async def aclose(self) -> None:
-        for stream in (self.stdin, self.stdout, self.stderr):
+        self.stdin.abort()
+        for stream in (self.stdout, self.stderr):
             await stream.aclose()
         try:
             await self.wait()
