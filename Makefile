@@ -35,10 +35,11 @@ check: $(READY) ## format, lint, types and import layers
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
-format: $(READY) ## format every file, and write the layers into the architecture page
+format: $(READY) ## format every file, and write the layers and the codes into their pages
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/python scripts/architecture.py
+	@$(BIN)/python scripts/codes.py
 
 servers: $(READY) ## bring the real servers and clients that tests and the demo use
 	@$(BIN)/python scripts/servers.py

@@ -38,13 +38,12 @@ def review_form(review: Review) -> JSONObject:
 
 def deviation_lines(one: Deviation) -> Iterator[str]:
     """One server or tool that differs from the lock file."""
-    subject = f"{one.server}:{one.tool}" if one.tool else one.server
-    yield f"{one.what} ({one.weight})  {visible(subject)}"
+    yield f"{one.message}  {visible(one.subject)} [{one.code}]"
     yield from change_lines(one.changes)
 
 
 def deviation_form(one: Deviation) -> JSONObject:
-    return {
+    return one.to_json() | {
         "what": one.what,
         "server": one.server,
         "tool": one.tool or None,

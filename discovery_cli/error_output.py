@@ -12,12 +12,12 @@ from discovery_cli.output import json_text, with_warnings
 from discovery_cli.rendering import short_detail
 from discovery_engine._util.json import JSONObject
 from discovery_engine._util.text import block, clean, one_line
+from discovery_engine.diagnostics import Diagnostic
 from discovery_engine.errors import (
     ConfigurationError,
     DiscoveryError,
     InvalidArgumentsError,
     NotFoundError,
-    Problem,
     ServerNotFoundError,
     ToolAmbiguousError,
     ToolDisabledError,
@@ -48,25 +48,16 @@ def _traceback(error: BaseException) -> str:
     return clean("".join(traceback.format_exception(error)))
 
 
-def problem_lines(problem: Problem, *, label: str) -> Iterator[str]:
+def problem_lines(problem: Diagnostic) -> Iterator[str]:
     """A problem of a configuration, its excerpt, and its hint."""
-    yield one_line(f"{label}: {problem.origin}: {problem.sentence}")
+    yield one_line(f"{problem.severity}: {problem.line}")
     yield from block(problem.excerpt) if problem.excerpt else ()
     if problem.hint:
         yield f"  hint: {one_line(problem.hint)}"
 
 
-def problem_form(problem: Problem) -> JSONObject:
-    origin = problem.origin
-    return {
-        "file": origin.file,
-        "line": origin.line or None,
-        "column": origin.column or None,
-        "path": problem.path,
-        "message": problem.message,
-        "hint": problem.hint,
-        "excerpt": problem.excerpt,
-    }
+def problem_form(problem: Diagnostic) -> JSONObject:
+    return problem.to_json() | {"path": problem.subject, "file": problem.origin.file}
 
 
 def hint_of(error: BaseException) -> str:
@@ -103,7 +94,7 @@ def _way_to_names(error: NotFoundError) -> str:
 def _lines(error: BaseException) -> Iterator[str]:
     if isinstance(error, ConfigurationError):
         for problem in error.problems:
-            yield from problem_lines(problem, label="error")
+            yield from problem_lines(problem)
         return
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         yield error.format_message()

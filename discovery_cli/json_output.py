@@ -188,7 +188,8 @@ def parameter_forms(entry: Entry) -> list[JSONObject]:
 def notice_forms(notices: Iterable[Notice]) -> list[JSONObject]:
     return [
         {
-            "kind": str(notice.kind),
+            "code": notice.code,
+            "kind": notice.kind,
             "message": notice.to_owner or notice.message,
             "server": notice.server,
         }

@@ -125,7 +125,7 @@ def _summary(text: str) -> Cell:
 
 def say_notices(output: Output, notices: Iterable[Notice]) -> None:
     for notice in notices:
-        if notice.kind != "lost":  # reported for every answer when the registry is opened
+        if notice.code != "REGISTRY_LOST":  # reported for every answer when the registry is opened
             output.say(f"note: {to_owner(notice)}")
 
 
@@ -144,12 +144,12 @@ def say_held_back(output: Output, view: View, names: Iterable[str]) -> None:
     """The number of withheld tools of these servers, and the command that shows them."""
     for name in names:
         notices = view.list_tools(name, include_disabled=True).notices
-        say_notices(output, [notice for notice in notices if notice.kind == "review"])
+        say_notices(output, [notice for notice in notices if notice.code == "TOOL_WITHHELD"])
 
 
 def to_owner(notice: Notice) -> str:
     """The text of a notice for the owner, which may name hidden tools and files."""
-    if notice.kind == "loading":
+    if notice.code == "SERVER_STARTING":
         return _starting(notice)
     message = notice.to_owner or notice.message
     return plain_reason(notice.server, message) if notice.server else message

@@ -38,43 +38,7 @@ from typing import ClassVar, Self
 from msgspec import Struct
 
 from discovery_engine._util.text import one_line, quoted
-
-
-class Origin(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Where something was written; `line` and `column` count from 1, 0 means unknown."""
-
-    file: str
-    line: int = 0
-    column: int = 0
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
-
-    @property
-    def brief(self) -> str:
-        """The same without the folder, as anybody may read it."""
-        name = self.file.replace("\\", "/").rpartition("/")[2]
-        return str(Origin(name, self.line, self.column))
-
-
-class Problem(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """One thing that is wrong with a configuration."""
-
-    origin: Origin
-    path: str
-    """The key path, for instance `toolRules.0.enabled`; empty for the file as a whole."""
-    message: str
-    hint: str = ""
-    excerpt: str = ""
-    """The line in question with a caret below it, without secrets; may be empty."""
-
-    @property
-    def sentence(self) -> str:
-        """The message, behind the key that it is about."""
-        return f"{self.path}: {self.message}" if self.path else self.message
-
-    def __str__(self) -> str:
-        return f"{self.origin}: {self.sentence}" + (f" ({self.hint})" if self.hint else "")
+from discovery_engine.diagnostics import Diagnostic, Origin
 
 
 class DiscoveryError(Exception):
@@ -125,10 +89,15 @@ class ConfigurationError(DiscoveryError):
 
     code = "CONFIGURATION_ERROR"
 
-    def __init__(self, problems: Sequence[Problem]) -> None:
+    def __init__(self, problems: Sequence[Diagnostic]) -> None:
         self.problems = tuple(problems)
         super().__init__("; ".join(problem.sentence for problem in self.problems))
         self.detail = one_line("; ".join(str(problem.origin) for problem in self.problems))
+
+    @classmethod
+    def of_file(cls, code: str, file: object, message: str, hint: str = "") -> Self:
+        """One problem of a whole file, or of an option or variable that is called `file`."""
+        return cls([Diagnostic(code, message, hint, origin=Origin(str(file)))])
 
     def __str__(self) -> str:
         return "\n".join(one_line(str(problem)) for problem in self.problems)

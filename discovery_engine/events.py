@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias, get_args
 import anyio
 from msgspec import Struct
 
-from discovery_engine.errors import Problem
+from discovery_engine.diagnostics import Diagnostic
 from discovery_engine.tools.model import ServerName, ToolName
 
 TrustChange: TypeAlias = Literal["approved", "revoked", "accepted", "loss acknowledged", "locked"]
@@ -75,7 +75,7 @@ class ConfigurationReloaded(Struct, frozen=True):
 class ConfigurationRejected(Struct, frozen=True):
     """The configuration was read again and is invalid; the last valid one stays in force."""
 
-    problems: tuple[Problem, ...]
+    problems: tuple[Diagnostic, ...]
 
 
 class ToolCalled(Struct, frozen=True):

@@ -21,7 +21,7 @@ from msgspec import Struct
 from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 
-from discovery_engine.errors import ConfigurationError, Origin, Problem
+from discovery_engine.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -61,18 +61,17 @@ def require_allowed(endpoint: Endpoint, *, has_token: bool) -> None:
     if not has_token and (endpoint.allow_remote or not is_loopback(endpoint.host)):
         message = "without a token every client that reaches it can call every tool"
         hint = "use a token, or serve loopback only"
-        raise ConfigurationError([Problem(Origin("--no-token"), "", message, hint)])
+        raise ConfigurationError.of_file("SERVE_UNPROTECTED", "--no-token", message, hint)
     if endpoint.allow_remote or is_loopback(endpoint.host):
         return
-    problem = Problem(
-        Origin("--http"),
-        "",
+    raise ConfigurationError.of_file(
+        "SERVE_UNPROTECTED",
+        "--http",
         f"{endpoint.host!r} can be reached from other machines, and without TLS the token can"
         " be read on the network",
         "serve 127.0.0.1 behind a proxy with TLS (and add the name of the proxy with"
         " `--allowed-host`); in a network that you trust, use `--allow-remote`",
     )
-    raise ConfigurationError([problem])
 
 
 def is_loopback(host: str) -> bool:

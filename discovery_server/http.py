@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 import uvicorn
 
 from discovery_engine.config.settings import ServeSettings
-from discovery_engine.errors import ConfigurationError, Origin, Problem
+from discovery_engine.errors import ConfigurationError
 from discovery_server.authorization import Authorization
 from discovery_server.connections import (
     Connection,
@@ -124,7 +124,8 @@ def listen(endpoint: Endpoint) -> socket.socket:
         message = f"cannot listen on {host}:{port}: {reason}"
         is_of_port = exc.errno in (errno.EADDRINUSE, errno.EACCES)
         hint = _OTHER_PORT if is_of_port else "choose an address of this machine"
-        raise ConfigurationError([Problem(Origin("--http"), "", message, hint)]) from exc
+        code = "SERVE_ADDRESS_UNAVAILABLE"
+        raise ConfigurationError.of_file(code, "--http", message, hint) from exc
     # asyncio sets TCP_NODELAY only on sockets that name their protocol. Without it a client that
     # keeps its connection waits 44 ms for each answer (Nagle's algorithm against delayed ACKs).
     return socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, fileno=listener.detach())

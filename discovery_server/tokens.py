@@ -18,7 +18,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from discovery_engine.errors import ConfigurationError, Origin, Problem
+from discovery_engine.errors import ConfigurationError
 from discovery_engine.runtime.restore import registry_path
 
 VARIABLE = "DISCOVERY_TOKEN"
@@ -227,4 +227,4 @@ def _reason(error: OSError) -> str:
 
 
 def _problem(origin: object, message: str, hint: str = "") -> ConfigurationError:
-    return ConfigurationError([Problem(Origin(str(origin)), "", message, hint)])
+    return ConfigurationError.of_file("SERVE_TOKEN_INVALID", origin, message, hint)

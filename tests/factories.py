@@ -8,6 +8,7 @@ from typing import Any
 from discovery_engine._util.json import JSONObject
 from discovery_engine.catalog import Catalog, Entry, ServerPart
 from discovery_engine.config.settings import ServerSettings, Settings, StdioTransport
+from discovery_engine.diagnostics import Diagnostic, Origin
 from discovery_engine.rules.rule import Verdict
 from discovery_engine.tools.model import ServerName, Tool, ToolName
 
@@ -67,3 +68,15 @@ def make_settings(*servers: ServerSettings | str, **fields: Any) -> Settings:
 
 def tool_names(entries: Iterable[Entry]) -> list[ToolName]:
     return [entry.tool.name for entry in entries]
+
+
+def make_problem(
+    origin: Origin,
+    subject: str,
+    message: str,
+    hint: str = "",
+    excerpt: str = "",
+    code: str = "CONFIG_INVALID_VALUE",
+) -> Diagnostic:
+    """What is wrong with a configuration."""
+    return Diagnostic(code, message, hint, subject, origin, excerpt)

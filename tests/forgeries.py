@@ -16,6 +16,7 @@ from discovery_engine.agent.definitions import META_TOOLS
 from discovery_engine.agent.dispatch import Caller, call
 from discovery_engine.agent.instructions import render_instructions
 from discovery_engine.catalog import DroppedTool, Failure, ServerPart
+from discovery_engine.diagnostics import Diagnostic, Origin
 from discovery_engine.errors import (
     ConfigurationError,
     DiscoveryError,
@@ -24,9 +25,7 @@ from discovery_engine.errors import (
     MissingValue,
     NeedsAuthError,
     NeedsConfigError,
-    Origin,
     OutcomeUnknownError,
-    Problem,
     ServerDisabledError,
     ServerNotFoundError,
     ToolAmbiguousError,
@@ -40,7 +39,13 @@ from discovery_engine.errors import (
 )
 from discovery_engine.rules.rule import Rule, Verdict
 from discovery_engine.view.view import View
-from tests.factories import make_entry, make_part, make_server, make_settings
+from tests.factories import (
+    make_entry,
+    make_part,
+    make_problem,
+    make_server,
+    make_settings,
+)
 from tests.unit.cli.backends import NOW, run, view_of
 from tests.unit.cli.backends import FakeEngine as CommandEngine
 from tests.unit.server.fakes import FakeEngine, object_schema
@@ -104,9 +109,9 @@ def told_by_a_stranger(plant: str, *, failing: bool = False) -> View:
     return view_of(make_settings(*servers, tool_rules=(rule,)), part, ServerPart(servers[1].name))
 
 
-def problem_in(file: str, plant: str) -> Problem:
+def problem_in(file: str, plant: str) -> Diagnostic:
     texts = (f"servers.bad.{plant}", f"there is no {plant}", f"write {plant}", plant)
-    return Problem(Origin(file, 3, 1), *texts)
+    return make_problem(Origin(file, 3, 1), *texts)
 
 
 def errors_of(plant: str) -> Iterator[DiscoveryError]:

@@ -20,8 +20,8 @@ from discovery_engine._util.quantities import counted
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
     from discovery_engine.config.settings import Settings
+    from discovery_engine.diagnostics import Diagnostic
     from discovery_engine.engine import Engine
-    from discovery_engine.errors import Problem
     from discovery_engine.view.view import View
 
 
@@ -54,14 +54,14 @@ def validate(invocation: Invocation) -> ExitCode:
 
     The exit code is 2 if it cannot be used, or a server's entry cannot. Nothing is started.
     """
-    from discovery_cli.findings import finding_form, show_finding
-    from discovery_engine.diagnostics.findings import entry_findings
+    from discovery_cli.findings import entry_form, show_diagnostic
+    from discovery_engine.doctor.entry_lint import lint_entries
 
     output = invocation.output
     settings = _load(invocation)
     broken = [server.problem for server in settings.servers if server.problem]
     warnings = [problem for problem in settings.warnings if problem not in broken]
-    found = entry_findings(invocation.known())
+    found = lint_entries(invocation.known())
     if output.as_json:
         output.answer(
             {
@@ -69,14 +69,13 @@ def validate(invocation: Invocation) -> ExitCode:
                 "valid": not broken,
                 "problems": [problem_form(problem) for problem in broken],
                 "warnings": [problem_form(problem) for problem in warnings],
-                "findings": [finding_form(finding) for finding in found],
+                "findings": list(map(entry_form, found)),
             }
         )
     else:
-        _show_problems(output, broken, label="error")
-        _show_problems(output, warnings, label="warning")
+        _show_problems(output, (*broken, *warnings))
         for finding in found:
-            show_finding(output, finding)
+            show_diagnostic(output, finding)
         _say_sum(output, settings, good=not broken)
     return ExitCode.USAGE if broken else ExitCode.OK
 
@@ -103,7 +102,7 @@ def sources(invocation: Invocation) -> None:
         ]
     )
     for problem in settings.warnings:
-        for line in problem_lines(problem, label="note"):
+        for line in problem_lines(problem):
             output.say(line)
 
 
@@ -175,9 +174,9 @@ def _load(invocation: Invocation) -> Settings:
     return load_settings(invocation.config)
 
 
-def _show_problems(output: Output, problems: Iterable[Problem], *, label: str) -> None:
+def _show_problems(output: Output, problems: Iterable[Diagnostic]) -> None:
     for problem in problems:
-        for line in problem_lines(problem, label=label):
+        for line in problem_lines(problem):
             output.line(line)
 
 

@@ -18,7 +18,7 @@ from discovery_engine._util.quantities import counted
 from discovery_engine.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from discovery_engine.diagnostics.checks import Check
+    from discovery_engine.doctor.checks import Check
     from discovery_engine.engine import Engine
 
 
@@ -37,7 +37,7 @@ def command(invocation: Invocation, *, online: bool, exit_zero: bool) -> ExitCod
             partial(_check, invocation=invocation, online=online), with_lines=online
         )
     except ConfigurationError as error:
-        from discovery_engine.diagnostics.doctor import check_invalid_configuration
+        from discovery_engine.doctor.setup import check_invalid_configuration
 
         found = check_invalid_configuration(error, environ=os.environ, data_dir=invocation.data_dir)
     if output.as_json:
@@ -49,7 +49,7 @@ def command(invocation: Invocation, *, online: bool, exit_zero: bool) -> ExitCod
 
 
 async def _check(engine: Engine, *, invocation: Invocation, online: bool) -> tuple[Check, ...]:
-    from discovery_engine.diagnostics.doctor import check_setup
+    from discovery_engine.doctor.setup import check_setup
 
     if online:
         await engine.refresh()
@@ -70,9 +70,13 @@ def _show(output: Output, found: Sequence[Check]) -> None:
     output.say(f"{counted(problems, 'problem')}, {counted(notes, 'note')}")
 
 
+def _message(check: Check) -> str:
+    return check.message if check.level == "good" else f"{check.message} [{check.code}]"
+
+
 def _rows(output: Output, check: Check) -> Iterator[list[Cell | str]]:
     mark = Cell("!") if check.level == "note" else output.mark(good=check.level == "good")
-    yield [mark, Cell(check.subject, "strong"), check.message]
+    yield [mark, Cell(check.subject, "strong"), _message(check)]
     if check.hint:
         yield ["", "", Cell(f"hint: {check.hint}", "faint")]
     if lines := last_lines(check.stderr):

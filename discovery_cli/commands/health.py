@@ -15,7 +15,7 @@ from discovery_cli.output import Cell, Output
 from discovery_cli.rendering import Row, is_open, say_notices, tool_count, with_last_line
 from discovery_engine._util.quantities import ago, counted
 from discovery_engine._util.text import block, named, quoted
-from discovery_engine.diagnostics.next_steps import advice_in_full, next_command
+from discovery_engine.doctor.next_steps import advice_in_full, next_command
 from discovery_engine.runtime.health import health, unhealthy
 
 if TYPE_CHECKING:

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from discovery_cli.exit_codes import ExitCode
-from discovery_cli.findings import finding_form, show_finding
+from discovery_cli.findings import entry_form, finding_form, show_diagnostic
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import pass_invocation
 from discovery_cli.output import Output
 from discovery_cli.scan_findings import excerpt
 from discovery_engine._util.quantities import counted
 from discovery_engine._util.text import named
-from discovery_engine.diagnostics.findings import entry_findings
+from discovery_engine.doctor.entry_lint import lint_entries
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
-    from discovery_engine.diagnostics.findings import EntryFinding
+    from discovery_engine.diagnostics import Diagnostic
     from discovery_engine.evaluation.catalog_lint import CatalogFinding, CatalogLint
     from discovery_engine.evaluation.text_lint import Suspicion
     from discovery_engine.view.view import View
@@ -55,17 +55,17 @@ def command(invocation: Invocation, *, strict: bool, thorough: bool, exit_zero: 
     from discovery_engine.evaluation.text_lint import lint_texts
 
     output, view = invocation.output, invocation.view()
-    found, suspicions = entry_findings(view), lint_texts(view)
+    found, suspicions = lint_entries(view), lint_texts(view)
     about = lint_catalog(view, searches=len(view.catalog) if thorough else SEARCHES)
     if output.as_json:
         output.answer(_form(found, suspicions, about))
     else:
         most = None if thorough else _SHOWN
         for finding in found:
-            show_finding(output, finding)
+            show_diagnostic(output, finding)
         for suspicion in _of_each(suspicions, lambda one: one.finding.severity, most, output):
             _show_suspicion(output, suspicion)
-        for advice in _of_each(about.findings, lambda one: one.kind, most, output):
+        for advice in _of_each(about.findings, lambda one: one.code, most, output):
             _show_catalog_finding(output, advice)
         _say_sum(output, view, found, suspicions, about)
     counts = found or (strict and (about.findings or _alarms(suspicions)))
@@ -73,12 +73,12 @@ def command(invocation: Invocation, *, strict: bool, thorough: bool, exit_zero: 
 
 
 def _form(
-    found: Sequence[EntryFinding], suspicions: Sequence[Suspicion], about: CatalogLint
+    found: Sequence[Diagnostic], suspicions: Sequence[Suspicion], about: CatalogLint
 ) -> JSONObject:
     return {
-        "findings": [finding_form(finding) for finding in found],
+        "findings": list(map(entry_form, found)),
         "suspicions": [suspicion.to_json() for suspicion in suspicions],
-        "catalog": [finding.to_json() for finding in about.findings],
+        "catalog": list(map(finding_form, about.findings)),
         "searched": about.searched,
     }
 
@@ -103,16 +103,15 @@ def _of_each(
 
 
 def _show_suspicion(output: Output, suspicion: Suspicion) -> None:
-    finding, subject = suspicion.finding, suspicion.subject
+    finding, subject = suspicion.finding, suspicion.about
     about = subject if isinstance(subject, str) else subject.label
-    output.line(f"{finding.severity}: {about}: {finding.message}")
+    output.line(f"{finding.severity}: {about}: {finding.message} [{suspicion.code}]")
     output.line(f"  {named(finding.where)}: {excerpt(finding)}")
     output.line(f"  hint: {suspicion.hint}")
 
 
 def _show_catalog_finding(output: Output, finding: CatalogFinding) -> None:
-    output.line(f"{finding.kind}: {finding.message}")
-    output.line(f"  hint: {finding.hint}")
+    show_diagnostic(output, finding)
     if finding.overrides:
         output.line("  overrides:")
     for override in finding.overrides:
@@ -130,7 +129,7 @@ def _yaml(override: JSONObject) -> Iterator[str]:
 def _say_sum(
     output: Output,
     view: View,
-    found: Sequence[EntryFinding],
+    found: Sequence[Diagnostic],
     suspicions: Sequence[Suspicion],
     about: CatalogLint,
 ) -> None:

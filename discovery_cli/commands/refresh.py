@@ -12,7 +12,7 @@ from discovery_cli.options import complete_server, pass_invocation
 from discovery_cli.output import Cell, Output
 from discovery_cli.rendering import say_held_back, say_notices, with_last_line
 from discovery_engine._util.quantities import counted
-from discovery_engine.diagnostics.next_steps import with_detail
+from discovery_engine.doctor.next_steps import with_detail
 from discovery_engine.errors import UnavailableError, plain_reason
 
 if TYPE_CHECKING:

@@ -111,7 +111,7 @@ def command(
 
 def _show(output: Output, view: View, answer: SearchAnswer, *, explain: bool) -> None:
     # That a better tool is hidden comes first: who reads the others first takes one of them.
-    say_notices(output, [notice for notice in answer.notices if notice.kind == "hidden"])
+    say_notices(output, [notice for notice in answer.notices if notice.code == "TOOL_DISABLED"])
     if explain:
         _explain(output, view, answer)
     else:

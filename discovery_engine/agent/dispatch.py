@@ -26,8 +26,8 @@ from discovery_engine.errors import DiscoveryError, ServerDisabledError, ToolNot
 from discovery_engine.limits import require_query
 from discovery_engine.tools.model import ToolKey
 from discovery_engine.upstream.state import ServerState
-from discovery_engine.view.notices import Notice, NoticeKind
-from discovery_engine.view.status import ServerReport
+from discovery_engine.view.notices import Notice
+from discovery_engine.view.status import ServerReport, error_code
 
 if TYPE_CHECKING:
     from discovery_engine.engine import Engine
@@ -188,11 +188,14 @@ def _unlisted_servers(view: View, server: str | None) -> list[Notice]:
         s for s in candidates if s.listed_at is None and s.state is not ServerState.DISABLED
     ]
     return [
-        Notice(
-            NoticeKind.UNAVAILABLE, f"{s.name} ({_status_text(s)}): its tools are not known", s.name
-        )
+        Notice(_code(s), f"{s.name} ({_status_text(s)}): its tools are not known", subject=s.name)
         for s in unlisted
     ]
+
+
+def _code(server: ServerReport) -> str:
+    is_pending = server.state in (ServerState.PENDING, ServerState.STARTING)
+    return "SERVER_STARTING" if is_pending else error_code(server.state)
 
 
 def _status_text(server: ServerReport) -> str:

@@ -91,7 +91,8 @@ def details_fields(entry: Entry) -> JSONObject:
 def notice_fields(notices: Iterable[Notice]) -> list[JSONObject]:
     return [
         {
-            "kind": n.kind.value,
+            "code": n.code,
+            "kind": n.kind,
             "message": one_line(n.message),
             **({"server": n.server} if n.server else {}),
         }

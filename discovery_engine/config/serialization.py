@@ -12,7 +12,7 @@ from msgspec.structs import fields, replace
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.config.redaction import redact_transport, redact_url
 from discovery_engine.config.settings import INTERNAL, ServerSettings, Settings
-from discovery_engine.errors import Origin
+from discovery_engine.diagnostics import Origin
 from discovery_engine.overrides.override import Override
 from discovery_engine.secrets.references import REDACTED, redact_literals
 

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Struct, field
 
-from discovery_engine.errors import Origin, Problem
+from discovery_engine.diagnostics import Diagnostic, Origin
 from discovery_engine.overrides.override import Override
 from discovery_engine.rules.rule import Rule
 from discovery_engine.tools.model import ServerName
@@ -123,7 +123,7 @@ class ServerSettings(_Section, frozen=True):
     origin: Annotated[Origin, INTERNAL] = Origin("")
     source: Annotated[str, INTERNAL] = "discovery.yaml"
     """The id of the source that it came from, for instance `cursor`."""
-    problem: Annotated[Problem | None, INTERNAL] = None
+    problem: Annotated[Diagnostic | None, INTERNAL] = None
     """What is wrong with the entry; such a server is listed, and never connected."""
 
 
@@ -234,7 +234,7 @@ class Settings(_Section, frozen=True, dict=True):
     frozen: Annotated[bool, INTERNAL] = False
     """Only what the lock file pins may be used."""
     inputs: Annotated[tuple[InputFile, ...], INTERNAL] = ()
-    warnings: Annotated[tuple[Problem, ...], INTERNAL] = ()
+    warnings: Annotated[tuple[Diagnostic, ...], INTERNAL] = ()
     """What the owner should know, though it stops nothing (a source that is not there, say)."""
 
     @cached_property

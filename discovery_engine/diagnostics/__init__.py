@@ -1,1 +1,84 @@
-"""Checks of the whole set-up, and the next step for each problem."""
+"""What is wrong, or worth knowing, in one form: a stable code, a message and the next step.
+
+Every part that finds something constructs a `Diagnostic`, or a subclass that carries more. The
+code says what kind of thing it is; `codes` has the one table of them, with the severity of each.
+It is loaded only by who asks for a severity: most commands show none.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from discovery_engine._util.json import JSONObject
+
+Severity: TypeAlias = Literal["error", "warning", "info"]
+"""`error`: something cannot be used. `warning`: the owner should act. `info`: nothing is wrong."""
+
+
+class Origin(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Where something was written; `line` and `column` count from 1, 0 means unknown."""
+
+    file: str
+    line: int = 0
+    column: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
+
+    @property
+    def brief(self) -> str:
+        """The same without the folder, as anybody may read it."""
+        name = self.file.replace("\\", "/").rpartition("/")[2]
+        return str(Origin(name, self.line, self.column))
+
+
+class Diagnostic(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """One thing that is wrong, or that its reader should know."""
+
+    code: str
+    """A key of `codes.CODES`."""
+    message: str
+    hint: str = ""
+    """The next step; may be empty."""
+    subject: str = ""
+    """What it is about: a key path (`toolRules.0.enabled`), a server, or `server:tool`."""
+    origin: Origin = Origin("")
+    """Where it was written, if it was."""
+    excerpt: str = ""
+    """The line in question with a caret below it, without secrets; may be empty."""
+
+    @property
+    def severity(self) -> Severity:
+        from discovery_engine.diagnostics.codes import severity_of  # noqa: PLC0415
+
+        return severity_of(self.code)
+
+    @property
+    def sentence(self) -> str:
+        """The message, after the subject."""
+        return f"{self.subject}: {self.message}" if self.subject else self.message
+
+    @property
+    def line(self) -> str:
+        """The place, the sentence and the code, without the hint."""
+        place = f"{self.origin}: " if self.origin.file else ""
+        return f"{place}{self.sentence} [{self.code}]"
+
+    def __str__(self) -> str:
+        return f"{self.line} ({self.hint})" if self.hint else self.line
+
+    def to_json(self) -> JSONObject:
+        """The form that all JSON output has; where it was written is null if that is unknown."""
+        return {
+            "code": self.code,
+            "severity": self.severity,
+            "subject": self.subject,
+            "message": self.message,
+            "hint": self.hint,
+            "file": self.origin.file or None,
+            "line": self.origin.line or None,
+            "column": self.origin.column or None,
+            "excerpt": self.excerpt,
+        }

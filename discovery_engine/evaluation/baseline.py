@@ -13,7 +13,8 @@ from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from discovery_engine._util.json import JSONObject
-from discovery_engine.errors import ConfigurationError, Origin, Problem
+from discovery_engine.diagnostics import Diagnostic, Origin
+from discovery_engine.errors import ConfigurationError
 from discovery_engine.evaluation.report import METRICS, Metric, Report, ReportRow, Totals
 
 Direction: TypeAlias = Literal["better", "worse", "changed", "new", "gone"]
@@ -102,7 +103,8 @@ def read_baseline(content: bytes, *, file: str) -> Baseline:
         path = ".".join(map(str, first["loc"]))
         message = f"is no saved run: {first['msg']}"
         hint = "`discovery eval QUERIES --save FILE` writes one"
-        raise ConfigurationError([Problem(Origin(file), path, message, hint)]) from error
+        problem = Diagnostic("BASELINE_INVALID", message, hint, path, Origin(file))
+        raise ConfigurationError([problem]) from error
     return Baseline.of(Report(tuple(row.to_row() for row in form.queries)))
 
 

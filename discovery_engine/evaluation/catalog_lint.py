@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine._util.text import clean, named
 from discovery_engine.catalog import Entry
+from discovery_engine.diagnostics import Diagnostic
 from discovery_engine.evaluation.confusable import Group, confusable, group_labels
 from discovery_engine.evaluation.metrics import DEPTH
 from discovery_engine.evaluation.vocabulary import name_stems, stems
@@ -23,16 +23,6 @@ from discovery_engine.search.text.tokenizer import fold, words
 from discovery_engine.tools.model import Parameter, Tool, ToolKey, canonical_json
 from discovery_engine.tools.validation.cost import too_costly_tool
 from discovery_engine.view.view import View
-
-Kind: TypeAlias = Literal[
-    "confusable",
-    "crowded name",
-    "no description",
-    "not found",
-    "undocumented",
-    "oversized",
-    "costly schema",
-]
 
 SEARCHES = 500
 """Tools that are searched for; in a catalog of ten thousand a search takes a few milliseconds."""
@@ -52,22 +42,16 @@ _EMPTY_VALUES: JSONObject = {
 }
 
 
-class CatalogFinding(Struct, frozen=True):
-    kind: Kind
+class CatalogFinding(Diagnostic, frozen=True, kw_only=True):
+    """What makes one tool, or several together, hard to find or to use."""
+
     tools: tuple[ToolKey, ...]
-    message: str
-    hint: str
     overrides: tuple[JSONObject, ...] = ()
     """Entries for `overrides:`, as drafts; none where only the tool's author can mend it."""
 
     def to_json(self) -> JSONObject:
-        return {
-            "kind": self.kind,
-            "tools": list(map(str, self.tools)),
-            "message": self.message,
-            "hint": self.hint,
-            "overrides": list(self.overrides),
-        }
+        about = {"tools": list(map(str, self.tools)), "overrides": list(self.overrides)}
+        return Diagnostic.to_json(self) | about
 
 
 class CatalogLint(Struct, frozen=True):
@@ -107,6 +91,19 @@ def pattern_of(tool: Tool) -> str:
     return _GLOB_SYNTAX.sub(r"\\\g<0>", f"{tool.server}:{tool.given_name}")
 
 
+def _finding(
+    code: str,
+    tools: tuple[ToolKey, ...],
+    message: str,
+    hint: str,
+    overrides: tuple[JSONObject, ...] = (),
+) -> CatalogFinding:
+    subject = str(tools[0]) if len(tools) == 1 else ""
+    return CatalogFinding(
+        code=code, message=message, hint=hint, subject=subject, tools=tools, overrides=overrides
+    )
+
+
 def _override(entry: Entry, **fields: JSONValue) -> JSONObject:
     return {"pattern": pattern_of(entry.tool), **fields}
 
@@ -123,8 +120,8 @@ def _confusable(group: Group, view: View) -> CatalogFinding:
         place = f"{server} ({about[server].rstrip('.')})" if about.get(server) else server
         description = f"In {place}: {entry.tool.description or _spelled(entry)}"
         overrides.append(_redescribed(entry, description))
-    return CatalogFinding(
-        "confusable",
+    return _finding(
+        "TOOL_CONFUSABLE",
         tuple(entry.key for entry in group),
         f"{', '.join(group_labels(group))} can hardly be told apart",
         "say in each description when it is the right one, or disable all but one",
@@ -140,8 +137,8 @@ def _crowded(entries: Iterable[Entry]) -> Iterator[CatalogFinding]:
     for namesakes in by_name.values():
         if len(namesakes) > DEPTH:
             names = ((f"{entry.tool.server}_{entry.tool.name}", entry) for entry in namesakes)
-            yield CatalogFinding(
-                "crowded name",
+            yield _finding(
+                "TOOL_NAME_CROWDED",
                 tuple(entry.key for entry in namesakes),
                 f"{len(namesakes)} tools are called {namesakes[0].tool.name!r}; "
                 f"who asks for it by name sees {DEPTH} of them",
@@ -163,8 +160,8 @@ def _undescribed(entry: Entry) -> CatalogFinding:
     needs = ", ".join(_spell(parameter.name) for parameter in entry.tool.parameters)
     takes = f". Takes {needs}" if needs else ""
     description = f"{_spelled(entry)} in {entry.tool.server}{takes}."
-    return CatalogFinding(
-        "no description",
+    return _finding(
+        "TOOL_UNDESCRIBED",
         (entry.key,),
         f"the description of {entry.key.label} {said}",
         "say what it does, in words that a user would search for",
@@ -181,8 +178,8 @@ def _finds_itself(entry: Entry, view: View) -> bool:
 
 def _unfound(entry: Entry) -> CatalogFinding:
     description = f"{_spelled(entry)} ({entry.tool.server}): {entry.tool.description}"
-    return CatalogFinding(
-        "not found",
+    return _finding(
+        "TOOL_UNFINDABLE",
         (entry.key,),
         f"its own summary does not bring {entry.key.label} among the first {DEPTH}",
         "begin its description with what it alone does",
@@ -198,8 +195,8 @@ def _undocumented(entry: Entry) -> CatalogFinding | None:
     about = entry.tool.description.rstrip() or f"{_spelled(entry)}."
     noun = "argument" if len(bare) == 1 else "arguments"
     names = ", ".join(named(p.name) for p in bare)
-    return CatalogFinding(
-        "undocumented",
+    return _finding(
+        "TOOL_ARGUMENTS_UNDESCRIBED",
         (entry.key,),
         f"{entry.key.label} does not describe its required {noun} {names}",
         "say what it expects, with an example",
@@ -217,8 +214,8 @@ def _oversized(entry: Entry) -> CatalogFinding | None:
     message = f"the schema of {entry.key.label} takes {size:,} characters"
     if largest:
         message += f", {_size(largest):,} of them for {named(largest.name)}"
-    return CatalogFinding(
-        "oversized",
+    return _finding(
+        "TOOL_SCHEMA_LARGE",
         (entry.key,),
         message,
         "pin what never changes, and it need not be described",
@@ -230,8 +227,8 @@ def _costly(entry: Entry) -> CatalogFinding | None:
     why = too_costly_tool(entry.tool)
     if why is None:
         return None
-    return CatalogFinding(
-        "costly schema",
+    return _finding(
+        "TOOL_SCHEMA_COSTLY",
         (entry.key,),
         f"the schema of {entry.key} is too costly to check: {why}",
         "its arguments may reach it unchecked; only its author can mend that",

@@ -25,12 +25,11 @@ from discovery_engine.config.loading.error_messages import faults_from
 from discovery_engine.config.loading.key_names import known_keys, normalize_keys
 from discovery_engine.config.model.field_types import Flag, Word, Words, custom_error
 from discovery_engine.config.model.section import Section
+from discovery_engine.diagnostics import Diagnostic
 from discovery_engine.errors import (
     ConfigurationError,
     DiscoveryError,
     NotFoundError,
-    Origin,
-    Problem,
     ToolNotFoundError,
 )
 from discovery_engine.tools.model import ServerName, ToolKey
@@ -130,19 +129,20 @@ class _QueryReader(Struct):
             tuple(entry.name for entry, query in found if query is None),
         )
 
-    def problems(self, faults: Sequence[Fault]) -> Iterator[Problem]:
+    def problems(self, faults: Sequence[Fault]) -> Iterator[Diagnostic]:
         excerpts = Excerpts(self.document, faults, known_keys(QueryFile))
         for fault in sorted(faults, key=lambda fault: fault.at):
-            origin = Origin(self.file, fault.at.line, fault.at.column)
             path = ".".join(map(str, fault.path))
-            yield Problem(origin, path, fault.message, fault.hint, excerpts.at(fault.at))
+            yield fault.diagnostic(path, self.file, excerpts.at(fault.at))
 
     def _entries(self) -> list[tuple[Path, Node, QueryEntry]]:
         root = self.document.root
         if self.document.is_broken:
             return []
         if root is None or root.is_null:
-            self.faults.append(Fault((), Position(), "has no query", _EMPTY_HINT))
+            self.faults.append(
+                Fault("QUERY_FILE_EMPTY", (), Position(), "has no query", _EMPTY_HINT)
+            )
             return []
         self.faults += normalize_keys(root, QueryFile)
         try:
@@ -163,7 +163,7 @@ class _QueryReader(Struct):
                 line = earlier.start.line
                 message = f"a second query {entry.name!r}; the first is on line {line}"
                 hint = "remove one, or give each an 'id'"
-                self.faults.append(Fault(path, node.start, message, hint))
+                self.faults.append(Fault("CONFIG_DUPLICATE", path, node.start, message, hint))
 
     def _query(self, path: Path, node: Node, entry: QueryEntry) -> Query | None:
         """The query against the catalog; None if nothing is left of it."""
@@ -202,18 +202,19 @@ class _QueryReader(Struct):
             if not self.view.is_known(server):
                 message = f"server {server!r} could not be asked, so its tools are not known"
                 hint = f"`discovery refresh {server}` says why; --allow-missing goes on without it"
-                return Fault(path, place.start, message, hint)
+                return Fault("QUERY_UNANSWERABLE", path, place.start, message, hint)
         return _fault(path, place, error)
 
 
 def _fault(path: Path, place: Node, error: DiscoveryError) -> Fault:
     """What cannot be found, with what was meant."""
     if not isinstance(error, NotFoundError):
-        return Fault(path, place.start, error.message, "no agent can find it; enable it")
+        hint = "no agent can find it; enable it"
+        return Fault("QUERY_UNANSWERABLE", path, place.start, error.message, hint)
     server = error.server if isinstance(error, ToolNotFoundError) else None
     names = [repr(f"{server}:{name}" if server else name) for name in error.nearest]
     hint = f"did you mean {' or '.join(names)}?" if names else "`discovery list --tools` names all"
-    return Fault(path, place.start, error.message, hint)
+    return Fault("QUERY_UNANSWERABLE", path, place.start, error.message, hint)
 
 
 def _child(node: Node, key: str) -> Node:

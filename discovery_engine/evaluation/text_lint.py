@@ -5,37 +5,71 @@ Such a finding is no advice to an author: it is a warning about a server, for th
 
 from __future__ import annotations
 
-from msgspec import Struct
+from collections.abc import Mapping
 
 from discovery_engine._util.json import JSONObject
-from discovery_engine.scanner import Finding, Severity, scan_catalog
+from discovery_engine.diagnostics import Diagnostic
+from discovery_engine.diagnostics import Severity as DiagnosticSeverity
+from discovery_engine.scanner import Finding, FindingKind, Severity, scan_catalog
 from discovery_engine.tools.model import ServerName, ToolKey
 from discovery_engine.view.view import View
 
 _GRAVEST_FIRST = tuple(Severity)
 
 
-class Suspicion(Struct, frozen=True):
+_CODES = {
+    FindingKind.HIDDEN_TEXT: "TEXT_HIDDEN",
+    FindingKind.INSTRUCTION: "TEXT_INSTRUCTION",
+    FindingKind.CROSS_SERVER: "TEXT_CROSS_SERVER",
+    FindingKind.PAYLOAD: "TEXT_PAYLOAD",
+    FindingKind.EXFILTRATION: "TEXT_EXFILTRATION",
+    FindingKind.SECRET: "TEXT_SECRET",
+    FindingKind.LOOKALIKE: "TEXT_LOOKALIKE",
+}
+_SEVERITIES: Mapping[Severity, DiagnosticSeverity] = {
+    Severity.DANGER: "error",
+    Severity.WARNING: "warning",
+    Severity.NOTICE: "info",
+}
+
+
+class Suspicion(Diagnostic, frozen=True, kw_only=True):
     """One finding about a tool, or about a server's instructions."""
 
-    subject: ToolKey | ServerName
+    about: ToolKey | ServerName
     finding: Finding
     is_held_back: bool
 
     @property
-    def server(self) -> ServerName:
-        return self.subject.server if isinstance(self.subject, ToolKey) else self.subject
+    def severity(self) -> DiagnosticSeverity:
+        """That of the text: what is a danger in one place may be harmless in another."""
+        return _SEVERITIES[self.finding.severity]
 
     @property
-    def hint(self) -> str:
-        if self.is_held_back:
-            return f"it is held back; `discovery review {self.server}` shows it whole"
-        return f"`discovery inspect {self.subject}` shows it; a rule may disable it"
+    def server(self) -> ServerName:
+        return self.about.server if isinstance(self.about, ToolKey) else self.about
 
     def to_json(self) -> JSONObject:
-        tool = self.subject.tool if isinstance(self.subject, ToolKey) else None
+        tool = self.about.tool if isinstance(self.about, ToolKey) else None
         about = {"server": self.server, "tool": tool, "is_held_back": self.is_held_back}
-        return about | self.finding.to_json() | {"hint": self.hint}
+        return Diagnostic.to_json(self) | about | self.finding.to_json()
+
+
+def _suspicion(about: ToolKey | ServerName, finding: Finding, *, is_held_back: bool) -> Suspicion:
+    hint = f"`discovery inspect {about}` shows it; a rule may disable it"
+    if is_held_back:
+        server = about.server if isinstance(about, ToolKey) else about
+        hint = f"it is held back; `discovery review {server}` shows it whole"
+    return Suspicion(
+        code=_CODES[finding.kind],
+        message=finding.message,
+        hint=hint,
+        subject=str(about),
+        excerpt=finding.excerpt,
+        about=about,
+        finding=finding,
+        is_held_back=is_held_back,
+    )
 
 
 def lint_texts(view: View) -> tuple[Suspicion, ...]:
@@ -46,7 +80,7 @@ def lint_texts(view: View) -> tuple[Suspicion, ...]:
     held |= {name for name, part in parts.items() if part.new_instructions is not None}
     found = scan_catalog((entry.tool for entry in view.catalog), instructions=said)
     suspicions = [
-        Suspicion(subject, finding, subject in held)
+        _suspicion(subject, finding, is_held_back=subject in held)
         for subject, findings in found.items()
         for finding in findings
     ]

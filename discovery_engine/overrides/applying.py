@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from discovery_engine.errors import Problem
+from discovery_engine.diagnostics import Diagnostic
 from discovery_engine.overrides.override import Override
 from discovery_engine.rules.conditions import PatternMatcher, ToolBatch, ToolCondition
 from discovery_engine.rules.name_index import Positions
@@ -42,10 +42,10 @@ class Overrides:
             for entry in entries
         ]
         self._limit = limit
-        self._problems: dict[tuple[int, str], Problem] = {}
+        self._problems: dict[tuple[int, str], Diagnostic] = {}
 
     @property
-    def problems(self) -> tuple[Problem, ...]:
+    def problems(self) -> tuple[Diagnostic, ...]:
         """What could not be done so far, each thing once."""
         return tuple(self._problems.values())
 
@@ -73,7 +73,7 @@ class Overrides:
             found = condition.select(batch)
             for pattern, name in matcher.cut_off:
                 message = f"pattern {pattern.text!r} was too slow on {name!r} and cut off"
-                self._note(index, "pattern", message)
+                self._note("OVERRIDE_PATTERN_SLOW", index, "pattern", message)
             matcher.cut_off.clear()
             yield found.hits | found.slow if self._entries[index].arguments else found.hits
 
@@ -100,19 +100,22 @@ class Overrides:
                 f"it cannot be called {applied.name!r}, which another tool of {tool.server} is"
             )
             index = max(index for index in applied.by if self._entries[index].name)
-            self._note(index, "name", f"{tool.given_name!r}: {problems[-1]}")
+            message = f"{tool.given_name!r}: {problems[-1]}"
+            self._note("OVERRIDE_NAME_TAKEN", index, "name", message)
         for name, index in applied.pinned.items():
             if not may_take(tool.upstream_schema, name):
                 problems.append(f"it does not take {name!r}, which is pinned")
-                self._note(index, f"arguments.{name}", f"{tool.given_name!r}: {problems[-1]}")
+                message = f"{tool.given_name!r}: {problems[-1]}"
+                self._note("OVERRIDE_ARGUMENT_UNKNOWN", index, f"arguments.{name}", message)
         if not problems:
             return applied
         return replace(
             applied, name=None if has_taken_name else applied.name, problems=tuple(problems)
         )
 
-    def _note(self, index: int, field: str, message: str) -> None:
-        problem = Problem(self._entries[index].origin, f"overrides.{index}.{field}", message)
+    def _note(self, code: str, index: int, field: str, message: str) -> None:
+        path, origin = f"overrides.{index}.{field}", self._entries[index].origin
+        problem = Diagnostic(code, message, subject=path, origin=origin)
         self._problems.setdefault((index, message), problem)
 
 

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from functools import partial
 
 from discovery_engine._util.json import JSONObject, JSONValue
-from discovery_engine.errors import ConfigurationError, Problem
+from discovery_engine.diagnostics import Diagnostic
+from discovery_engine.errors import ConfigurationError
 from discovery_engine.overrides.override import Override
 from discovery_engine.secrets.references import MalformedReferenceError, UnsetReference
 from discovery_engine.secrets.resolver import SecretResolver, resolve
@@ -27,14 +28,16 @@ def pinned_values(tool: Tool, overrides: Sequence[Override], secrets: SecretReso
         ConfigurationError: If a reference has no value; it lists every such argument.
     """
     values: JSONObject = {}
-    problems: list[Problem] = []
+    problems: list[Diagnostic] = []
     for name, index in tool.overridden.pinned.items():
         override = overrides[index]
         try:
             values[name] = _resolved(override.arguments[name], override, secrets)
         except (UnsetReference, MalformedReferenceError) as error:
             path = f"overrides.{index}.arguments.{name}"
-            problems.append(Problem(override.origin, path, str(error)))
+            problems.append(
+                Diagnostic("OVERRIDE_VALUE_UNSET", str(error), subject=path, origin=override.origin)
+            )
     if problems:
         raise ConfigurationError(problems)
     return values

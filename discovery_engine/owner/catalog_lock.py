@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from discovery_engine._util.files import replace_file
 from discovery_engine.config.files.location import lock_path
-from discovery_engine.errors import ConfigurationError, Origin, Problem
+from discovery_engine.errors import ConfigurationError
 from discovery_engine.events import ServerFailed, TrustChanged
 from discovery_engine.owner.engine_protocol import EngineProtocol
 from discovery_engine.trust.lockfile import Deviation, deviations, load_lock, lock_of_parts, to_text
@@ -123,7 +123,7 @@ class CatalogLock:
 
 
 def _error(path: str, message: str, hint: str = "") -> ConfigurationError:
-    return ConfigurationError([Problem(Origin(path), "", message, hint)])
+    return ConfigurationError.of_file("LOCK_UNUSABLE", path, message, hint)
 
 
 async def _end_after_failure(events: Subscription, wait: CancelScope, max_wait: float) -> None:

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.catalog import DroppedTool, Failure, ServerPart
 from discovery_engine.config.settings import InputFile, ServerSettings, Settings, Source
-from discovery_engine.errors import Origin, Problem
+from discovery_engine.diagnostics import Diagnostic, Origin
 from discovery_engine.overrides.override import Override
 from discovery_engine.rules.rule import Rule, Verdict
 from discovery_engine.tools.model import AppliedOverride
@@ -197,9 +197,9 @@ _ITEMS: dict[str, type[Struct]] = {
     "overrides": Override,
     "sources": Source,
     "inputs": InputFile,
-    "warnings": Problem,
+    "warnings": Diagnostic,
 }
-_PARTS: dict[str, type[Struct]] = {"problem": Problem, "origin": Origin}
+_PARTS: dict[str, type[Struct]] = {"problem": Diagnostic, "origin": Origin}
 # The fields of parts that JSON does not give back as they were; all others are plain.
 _READERS: dict[type[Any], dict[str, _Reader]] = {
     AppliedOverride: {"tags": tuple, "by": tuple, "problems": tuple},

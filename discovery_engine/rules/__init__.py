@@ -12,12 +12,11 @@ if TYPE_CHECKING:
     from discovery_engine.rules.patterns import Pattern, PatternError
     from discovery_engine.rules.rule import Rule, Verdict
     from discovery_engine.rules.rule_explanation import RuleExplanation, Step, describe
-    from discovery_engine.rules.rule_lint import RuleFinding, findings
+    from discovery_engine.rules.rule_lint import lint_rules
     from discovery_engine.rules.ruleset import ServerRules, ToolRules
 
 _MODULES = {
     "RuleExplanation": "rule_explanation",
-    "RuleFinding": "rule_lint",
     "Pattern": "patterns",
     "PatternError": "patterns",
     "Rule": "rule",
@@ -26,7 +25,7 @@ _MODULES = {
     "ToolRules": "ruleset",
     "Verdict": "rule",
     "describe": "rule_explanation",
-    "findings": "rule_lint",
+    "lint_rules": "rule_lint",
 }
 
 __all__ = [
@@ -34,13 +33,12 @@ __all__ = [
     "PatternError",
     "Rule",
     "RuleExplanation",
-    "RuleFinding",
     "ServerRules",
     "Step",
     "ToolRules",
     "Verdict",
     "describe",
-    "findings",
+    "lint_rules",
 ]
 
 

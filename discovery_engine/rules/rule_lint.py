@@ -1,6 +1,6 @@
 """Rules that do nothing: found by trying them on a catalog, and by comparing what they ask.
 
-A finding is advice. The rules hold as they are written; the owner may have meant something else.
+A diagnostic is advice. The rules hold as they are written; the owner may have meant something else.
 """
 
 from __future__ import annotations
@@ -8,11 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
-from msgspec import Struct
-
-from discovery_engine.errors import Origin
+from discovery_engine.diagnostics import Diagnostic
 from discovery_engine.rules.rule import Rule
 from discovery_engine.rules.rule_explanation import rule_name
 from discovery_engine.rules.ruleset import ToolRules
@@ -21,18 +19,8 @@ from discovery_engine.tools.model import Tool, ToolKey
 _Matches: TypeAlias = list[frozenset[ToolKey]]
 
 
-class RuleFinding(Struct, frozen=True):
-    kind: Literal["shadowed", "contradicts", "matches nothing"]
-    """`contradicts`: shadowed by earlier rules of which one decides the opposite."""
-    rule: int
-    """The index of the rule that has no effect."""
-    origin: Origin
-    message: str
-    hint: str
-
-
-def findings(rules: Sequence[Rule], tools: Iterable[Tool]) -> tuple[RuleFinding, ...]:
-    """At most one finding for each of `rules`, in their order.
+def lint_rules(rules: Sequence[Rule], tools: Iterable[Tool]) -> tuple[Diagnostic, ...]:
+    """At most one diagnostic for each of `rules`, in their order.
 
     `tools` are all that are known, in any order; without any, only the rules are compared.
 
@@ -61,17 +49,17 @@ def _matches(rules: Sequence[Rule], tools: Sequence[Tool]) -> _Matches:
     return [frozenset(keys) for keys in matches]
 
 
-def _unmatched(index: int, rules: Sequence[Rule]) -> RuleFinding:
-    return RuleFinding(
-        "matches nothing",
-        index,
-        rules[index].origin,
+def _unmatched(index: int, rules: Sequence[Rule]) -> Diagnostic:
+    return Diagnostic(
+        "RULE_UNMATCHED",
         f"{rule_name(index, rules)} matches no tool of the catalog",
         "check how it is spelled, and whether its server has been listed",
+        f"toolRules.{index}",
+        rules[index].origin,
     )
 
 
-def _needless(index: int, rules: Sequence[Rule], matches: _Matches) -> RuleFinding | None:
+def _needless(index: int, rules: Sequence[Rule], matches: _Matches) -> Diagnostic | None:
     name = rule_name(index, rules)
     if broader := list(_broader(index, rules)):
         return _shadowed(index, broader[:1], rules, f"{name} can never decide")
@@ -80,7 +68,7 @@ def _needless(index: int, rules: Sequence[Rule], matches: _Matches) -> RuleFindi
     return None
 
 
-def _shadowed(index: int, earlier: Sequence[int], rules: Sequence[Rule], claim: str) -> RuleFinding:
+def _shadowed(index: int, earlier: Sequence[int], rules: Sequence[Rule], claim: str) -> Diagnostic:
     rule = rules[index]
     opposed = any(rules[other].enabled is not rule.enabled for other in earlier)
     names = " and ".join(rule_name(other, rules) for other in earlier)
@@ -88,12 +76,12 @@ def _shadowed(index: int, earlier: Sequence[int], rules: Sequence[Rule], claim: 
         hint = f"move it before {rule_name(earlier[0], rules)}, or remove it"
     else:
         hint = "leave out its `enabled`; its tags hold anyway" if rule.tags else "remove it"
-    return RuleFinding(
-        "contradicts" if opposed else "shadowed",
-        index,
-        rule.origin,
+    return Diagnostic(
+        "RULE_CONTRADICTED" if opposed else "RULE_SHADOWED",
         f"{claim}: what it matches is decided by {names}" + (", the other way" if opposed else ""),
         hint,
+        f"toolRules.{index}",
+        rule.origin,
     )
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
-from discovery_engine.errors import Problem
+from discovery_engine.diagnostics import Diagnostic
 from discovery_engine.rules.conditions import (
     PatternMatcher,
     ServerCondition,
@@ -42,7 +42,7 @@ class ToolRules:
         self._limit = limit
 
     @property
-    def problems(self) -> tuple[Problem, ...]:
+    def problems(self) -> tuple[Diagnostic, ...]:
         """The patterns that were too slow so far, each once."""
         return self._evaluator.problems
 
@@ -100,7 +100,7 @@ class ServerRules:
         self._limit = limit
 
     @property
-    def problems(self) -> tuple[Problem, ...]:
+    def problems(self) -> tuple[Diagnostic, ...]:
         """The patterns that were too slow so far, each once."""
         return self._evaluator.problems
 
@@ -139,10 +139,10 @@ class _RuleEvaluator:
         self._path = path
         self._subject = subject
         self._is_whitelist = any(rule.enabled for rule in rules)
-        self._problems: dict[tuple[int, str], Problem] = {}
+        self._problems: dict[tuple[int, str], Diagnostic] = {}
 
     @property
-    def problems(self) -> tuple[Problem, ...]:
+    def problems(self) -> tuple[Diagnostic, ...]:
         return tuple(self._problems.values())
 
     def enables(self, index: int) -> bool:
@@ -189,12 +189,13 @@ class _RuleEvaluator:
             self._problems.setdefault((index, pattern.text), self._problem(index, pattern, name))
         matcher.cut_off.clear()
 
-    def _problem(self, index: int, pattern: Pattern, name: str) -> Problem:
+    def _problem(self, index: int, pattern: Pattern, name: str) -> Diagnostic:
         rule = self._rules[index]
         taken = "a match, since the rule disables" if rule.enabled is False else "no match"
-        return Problem(
-            rule.origin,
-            f"{self._path}.{index}",
+        return Diagnostic(
+            "RULE_PATTERN_SLOW",
             f"pattern {pattern.text!r} was too slow on {name!r} and cut off: taken as {taken}",
             "write it as a glob, or without a repetition inside a repetition",
+            f"{self._path}.{index}",
+            rule.origin,
         )

@@ -22,7 +22,8 @@ from discovery_engine._util import gc_pause
 from discovery_engine.catalog import Catalog, ServerPart
 from discovery_engine.config.files.location import catalog_key
 from discovery_engine.config.settings import ServerSettings, Settings
-from discovery_engine.errors import Problem, RegistryError, UpstreamError
+from discovery_engine.diagnostics import Diagnostic
+from discovery_engine.errors import RegistryError, UpstreamError
 from discovery_engine.events import CatalogChanged, EventBus
 from discovery_engine.registry.protocols import Snapshot
 from discovery_engine.runtime.ingest import (
@@ -73,7 +74,7 @@ class CatalogState:
         self._secrets = secrets or EnvironmentResolver(environ)
         self.trust_store = TrustStore(store, secrets=self._secrets, environ=environ, clock=clock)
         self._ingestor = Ingestor(Rulebook(settings))
-        self._logged: set[Problem] = set()
+        self._logged: set[Diagnostic] = set()
         self._stored_index: Index | None = None
 
     async def restore(self, settings: Settings) -> None:

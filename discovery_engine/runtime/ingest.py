@@ -31,7 +31,7 @@ from discovery_engine.upstream.connection import connection_fingerprint
 
 if TYPE_CHECKING:
     from discovery_engine.config.settings import CacheSettings, ServerSettings, Settings
-    from discovery_engine.errors import Problem
+    from discovery_engine.diagnostics import Diagnostic
     from discovery_engine.registry.protocols import Snapshot
     from discovery_engine.rules.rule import Withheld
     from discovery_engine.scanner import Findings
@@ -96,7 +96,7 @@ class Rulebook(Struct, frozen=True, dict=True):
         return Overrides(self.settings.overrides)
 
     @property
-    def problems(self) -> tuple[Problem, ...]:
+    def problems(self) -> tuple[Diagnostic, ...]:
         """Patterns that were too slow and overrides that cannot be applied, each once."""
         rules = self.server_rules.problems + self.tool_rules.problems
         return rules + self.overrides.problems

@@ -31,7 +31,8 @@ from discovery_engine.config.files.inputs import read_input
 from discovery_engine.config.files.location import lock_path
 from discovery_engine.config.redaction import redact_transport
 from discovery_engine.config.settings import ServerSettings, Settings, StdioTransport
-from discovery_engine.errors import ConfigurationError, Origin, Problem
+from discovery_engine.diagnostics import Diagnostic
+from discovery_engine.errors import ConfigurationError
 from discovery_engine.tools.model import ServerName, Tool, canonical_json, fingerprint
 from discovery_engine.trust.definition_diff import Change, Weight, diff_definitions, heaviest
 from discovery_engine.trust.server_identity import written_identity
@@ -77,7 +78,14 @@ class Lock(Struct, frozen=True):
         return pinned is not None and pinned.instructions == text
 
 
-class Deviation(Struct, frozen=True):
+_CODES: Mapping[What, str] = {
+    "added": "LOCK_ADDED",
+    "removed": "LOCK_REMOVED",
+    "changed": "LOCK_CHANGED",
+}
+
+
+class Deviation(Diagnostic, frozen=True, kw_only=True):
     """One server or tool that is not as it is pinned."""
 
     what: What
@@ -86,6 +94,27 @@ class Deviation(Struct, frozen=True):
     """Empty if it is about the server itself."""
     weight: Weight
     changes: tuple[Change, ...] = ()
+
+    @classmethod
+    def between(
+        cls,
+        what: What,
+        server: ServerName,
+        tool: str,
+        weight: Weight,
+        changes: tuple[Change, ...] = (),
+    ) -> Deviation:
+        return cls(
+            code=_CODES[what],
+            message=f"{what} ({weight})",
+            hint="review it; `discovery lock` pins what is there now",
+            subject=f"{server}:{tool}" if tool else server,
+            what=what,
+            server=server,
+            tool=tool,
+            weight=weight,
+            changes=changes,
+        )
 
 
 def lock_of_parts(servers: Iterable[ServerSettings], catalog: Catalog) -> Lock:
@@ -148,7 +177,7 @@ def deviations(lock: Lock, now: Lock) -> tuple[Deviation, ...]:
 
 def _no_lock(path: str, message: str) -> ConfigurationError:
     hint = "`discovery lock` writes one"
-    return ConfigurationError([Problem(Origin(path), "", message, hint)])
+    return ConfigurationError.of_file("LOCK_UNUSABLE", path, message, hint)
 
 
 def _pinned(server: ServerSettings, part: ServerPart) -> PinnedServer:
@@ -207,17 +236,17 @@ def _of_server(
     name: ServerName, pinned: PinnedServer | None, now: PinnedServer | None
 ) -> Iterator[Deviation]:
     if now is None:
-        yield Deviation("removed", name, "", "breaking")
+        yield Deviation.between("removed", name, "", "breaking")
         return
     if pinned is None:
-        yield Deviation("added", name, "", "compatible")
+        yield Deviation.between("added", name, "", "compatible")
         return
     if pinned.identity != now.identity:
         change = Change("breaking", "reached", pinned.reached, now.reached)
-        yield Deviation("changed", name, "", "breaking", (change,))
+        yield Deviation.between("changed", name, "", "breaking", (change,))
     if pinned.instructions != now.instructions:
         change = Change("text", "instructions", pinned.instructions, now.instructions)
-        yield Deviation("changed", name, "", "text", (change,))
+        yield Deviation.between("changed", name, "", "text", (change,))
     for tool in sorted({*pinned.tools, *now.tools}):
         yield from _of_tool(name, tool, pinned, now)
 
@@ -226,9 +255,9 @@ def _of_tool(
     server: ServerName, tool: str, pinned: PinnedServer, now: PinnedServer
 ) -> Iterator[Deviation]:
     if tool not in now.tools:
-        yield Deviation("removed", server, tool, "breaking")
+        yield Deviation.between("removed", server, tool, "breaking")
     elif tool not in pinned.tools:
-        yield Deviation("added", server, tool, "compatible")
+        yield Deviation.between("added", server, tool, "compatible")
     elif pinned.meanings[tool] != now.meanings[tool]:
         changes = diff_definitions(pinned.tools[tool], now.tools[tool])
-        yield Deviation("changed", server, tool, heaviest(changes) or "text", changes)
+        yield Deviation.between("changed", server, tool, heaviest(changes) or "text", changes)

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from enum import StrEnum
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from discovery_engine.errors import Problem
+from discovery_engine.diagnostics import Diagnostic
 from discovery_engine.tools.model import ServerName
 
 if TYPE_CHECKING:
@@ -24,47 +23,48 @@ _NAMED = 5  # hidden tools that the owner reads the names of, of each decider
 _REASONS = 3  # named for hidden tools; the rest would add words and no advice
 
 
-class NoticeKind(StrEnum):
-    UNAVAILABLE = "unavailable"
-    """A server is unavailable; its tools are missing, or are the last known ones."""
-    LOADING = "loading"
-    """A server's tools are not known yet."""
-    HIDDEN = "hidden"
-    """Tools that match better than what is answered are disabled."""
-    FILTERED = "filtered"
-    """Tools match, but not within the requested server or tags."""
-    REVIEW = "review"
-    """Tools are held back until their owner has looked at what they say."""
-    BY_WORDS = "by_words"
-    """Search by meaning is configured, and could not be used for this answer."""
-    NO_MATCH = "no_match"
-    INCOMPLETE = "incomplete"
-    """No known tool matches, and the tools of some servers are not known."""
-    LOST = "lost"
-    """Decisions of the owner were lost; tools are held back for that."""
-    CONFIGURATION = "configuration"
-    """The configuration was changed and cannot be used, or switches everything off."""
-    UNKNOWN = "unknown"
-    """Nothing is known yet of any tool in question."""
-    EMPTY = "empty"
-    """There is no server, or none with an enabled tool."""
+# The word for notices of one kind, in texts and in JSON; every other code is that of an outage.
+_KINDS: Mapping[str, str] = {
+    "SERVER_STARTING": "loading",
+    "TOOL_DISABLED": "hidden",
+    "TOOL_WITHHELD": "review",
+    "ANSWER_FILTERED": "filtered",
+    "ANSWER_NO_MATCH": "no_match",
+    "ANSWER_INCOMPLETE": "incomplete",
+    "ANSWER_UNKNOWN": "unknown",
+    "ANSWER_NO_TOOLS": "empty",
+    "CONFIG_NO_SERVERS": "empty",
+    "CONFIG_REJECTED": "configuration",
+    "CONFIG_SWITCHED_OFF": "configuration",
+    "EMBEDDING_ERROR": "by_words",
+    "REGISTRY_LOST": "lost",
+}
 
 
-class Notice(Struct, frozen=True):
-    kind: NoticeKind
-    message: str
-    """Readable by everybody: no paths of the owner's disk, and no hidden tools."""
-    server: ServerName | None = None
+class Notice(Diagnostic, frozen=True):
+    """A diagnostic about an answer; about a server, if it has a subject.
+
+    The message is readable by everybody: it has no paths of the owner's disk, and no hidden tools.
+    """
+
     to_owner: str = ""
     """The text for the owner instead; empty if it is the same."""
     progress: str = ""
     """The last stderr line of a starting program: external text, for people only."""
 
+    @property
+    def server(self) -> ServerName | None:
+        return ServerName(self.subject) if self.subject else None
+
+    @property
+    def kind(self) -> str:
+        return _KINDS.get(self.code, "unavailable")
+
 
 class Rejection(Struct, frozen=True):
     """A configuration that was read again and could not be used."""
 
-    problems: tuple[Problem, ...]
+    problems: tuple[Diagnostic, ...]
     since: float
     """Unix time in seconds from which on there was none that could."""
 
@@ -79,7 +79,7 @@ def rejected(rejection: Rejection) -> Notice:
     public, to_owner = (
         f"{message}: {place}{more}{used}" for place in (first.origin.brief, first.origin)
     )
-    return Notice(NoticeKind.CONFIGURATION, public, to_owner=to_owner)
+    return Notice("CONFIG_REJECTED", public, to_owner=to_owner)
 
 
 def lost(at: float) -> Notice:
@@ -89,28 +89,31 @@ def lost(at: float) -> Notice:
         " accepted tools and their pinned descriptions, all or some of them. Tools that are not"
         " known to be accepted are held back until the owner has run `discovery review`"
     )
-    return Notice(NoticeKind.LOST, message)
+    return Notice("REGISTRY_LOST", message)
 
 
 def loading(server: ServerName, status: str, seconds: float | None, progress: str = "") -> Notice:
     """That its tools are not known yet; `seconds` is for how long it has been starting."""
     since = "" if seconds is None else f", {int(seconds)} s"
     message = f"{server}: {status}{since}; its tools are not known yet; ask again in a few seconds"
-    return Notice(NoticeKind.LOADING, message, server, progress=progress)
+    return Notice("SERVER_STARTING", message, subject=server, progress=progress)
 
 
 def nothing_known(server: ServerName | None) -> Notice:
     place = f"of server {server!r} " if server else ""
-    return Notice(NoticeKind.UNKNOWN, f"no tool {place}is known yet")
+    return Notice("ANSWER_UNKNOWN", f"no tool {place}is known yet")
 
 
 def unavailable(
-    server: ServerName, status: str, reason: str, hint: str, *, known_at: float | None
+    code: str, server: ServerName, status: str, reason: str, hint: str, *, known_at: float | None
 ) -> Notice:
-    """Why a server is unavailable; `known_at` is when its last known tools were listed."""
+    """Why a server is unavailable; `known_at` is when its last known tools were listed.
+
+    `code` is that of the error which a call of its tools would raise.
+    """
     known = "" if known_at is None else f"; its last known tools are used, of {_minute(known_at)}"
     advice = f" ({hint})" if hint else ""
-    return Notice(NoticeKind.UNAVAILABLE, f"{server}: {status}: {reason}{known}{advice}", server)
+    return Notice(code, f"{server}: {status}: {reason}{known}{advice}", subject=server)
 
 
 def _minute(at: float) -> str:
@@ -132,7 +135,7 @@ def hidden(tools: Sequence[HiddenTool]) -> Notice:
     why = "; ".join(decider for decider, _ in counts.most_common(_REASONS))
     noun = "tool that matches is" if len(tools) == 1 else "tools that match are"
     return Notice(
-        NoticeKind.HIDDEN,
+        "TOOL_DISABLED",
         f"{len(tools)} {noun} disabled: {why}",
         to_owner="; ".join(_named_hidden(tools)),
     )
@@ -152,23 +155,23 @@ def review(server: ServerName, count: int) -> Notice:
     """How many tools wait; never what they say."""
     wait = "1 tool waits" if count == 1 else f"{count} tools wait"
     message = f"{server}: {wait} for review by the owner (`discovery review {server}`)"
-    return Notice(NoticeKind.REVIEW, message, server)
+    return Notice("TOOL_WITHHELD", message, subject=server)
 
 
 def unpinned(server: ServerName, count: int) -> Notice:
     """How many tools the lock file keeps away."""
     differ = "1 tool is" if count == 1 else f"{count} tools are"
     message = f"{server}: {differ} not as the lock file pins (`discovery lock --check`)"
-    return Notice(NoticeKind.REVIEW, message, server)
+    return Notice("TOOL_WITHHELD", message, subject=server)
 
 
 def by_words(reason: str, hint: str = "") -> Notice:
     advice = f" ({hint})" if hint else ""
-    return Notice(NoticeKind.BY_WORDS, f"found by words, not by meaning: {reason}{advice}")
+    return Notice("EMBEDDING_ERROR", f"found by words, not by meaning: {reason}{advice}")
 
 
 def no_server(settings: Settings) -> Notice:
-    return Notice(NoticeKind.EMPTY, f"no server is configured: {why_no_server(settings)}")
+    return Notice("CONFIG_NO_SERVERS", f"no server is configured: {why_no_server(settings)}")
 
 
 def why_no_server(settings: Settings) -> str:
@@ -183,14 +186,14 @@ def why_no_server(settings: Settings) -> str:
 
 def switched_off() -> Notice:
     return Notice(
-        NoticeKind.CONFIGURATION,
+        "CONFIG_SWITCHED_OFF",
         "every server is disabled: the configuration says `enabled: false`",
     )
 
 
 def no_enabled_tool(server: ServerName | None) -> Notice:
     place = f"server {server!r} has" if server else "there is"
-    return Notice(NoticeKind.EMPTY, f"{place} no enabled tool")
+    return Notice("ANSWER_NO_TOOLS", f"{place} no enabled tool")
 
 
 def filtered(count: int, first: str, server: ServerName | None, tags: Iterable[str]) -> Notice:
@@ -198,7 +201,7 @@ def filtered(count: int, first: str, server: ServerName | None, tags: Iterable[s
     limits = ([f"server {server!r}"] if server else []) + [f"tag {tag!r}" for tag in sorted(tags)]
     fit = "1 tool fits" if count == 1 else f"{count} tools fit"
     message = f"without the limit to {' and '.join(limits)}, {fit}: {first}"
-    return Notice(NoticeKind.FILTERED, f"{message}{' first' if count > 1 else ''}")
+    return Notice("ANSWER_FILTERED", f"{message}{' first' if count > 1 else ''}")
 
 
 def incomplete(servers: int, *, starting: int, unavailable: int) -> Notice:
@@ -216,7 +219,7 @@ def incomplete(servers: int, *, starting: int, unavailable: int) -> Notice:
     message = f"{' and '.join(missing)}; no match in the others"
     advice = "; ask again in a few seconds" if starting else ""
     waits = "; `discovery refresh` waits for them" if starting else ""
-    return Notice(NoticeKind.INCOMPLETE, f"{message}{advice}", to_owner=f"{message}{waits}")
+    return Notice("ANSWER_INCOMPLETE", f"{message}{advice}", to_owner=f"{message}{waits}")
 
 
 def no_match(tags: Iterable[str]) -> Notice:
@@ -224,4 +227,4 @@ def no_match(tags: Iterable[str]) -> Notice:
     among = f" among the tools tagged {names}" if names else ""
     message = f"no tool fits{among}; try other words, or list_tools of a likely server"
     to_owner = f"no tool fits{among}; try other words, or `discovery tools SERVER`"
-    return Notice(NoticeKind.NO_MATCH, message, to_owner=to_owner)
+    return Notice("ANSWER_NO_MATCH", message, to_owner=to_owner)

@@ -38,7 +38,7 @@ _STATE_OF_FAILURE = {
     "SERVER_NEEDS_AUTH": ServerState.NEEDS_AUTH,
     "SERVER_UNTRUSTED": ServerState.UNTRUSTED,
 }
-
+_CODE_OF_STATE = {state: code for code, state in _STATE_OF_FAILURE.items()}
 _OFF_BY_ITSELF = Verdict(enabled=False, reason="server")
 _NOT_LISTED = (ServerState.PENDING, ServerState.STARTING)
 _UNREACHABLE = (ServerState.FAILING, ServerState.CRASH_LOOPING, *_STATE_OF_FAILURE.values())
@@ -139,6 +139,11 @@ class ServerReport(Struct, frozen=True, kw_only=True):
         return self.state not in _UNHEALTHY
 
 
+def error_code(state: ServerState) -> str:
+    """The code of the error that a request for a server in that state raises."""
+    return _CODE_OF_STATE.get(state, "SERVER_CONNECTION_ERROR")
+
+
 class ConfiguredServer(Struct, frozen=True, dict=True):
     """A configured server with its part of the catalog and its live state."""
 
@@ -214,7 +219,10 @@ class ConfiguredServer(Struct, frozen=True, dict=True):
         if not self.is_unavailable:
             return None
         known_at = part.listed_at if part.is_stale else None
-        return notices.unavailable(name, found.state, found.reason, found.hint, known_at=known_at)
+        code = error_code(found.state)
+        return notices.unavailable(
+            code, name, found.state, found.reason, found.hint, known_at=known_at
+        )
 
     @property
     def is_unlisted(self) -> bool:

@@ -18,7 +18,6 @@ from discovery_engine.config.loading.parsing import parse_settings
 from discovery_engine.config.settings import SearchSettings
 from discovery_engine.rules.rule import Rule, Verdict
 from discovery_engine.search.searcher import build_searcher
-from discovery_engine.view.notices import NoticeKind
 from discovery_engine.view.search_answers import Decision, SearchAnswer
 from discovery_engine.view.view import View
 from tests.factories import make_catalog, make_entry, make_part, make_settings
@@ -82,8 +81,8 @@ def named(answer: SearchAnswer) -> list[Entry]:
     return [hit.entry for hit in (*answer.hits, *answer.nearest)]
 
 
-def kinds(answer: SearchAnswer) -> list[NoticeKind]:
-    return [notice.kind for notice in answer.notices]
+def codes(answer: SearchAnswer) -> list[str]:
+    return [notice.code for notice in answer.notices]
 
 
 def told(answer: SearchAnswer, tokens: int = 10_000) -> str:
@@ -98,7 +97,7 @@ def test_what_is_merely_near_is_no_hit() -> None:
     assert (answer.decision, answer.hits) == (Decision.NONE, ())
     assert "files:read_file" in {str(hit.entry.key) for hit in answer.nearest}
     assert answer.uncovered == ("tax", "return")
-    assert kinds(answer) == [NoticeKind.NO_MATCH]
+    assert codes(answer) == ["ANSWER_NO_MATCH"]
 
 
 @pytest.mark.requirement("ANS-1")
@@ -231,7 +230,7 @@ def test_better_match_that_a_rule_hides_is_counted_beside_hits() -> None:
 
     assert [str(hit.entry.key) for hit in shown.hits]
     [notice] = shown.notices
-    assert notice.kind is NoticeKind.HIDDEN
+    assert notice.code == "TOOL_DISABLED"
     assert "disabled: rule 1" in notice.message
     assert plain.notices == ()
 
@@ -248,7 +247,7 @@ def test_limit_that_excludes_everything_is_named(limits: dict[str, Any], said: s
     answer = make_view(FILES, *TRACKERS).search("list the entries of a directory", **limits)
 
     [notice] = answer.notices
-    assert notice.kind is NoticeKind.FILTERED
+    assert notice.code == "ANSWER_FILTERED"
     assert notice.message.startswith(f"without the limit to {said}, ")
     assert "files:list_directory" in notice.message
 
@@ -299,9 +298,9 @@ def test_an_answer_without_a_match_begins_with_the_servers_that_are_missing_from
     answer = make_view(*known, *missing).search("transfer money")
 
     assert answer.decision is Decision.NONE
-    assert answer.notices[hides].kind is NoticeKind.INCOMPLETE
+    assert answer.notices[hides].code == "ANSWER_INCOMPLETE"
     assert answer.notices[hides].message.startswith(first)
-    assert NoticeKind.NO_MATCH not in kinds(answer)
+    assert "ANSWER_NO_MATCH" not in codes(answer)
     for tokens in (50, 1000):
         [content] = search_result(answer, Budget(tokens), Detail.SCHEMA)["content"]
         lines = content["text"].splitlines()
@@ -316,7 +315,7 @@ def test_a_server_whose_last_known_tools_are_used_is_not_missing() -> None:
 
     answer = make_view(FILES, stale).search("transfer money")
 
-    assert kinds(answer) == [NoticeKind.NO_MATCH, NoticeKind.UNAVAILABLE]
+    assert codes(answer) == ["ANSWER_NO_MATCH", "SERVER_CONNECTION_ERROR"]
 
 
 @pytest.mark.requirement("ANS-29")
@@ -325,7 +324,7 @@ def test_a_server_that_is_switched_off_is_not_missing() -> None:
 
     answer = make_view(FILES, off).search("transfer money")
 
-    assert kinds(answer) == [NoticeKind.NO_MATCH]
+    assert codes(answer) == ["ANSWER_NO_MATCH"]
 
 
 @pytest.mark.requirement("ANS-29")
@@ -341,8 +340,8 @@ def test_a_limit_does_not_hide_that_servers_are_missing(limits: dict[str, Any], 
 
     missing, filtered, starting = answer.notices
     assert missing.message.startswith(said)
-    assert filtered.kind is NoticeKind.FILTERED
-    assert starting.kind is NoticeKind.LOADING
+    assert filtered.code == "ANSWER_FILTERED"
+    assert starting.code == "SERVER_STARTING"
 
 
 @pytest.mark.requirement("ANS-20", "ANS-23")

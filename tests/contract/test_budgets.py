@@ -26,8 +26,9 @@ from discovery_engine.agent.token_estimate import estimated_tokens
 from discovery_engine.agent.tool_text import Detail
 from discovery_engine.catalog import Catalog, ServerPart
 from discovery_engine.config.settings import SearchSettings, ServeSettings
+from discovery_engine.diagnostics.codes import FAMILIES
 from discovery_engine.search.searcher import build_searcher
-from discovery_engine.view.notices import Notice, NoticeKind
+from discovery_engine.view.notices import Notice
 from discovery_engine.view.view import View
 from tests.factories import make_entry, make_part, make_settings
 from tests.unit.server.fakes import FakeEngine, make_engine, make_view, object_schema
@@ -71,9 +72,9 @@ PARTS = st.builds(
 NOTICES = st.lists(
     st.builds(
         Notice,
-        st.sampled_from(NoticeKind),
-        WORDS,
-        st.none() | WORDS,
+        st.sampled_from([*FAMILIES["Servers"], *FAMILIES["Tools"], *FAMILIES["Answers"]]),
+        message=WORDS,
+        subject=st.just("") | WORDS,
     ),
     max_size=6,
 )

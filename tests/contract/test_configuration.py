@@ -32,7 +32,8 @@ from discovery_engine.config.loading.parsing import parse_settings
 from discovery_engine.config.model.schema import MODELINE, json_schema
 from discovery_engine.config.serialization import serialize
 from discovery_engine.config.settings import Settings
-from discovery_engine.errors import ConfigurationError, Origin, Problem
+from discovery_engine.diagnostics import Diagnostic, Origin
+from discovery_engine.errors import ConfigurationError
 
 HERE = Path(__file__).parent / "configurations"
 GOOD = sorted((HERE / "good").iterdir())
@@ -57,14 +58,14 @@ def expectations(text: str) -> Iterator[Expected]:
             yield Expected(kind == "refused", int(row), int(column), path, message, hint.strip())
 
 
-def problems_of(path: Path) -> tuple[bool, tuple[Problem, ...]]:
+def problems_of(path: Path) -> tuple[bool, tuple[Diagnostic, ...]]:
     try:
         return False, load_settings(path).warnings
     except ConfigurationError as error:
         return True, error.problems
 
 
-def ending(content: bytes) -> Settings | tuple[Problem, ...]:
+def ending(content: bytes) -> Settings | tuple[Diagnostic, ...]:
     try:
         return parse_settings(content, file="discovery.yaml")
     except ConfigurationError as error:
@@ -92,7 +93,7 @@ def test_a_bad_file_gets_each_problem_with_its_place_and_hint(path: Path) -> Non
     is_refused, problems = problems_of(path)
 
     found = [
-        Expected(is_refused, p.origin.line, p.origin.column, p.path, p.message, p.hint)
+        Expected(is_refused, p.origin.line, p.origin.column, p.subject, p.message, p.hint)
         for p in problems
     ]
     assert found == expected
@@ -125,7 +126,8 @@ def test_a_problem_is_told_with_its_place_its_path_and_its_hint(tmp_path: Path) 
 
     [problem] = caught.value.problems
     assert str(problem) == (
-        f"{file}:3:5: toolRules.0.tgas: unknown key 'tgas' (did you mean 'tags'?)"
+        f"{file}:3:5: toolRules.0.tgas: unknown key 'tgas' [CONFIG_UNKNOWN_KEY]"
+        " (did you mean 'tags'?)"
     )
     assert problem.excerpt == "    tgas: [••••]\n    ^"
 
@@ -156,7 +158,7 @@ def test_beside_a_broken_server_the_others_are_used(tmp_path: Path) -> None:
     assert good.problem is None
     assert bad.transport is None
     assert bad.problem is not None
-    assert bad.problem.path == "servers.bad.comand"
+    assert bad.problem.subject == "servers.bad.comand"
 
 
 @pytest.mark.requirement("CFG-3")

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from discovery_engine.config.settings import EmbeddingsSettings, SearchSettings, Settings
 from discovery_engine.engine import open_engine
-from discovery_engine.view.notices import NoticeKind
 from tests.engines import good
 
 pytestmark = pytest.mark.anyio
@@ -47,7 +46,7 @@ async def test_an_address_where_nobody_is_costs_a_notice_and_no_answer(tmp_path:
             words = engine.view.search("echo a text")
             answer = await engine.search("echo a text")
 
-    [notice] = [one for one in answer.notices if one.kind is NoticeKind.BY_WORDS]
+    [notice] = [one for one in answer.notices if one.code == "EMBEDDING_ERROR"]
     assert "cannot be reached" in notice.message
     assert answer.hits == words.hits
     assert replace(answer, notices=()) == replace(words, notices=())
@@ -63,6 +62,6 @@ async def test_a_folder_without_a_model_costs_a_notice_that_names_it(tmp_path: P
             await engine.wait_embedded(timeout=20)
             answer = await engine.search("echo a text")
 
-    [notice] = [one for one in answer.notices if one.kind is NoticeKind.BY_WORDS]
+    [notice] = [one for one in answer.notices if one.code == "EMBEDDING_ERROR"]
     assert "no_model" in notice.message
     assert "search.embeddings.path" in notice.message

@@ -30,7 +30,6 @@ from discovery_engine.events import (
     ToolCalled,
 )
 from discovery_engine.upstream.state import ServerState
-from discovery_engine.view.notices import NoticeKind
 from discovery_engine.view.view import View
 from tests.engines import (
     Changing,
@@ -73,7 +72,7 @@ class TestOpening:
             started = descendants() - before
 
         assert [server.state for server in servers] == [ServerState.PENDING] * 2
-        assert {notice.kind for notice in answer.notices} >= {NoticeKind.LOADING}
+        assert {notice.code for notice in answer.notices} >= {"SERVER_STARTING"}
         assert started == set()
         assert changing.asked == 0
 
@@ -199,7 +198,7 @@ class TestReading:
             listed = await engine.list_tools("dead")
 
         assert details.value.server == "dead"
-        assert [notice.kind for notice in listed.notices] == [NoticeKind.UNAVAILABLE]
+        assert [notice.code for notice in listed.notices] == ["SERVER_CONNECTION_ERROR"]
         assert "no-such-program-anywhere" in listed.notices[0].message
 
     @pytest.mark.requirement("LIB-11")
@@ -242,7 +241,8 @@ class TestReading:
             listed = await engine.list_tools("odd")
 
         assert details.value.problems[0].origin.line > 1
-        assert [notice.kind for notice in listed.notices] == [NoticeKind.UNAVAILABLE]
+        assert details.value.problems[0].code == "CONFIG_UNKNOWN_KEY"
+        assert [notice.code for notice in listed.notices] == ["SERVER_NEEDS_CONFIG"]
 
     @pytest.mark.requirement("LIB-12")
     async def test_unknown_names_are_refused_with_the_nearest(self, folder: Folder) -> None:

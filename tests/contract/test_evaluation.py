@@ -201,15 +201,18 @@ def test_lint_tells_what_is_wrong_with_tools_and_how_to_mend_it() -> None:
 
     assert done.exit_code == 0
     assert done.stdout.startswith(
-        "no description: the description of s:ping0 is empty\n"
+        "info: the description of s:ping0 is empty [TOOL_UNDESCRIBED]\n"
         "  hint: say what it does, in words that a user would search for\n"
         "  overrides:\n"
         '    - pattern: "s:ping0"\n'
         '      description: "Ping 0 in s."\n'
     )
-    assert "not shown: 2 no description; --thorough shows them" in done.stderr
+    assert "not shown: 2 TOOL_UNDESCRIBED; --thorough shows them" in done.stderr
     assert "ping6" in run("lint", "--thorough", recalled=view).stdout
     assert [finding["tools"] for finding in form["catalog"]] == [[f"s:{name}"] for name in names]
+    assert {(one["code"], one["kind"], one["severity"]) for one in form["catalog"]} == {
+        ("TOOL_UNDESCRIBED", "no description", "info")
+    }
     assert run("lint", "--strict", recalled=view).exit_code == 2
     assert run("lint", "--strict", "--exit-zero", recalled=view).exit_code == 0
 

@@ -8,7 +8,7 @@ import pytest
 
 from discovery_engine.config.loading.loader import load_settings
 from discovery_engine.config.settings import Settings
-from discovery_engine.rules import ServerRules, ToolRules, Verdict, findings
+from discovery_engine.rules import ServerRules, ToolRules, Verdict, lint_rules
 from tests.contract.fleet import FLEET, TOOLS
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -99,7 +99,7 @@ def test_example_is_valid_and_none_of_its_rules_is_idle(name: str) -> None:
 
     assert [server.problem for server in settings.servers if server.problem] == []
     assert settings.warnings == ()
-    assert findings(settings.tool_rules, TOOLS) == ()
+    assert lint_rules(settings.tool_rules, TOOLS) == ()
 
 
 @pytest.mark.requirement("RUL-1", "RUL-3")

@@ -119,7 +119,7 @@ async def test_the_name_of_an_untrusted_file_does_not_count(
 
     async with files.open(None) as engine:
         assert engine.settings.name == ""
-        assert any(one.path == "name" for one in engine.settings.warnings)
+        assert any(one.subject == "name" for one in engine.settings.warnings)
         await engine.trust.approve(await engine.trust.candidates())
         assert await usable(engine) == ["mail"]
 

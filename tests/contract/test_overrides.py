@@ -164,7 +164,7 @@ class TestPinned:
                 await echoed(engine, "echo")
 
         [problem] = caught.value.problems
-        assert (problem.path, problem.message) == (
+        assert (problem.subject, problem.message) == (
             "overrides.0.arguments.text",
             "${PARROT} is not set",
         )
@@ -375,7 +375,7 @@ class TestPeople:
         place = f"{tmp_path / 'discovery.yaml'}:5:3"
         message = f"override 2 ({place}) matches no tool of the catalog"
         assert lint.code == 2
-        assert lint.out.startswith(f"matches nothing: {message}\n")
+        assert lint.out.startswith(f"warning: {message} [OVERRIDE_UNMATCHED]\n")
         assert "1 finding in 0 rules and 2 overrides over" in lint.err
         [finding] = validated.json["findings"]
         assert (finding["rule"], finding["override"]) == (None, 1)

@@ -13,7 +13,8 @@ from msgspec.structs import replace
 
 from discovery_engine.catalog import DroppedTool, Failure
 from discovery_engine.config.settings import RemoteTransport, StdioTransport
-from discovery_engine.errors import Origin, Problem, RegistryError
+from discovery_engine.diagnostics import Origin
+from discovery_engine.errors import RegistryError
 from discovery_engine.registry.backends import BACKENDS, open_registry, sqlite_url
 from discovery_engine.registry.codec import without_secrets
 from discovery_engine.registry.protocols import Registry, Snapshot
@@ -23,7 +24,14 @@ from discovery_engine.search.usage import UseCount
 from discovery_engine.tools.model import ServerName, ToolKey, ToolName, canonical_json
 from discovery_engine.trust.decisions import Acceptance, Approval, Decisions
 from tests.contract.worlds import worlds
-from tests.factories import make_catalog, make_entry, make_part, make_server, make_settings
+from tests.factories import (
+    make_catalog,
+    make_entry,
+    make_part,
+    make_problem,
+    make_server,
+    make_settings,
+)
 
 SCOPE = "/home/someone/discovery.yaml"
 
@@ -113,7 +121,7 @@ def _revision_of(store: Registry, scope: str) -> int:
 @pytest.mark.requirement("REG-1")
 def test_a_world_with_everything_in_it_comes_back(store: Registry) -> None:
     origin = Origin("/etc/discovery.yaml", 3, 5)
-    problem = Problem(origin, "servers.b.command", "is not text", "quote it")
+    problem = make_problem(origin, "servers.b.command", "is not text", "quote it")
     rule = Rule(("get_*",), ("git*",), {"readOnlyHint": True}, ("prod",), True, ("safe",), origin)
     remembered = make_settings(
         make_server("a", transport=None, tags=("x",), prefix="a_", origin=origin),
@@ -145,7 +153,7 @@ def test_a_world_with_everything_in_it_comes_back(store: Registry) -> None:
 
 @pytest.mark.requirement("REG-2")
 def test_no_transport_and_no_excerpt_is_given_back(store: Registry) -> None:
-    problem = Problem(Origin("f"), "p", "m", excerpt="token: hunter2")
+    problem = make_problem(Origin("f"), "p", "m", excerpt="token: hunter2")
     transports = [
         StdioTransport("run", ("--token=hunter2",), {"TOKEN": "hunter2"}),
         RemoteTransport("https://example.org/?token=hunter2", {"Authorization": "hunter2"}),

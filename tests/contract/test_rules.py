@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from discovery_engine.errors import Origin
+from discovery_engine.diagnostics import Origin
 from discovery_engine.rules import (
     Pattern,
     PatternError,
@@ -15,7 +15,7 @@ from discovery_engine.rules import (
     ServerRules,
     ToolRules,
     Verdict,
-    findings,
+    lint_rules,
 )
 from discovery_engine.rules.regexes import TimeLimit
 from discovery_engine.tools.model import AppliedOverride, ServerName, Tool, ToolName
@@ -384,9 +384,13 @@ def test_rules_without_effect_are_found() -> None:
         Rule(("nothing_*",), tags=("t",)),
     ]
 
-    found = {finding.rule: finding.kind for finding in findings(rules, TOOLS)}
+    found = {finding.subject: finding.code for finding in lint_rules(rules, TOOLS)}
 
-    assert found == {2: "shadowed", 3: "contradicts", 4: "matches nothing"}
+    assert found == {
+        "toolRules.2": "RULE_SHADOWED",
+        "toolRules.3": "RULE_CONTRADICTED",
+        "toolRules.4": "RULE_UNMATCHED",
+    }
 
 
 @pytest.mark.requirement("RUL-60")

@@ -24,7 +24,6 @@ from discovery_engine.engine import Engine
 from discovery_engine.errors import ServerStartingError
 from discovery_engine.events import ServerFailed
 from discovery_engine.upstream.state import ServerState
-from discovery_engine.view.notices import NoticeKind
 from discovery_engine.view.status import ServerReport
 from tests.contract.discovery import Discovery
 from tests.engines import Folder, good, summary, tool_names
@@ -99,7 +98,7 @@ async def test_an_answer_goes_out_and_the_start_that_was_begun_is_used(
     assert seen.starting_for is not None
     assert [str(hit.entry.key) for hit in answer.hits] == ["quick:echo"]
     [notice] = [n for n in answer.notices if n.server == "slow"]
-    assert notice.kind is NoticeKind.LOADING
+    assert notice.code == "SERVER_STARTING"
     assert notice.message.startswith("slow: starting, ")
     assert not any(isinstance(event, ServerFailed) for event in told)
     assert download.starts == 1

@@ -19,7 +19,7 @@ from discovery_engine.config.settings import (
 )
 from discovery_engine.config.sources import SOURCE_TYPES, client_files, read_source
 from discovery_engine.config.sources.source_result import SourceResult
-from discovery_engine.errors import Origin
+from discovery_engine.diagnostics import Origin
 from discovery_engine.tools.model import ServerName
 
 FIXTURES = Path(__file__).parent / "clients"

@@ -286,7 +286,7 @@ class TestStarting:
         assert (settings.trust, loaded.trust) == ("on_first_use", "on_first_use")
         assert settings.cache.enabled
         assert settings.log.file is None
-        told_of = {warning.path for warning in settings.warnings}
+        told_of = {warning.subject for warning in settings.warnings}
         assert told_of == {"trust", "servers.told.trust", "cache.enabled", "log.file"}
 
     @pytest.mark.requirement("TRU-8")

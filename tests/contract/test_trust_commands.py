@@ -211,7 +211,7 @@ def test_lock_writes_and_check_tells_what_differs(home: Home) -> None:
 
     assert (written.code, same.code, checked.code) == (0, 0, 7)
     assert "pinned 2 tools" in written.err
-    assert checked.out.splitlines()[0] == "removed (breaking)  told:other"
+    assert checked.out.splitlines()[0] == "removed (breaking)  told:other [LOCK_REMOVED]"
     assert "changed (breaking)  told:send_mail" in checked.out
     assert "added (compatible)  told:third" in checked.out
     assert "2 breaking, 1 compatible" in checked.err
@@ -226,6 +226,7 @@ def test_a_check_in_json_is_one_document(home: Home) -> None:
     form = home("lock", "--check", "--json").json
 
     [deviation] = form["deviations"]
+    assert (deviation["code"], deviation["subject"]) == ("LOCK_CHANGED", "told:send_mail")
     assert (deviation["what"], deviation["tool"], deviation["weight"]) == (
         "changed",
         "send_mail",

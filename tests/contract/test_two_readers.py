@@ -13,10 +13,16 @@ from discovery_engine.agent.definitions import META_TOOLS
 from discovery_engine.agent.dispatch import Caller, call
 from discovery_engine.agent.instructions import render_instructions
 from discovery_engine.catalog import Failure, ServerPart
-from discovery_engine.errors import Origin, Problem
+from discovery_engine.diagnostics import Origin
 from discovery_engine.rules.rule import Rule, Verdict
 from discovery_engine.view.view import Rejection, View
-from tests.factories import make_entry, make_part, make_server, make_settings
+from tests.factories import (
+    make_entry,
+    make_part,
+    make_problem,
+    make_server,
+    make_settings,
+)
 from tests.unit.cli.backends import NOW, run, view_of
 from tests.unit.server.fakes import FakeEngine
 
@@ -26,7 +32,7 @@ RULE = Rule(("git_commit", "git_reset"), enabled=False, origin=Origin(FILE, 25, 
 
 def guarded() -> View:
     """Two tools are hidden, a server is disabled by a rule, and one has an entry that is wrong."""
-    broken = Problem(Origin(FILE, 9, 3), "servers.bad.command", "is missing")
+    broken = make_problem(Origin(FILE, 9, 3), "servers.bad.command", "is missing")
     settings = make_settings(
         "git",
         "off",
@@ -42,7 +48,7 @@ def guarded() -> View:
         listed_at=NOW,
     )
     off = make_part("off", "work", verdict=Verdict(enabled=False, reason="rule", rule=0))
-    rejection = Rejection((Problem(Origin(FILE, 3, 1), "", "it is no YAML"),), 1000.0)
+    rejection = Rejection((make_problem(Origin(FILE, 3, 1), "", "it is no YAML"),), 1000.0)
     return view_of(settings, git, off, make_part("bad", listed_at=None), rejection=rejection)
 
 

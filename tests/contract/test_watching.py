@@ -113,7 +113,7 @@ async def test_a_bad_edit_keeps_the_last_good_configuration_and_says_so(
             await heard(events, ConfigurationReloaded)
         mended = await call(engine, META_TOOLS["list_mcp_servers"], {}, Caller())
 
-    assert [problem.path for problem in rejected.problems] == ["servers.good", "toolRules"]
+    assert [problem.subject for problem in rejected.problems] == ["servers.good", "toolRules"]
     assert same == pid
     for told in (text_of(broken), resource):
         assert "the configuration has errors since" in told

@@ -21,12 +21,13 @@ from discovery_engine.config.settings import (
     Timeouts,
     Weights,
 )
-from discovery_engine.errors import Origin, Problem
+from discovery_engine.diagnostics import Origin
 from discovery_engine.overrides.override import Override
 from discovery_engine.registry.protocols import Snapshot
 from discovery_engine.rules.rule import Rule, Verdict
 from discovery_engine.scanner import Finding, FindingKind, Severity
 from discovery_engine.tools.model import AppliedOverride, ServerName, Tool, ToolName
+from tests.factories import make_problem
 
 TEXT = st.text(max_size=8)
 NAME = st.text(st.characters(), min_size=1, max_size=6)  # whatever a stranger calls it
@@ -36,7 +37,7 @@ MAPPING = st.dictionaries(TEXT, TEXT, max_size=2)
 
 ORIGINS = st.builds(Origin, TEXT, st.integers(0, 99), st.integers(0, 99))
 POLICIES = st.sampled_from(["open", "on_first_use", "quarantine"])
-PROBLEMS = st.builds(Problem, ORIGINS, TEXT, TEXT, TEXT, TEXT)
+PROBLEMS = st.builds(make_problem, ORIGINS, TEXT, TEXT, TEXT, TEXT)
 RULES = st.builds(
     Rule,
     patterns=TEXTS,

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from discovery_engine.errors import ConfigurationError, InvalidArgumentsError, Origin
+from discovery_engine.diagnostics import Origin
+from discovery_engine.errors import ConfigurationError, InvalidArgumentsError
 from discovery_engine.overrides.applying import Overrides
 from discovery_engine.overrides.override import Override
 from discovery_engine.overrides.pinning import pinned_values
@@ -180,7 +181,7 @@ class TestApplied:
 
         assert tool.overridden.problems == ("it does not take 'ower', which is pinned",)
         [problem] = overrides.problems
-        assert (problem.origin, problem.path) == (origin, "overrides.0.arguments.ower")
+        assert (problem.origin, problem.subject) == (origin, "overrides.0.arguments.ower")
 
     @pytest.mark.requirement("OVR-6")
     def test_in_doubt_an_entry_that_pins_matches_and_another_does_not(self) -> None:
@@ -191,7 +192,7 @@ class TestApplied:
         [tool] = overrides.applied(make_tools("a" * 50 + "!"))
 
         assert tool.overridden.by == (1,)
-        assert {problem.path for problem in overrides.problems} == {
+        assert {problem.subject for problem in overrides.problems} == {
             "overrides.0.pattern",
             "overrides.1.pattern",
         }
@@ -274,8 +275,8 @@ class TestPinned:
             pinned_values(self.tool(override), [override], EnvironmentResolver({}))
 
         assert [str(problem) for problem in caught.value.problems] == [
-            "f:2:0: overrides.0.arguments.owner: ${A} is not set",
-            "f:2:0: overrides.0.arguments.title: ${B} is not set",
+            "f:2:0: overrides.0.arguments.owner: ${A} is not set [OVERRIDE_VALUE_UNSET]",
+            "f:2:0: overrides.0.arguments.title: ${B} is not set [OVERRIDE_VALUE_UNSET]",
         ]
 
     @pytest.mark.requirement("OVR-12")

@@ -8,13 +8,13 @@ from __future__ import annotations
 from discovery_engine._util.text import named, one_line
 from discovery_engine.agent.budget import Item
 from discovery_engine.agent.render.result import line_variant
-from discovery_engine.view.notices import NoticeKind
 from discovery_engine.view.search_answers import Alternative, SearchAnswer
 
 _WEIGHT = 10.0  # above every hit: the certainty is read before the first of them
 _NEAREST = 0.5
 _NEAREST_ARE = "Nearest, but unlikely to fit:"
 _WORDS = 6  # words of the query that are named as uncovered
+_NOTHING_THERE = ("ANSWER_UNKNOWN", "ANSWER_NO_TOOLS", "CONFIG_NO_SERVERS")
 _ADVICE = "Try other words, or list_tools of a likely server."
 
 
@@ -43,7 +43,7 @@ def _nearest_items(answer: SearchAnswer) -> list[Item]:
 
 def _missing_servers(answer: SearchAnswer) -> list[tuple[str, float]]:
     """How many servers are missing from the answer, in short and in full; empty if none is."""
-    messages = [n.message for n in answer.notices if n.kind is NoticeKind.INCOMPLETE]
+    messages = [n.message for n in answer.notices if n.code == "ANSWER_INCOMPLETE"]
     if not messages:
         return []
     short, _, _ = messages[0].partition(";")
@@ -52,7 +52,7 @@ def _missing_servers(answer: SearchAnswer) -> list[tuple[str, float]]:
 
 def _nothing_to_search(answer: SearchAnswer) -> list[tuple[str, float]]:
     """That there is no tool to find, or none is known, in short and in full; empty if one is."""
-    told = [n.message for n in answer.notices if n.kind in (NoticeKind.UNKNOWN, NoticeKind.EMPTY)]
+    told = [n.message for n in answer.notices if n.code in _NOTHING_THERE]
     if not told:
         return []
     whole = f"{told[0][:1].upper()}{told[0][1:]}."

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from discovery_engine._util.text import one_line
 from discovery_engine.agent.budget import Budget, first_fitting
 from discovery_engine.agent.tool_text import cut
-from discovery_engine.view.notices import Notice, NoticeKind
+from discovery_engine.view.notices import Notice
 
 # Notices of one kind with a line of their own, and characters of each; the rest share a line.
 _DETAIL = ((2, 200), (2, 100), (1, 60))
@@ -27,7 +27,7 @@ def notice_lines(notices: Sequence[Notice], budget: Budget) -> list[str]:
 
 
 def _lines(notices: Iterable[Notice], apart: int, length: int) -> Iterator[str]:
-    by_kind: dict[NoticeKind, list[Notice]] = {}
+    by_kind: dict[str, list[Notice]] = {}
     for notice in notices:
         by_kind.setdefault(notice.kind, []).append(notice)
     for kind, alike in by_kind.items():
@@ -35,11 +35,11 @@ def _lines(notices: Iterable[Notice], apart: int, length: int) -> Iterator[str]:
             yield _note(cut(notice.message, length))
         if left := alike[apart:]:
             names = cut(", ".join(n.server or "" for n in left), length)
-            yield _note(f"{len(left)} more {kind.value}: {names}; list_mcp_servers tells why")
+            yield _note(f"{len(left)} more {kind}: {names}; list_mcp_servers tells why")
 
 
 def _counts(notices: Iterable[Notice]) -> str:
-    counts = Counter(notice.kind.value for notice in notices)
+    counts = Counter(notice.kind for notice in notices)
     told = ", ".join(f"{count} {kind}" for kind, count in counts.items())
     return _note(f"{told}; list_mcp_servers tells why")
 

@@ -10,7 +10,7 @@ from discovery_engine._util.json import JSONObject
 from discovery_engine._util.text import one_line
 from discovery_engine.agent.budget import Budget, Item, Plan, Variant, plan_with_note
 from discovery_engine.agent.render.notices import notice_lines
-from discovery_engine.view.notices import Notice, NoticeKind
+from discovery_engine.view.notices import Notice
 
 ANSWER = "discovery/answer"
 """The member of `_meta` with the answer's fields."""
@@ -40,8 +40,8 @@ def render_items(
     after one of them was chosen.
     """
     room = notices_budget(budget) if items else budget
-    hidden = [notice for notice in notices if notice.kind is NoticeKind.HIDDEN]
-    others = [notice for notice in notices if notice.kind is not NoticeKind.HIDDEN]
+    hidden = [notice for notice in notices if notice.code == "TOOL_DISABLED"]
+    others = [notice for notice in notices if notice.code != "TOOL_DISABLED"]
     first = notice_lines(hidden, room)
     last = notice_lines(others, room.less(*first))
     lines = plan_with_note(items, budget.less(*first, *last), note)

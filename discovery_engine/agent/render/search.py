@@ -21,17 +21,18 @@ from discovery_engine.agent.render.result import (
 )
 from discovery_engine.agent.structured import search_fields
 from discovery_engine.agent.tool_text import Detail, cut, hit_items
-from discovery_engine.view.notices import Notice, NoticeKind
+from discovery_engine.view.notices import Notice
 from discovery_engine.view.search_answers import Decision, SearchAnswer
 
 _MIN_BLOCK = 25  # tokens; an answer to one of several queries needs as many to name a tool
 _QUERY = (60, 20)  # characters of a query that is repeated above its answer
 
 _HEADINGS = (
-    NoticeKind.NO_MATCH,
-    NoticeKind.INCOMPLETE,
-    NoticeKind.UNKNOWN,
-    NoticeKind.EMPTY,
+    "ANSWER_NO_MATCH",
+    "ANSWER_INCOMPLETE",
+    "ANSWER_UNKNOWN",
+    "ANSWER_NO_TOOLS",
+    "CONFIG_NO_SERVERS",
 )
 """An answer without a hit begins with these, so they are not repeated below it."""
 
@@ -59,7 +60,7 @@ def _render_answer(
 ) -> str:
     """The hits of one query; without hits, the nearest tools."""
     if answer.decision is Decision.NONE:
-        others = [notice for notice in notices if notice.kind not in _HEADINGS]
+        others = [notice for notice in notices if notice.code not in _HEADINGS]
         return render_items(no_match_items(answer), others, budget, _no_note)
     items = [match_item(answer), *hit_items(answer.hits, richest)]
     return render_items(items, notices, budget, left_out_note(RAISE_MAX_TOKENS))

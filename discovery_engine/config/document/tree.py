@@ -9,6 +9,7 @@ from msgspec import Struct, field
 
 from discovery_engine._util.json import JSONValue
 from discovery_engine.config.document.scalars import PlainScalar
+from discovery_engine.diagnostics import Diagnostic, Origin
 
 FAULT_LIMIT = 100  # a longer list is not read
 
@@ -68,14 +69,20 @@ class Node(Struct):
 
 
 class Fault(Struct, frozen=True):
-    """A mistake at its place in the document, not yet redacted for display."""
+    """A mistake at its place in the document: a diagnostic that is not yet redacted for display."""
 
+    code: str
     path: Path
     at: Position
     message: str
     hint: str = ""
     dropped: Node | None = None
     """The piece that was left out of the tree because of it; it must not be displayed."""
+
+    def diagnostic(self, path: str, file: str, excerpt: str) -> Diagnostic:
+        """The mistake as it is shown; `path` and `excerpt` are redacted."""
+        origin = Origin(file, self.at.line, self.at.column)
+        return Diagnostic(self.code, self.message, self.hint, path, origin, excerpt)
 
 
 class Document(Struct):

@@ -50,7 +50,8 @@ def read_document(content: bytes) -> Document:
 
 
 def _unreadable(message: str, at: Position | None = None, *, hint: str = "") -> Document:
-    return Document([], faults=[Fault((), at or Position(), message, hint)], is_broken=True)
+    fault = Fault("CONFIG_UNREADABLE", (), at or Position(), message, hint)
+    return Document([], faults=[fault], is_broken=True)
 
 
 def _after(text: str) -> tuple[int, int]:
@@ -160,7 +161,8 @@ class _Reader:
         node.key, node.key_end = pending.start, pending.end
         if first := members.get(pending.name):
             message = f"duplicate key {pending.name!r}, first given on line {first.name_at.line}"
-            self._tell(Fault(self._path(), node.key, message, "keep one of the two", node))
+            hint = "keep one of the two"
+            self._tell(Fault("CONFIG_DUPLICATE", self._path(), node.key, message, hint, node))
         members.setdefault(pending.name, node)
         self._keys[-1] = None
 
@@ -191,13 +193,14 @@ class _Reader:
         return (*self._steps, len(members)) if isinstance(members, list) else tuple(self._steps)
 
     def _fault(self, event: yaml.Event, message: str, hint: str = "") -> None:
-        self._tell(Fault(self._path(), self._place(event.start_mark), message, hint))
+        at = self._place(event.start_mark)
+        self._tell(Fault("CONFIG_SYNTAX", self._path(), at, message, hint))
 
     def _fault_from(self, event: yaml.Event, message: str, hint: str) -> None:
         """A fault that begins here; what follows on the line is part of it, and not to be shown."""
         at = self._place(event.start_mark)
         rest = Node("", at, Position(at.line + 1, 1))
-        self._tell(Fault(self._path(), at, message, hint, rest))
+        self._tell(Fault("CONFIG_SYNTAX", self._path(), at, message, hint, rest))
 
     def _tell(self, fault: Fault) -> None:
         self._document.faults.append(fault)
@@ -217,7 +220,8 @@ class _Reader:
             hint = "indent with spaces, not with tabs"
         if any(line.lstrip().startswith(("//", "/*")) for line in self._document.lines[: at.line]):
             hint = "a comment begins with '#', in JSON too"
-        self._document.faults.append(Fault((), at, f"is not valid YAML: {message}", hint))
+        text = f"is not valid YAML: {message}"
+        self._document.faults.append(Fault("CONFIG_SYNTAX", (), at, text, hint))
         self._document.is_broken = True
 
     def _where(self, error: yaml.YAMLError, message: str) -> Position:

@@ -25,7 +25,7 @@ from discovery_engine.config.files.inputs import read_input
 from discovery_engine.config.loading.parsing import parse_settings
 from discovery_engine.config.model.schema import MODELINE, SCHEMA_FILE, json_schema
 from discovery_engine.config.settings import ServerSettings, Settings
-from discovery_engine.errors import ConfigurationError, Origin, Problem
+from discovery_engine.errors import ConfigurationError
 from discovery_engine.rules.rule import Rule
 
 BACKUP_SUFFIX = ".bak"
@@ -174,4 +174,4 @@ def _write(
 
 
 def _error(path: Path, message: str, hint: str = "") -> ConfigurationError:
-    return ConfigurationError([Problem(Origin(str(path)), "", message, hint)])
+    return ConfigurationError.of_file("CONFIG_NOT_EDITED", path, message, hint)

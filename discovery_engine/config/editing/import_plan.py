@@ -16,7 +16,7 @@ from discovery_engine.config.editing.import_entries import (
 from discovery_engine.config.loading.merging import unique_name
 from discovery_engine.config.settings import ServerSettings
 from discovery_engine.config.sources import SourceResult
-from discovery_engine.errors import Problem
+from discovery_engine.diagnostics import Diagnostic
 from discovery_engine.rules.rule import Rule
 from discovery_engine.tools.model import ServerName
 
@@ -25,7 +25,7 @@ class ImportPlan(Struct):
     servers: list[ImportCandidate] = field(default_factory=list)
     skipped: list[SkippedServer] = field(default_factory=list)
     rules: list[Rule] = field(default_factory=list)
-    warnings: list[Problem] = field(default_factory=list)
+    warnings: list[Diagnostic] = field(default_factory=list)
 
     @property
     def is_empty(self) -> bool:

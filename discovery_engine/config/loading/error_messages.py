@@ -60,9 +60,9 @@ def _fault(detail: ErrorDetails, node: Node, path: Path) -> Fault:
     found, walked = _walk(node, way)
     here = (*path, *walked)
     if detail["type"] == "missing":
-        return Fault((*path, *way), found.name_at, "is missing")
+        return Fault("CONFIG_MISSING_KEY", (*path, *way), found.name_at, "is missing")
     at = found.name_at if about_key else _value_of(found)
-    return Fault(here, at, *_words(detail, context, found))
+    return Fault("CONFIG_INVALID_VALUE", here, at, *_words(detail, context, found))
 
 
 def _walk(node: Node, way: Sequence[str | int]) -> tuple[Node, Path]:

@@ -99,9 +99,17 @@ def _unknown(written: str, model: type[Section], path: Path, member: Node) -> Fa
         hint = "did you mean 'servers' in place of 'server'?"  # it looks like a server's entry
     elif not (hint := _HINTS.get(written, "")):
         hint = did_you_mean(written, canonical, otherwise=f"known here: {', '.join(canonical)}")
-    return Fault((*path, written), member.name_at, f"unknown key {written!r}", hint, member)
+    return Fault(
+        "CONFIG_UNKNOWN_KEY",
+        (*path, written),
+        member.name_at,
+        f"unknown key {written!r}",
+        hint,
+        member,
+    )
 
 
 def _twice(written: str, first: Node, path: Path, member: Node) -> Fault:
     message = f"{written!r} was given on line {first.name_at.line} already, in another spelling"
-    return Fault((*path, written), member.name_at, message, "keep one of the two", member)
+    way, hint = (*path, written), "keep one of the two"
+    return Fault("CONFIG_DUPLICATE", way, member.name_at, message, hint, member)

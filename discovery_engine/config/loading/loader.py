@@ -20,7 +20,7 @@ from discovery_engine.config.loading.untrusted import (
     restrict,
 )
 from discovery_engine.config.settings import InputFile, Settings
-from discovery_engine.errors import ConfigurationError, Origin, Problem
+from discovery_engine.errors import ConfigurationError
 from discovery_engine.secrets.resolver import EnvironmentResolver
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def _read(place: Location, path: str) -> tuple[bytes, InputFile]:
 
 
 def _unusable(path: str, message: str, hint: str) -> ConfigurationError:
-    return ConfigurationError([Problem(Origin(path), "", message, hint)])
+    return ConfigurationError.of_file("CONFIG_UNREADABLE", path, message, hint)
 
 
 def _with_sources(

@@ -20,7 +20,7 @@ from discovery_engine.config.settings import (
     StdioTransport,
 )
 from discovery_engine.config.sources import SourceResult
-from discovery_engine.errors import Problem
+from discovery_engine.diagnostics import Diagnostic
 from discovery_engine.secrets.references import (
     MalformedReferenceError,
     Reference,
@@ -81,7 +81,7 @@ class _ServerIndex:
                 key = (endpoint, self._values(server), server.enabled)
                 self._servers.setdefault(key, server.name)
 
-    def without_duplicates(self, result: SourceResult) -> tuple[SourceResult, list[Problem]]:
+    def without_duplicates(self, result: SourceResult) -> tuple[SourceResult, list[Diagnostic]]:
         """Two entries of one client are two to that client, and are both kept."""
         duplicates = {
             server.name: known
@@ -89,7 +89,11 @@ class _ServerIndex:
             if (known := self._known_as(server)) is not None
         }
         warnings = [
-            _warning(server, f"is the same server as {duplicates[server.name]!r}, and left out")
+            _warning(
+                "SOURCE_DUPLICATE",
+                server,
+                f"is the same server as {duplicates[server.name]!r}, and left out",
+            )
             for server in result.servers
             if server.name in duplicates
         ]
@@ -104,7 +108,7 @@ class _ServerIndex:
             known = known or self._servers.get((endpoint, values, False))
         return known or self._switched_off.get(endpoint)
 
-    def with_unique_names(self, result: SourceResult) -> tuple[SourceResult, list[Problem]]:
+    def with_unique_names(self, result: SourceResult) -> tuple[SourceResult, list[Diagnostic]]:
         taken = set(self._names)
         names: dict[ServerName, ServerName] = {}
         warnings = []
@@ -113,7 +117,8 @@ class _ServerIndex:
             taken.add(name.casefold())
             if name != server.name:
                 names[server.name] = name
-                warnings.append(_warning(server, f"is called {name!r} here, for its name is taken"))
+                message = f"is called {name!r} here, for its name is taken"
+                warnings.append(_warning("SOURCE_RENAMED", server, message))
         return result.renamed(names), warnings
 
     def _endpoint(self, server: ServerSettings) -> _Endpoint:
@@ -164,6 +169,6 @@ def unique_name(name: ServerName, source: str, taken: Container[str]) -> ServerN
     return ServerName(next(one for one in candidates if one.casefold() not in taken))
 
 
-def _warning(server: ServerSettings, message: str) -> Problem:
+def _warning(code: str, server: ServerSettings, message: str) -> Diagnostic:
     hint = f"it comes from {server.source}; `discovery.yaml` can name it otherwise"
-    return Problem(server.origin, f"servers.{server.name}", message, hint)
+    return Diagnostic(code, message, hint, f"servers.{server.name}", server.origin)

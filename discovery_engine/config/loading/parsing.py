@@ -33,7 +33,8 @@ from discovery_engine.config.settings import (
     Settings,
     Source,
 )
-from discovery_engine.errors import ConfigurationError, Origin, Problem
+from discovery_engine.diagnostics import Diagnostic, Origin
+from discovery_engine.errors import ConfigurationError
 from discovery_engine.rules.rule import Rule
 from discovery_engine.tools.model import ServerName
 
@@ -92,20 +93,19 @@ class _Parser:
             warnings=_in_file_order(problems),
         )
 
-    def _problems(self) -> dict[Path, list[Problem]]:
+    def _problems(self) -> dict[Path, list[Diagnostic]]:
         """All problems, by the entry that they are in; those of no entry are under `()`."""
         of_entries = ((e.path, fault) for e in self._entries.values() for fault in e.faults)
         faults = [*(((), fault) for fault in self._faults), *of_entries]
         excerpts = Excerpts(self._document, (fault for _, fault in faults), _words())
-        problems: dict[Path, list[Problem]] = {}
+        problems: dict[Path, list[Diagnostic]] = {}
         for path, fault in sorted(faults, key=lambda located: located[1].at):
             problems.setdefault(path, []).append(self._problem(fault, excerpts))
         return problems
 
-    def _problem(self, fault: Fault, excerpts: Excerpts) -> Problem:
-        origin = Origin(self._file, fault.at.line, fault.at.column)
+    def _problem(self, fault: Fault, excerpts: Excerpts) -> Diagnostic:
         path = redacted_path(fault.path[:_LONGEST_PATH])
-        return Problem(origin, path, fault.message, fault.hint, excerpts.at(fault.at))
+        return fault.diagnostic(path, self._file, excerpts.at(fault.at))
 
     def _unwrapped(self, root: Node | None) -> Node | None:
         """The configuration itself, be it the whole file or under its `discovery` key."""
@@ -118,7 +118,7 @@ class _Parser:
             return self._unwrapped(section)
         if not isinstance(root.value, dict):
             message = "must be a mapping of keys such as 'servers' and 'toolRules'"
-            self._faults.append(Fault((), root.name_at, message))
+            self._faults.append(Fault("CONFIG_INVALID_VALUE", (), root.name_at, message))
         return root
 
     def _refuse_neighbours(self, root: Node) -> None:
@@ -126,14 +126,18 @@ class _Parser:
             if key not in (_SECTION, "$schema"):
                 message = f"{key!r} stands beside {_SECTION!r}, where nothing is read"
                 hint = f"move it below {_SECTION!r}"
-                self._faults.append(Fault((key,), node.name_at, message, hint, node))
+                self._faults.append(
+                    Fault("CONFIG_UNKNOWN_KEY", (key,), node.name_at, message, hint, node)
+                )
 
     def _add_entries(self, servers: Node | None) -> None:
         if servers is None or servers.is_null:
             return
         if isinstance(servers.value, str):
             message = "must be a mapping of names to servers, or a list of servers"
-            self._faults.append(Fault((_SERVERS,), servers.name_at, message))
+            self._faults.append(
+                Fault("CONFIG_INVALID_VALUE", (_SERVERS,), servers.name_at, message)
+            )
         for key, node in servers.children():
             if isinstance(key, str):
                 self._add_entry(_Entry(key, (_SERVERS, key), node, ServerEntry))
@@ -145,13 +149,15 @@ class _Parser:
         """Add an entry of a list, which holds its own name."""
         name = node.child("name")
         if name is None or name.is_null or not isinstance(name.value, str):
-            hint = "begin it with '- name: …'"
-            self._faults.append(Fault(path, node.start, "a server in a list needs a name", hint))
+            message, hint = "a server in a list needs a name", "begin it with '- name: …'"
+            self._faults.append(Fault("CONFIG_MISSING_KEY", path, node.start, message, hint))
             return
         if first := self._named.get(name.value):
             line = first.node.start.line
             message = f"a second server {first.name!r}; the first is on line {line}"
-            self._faults.append(Fault(path, name.start, message, "rename one of them"))
+            self._faults.append(
+                Fault("CONFIG_DUPLICATE", path, name.start, message, "rename one of them")
+            )
         self._add_entry(_Entry(str(name.value), path, node, NamedServerEntry))
 
     def _add_entry(self, entry: _Entry) -> None:
@@ -175,7 +181,7 @@ class _Parser:
             return None
 
     def _server(
-        self, entry: _Entry, valid: ServerEntry | None, problems: Mapping[Path, list[Problem]]
+        self, entry: _Entry, valid: ServerEntry | None, problems: Mapping[Path, list[Diagnostic]]
     ) -> ServerSettings:
         at = entry.node.name_at
         origin = Origin(self._file, at.line, at.column)
@@ -223,7 +229,7 @@ class _Parser:
         return [Origin(self._file, at.line, at.column) for at in places]
 
 
-def _in_file_order(problems: Mapping[Path, list[Problem]]) -> tuple[Problem, ...]:
+def _in_file_order(problems: Mapping[Path, list[Diagnostic]]) -> tuple[Diagnostic, ...]:
     all_problems = chain.from_iterable(problems.values())
     return tuple(
         sorted(all_problems, key=lambda problem: (problem.origin.line, problem.origin.column))
@@ -246,4 +252,5 @@ def _faults_of_name(entry: _Entry) -> Iterator[Fault]:
         named = entry.node.child("name") if entry.model is NamedServerEntry else None
         at = named.start if named else entry.node.name_at
         context = error.context or {}
-        yield Fault(entry.path, at, context["message"], context["hint"])
+        message, hint = context["message"], context["hint"]
+        yield Fault("CONFIG_INVALID_VALUE", entry.path, at, message, hint)

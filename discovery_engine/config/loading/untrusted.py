@@ -18,7 +18,7 @@ from discovery_engine._util.json import JSONObject
 from discovery_engine.config.files.location import VARIABLE, Location
 from discovery_engine.config.files.permissions import writable_by_others
 from discovery_engine.config.settings import Permission, Settings
-from discovery_engine.errors import Origin, Problem
+from discovery_engine.diagnostics import Diagnostic, Origin
 from discovery_engine.overrides.override import Override
 from discovery_engine.tools.model import canonical_json, fingerprint
 
@@ -37,14 +37,15 @@ def is_untrusted_origin(location: Location) -> bool:
     return location.path is not None and writable_by_others(location.path) is not None
 
 
-def permission_warnings(location: Location) -> Iterator[Problem]:
+def permission_warnings(location: Location) -> Iterator[Diagnostic]:
     """The warning that a named file is not trusted, because others may write to it."""
     if location.path is None or location.is_discovered:
         return
     if (folder := writable_by_others(location.path)) is None:
         return
     message = f"others may write to {folder}, so this file is not trusted"
-    yield Problem(Origin(location.path), "", message, f"`chmod go-w {folder}`, if it is yours")
+    hint = f"`chmod go-w {folder}`, if it is yours"
+    yield Diagnostic("CONFIG_EXPOSED", message, hint, origin=Origin(location.path))
 
 
 def restrict(settings: Settings) -> Settings:
@@ -73,10 +74,11 @@ class _Refusal(NamedTuple):
     taken: object
     is_default: bool
 
-    def warning(self, origin: Origin, *section: str) -> Problem:
+    def warning(self, origin: Origin, *section: str) -> Diagnostic:
         counts = "is ignored" if self.is_default else f"counts as {self.taken!r}"
         path = ".".join((*section, *self.path))
-        return Problem(origin, path, f"{counts}, because this file is not trusted", _HINT)
+        message = f"{counts}, because this file is not trusted"
+        return Diagnostic("CONFIG_RESTRICTED", message, _HINT, path, origin)
 
 
 class _Field(NamedTuple):

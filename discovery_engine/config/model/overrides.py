@@ -12,7 +12,7 @@ from discovery_engine.config.document.key_redaction import NAME_LIKE
 from discovery_engine.config.document.scalars import PlainScalar
 from discovery_engine.config.model.field_types import Patterns, Word, Words, custom_error
 from discovery_engine.config.model.section import Section
-from discovery_engine.errors import Origin
+from discovery_engine.diagnostics import Origin
 from discovery_engine.overrides.override import Override
 from discovery_engine.secrets.references import split
 from discovery_engine.tools.model import ToolName

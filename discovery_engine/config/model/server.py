@@ -31,7 +31,7 @@ from discovery_engine.config.settings import (
     TrustPolicy,
 )
 from discovery_engine.config.syntax import is_address, is_header_name
-from discovery_engine.errors import Origin
+from discovery_engine.diagnostics import Origin
 from discovery_engine.tools.model import ServerName
 
 Transport: TypeAlias = Literal["auto", "http", "sse", "stdio"]

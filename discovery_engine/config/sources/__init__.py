@@ -24,7 +24,7 @@ from discovery_engine.config.sources.docker import (
 from discovery_engine.config.sources.locations import FileCandidate, FileLocator, layout_of
 from discovery_engine.config.sources.source_reader import SourceReader, read_entries
 from discovery_engine.config.sources.source_result import ClientFile, SourceResult
-from discovery_engine.errors import Origin, Problem
+from discovery_engine.diagnostics import Diagnostic, Origin
 
 __all__ = ["SOURCE_TYPES", "ClientFile", "SourceResult", "client_files", "read_source"]
 
@@ -79,7 +79,9 @@ def _read_own_files(reading: SourceReader) -> None:
     label = reading.client.label
     sought = dict.fromkeys(str(place.path) for place in places if place.spec.containers)
     looked = f"looked for {', '.join(sought)}" if sought else "name one with `path`"
-    reading.warn(Origin(reading.client.id), "", f"no file of {label} was found; {looked}")
+    reading.warn(
+        "SOURCE_EMPTY", Origin(reading.client.id), f"no file of {label} was found; {looked}"
+    )
 
 
 def _named_file(client: Client, path: Path, cwd: Path) -> list[FileCandidate]:
@@ -88,9 +90,10 @@ def _named_file(client: Client, path: Path, cwd: Path) -> list[FileCandidate]:
     return [FileCandidate(path, replace(spec, scope="user"), cwd) for spec in specs.values()]
 
 
-def _unknown(source: Source) -> Problem:
+def _unknown(source: Source) -> Diagnostic:
     hint = did_you_mean(source.type, SOURCE_TYPES, otherwise=f"known are {', '.join(SOURCE_TYPES)}")
-    return Problem(Origin(""), "sources", f"no such type of source: {source.type!r}", hint)
+    message = f"no such type of source: {source.type!r}"
+    return Diagnostic("SOURCE_UNKNOWN", message, hint, "sources")
 
 
 _READERS: Mapping[str, Callable[[SourceReader, list[FileCandidate]], None]] = {

@@ -18,7 +18,7 @@ from discovery_engine.config.sources.client_table import load_table
 from discovery_engine.config.sources.locations import FileCandidate, is_file
 from discovery_engine.config.sources.source_reader import SourceReader, read_entries
 from discovery_engine.config.sources.variables import escape
-from discovery_engine.errors import Origin
+from discovery_engine.diagnostics import Origin
 from discovery_engine.secrets.references import is_variable
 
 _GATEWAY = {"command": "docker", "args": ["mcp", "gateway", "run"]}
@@ -76,7 +76,9 @@ def read_named_toolkit(reading: SourceReader, places: list[FileCandidate]) -> No
 def read_named_gateway(reading: SourceReader, places: list[FileCandidate]) -> None:
     """The gateway; it reads no file, so one that is named has no effect."""
     origin = Origin(str(places[0].path))
-    reading.warn(origin, "", f"{reading.client.id} reads no file; `docker-mcp` reads this one")
+    reading.warn(
+        "SOURCE_EMPTY", origin, f"{reading.client.id} reads no file; `docker-mcp` reads this one"
+    )
     read_gateway(reading, places)
 
 

@@ -25,7 +25,7 @@ from discovery_engine.config.sources.client_table import Client, EntryShape, loa
 from discovery_engine.config.sources.tool_lists import allow_rule, approval_rule, deny_rule
 from discovery_engine.config.sources.variables import VariableSyntax
 from discovery_engine.config.syntax import is_address, is_header_name
-from discovery_engine.errors import Origin, Problem
+from discovery_engine.diagnostics import Diagnostic, Origin
 from discovery_engine.rules.rule import Rule
 from discovery_engine.secrets.references import is_variable
 from discovery_engine.tools.model import ServerName
@@ -77,7 +77,9 @@ class EntryReader(Struct, frozen=True):
             return self._read(server, _Fields(_unwrapped(value, self.client.entry)))
         except EntryError as error:
             path = ".".join(filter(None, (self.path, key, error.path)))
-            problem = Problem(self.origin, path, error.message, error.hint)
+            problem = Diagnostic(
+                "SOURCE_ENTRY_INVALID", error.message, error.hint, path, self.origin
+            )
             return ReadEntry(replace(server, problem=problem))
 
     def _read(self, server: ServerSettings, fields: _Fields) -> ReadEntry:

@@ -26,7 +26,7 @@ from discovery_engine.config.sources.locations import FileCandidate, FileLocator
 from discovery_engine.config.sources.source_result import SourceResult
 from discovery_engine.config.sources.tool_lists import approval_rule, switch_rules, tools_by_server
 from discovery_engine.config.sources.variables import VariableSyntax
-from discovery_engine.errors import Origin, Problem
+from discovery_engine.diagnostics import Diagnostic, Origin
 from discovery_engine.rules.rule import Rule
 from discovery_engine.tools.model import ServerName
 
@@ -50,7 +50,7 @@ class SourceReader(Struct):
     """By the client's names."""
     rules: list[Rule] = field(default_factory=list)
     inputs: dict[str, InputFile] = field(default_factory=dict)
-    warnings: list[Problem] = field(default_factory=list)
+    warnings: list[Diagnostic] = field(default_factory=list)
     skipped: list[tuple[str, str]] = field(default_factory=list)
     _documents: dict[Path, JSONValue] = field(default_factory=dict)
 
@@ -77,20 +77,20 @@ class SourceReader(Struct):
             return parse(content, format_of(path.suffix, self.client.format))
         except UnreadableError as error:
             origin = Origin(name, error.line, error.column)
-            self.warn(origin, "", f"it cannot be read: {error.reason}")
+            self.warn("SOURCE_UNREADABLE", origin, f"it cannot be read: {error.reason}")
         except OSError as error:
             self.record_absent(path)
-            self.warn(Origin(name), "", f"it cannot be read: {error.strerror}")
+            self.warn("SOURCE_UNREADABLE", Origin(name), f"it cannot be read: {error.strerror}")
         except ValueError:  # no file can be called that
-            self.warn(Origin(name), "", "it cannot be read: no such path")
+            self.warn("SOURCE_UNREADABLE", Origin(name), "it cannot be read: no such path")
         return None
 
     def record_absent(self, path: Path) -> None:
         """Remember a file that is not there, so that its appearance is noticed."""
         self.inputs.setdefault(str(path), observe(str(path)))
 
-    def warn(self, origin: Origin, path: str, message: str) -> None:
-        self.warnings.append(Problem(origin, path, message))
+    def warn(self, code: str, origin: Origin, message: str, *, path: str = "") -> None:
+        self.warnings.append(Diagnostic(code, message, subject=path, origin=origin))
 
     def read_file(self, place: FileCandidate) -> bool:
         """Add the servers of a file's first container; False if the file has no container."""
@@ -114,7 +114,8 @@ class SourceReader(Struct):
         self, place: FileCandidate, path: str, container: JSONValue, document: JSONValue
     ) -> None:
         if not isinstance(container, dict | list):
-            self.warn(Origin(str(place.path)), path, "it must be a map or a list of servers")
+            message = "it must be a map or a list of servers"
+            self.warn("SOURCE_UNREADABLE", Origin(str(place.path)), message, path=path)
             return
         reader = self.entry_reader(place, path, document)
         for name, entry in entries_of(container, self.client.entry):
@@ -155,9 +156,11 @@ class SourceReader(Struct):
         server = replace(read.server, is_untrusted_origin=self._is_project_file(place))
         self.servers[name] = _ScopedServer(server, place.scope)
         self.rules += read.rules
-        renamed = () if usable == name else (f"it is called {usable!r} here",)
-        for note in (*renamed, *read.notes):
-            self.warn(reader.origin, f"{reader.path}.{name}".lstrip("."), note)
+        path = f"{reader.path}.{name}".lstrip(".")
+        if usable != name:
+            self.warn("SOURCE_RENAMED", reader.origin, f"it is called {usable!r} here", path=path)
+        for note in read.notes:
+            self.warn("SOURCE_ENTRY_NOTE", reader.origin, note, path=path)
 
     def _is_project_file(self, place: FileCandidate) -> bool:
         """Whether a file is a project's, and not the user's own seen from the home folder."""
@@ -211,7 +214,8 @@ def read_entries(reading: SourceReader, places: Sequence[FileCandidate]) -> None
         places = [place for place in places if place.spec.containers]
         pointers = dict.fromkeys(chain.from_iterable(place.spec.containers for place in places))
         sought = ", ".join(".".join(pointer) for pointer in pointers if pointer)
-        reading.warn(Origin(str(places[0].path)), "", f"it has no servers; looked for {sought}")
+        origin = Origin(str(places[0].path))
+        reading.warn("SOURCE_EMPTY", origin, f"it has no servers; looked for {sought}")
 
 
 def _at(document: JSONValue, pointer: Pointer, projects: Iterable[Path] = ()) -> JSONValue:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from discovery_engine.config.settings import InputFile, ServerSettings
 from discovery_engine.config.sources.client_table import Scope
 from discovery_engine.config.sources.tool_lists import literal_pattern
-from discovery_engine.errors import Problem
+from discovery_engine.diagnostics import Diagnostic
 from discovery_engine.rules.rule import Rule
 from discovery_engine.tools.model import ServerName
 
@@ -22,7 +22,7 @@ class SourceResult(Struct, frozen=True):
     """Each restricted to one server by name; none mentions `enabled: true`."""
     inputs: tuple[InputFile, ...] = ()
     """The files that were read, or looked for in vain."""
-    warnings: tuple[Problem, ...] = ()
+    warnings: tuple[Diagnostic, ...] = ()
     skipped: tuple[tuple[str, str], ...] = ()
     """Names of entries that were left alone, and why."""
 

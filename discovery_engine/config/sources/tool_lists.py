@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from discovery_engine._util.json import JSONValue
-from discovery_engine.errors import Origin
+from discovery_engine.diagnostics import Origin
 from discovery_engine.rules.rule import Rule
 
 _SPECIAL = re.compile(r"[*?\[\]{}\\:!|]")

@@ -19,7 +19,7 @@ from discovery_engine.errors import (
 )
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.state import ServerState, StateInfo
-from discovery_engine.view.notices import Notice, NoticeKind
+from discovery_engine.view.notices import Notice
 from discovery_engine.view.search_answers import SearchAnswer
 from discovery_engine.view.view import ToolList
 from tests.factories import make_entry, make_part
@@ -98,7 +98,7 @@ def test_whole_schema_is_told_where_it_may_and_there_is_room() -> None:
 
 @pytest.mark.requirement("BUD-5")
 def test_several_queries_are_answered_apart_and_outages_told_once() -> None:
-    down = Notice(NoticeKind.UNAVAILABLE, "files: down", ServerName("files"))
+    down = Notice("SERVER_CONNECTION_ERROR", "files: down", subject=ServerName("files"))
     answers = [
         replace(answer, notices=(*answer.notices, down))
         for answer in map(make_view(ISSUES, CLOCK).search, ("time", "moon"))
@@ -144,7 +144,7 @@ def test_no_hit_is_explained() -> None:
 @pytest.mark.requirement("MET-11")
 def test_many_notices_of_a_kind_share_a_line() -> None:
     servers = ["a", "b", "c", "d"]
-    notices = tuple(Notice(NoticeKind.UNAVAILABLE, f"{s}: down", s) for s in servers)
+    notices = tuple(Notice("SERVER_CONNECTION_ERROR", f"{s}: down", subject=s) for s in servers)
 
     text = search_text(SearchAnswer("x", (), notices), WIDELY)
 
@@ -209,7 +209,7 @@ def test_disabled_tool_is_listed_with_its_reason() -> None:
 
 
 def test_list_of_no_tools_tells_why() -> None:
-    notice = Notice(NoticeKind.LOADING, "time: not yet", "time")
+    notice = Notice("SERVER_STARTING", "time: not yet", subject="time")
 
     result = tools_result(ToolList("time", (), (notice,)), WIDELY, Detail.SIGNATURE)
 

@@ -12,6 +12,7 @@ from discovery_cli.error_output import hint_of, show_error
 from discovery_cli.errors import UnlistedServerError
 from discovery_cli.exit_codes import ExitCode, exit_code, exit_code_of_failure
 from discovery_engine.catalog import Failure
+from discovery_engine.diagnostics import Origin
 from discovery_engine.errors import (
     ConfigurationError,
     DiscoveryError,
@@ -19,9 +20,7 @@ from discovery_engine.errors import (
     InvalidArgumentsError,
     NeedsAuthError,
     NeedsConfigError,
-    Origin,
     OutcomeUnknownError,
-    Problem,
     RegistryError,
     ServerDisabledError,
     ServerNotFoundError,
@@ -33,8 +32,11 @@ from discovery_engine.errors import (
     UpstreamProtocolError,
     UpstreamTimeoutError,
 )
+from tests.factories import make_problem
 
-PROBLEM = Problem(Origin("a.yaml", 3, 5), "cache.ttl", "too small", "say 1", "  ttl: 0\n       ^")
+PROBLEM = make_problem(
+    Origin("a.yaml", 3, 5), "cache.ttl", "too small", "say 1", "  ttl: 0\n       ^"
+)
 
 
 @pytest.mark.parametrize(
@@ -159,7 +161,8 @@ def told(error: BaseException, capsys: pytest.CaptureFixture[str], **options: bo
 
 def test_a_problem_is_shown_with_its_line_and_caret(capsys: pytest.CaptureFixture[str]) -> None:
     assert told(ConfigurationError([PROBLEM]), capsys) == (
-        "error: a.yaml:3:5: cache.ttl: too small\n  |   ttl: 0\n  |        ^\n  hint: say 1\n"
+        "error: a.yaml:3:5: cache.ttl: too small [CONFIG_INVALID_VALUE]\n"
+        "  |   ttl: 0\n  |        ^\n  hint: say 1\n"
     )
 
 
@@ -178,10 +181,10 @@ def test_a_message_of_several_lines_is_indented(capsys: pytest.CaptureFixture[st
 
 
 def test_a_problem_without_an_excerpt_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    problem = Problem(Origin("a.yaml", 3, 5), "cache.ttl", "too small")
+    problem = make_problem(Origin("a.yaml", 3, 5), "cache.ttl", "too small")
 
-    assert (
-        told(ConfigurationError([problem]), capsys) == "error: a.yaml:3:5: cache.ttl: too small\n"
+    assert told(ConfigurationError([problem]), capsys) == (
+        "error: a.yaml:3:5: cache.ttl: too small [CONFIG_INVALID_VALUE]\n"
     )
 
 
@@ -324,10 +327,13 @@ def test_json_has_every_problem_with_its_place(capsys: pytest.CaptureFixture[str
 
     assert form["problems"] == [
         {
+            "code": "CONFIG_INVALID_VALUE",
+            "severity": "error",
             "file": "a.yaml",
             "line": 3,
             "column": 5,
             "path": "cache.ttl",
+            "subject": "cache.ttl",
             "message": "too small",
             "hint": "say 1",
             "excerpt": "  ttl: 0\n       ^",

@@ -14,8 +14,15 @@ from discovery_cli.examples import command_line
 from discovery_cli.output import Output
 from discovery_cli.results import show_result
 from discovery_engine.catalog import Failure
-from discovery_engine.errors import FailureKind, Origin, Problem, UnavailableError
-from tests.factories import make_entry, make_part, make_server, make_settings
+from discovery_engine.diagnostics import Origin
+from discovery_engine.errors import FailureKind, UnavailableError
+from tests.factories import (
+    make_entry,
+    make_part,
+    make_problem,
+    make_server,
+    make_settings,
+)
 from tests.unit.cli.backends import NOW, FakeEngine, nothing_known, run, usual_view, view_of
 
 OK = {"content": [{"type": "text", "text": "done"}]}
@@ -262,7 +269,7 @@ def test_refresh_tells_what_came_of_each_server() -> None:
 
 
 def test_refresh_names_the_servers_that_it_cannot_ask() -> None:
-    problem = Problem(Origin("d.yaml", 3), "servers.wrong.args", "must be a list")
+    problem = make_problem(Origin("d.yaml", 3), "servers.wrong.args", "must be a list")
     broken = view_of(make_settings(make_server("wrong", problem=problem)))
 
     done = run("refresh", engine=FakeEngine(broken))

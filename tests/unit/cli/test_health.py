@@ -9,14 +9,13 @@ import pytest
 
 from discovery_engine.catalog import DroppedTool, Failure
 from discovery_engine.config.settings import StdioTransport
-from discovery_engine.diagnostics.next_steps import advice, next_command
+from discovery_engine.diagnostics import Origin
+from discovery_engine.doctor.next_steps import advice, next_command
 from discovery_engine.errors import (
     FailureKind,
     MissingValue,
     NeedsAuthError,
     NeedsConfigError,
-    Origin,
-    Problem,
     UnavailableError,
     UntrustedServerError,
 )
@@ -27,7 +26,13 @@ from discovery_engine.upstream.state import ServerState, SessionStats, StateInfo
 from discovery_engine.upstream.stdio.executable import find_program
 from discovery_engine.view.status import ServerReport
 from discovery_engine.view.view import View
-from tests.factories import make_entry, make_part, make_server, make_settings
+from tests.factories import (
+    make_entry,
+    make_part,
+    make_problem,
+    make_server,
+    make_settings,
+)
 from tests.unit.cli.backends import NOW, FakeEngine, run, usual_view, view_of
 
 NOWHERE = Origin("")
@@ -48,7 +53,7 @@ DOWN = Failure(
     began=NOW - 90,
     stderr="reading the settings\nno licence",
 )
-WRONG = Problem(Origin("d.yaml", 3), "servers.wrong.command", "must be text", "quote it")
+WRONG = make_problem(Origin("d.yaml", 3), "servers.wrong.command", "must be text", "quote it")
 
 
 @pytest.mark.requirement("HEA-11")

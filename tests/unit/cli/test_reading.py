@@ -9,12 +9,19 @@ import pytest
 from msgspec.structs import replace
 
 from discovery_engine.catalog import DroppedTool, Failure, ServerPart
-from discovery_engine.errors import ConfigurationError, Origin, Problem
+from discovery_engine.diagnostics import Origin
+from discovery_engine.errors import ConfigurationError
 from discovery_engine.rules.rule import Rule, Verdict
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.state import ServerState, StateInfo
 from discovery_engine.view.view import View
-from tests.factories import make_entry, make_part, make_server, make_settings
+from tests.factories import (
+    make_entry,
+    make_part,
+    make_problem,
+    make_server,
+    make_settings,
+)
 from tests.unit.cli.backends import NOW, FakeEngine, nothing_known, run, usual_view, view_of
 
 DOWN = Failure("SERVER_CONNECTION_ERROR", "server 'down' is unavailable: it exited", "mend it", NOW)
@@ -162,7 +169,7 @@ def test_tools_of_a_server_that_was_never_reached_says_why() -> None:
 
 @pytest.mark.requirement("CLI-1")
 def test_tools_of_a_server_whose_entry_cannot_be_used_names_the_key() -> None:
-    problem = Problem(Origin("d.yaml", 3), "servers.wrong.args", "must be a list", "use [ ]")
+    problem = make_problem(Origin("d.yaml", 3), "servers.wrong.args", "must be a list", "use [ ]")
 
     done = run(
         "tools", "wrong", recalled=view_of(make_settings(make_server("wrong", problem=problem)))
@@ -377,7 +384,7 @@ def test_lint_tells_findings_and_leaves_with_2() -> None:
     done = run("lint", recalled=view)
 
     assert done.exit_code == 2
-    assert done.stdout.startswith("matches nothing: rule 2")
+    assert done.stdout.startswith("warning: rule 2")
     assert done.stderr == (
         "1 finding in 2 rules over 5 tools\n0 suspicious texts of servers\n"
         "0 findings about the tools themselves\n"
@@ -558,7 +565,7 @@ def test_a_configuration_that_changed_is_read_again() -> None:
     "change",
     [
         pytest.param({"enabled": False}, id="switched off"),
-        pytest.param({"problem": Problem(Origin("f"), "", "wrong")}, id="broken entry"),
+        pytest.param({"problem": make_problem(Origin("f"), "", "wrong")}, id="broken entry"),
     ],
 )
 def test_a_server_that_cannot_be_asked_is_not(change: dict[str, Any]) -> None:
@@ -597,11 +604,11 @@ def test_old_knowledge_is_told_with_its_servers(count: int, named: str) -> None:
 
 
 def test_a_configuration_that_cannot_be_used_is_an_error() -> None:
-    broken = ConfigurationError([Problem(Origin("f", 1, 2), "a", "wrong")])
+    broken = ConfigurationError([make_problem(Origin("f", 1, 2), "a", "wrong")])
 
     done = run("list", failing=broken)
 
-    assert (done.exit_code, done.stderr) == (2, "error: f:1:2: a: wrong\n")
+    assert (done.exit_code, done.stderr) == (2, "error: f:1:2: a: wrong [CONFIG_INVALID_VALUE]\n")
 
 
 def test_a_command_that_is_like_no_other_has_no_suggestion() -> None:

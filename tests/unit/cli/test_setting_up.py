@@ -10,10 +10,16 @@ from typing import Any
 import pytest
 
 from discovery_engine.config.editing.edit import new_file
-from discovery_engine.errors import ConfigurationError, Origin, Problem
+from discovery_engine.diagnostics import Origin
+from discovery_engine.errors import ConfigurationError
 from discovery_server import app
 from discovery_server.guard import Endpoint
-from tests.factories import make_entry, make_part, make_settings
+from tests.factories import (
+    make_entry,
+    make_part,
+    make_problem,
+    make_settings,
+)
 from tests.unit.cli.backends import FakeEngine, run, usual_view, view_of
 from tests.unit.tools.validation.test_evaluation import chain
 
@@ -325,7 +331,7 @@ def test_doctor_names_tools_whose_schema_is_too_costly_to_check() -> None:
 
     done = run("doctor", engine=FakeEngine(view))
 
-    assert "arguments may reach them unchecked: a:knot\n" in done.stdout
+    assert "arguments may reach them unchecked: a:knot [TOOL_SCHEMA_COSTLY]\n" in done.stdout
 
 
 def test_doctor_online_refreshes_first() -> None:
@@ -340,7 +346,7 @@ def test_doctor_goes_on_without_a_configuration() -> None:
     class Broken(FakeEngine):
         @property
         def view(self) -> Any:
-            raise ConfigurationError([Problem(Origin("f", 1, 1), "a", "wrong", "mend it")])
+            raise ConfigurationError([make_problem(Origin("f", 1, 1), "a", "wrong", "mend it")])
 
         @view.setter
         def view(self, _: Any) -> None: ...

@@ -25,10 +25,12 @@ from discovery_engine.config.settings import (
     Timeouts,
     Weights,
 )
-from discovery_engine.errors import ConfigurationError, Origin, Problem
+from discovery_engine.diagnostics import Origin
+from discovery_engine.errors import ConfigurationError
 from discovery_engine.overrides.override import Override
 from discovery_engine.rules.rule import Rule
 from discovery_engine.tools.model import ServerName, ToolName
+from tests.factories import make_problem
 
 LETTERS = "abcxyzNO0189.:-_é日🔧'\"#&*!|>{}[],%@` "
 TEXTS = st.text(LETTERS, max_size=12) | st.sampled_from(["no", "12:30", "0123", "null", "~", "1e3"])
@@ -172,7 +174,7 @@ def test_what_is_written_out_loads_as_the_same(settings: Settings) -> None:
 
 @pytest.mark.requirement("CFG-23")
 def test_a_shown_server_says_where_it_comes_from_and_what_is_wrong() -> None:
-    problem = Problem(Origin("f", 1, 2), "servers.b", "is no address")
+    problem = make_problem(Origin("f", 1, 2), "servers.b", "is no address")
     settings = Settings(
         servers=(
             ServerSettings(ServerName("a"), StdioTransport("x", env={"K": "v"}), source="cursor"),
@@ -183,7 +185,7 @@ def test_a_shown_server_says_where_it_comes_from_and_what_is_wrong() -> None:
 
     assert serialize_redacted(settings)["servers"] == {
         "a": {"command": "x", "env": {"K": "••••"}, "source": "cursor"},
-        "b": {"problem": "f:1:2: servers.b: is no address"},
+        "b": {"problem": "f:1:2: servers.b: is no address [CONFIG_INVALID_VALUE]"},
         "c": {},
     }
 

@@ -35,8 +35,8 @@ def test_confusable_tools_are_told_apart_by_their_servers() -> None:
         description="The wiki.",
     )
 
-    assert (finding.kind, finding.message) == (
-        "confusable",
+    assert (finding.code, finding.message) == (
+        "TOOL_CONFUSABLE",
         "a:find, b:find can hardly be told apart",
     )
     assert finding.overrides == (
@@ -65,7 +65,7 @@ def test_a_name_that_an_answer_cannot_hold_is_crowded() -> None:
         for i, fruit in enumerate(said)
     ]
 
-    [finding] = [f for f in lint(*entries) if f.kind == "crowded name"]
+    [finding] = [f for f in lint(*entries) if f.code == "TOOL_NAME_CROWDED"]
 
     assert len(finding.tools) == 11
     assert finding.overrides[0] == {"pattern": "server-00:find", "name": "server-00_find"}
@@ -95,7 +95,7 @@ def test_a_tool_that_its_own_summary_does_not_find_is_told() -> None:
 
     [finding] = [f for f in lint(*crowd, lost) if lost.key in f.tools]
 
-    assert finding.kind == "not found"
+    assert finding.code == "TOOL_UNFINDABLE"
     [override] = finding.overrides
     assert override["description"].startswith("Zeta (a): Weigh apples. Other words")
 
@@ -129,7 +129,7 @@ def test_a_large_schema_is_mended_by_pinning_its_largest_optional_argument(
 
     [finding] = lint(make_entry("ping", "a", description="Knock gently.", inputSchema=takes))
 
-    assert finding.kind == "oversized"
+    assert finding.code == "TOOL_SCHEMA_LARGE"
     assert "of them for mode" in finding.message
     assert tuple(override["arguments"] for override in finding.overrides) == overrides
 
@@ -140,7 +140,7 @@ def test_a_large_schema_without_optional_arguments_is_its_authors_to_mend() -> N
 
     [finding] = lint(make_entry("ping", "a", description="Knock gently.", inputSchema=takes))
 
-    assert (finding.kind, finding.overrides) == ("oversized", ())
+    assert (finding.code, finding.overrides) == ("TOOL_SCHEMA_LARGE", ())
 
 
 @pytest.mark.requirement("EVA-40", "THR-10")
@@ -149,7 +149,7 @@ def test_a_schema_that_is_too_costly_to_check_is_its_authors_to_mend() -> None:
 
     [finding] = lint(make_entry("ping", "a", description="Knock gently.", inputSchema=takes))
 
-    assert (finding.kind, finding.overrides) == ("costly schema", ())
+    assert (finding.code, finding.overrides) == ("TOOL_SCHEMA_COSTLY", ())
     assert "more than 2,000 ways through it" in finding.message
 
 

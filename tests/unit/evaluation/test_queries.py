@@ -133,7 +133,7 @@ def test_a_problem_shows_its_line_and_a_caret() -> None:
         read("queries:\n  - query: a\n    tools: [github:nope]")
 
     [problem] = caught.value.problems
-    assert problem.path == "queries.0.tools.0"
+    assert problem.subject == "queries.0.tools.0"
     assert problem.excerpt == "    tools: [github:nope]\n            ^"
 
 

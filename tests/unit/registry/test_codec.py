@@ -11,7 +11,7 @@ from msgspec import Struct, convert
 from msgspec.structs import fields, replace
 
 from discovery_engine.config.settings import InputFile, ServerSettings, Settings
-from discovery_engine.errors import Origin, Problem
+from discovery_engine.diagnostics import Origin
 from discovery_engine.registry import codec
 from discovery_engine.registry.codec import (
     from_text,
@@ -21,7 +21,11 @@ from discovery_engine.registry.codec import (
     to_text,
 )
 from discovery_engine.rules.rule import Verdict
-from tests.factories import make_part, make_settings
+from tests.factories import (
+    make_part,
+    make_problem,
+    make_settings,
+)
 from tests.unit.config.test_serialization import SETTINGS
 
 
@@ -76,7 +80,7 @@ def test_settings_that_were_read_are_written_the_same() -> None:
 @given(settings=SETTINGS)
 def test_settings_are_read_as_their_structs_declare(settings: Settings) -> None:
     place = Origin("f", 1, 2)
-    problem = Problem(place, "servers.a", "is wrong", "mend it")
+    problem = make_problem(place, "servers.a", "is wrong", "mend it")
     whole = replace(
         settings,
         servers=tuple(replace(one, problem=problem, origin=place) for one in settings.servers),

@@ -188,5 +188,29 @@ def test_tools_that_were_rows_of_their_own_stand_in_the_row_of_their_server(
     assert world.catalog.part(ServerName("e")).entries == ()
 
 
+@pytest.mark.requirement("REG-14")
+@pytest.mark.parametrize("key", ["warnings", "problem"])
+def test_settings_with_problems_that_have_no_code_keep_the_names_of_their_servers(
+    tmp_path: Path, key: str
+) -> None:
+    path = tmp_path / "registry.db"
+    problem = '{"origin":{"file":"f"},"path":"servers.b","message":"wrong"}'
+    stored = {
+        "warnings": f'{{"servers":[{{"name":"a","transport":null}}],"warnings":[{problem}]}}',
+        "problem": f'{{"servers":[{{"name":"b","transport":null,"problem":{problem}}}]}}',
+    }
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(GOLDEN[8].read_text(encoding="utf-8"))
+        connection.execute("UPDATE scopes SET settings = ?", (stored[key],))
+        connection.commit()
+
+    with open_sqlite(path) as store:
+        world = store.load("/home/someone/discovery.yaml")
+
+    assert world
+    assert [server.name for server in world.settings.servers] == ["a", "b"]
+    assert [file.digest for file in world.settings.inputs] == ["of an older version"]
+
+
 def test_the_newest_version_has_a_golden_file() -> None:
     assert len(GOLDEN) == len(list(SHIPPED.glob("*.sql")))

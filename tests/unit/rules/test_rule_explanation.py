@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from discovery_engine.errors import Origin
+from discovery_engine.diagnostics import Origin
 from discovery_engine.rules import Rule, Verdict, describe
 from discovery_engine.rules.rule_explanation import decider, public_decider
 

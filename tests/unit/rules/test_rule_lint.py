@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from discovery_engine.errors import Origin
-from discovery_engine.rules import Rule, RuleFinding, findings
+from discovery_engine.diagnostics import Diagnostic, Origin
+from discovery_engine.rules import Rule, lint_rules
 from tests.factories import make_tool
 
 TOOLS = [
@@ -14,24 +14,33 @@ TOOLS = [
 OFF, ON = {"enabled": False}, {"enabled": True}
 
 
-def kinds(*rules: Rule, tools=TOOLS) -> list[tuple[int, str]]:
-    return [(finding.rule, finding.kind) for finding in findings(rules, tools)]
+def codes(*rules: Rule, tools=TOOLS) -> list[tuple[int, str]]:
+    found = lint_rules(rules, tools)
+    return [(int(one.subject.removeprefix("toolRules.")), one.code) for one in found]
 
 
 @pytest.mark.parametrize(
     ("rules", "expected"),
     [
         pytest.param([], [], id="no rules"),
-        pytest.param([Rule(("nope",))], [(0, "matches nothing")], id="nothing matches"),
-        pytest.param([Rule(("get_*", "!get_*"))], [(0, "matches nothing")], id="excludes itself"),
+        pytest.param([Rule(("nope",))], [(0, "RULE_UNMATCHED")], id="nothing matches"),
+        pytest.param([Rule(("get_*", "!get_*"))], [(0, "RULE_UNMATCHED")], id="excludes itself"),
         pytest.param([Rule(("get_*",), **ON), Rule(**OFF)], [], id="an exception before a rule"),
-        pytest.param([Rule(**OFF), Rule(("get_*",), **ON)], [(1, "contradicts")], id="too late"),
-        pytest.param([Rule(**OFF), Rule(("get_*",), **OFF)], [(1, "shadowed")], id="needless"),
+        pytest.param(
+            [Rule(**OFF), Rule(("get_*",), **ON)],
+            [(1, "RULE_CONTRADICTED")],
+            id="too late",
+        ),
+        pytest.param(
+            [Rule(**OFF), Rule(("get_*",), **OFF)],
+            [(1, "RULE_SHADOWED")],
+            id="needless",
+        ),
         pytest.param([Rule(**OFF), Rule(("get_*",), tags=("t",))], [], id="a tag is no decision"),
         pytest.param([Rule(tags=("t",)), Rule(("get_*",), **OFF)], [], id="behind a tag"),
         pytest.param(
             [Rule(("*issue",), **OFF), Rule(servers=("wiki",), **ON), Rule(("get_*",), **OFF)],
-            [(2, "contradicts")],
+            [(2, "RULE_CONTRADICTED")],
             id="two rules together",
         ),
         pytest.param(
@@ -40,7 +49,7 @@ def kinds(*rules: Rule, tools=TOOLS) -> list[tuple[int, str]]:
     ],
 )
 def test_finding(rules: list[Rule], expected: list[tuple[int, str]]) -> None:
-    assert kinds(*rules) == expected
+    assert codes(*rules) == expected
 
 
 @pytest.mark.parametrize(
@@ -66,7 +75,7 @@ def test_comparing_the_rules_needs_no_catalog(earlier, later, *, is_found: bool)
         for rule in (earlier, later)
     ]
 
-    assert kinds(*decided, tools=[]) == ([(1, "shadowed")] if is_found else [])
+    assert codes(*decided, tools=[]) == ([(1, "RULE_SHADOWED")] if is_found else [])
 
 
 def test_finding_says_where_and_what_to_do() -> None:
@@ -75,35 +84,35 @@ def test_finding_says_where_and_what_to_do() -> None:
         Rule(("get_*",), enabled=True, origin=Origin("d.yaml", 4, 3)),
     ]
 
-    assert findings(rules, TOOLS) == (
-        RuleFinding(
-            "contradicts",
-            1,
-            Origin("d.yaml", 4, 3),
+    assert lint_rules(rules, TOOLS) == (
+        Diagnostic(
+            "RULE_CONTRADICTED",
             "rule 2 (d.yaml:4:3) can never decide: what it matches is decided by "
             "rule 1 (d.yaml:2:3), the other way",
             "move it before rule 1 (d.yaml:2:3), or remove it",
+            "toolRules.1",
+            Origin("d.yaml", 4, 3),
         ),
     )
 
 
 def test_shadowed_rule_that_tags_is_kept_for_its_tags() -> None:
-    [needless] = findings([Rule(enabled=False), Rule(enabled=False)], TOOLS)
-    [tagging] = findings([Rule(enabled=False), Rule(enabled=False, tags=("t",))], TOOLS)
+    [needless] = lint_rules([Rule(enabled=False), Rule(enabled=False)], TOOLS)
+    [tagging] = lint_rules([Rule(enabled=False), Rule(enabled=False, tags=("t",))], TOOLS)
 
     assert needless.hint == "remove it"
     assert tagging.hint == "leave out its `enabled`; its tags hold anyway"
 
 
 def test_unmatched_rule_says_so() -> None:
-    [finding] = findings([Rule(("get_isue",), origin=Origin("d.yaml", 2, 3))], TOOLS)
+    [finding] = lint_rules([Rule(("get_isue",), origin=Origin("d.yaml", 2, 3))], TOOLS)
 
-    assert finding == RuleFinding(
-        "matches nothing",
-        0,
-        Origin("d.yaml", 2, 3),
+    assert finding == Diagnostic(
+        "RULE_UNMATCHED",
         "rule 1 (d.yaml:2:3) matches no tool of the catalog",
         "check how it is spelled, and whether its server has been listed",
+        "toolRules.0",
+        Origin("d.yaml", 2, 3),
     )
 
 
@@ -115,16 +124,16 @@ def test_rules_that_decide_together_are_all_named() -> None:
         Rule(("get_*",), enabled=False),
     ]
 
-    *_, finding = findings(rules, TOOLS)
+    *_, finding = lint_rules(rules, TOOLS)
 
-    assert (finding.kind, finding.hint) == ("shadowed", "remove it")
+    assert (finding.code, finding.hint) == ("RULE_SHADOWED", "remove it")
     assert finding.message == (
         "rule 4 decides nothing in this catalog: what it matches is decided by rule 1 and rule 3"
     )
 
 
 def test_only_the_first_rule_that_is_broader_is_named() -> None:
-    *_, finding = findings([Rule(enabled=False), Rule(enabled=False), Rule(enabled=False)], [])
+    *_, finding = lint_rules([Rule(enabled=False), Rule(enabled=False), Rule(enabled=False)], [])
 
     assert finding.message == "rule 3 can never decide: what it matches is decided by rule 1"
 
@@ -136,6 +145,6 @@ def test_a_rule_before_that_decides_other_tools_is_not_named() -> None:
         Rule(("get_i*",), enabled=False),
     ]
 
-    [finding] = findings(rules, TOOLS)
+    [finding] = lint_rules(rules, TOOLS)
 
     assert finding.message.endswith("is decided by rule 2")

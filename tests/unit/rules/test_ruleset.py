@@ -10,11 +10,14 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from wcmatch import fnmatch
 
-from discovery_engine.errors import Origin, Problem
+from discovery_engine.diagnostics import Origin
 from discovery_engine.rules import Rule, ServerRules, ToolRules, Verdict
 from discovery_engine.rules.regexes import TimeLimit
 from discovery_engine.tools.model import ServerName, Tool
-from tests.factories import make_tool
+from tests.factories import (
+    make_problem,
+    make_tool,
+)
 
 SLOW = "/(a|aa)+$/"
 SLOW_NAME = "a" * 50 + "!"
@@ -133,12 +136,13 @@ def test_slow_pattern_is_reported_once_with_its_place() -> None:
         judge.verdicts([make_tool(SLOW_NAME), make_tool("b")], Verdict())
 
     assert judge.problems == (
-        Problem(
+        make_problem(
             origin,
             "toolRules.1",
             f"pattern {SLOW!r} was too slow on {SLOW_NAME!r} and cut off: "
             "taken as a match, since the rule disables",
             "write it as a glob, or without a repetition inside a repetition",
+            code="RULE_PATTERN_SLOW",
         ),
     )
 
@@ -150,7 +154,7 @@ def test_slow_pattern_that_disables_nothing_is_taken_as_no_match(*, enabled: boo
 
     judge.verdicts([make_tool(SLOW_NAME), make_tool("b" * 50 + "!")], Verdict())
 
-    assert [(problem.path, problem.message[-24:]) for problem in judge.problems] == [
+    assert [(problem.subject, problem.message[-24:]) for problem in judge.problems] == [
         ("toolRules.0", "cut off: taken as no match"[-24:]),
         ("toolRules.1", "cut off: taken as no match"[-24:]),
     ]
@@ -225,7 +229,7 @@ def test_slow_server_rule_is_reported_and_counts_as_disabling() -> None:
     judge = ServerRules([Rule(has_tags=(SLOW,), enabled=False)], limit=BRIEF)
 
     assert judge.verdict(GITHUB, (SLOW_NAME,), True) == Verdict(False, (SLOW_NAME,), "rule", 0)
-    assert [problem.path for problem in judge.problems] == ["serverRules.0"]
+    assert [problem.subject for problem in judge.problems] == ["serverRules.0"]
 
 
 def test_own_entry_of_a_server_is_final() -> None:

@@ -5,11 +5,16 @@ from __future__ import annotations
 import pytest
 
 from discovery_engine.catalog import DroppedTool, Failure, ServerPart
-from discovery_engine.errors import Origin, Problem
+from discovery_engine.diagnostics import Origin
 from discovery_engine.runtime.health import health, unhealthy
 from discovery_engine.upstream.state import ServerState, SessionStats, StateInfo
 from discovery_engine.view.status import ServerReport
-from tests.factories import make_part, make_server, make_settings
+from tests.factories import (
+    make_part,
+    make_problem,
+    make_server,
+    make_settings,
+)
 from tests.unit.cli.backends import view_of
 
 NOW = 1000.0
@@ -80,7 +85,7 @@ def test_what_is_known_of_a_server_and_what_is_seen_stand_together() -> None:
 
 @pytest.mark.requirement("HEA-1")
 def test_only_what_somebody_has_to_mend_is_sick() -> None:
-    broken = Problem(Origin("f"), "servers.broken", "wrong")
+    broken = make_problem(Origin("f"), "servers.broken", "wrong")
     servers = make_settings(
         "fine", "failing", make_server("broken", problem=broken), make_server("off", enabled=False)
     )

@@ -23,7 +23,6 @@ from discovery_engine.search.query.clauses import split_clauses
 from discovery_engine.search.ranking.hit import Hit
 from discovery_engine.secrets.resolver import EnvironmentResolver
 from discovery_engine.tools.model import ServerName
-from discovery_engine.view.notices import NoticeKind
 from tests.factories import make_settings
 from tests.unit.swaps import lists
 
@@ -131,7 +130,7 @@ async def eventually(is_so: Callable[[], bool]) -> None:
 
 def reason(asked: QueryEmbedding) -> str:
     [notice] = asked.notices
-    assert notice.kind is NoticeKind.BY_WORDS
+    assert notice.code == "EMBEDDING_ERROR"
     assert not asked.vectors
     return notice.message
 

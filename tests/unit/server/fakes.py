@@ -10,7 +10,7 @@ from typing import Any
 from discovery_engine._util.json import JSONObject
 from discovery_engine.catalog import Catalog, Entry, ServerPart
 from discovery_engine.config.settings import Settings
-from discovery_engine.errors import Origin
+from discovery_engine.diagnostics import Origin
 from discovery_engine.rules.rule import Rule
 from discovery_engine.search.searcher import Assessment
 from discovery_engine.tools.arguments import Checker

@@ -157,7 +157,7 @@ def test_each_deviation_names_the_server_the_tool_and_every_change() -> None:
     )
 
     assert deviations(pinned, now) == (
-        Deviation(
+        Deviation.between(
             "changed",
             MAIL,
             "",
@@ -171,16 +171,16 @@ def test_each_deviation_names_the_server_the_tool_and_every_change() -> None:
                 ),
             ),
         ),
-        Deviation(
+        Deviation.between(
             "changed",
             MAIL,
             "",
             "text",
             (Change("text", "instructions", "Be kind.", "Be quick."),),
         ),
-        Deviation("added", MAIL, "come", "compatible"),
-        Deviation("removed", MAIL, "gone", "breaking"),
-        Deviation(
+        Deviation.between("added", MAIL, "come", "compatible"),
+        Deviation.between("removed", MAIL, "gone", "breaking"),
+        Deviation.between(
             "changed",
             MAIL,
             TOOL["name"],
@@ -189,5 +189,5 @@ def test_each_deviation_names_the_server_the_tool_and_every_change() -> None:
         ),
     )
     assert pinned.servers[MAIL].reached != now.servers[MAIL].reached
-    assert deviations(pinned, Lock({})) == (Deviation("removed", MAIL, "", "breaking"),)
-    assert deviations(Lock({}), now) == (Deviation("added", MAIL, "", "compatible"),)
+    assert deviations(pinned, Lock({})) == (Deviation.between("removed", MAIL, "", "breaking"),)
+    assert deviations(Lock({}), now) == (Deviation.between("added", MAIL, "", "compatible"),)

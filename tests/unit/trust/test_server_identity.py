@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
-from discovery_engine.errors import Origin
+from discovery_engine.diagnostics import Origin
 from discovery_engine.tools.model import ServerName, canonical_json, fingerprint
 from discovery_engine.trust.server_identity import earlier_identity
 

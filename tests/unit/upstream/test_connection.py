@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from discovery_engine.config.settings import RemoteTransport, StdioTransport, Timeouts
-from discovery_engine.errors import Origin
+from discovery_engine.diagnostics import Origin
 from discovery_engine.secrets.resolver import EnvironmentResolver
 from discovery_engine.upstream.connection import (
     Era,

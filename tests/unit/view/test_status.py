@@ -7,22 +7,25 @@ from typing import Any
 import pytest
 
 from discovery_engine.catalog import Failure, ServerPart
+from discovery_engine.diagnostics import Origin
 from discovery_engine.errors import (
     ConfigurationError,
     DiscoveryError,
-    Origin,
-    Problem,
     ServerDisabledError,
     UntrustedServerError,
 )
 from discovery_engine.rules.rule import Rule, Verdict
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.state import ServerState, StateInfo
-from discovery_engine.view.notices import NoticeKind
 from discovery_engine.view.status import ConfiguredServer
-from tests.factories import make_entry, make_part, make_server
+from tests.factories import (
+    make_entry,
+    make_part,
+    make_problem,
+    make_server,
+)
 
-BROKEN = Problem(Origin("f"), "command", "is empty")
+BROKEN = make_problem(Origin("f"), "command", "is empty")
 OFF = Verdict(enabled=False, reason="server")
 UNTRUSTED = Verdict(enabled=False, tags=("write",), reason="untrusted")
 NEW = ServerPart(ServerName("github"))
@@ -182,24 +185,24 @@ def test_a_rule_that_switches_it_off_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("part", "live", "kind"),
+    ("part", "live", "code"),
     [
         pytest.param(GITHUB, None, None, id="known"),
-        pytest.param(NEW, None, NoticeKind.LOADING, id="never asked"),
+        pytest.param(NEW, None, "SERVER_STARTING", id="never asked"),
         pytest.param(
-            NEW, StateInfo(ServerState.STARTING), NoticeKind.LOADING, id="asked for the first time"
+            NEW, StateInfo(ServerState.STARTING), "SERVER_STARTING", id="asked for the first time"
         ),
         pytest.param(GITHUB, StateInfo(ServerState.STARTING), None, id="asked once more"),
-        pytest.param(GITHUB, StateInfo(ServerState.FAILING), NoticeKind.UNAVAILABLE, id="down"),
+        pytest.param(GITHUB, StateInfo(ServerState.FAILING), "SERVER_CONNECTION_ERROR", id="down"),
         pytest.param(GITHUB, StateInfo(ServerState.DEGRADED), None, id="up, if not well"),
     ],
 )
 def test_an_answer_that_cannot_speak_for_it_is_told_so(
-    part: ServerPart, live: StateInfo | None, kind: NoticeKind | None
+    part: ServerPart, live: StateInfo | None, code: str | None
 ) -> None:
     outage = make_server_view(part, live=live).outage
 
-    assert (outage.kind if outage else None) is kind
+    assert (outage.code if outage else None) == code
 
 
 @pytest.mark.parametrize(

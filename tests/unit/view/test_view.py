@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from discovery_engine.catalog import Failure, ServerPart
 from discovery_engine.config.settings import Settings
+from discovery_engine.diagnostics import Origin
 from discovery_engine.errors import (
     DiscoveryError,
-    Origin,
     ServerDisabledError,
     ServerNotFoundError,
     ToolDisabledError,
@@ -22,7 +22,6 @@ from discovery_engine.rules.rule import Rule, Verdict
 from discovery_engine.search.searcher import build_searcher
 from discovery_engine.tools.model import ServerName, ToolKey, ToolName
 from discovery_engine.upstream.state import ServerState, StateInfo
-from discovery_engine.view.notices import NoticeKind
 from discovery_engine.view.view import View
 from tests.factories import make_catalog, make_entry, make_part, make_server, make_settings
 
@@ -43,8 +42,8 @@ def make_view(*parts: ServerPart, settings: Settings | None = None, **fields: An
     return View(settings, catalog, partial(build_searcher, catalog, settings.search), **fields)
 
 
-def kinds(notices: Any) -> list[NoticeKind]:
-    return [notice.kind for notice in notices]
+def codes(notices: Any) -> list[str]:
+    return [notice.code for notice in notices]
 
 
 class TestSearch:
@@ -91,7 +90,7 @@ class TestSearch:
     def test_nothing_found_says_that_nothing_matches(self) -> None:
         answer = make_view(CLOCK).search("xylophone")
 
-        assert kinds(answer.notices) == [NoticeKind.NO_MATCH]
+        assert codes(answer.notices) == ["ANSWER_NO_MATCH"]
 
     def test_a_hidden_match_is_counted_with_its_rule_and_not_named(self) -> None:
         answer = make_view(GITHUB).search("delete_repository", server="github", tags=["none"])
@@ -99,7 +98,7 @@ class TestSearch:
 
         assert answer.hits == ()
         [notice] = hidden.notices
-        assert notice.kind is NoticeKind.HIDDEN
+        assert notice.code == "TOOL_DISABLED"
         assert notice.message == "1 tool that matches is disabled: rule 1 of the owner"
         assert notice.to_owner == (
             "github:delete_repository is disabled: rule 1 (discovery.yaml:3:5)"
@@ -113,16 +112,16 @@ class TestSearch:
         answer = make_view(CLOCK, dead).search("tickets")
 
         assert answer.hits == ()
-        assert NoticeKind.UNAVAILABLE in kinds(answer.notices)
+        assert "SERVER_CONNECTION_ERROR" in codes(answer.notices)
         assert "refused" in " ".join(notice.message for notice in answer.notices)
 
     def test_a_server_that_was_never_asked_is_said_to_be_loading(self) -> None:
         answer = make_view(CLOCK, ServerPart(ServerName("jira"))).search("tickets")
 
-        assert NoticeKind.LOADING in kinds(answer.notices)
+        assert "SERVER_STARTING" in codes(answer.notices)
 
     def test_no_server_at_all_is_said(self) -> None:
-        assert kinds(make_view().search("anything").notices) == [NoticeKind.EMPTY]
+        assert codes(make_view().search("anything").notices) == ["CONFIG_NO_SERVERS"]
 
 
 class TestDetails:
@@ -172,7 +171,7 @@ class TestListTools:
     def test_an_empty_list_says_that_all_are_disabled(self) -> None:
         view = make_view(make_part("github", make_entry("delete", enabled=False)))
 
-        assert kinds(view.list_tools("github").notices) == [NoticeKind.HIDDEN]
+        assert codes(view.list_tools("github").notices) == ["TOOL_DISABLED"]
 
 
 @given(

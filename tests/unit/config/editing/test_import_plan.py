@@ -11,11 +11,14 @@ from discovery_engine.config.editing.import_entries import (
 from discovery_engine.config.editing.import_plan import plan_import
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
 from discovery_engine.config.sources import SourceResult
-from discovery_engine.errors import Origin, Problem
+from discovery_engine.diagnostics import Origin
 from discovery_engine.rules.rule import Rule
 from discovery_engine.secrets.references import references
 from discovery_engine.tools.model import ServerName
-from tests.factories import make_server
+from tests.factories import (
+    make_problem,
+    make_server,
+)
 
 
 def stdio(name: str = "git", **fields: object) -> ServerSettings:
@@ -107,7 +110,7 @@ def test_a_secret_that_cannot_be_taken_out_keeps_the_server_out(server: ServerSe
 
 
 def test_a_broken_entry_is_left_out_with_its_reason() -> None:
-    problem = Problem(Origin("f"), "", "has no command")
+    problem = make_problem(Origin("f"), "", "has no command")
     broken = make_server("a", transport=None, problem=problem)
 
     assert import_entry(broken) == SkippedServer("a", "has no command")

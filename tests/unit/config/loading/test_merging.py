@@ -12,10 +12,11 @@ from discovery_engine.config.settings import (
     StdioTransport,
 )
 from discovery_engine.config.sources import SourceResult
-from discovery_engine.errors import Origin, Problem
+from discovery_engine.diagnostics import Origin
 from discovery_engine.rules.rule import Rule
 from discovery_engine.secrets.resolver import EnvironmentResolver
 from discovery_engine.tools.model import ServerName
+from tests.factories import make_problem
 
 NO_SECRETS = EnvironmentResolver({})
 
@@ -55,7 +56,7 @@ def test_a_taken_name_gets_the_source_behind_it() -> None:
         "Git@cursor-3",
     ]
     assert merged.servers[0].transport == StdioTransport("own")
-    assert [warning.path for warning in merged.warnings] == [
+    assert [warning.subject for warning in merged.warnings] == [
         "servers.git",
         "servers.GIT@cursor",
         "servers.git",
@@ -235,7 +236,7 @@ def test_rules_of_a_source_come_last_and_follow_their_server() -> None:
 
 @pytest.mark.requirement("CFG-34", "CFG-40")
 def test_inputs_and_warnings_of_every_source_are_kept() -> None:
-    problem = Problem(Origin("f"), "", "it cannot be read")
+    problem = make_problem(Origin("f"), "", "it cannot be read")
     imports = [
         SourceResult(inputs=(InputFile("f", None),), warnings=(problem,)),
         SourceResult((started("time"),), inputs=(InputFile("g", "0"),)),

@@ -27,10 +27,14 @@ from discovery_engine.config.settings import (
     Timeouts,
     Weights,
 )
-from discovery_engine.errors import Origin, Problem
+from discovery_engine.diagnostics import Origin
 from discovery_engine.overrides.override import Override
 from discovery_engine.tools.model import ServerName
-from tests.factories import make_server, make_settings
+from tests.factories import (
+    make_problem,
+    make_server,
+    make_settings,
+)
 
 SECTIONS = {
     Settings: (),
@@ -83,7 +87,7 @@ def test_a_field_that_is_added_to_a_section_is_its_owners_alone(
     restricted = restrict(settings)
 
     assert at(restricted, path).new_key == "usual"
-    assert [warning.path for warning in restricted.warnings] == [".".join((*path, "newKey"))]
+    assert [warning.subject for warning in restricted.warnings] == [".".join((*path, "newKey"))]
 
 
 @pytest.mark.requirement("TRU-8")
@@ -97,7 +101,7 @@ def test_a_field_that_is_added_to_a_servers_entry_is_its_owners_alone(
 
     assert at(restricted.servers[0], path).new_key == "usual"
     told = ".".join(("servers", "a", *path, "newKey"))
-    assert [warning.path for warning in restricted.warnings] == [told]
+    assert [warning.subject for warning in restricted.warnings] == [told]
 
 
 @pytest.mark.requirement("TRU-8")
@@ -112,7 +116,9 @@ def test_a_field_that_is_added_to_a_transport_is_its_owners_alone(transport: Any
 
 @pytest.mark.requirement("TRU-8")
 def test_an_entry_that_is_broken_has_no_transport_to_warn_of() -> None:
-    broken = ServerSettings(ServerName("a"), problem=Problem(Origin("f"), "servers.a", "is wrong"))
+    broken = ServerSettings(
+        ServerName("a"), problem=make_problem(Origin("f"), "servers.a", "is wrong")
+    )
 
     restricted = restrict(make_settings(broken))
 
@@ -179,7 +185,7 @@ def test_what_loosens_is_not_taken_and_is_a_warning(
     restricted = restrict(replace(Settings(), **loosening))  # type: ignore[arg-type]
 
     assert replace(restricted, warnings=()) == replace(Settings(), is_untrusted_origin=True)
-    assert [warning.path for warning in restricted.warnings] == keys.split()
+    assert [warning.subject for warning in restricted.warnings] == keys.split()
 
 
 @pytest.mark.requirement("TRU-8")
@@ -193,7 +199,9 @@ def test_no_server_of_such_a_file_may_have_more_than_is_usual() -> None:
     assert [server.limits for server in restricted.servers] == [Limits(queue=0), narrow]
     reason = "counts as 16, because this file is not trusted"
     assert restricted.warnings[0].sentence == f"servers.a.limits.calls: {reason}"
-    assert [warning.path.removeprefix("servers.a.limits.") for warning in restricted.warnings] == [
+    assert [
+        warning.subject.removeprefix("servers.a.limits.") for warning in restricted.warnings
+    ] == [
         "calls",
         "answerMib",
         "sessions",

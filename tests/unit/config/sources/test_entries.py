@@ -8,7 +8,7 @@ from discovery_engine.config.settings import RemoteTransport, ServerSettings, St
 from discovery_engine.config.sources.client_table import load_table
 from discovery_engine.config.sources.entries import EntryReader, entries_of
 from discovery_engine.config.sources.variables import VariableSyntax
-from discovery_engine.errors import Origin
+from discovery_engine.diagnostics import Origin
 from discovery_engine.tools.model import ServerName
 
 URL = "https://a.example/mcp"
@@ -154,7 +154,7 @@ def test_a_problem_names_the_field(entry: object, path: str, message: str) -> No
     problem = read(entry).problem
 
     assert problem is not None
-    assert problem.path == ".".join(filter(None, ("mcpServers.a", path)))
+    assert problem.subject == ".".join(filter(None, ("mcpServers.a", path)))
     assert problem.message == message
 
 
@@ -170,7 +170,7 @@ def test_names_of_variables_are_checked(entry: dict[str, Any], path: str) -> Non
     problem = read({"command": "x"} | entry, "codex").problem
 
     assert problem is not None
-    assert problem.path == f"mcpServers.a.{path}"
+    assert problem.subject == f"mcpServers.a.{path}"
 
 
 @pytest.mark.requirement("SRC-15")

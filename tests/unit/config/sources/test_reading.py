@@ -44,7 +44,7 @@ def enabled_tools(imported: SourceResult, server: str, *names: str) -> list[str]
 
 
 def warnings(imported: SourceResult) -> list[tuple[str, str]]:
-    return [(problem.path, problem.message) for problem in imported.warnings]
+    return [(problem.subject, problem.message) for problem in imported.warnings]
 
 
 # Scopes, and where files are looked for
@@ -296,9 +296,9 @@ def test_a_broken_entry_is_that_server_alone_and_shows_no_value(machine: Machine
     imported = machine.read("cursor")
 
     problems = {str(s.name): s.problem for s in imported.servers if s.problem}
-    assert problems["broken"].path == "mcpServers.broken.args"
+    assert problems["broken"].subject == "mcpServers.broken.args"
     assert problems["broken"].message == "must be a list of texts"
-    assert problems["number"].path == "mcpServers.number"
+    assert problems["number"].subject == "mcpServers.number"
     assert "s3cret" not in repr(imported)
     assert transports(imported)["fine"] == StdioTransport("npx", ("-y", "a-server"))
     assert transports(imported)["broken"] is None

@@ -11,7 +11,7 @@ from discovery_engine.config.sources.tool_lists import (
     switch_rules,
     tools_by_server,
 )
-from discovery_engine.errors import Origin
+from discovery_engine.diagnostics import Origin
 from discovery_engine.rules.rule import Rule, Verdict
 from discovery_engine.rules.ruleset import ToolRules
 from tests.factories import make_tool

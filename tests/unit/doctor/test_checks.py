@@ -8,16 +8,17 @@ from msgspec.structs import replace
 from discovery_engine.catalog import DroppedTool, Failure
 from discovery_engine.config.settings import ServerSettings
 from discovery_engine.config.sources import ClientFile
-from discovery_engine.diagnostics import checks
-from discovery_engine.diagnostics.checks import Check
-from discovery_engine.errors import FailureKind, Origin, Problem, RegistryError, UnavailableError
+from discovery_engine.diagnostics import Diagnostic, Origin
+from discovery_engine.doctor import checks
+from discovery_engine.doctor.checks import Check
+from discovery_engine.errors import FailureKind, RegistryError, UnavailableError
 from discovery_engine.rules.rule import Rule, Verdict
-from discovery_engine.rules.rule_lint import RuleFinding
 from discovery_engine.runtime.health import health
 from tests.factories import (
     make_catalog,
     make_entry,
     make_part,
+    make_problem,
     make_server,
     make_settings,
     make_tool,
@@ -45,15 +46,15 @@ def test_an_old_python_is_a_problem(python: tuple[int, int, int], level: str) ->
 
 
 def test_a_configuration_is_counted_and_its_warnings_are_notes() -> None:
-    broken = Problem(Origin("f", 1), "servers.a", "wrong")
-    warning = Problem(Origin("f"), "", "odd", "look")
+    broken = make_problem(Origin("f", 1), "servers.a", "wrong")
+    warning = make_problem(Origin("f"), "", "odd", "look", code="CONFIG_EXPOSED")
     settings = make_settings(
         make_server("a", problem=broken), path="f", warnings=(broken, warning), tool_rules=(Rule(),)
     )
 
     assert list(checks.configuration(settings)) == [
-        Check("configuration", "good", "f: 1 server, 1 tool rule"),
-        Check("configuration", "note", "f: odd", "look"),
+        Check.passed("configuration", "f: 1 server, 1 tool rule"),
+        Check("CONFIG_EXPOSED", "f: odd", "look", "configuration", Origin("f")),
     ]
 
 
@@ -88,7 +89,7 @@ def test_no_configuration_is_a_note_if_there_is_no_server_either() -> None:
         ),
         pytest.param({}, None, missing, ("problem", "no program", "get it"), id="no program"),
         pytest.param(
-            {"problem": Problem(Origin("f", 2), "command", "must be text", "quote it")},
+            {"problem": make_problem(Origin("f", 2), "command", "must be text", "quote it")},
             None,
             fine,
             ("problem", "f:2:0: command: must be text", "quote it"),
@@ -150,11 +151,11 @@ def test_the_last_words_of_a_program_go_with_its_check() -> None:
 
 
 def test_rules_without_effect_are_notes() -> None:
-    finding = RuleFinding("matches nothing", 0, Origin(""), "rule 1 matches no tool", "check it")
+    finding = Diagnostic("RULE_UNMATCHED", "rule 1 matches no tool", "check it")
 
-    note = Check("rules", "note", "rule 1 matches no tool", "check it")
+    note = Check("RULE_UNMATCHED", "rule 1 matches no tool", "check it", "rules")
     assert checks.effects("rules", [finding]) == [note]
-    assert checks.effects("rules", []) == [Check("rules", "good", "each has an effect")]
+    assert checks.effects("rules", []) == [Check.passed("rules", "each has an effect")]
 
 
 def test_the_oldest_knowledge_of_an_enabled_server_counts() -> None:
@@ -163,10 +164,10 @@ def test_the_oldest_knowledge_of_an_enabled_server_counts() -> None:
 
     assert checks.age(catalog, ttl=600, now=1000).level == "good"
     assert checks.age(catalog, ttl=400, now=1000) == Check(
-        "cache",
-        "note",
+        "REGISTRY_OUTDATED",
         "1 tool, the oldest listed 8 min ago",
         "`discovery refresh` lists them again",
+        "cache",
     )
     assert checks.age(make_catalog(off), ttl=1, now=1).level == "note"
 

@@ -16,9 +16,9 @@ import anyio.to_thread
 
 from discovery_engine.config.settings import ServerSettings, StdioTransport
 from discovery_engine.config.sources import ClientFile, client_files
-from discovery_engine.diagnostics import checks
-from discovery_engine.diagnostics.checks import Check
-from discovery_engine.diagnostics.findings import override_findings, rule_findings
+from discovery_engine.doctor import checks
+from discovery_engine.doctor.checks import Check
+from discovery_engine.doctor.entry_lint import lint_overrides_of, lint_rules_of
 from discovery_engine.errors import ConfigurationError, RegistryError, UnavailableError
 from discovery_engine.redaction.server_output import OutputRedactor
 from discovery_engine.registry.backends import open_registry, sqlite_url
@@ -68,7 +68,7 @@ def check_invalid_configuration(
     """The checks that remain if the configuration cannot be loaded."""
     return (
         _runtime(),
-        *(checks.of_problem("configuration", problem, "problem") for problem in error.problems),
+        *(checks.of_problem(problem) for problem in error.problems),
         _registry(data_dir, environ, None, is_required=False),
     )
 
@@ -85,9 +85,9 @@ def _view_checks(
     yield from checks.configuration(settings)
     for health in servers:
         yield checks.server(view.server_settings(health.name), health, try_out)
-    yield from checks.effects("rules", rule_findings(view))
+    yield from checks.effects("rules", lint_rules_of(view))
     if settings.overrides:
-        yield from checks.effects("overrides", override_findings(view))
+        yield from checks.effects("overrides", lint_overrides_of(view))
     yield from checks.schemas(entry.tool for entry in catalog.visible)
     if settings.servers:
         yield checks.age(catalog, ttl=settings.cache.ttl, now=now)

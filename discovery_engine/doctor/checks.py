@@ -1,81 +1,86 @@
-"""The single checks: pure functions from what was read to a message and a next step."""
+"""The single checks: pure functions from what was read to a diagnostic each."""
 
 from __future__ import annotations
 
 import stat
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
-
-from msgspec import Struct
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from discovery_engine._util.quantities import ago, counted
 from discovery_engine._util.text import named
-from discovery_engine.diagnostics.next_steps import advice, next_command, with_detail
-from discovery_engine.errors import Problem, RegistryError, UnavailableError
+from discovery_engine.diagnostics import Diagnostic, Severity
+from discovery_engine.doctor.next_steps import advice, next_command, with_detail
+from discovery_engine.errors import RegistryError, UnavailableError
 from discovery_engine.tools.validation.cost import too_costly_tool
+from discovery_engine.view.status import error_code
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
     from discovery_engine.catalog import Catalog
     from discovery_engine.config.settings import ServerSettings, Settings
     from discovery_engine.config.sources import ClientFile
-    from discovery_engine.diagnostics.findings import EntryFinding
     from discovery_engine.tools.model import Tool
     from discovery_engine.view.notices import Notice
     from discovery_engine.view.status import ServerReport
 
 _TOOLS_NAMED = 5  # in a sentence that counts the rest
+_CONFIGURATION = "configuration"
 _OLDEST_PYTHON = (3, 11)
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
+Level: TypeAlias = Literal["good", "note", "problem"]
 
-class Check(Struct, frozen=True):
-    subject: str
-    level: Literal["good", "note", "problem"]
-    message: str
-    hint: str = ""
+
+_LEVELS: Mapping[Severity, Level] = {"error": "problem", "warning": "note", "info": "good"}
+
+
+class Check(Diagnostic, frozen=True):
+    """The result of one check, be it a good one."""
+
     stderr: str = ""
     """The last lines of a failed server's stderr."""
 
+    @property
+    def level(self) -> Level:
+        return _LEVELS[self.severity]
+
+    @classmethod
+    def passed(cls, subject: str, message: str) -> Check:
+        return cls("CHECK_PASSED", message, subject=subject)
+
     def to_json(self) -> JSONObject:
-        return {
-            "subject": self.subject,
-            "level": self.level,
-            "message": self.message,
-            "hint": self.hint,
-            "stderr": self.stderr,
-        }
+        return Diagnostic.to_json(self) | {"level": self.level, "stderr": self.stderr}
 
 
 def runtime(python: tuple[int, int, int], sqlite: str) -> Check:
     version = ".".join(map(str, python))
     if python < _OLDEST_PYTHON:
         oldest = ".".join(map(str, _OLDEST_PYTHON))
-        return Check("python", "problem", f"{version} is too old", f"install {oldest} or newer")
-    return Check("python", "good", f"{version}, SQLite {sqlite}")
+        message, hint = f"{version} is too old", f"install {oldest} or newer"
+        return Check("PYTHON_UNSUPPORTED", message, hint, "python")
+    return Check.passed("python", f"{version}, SQLite {sqlite}")
 
 
 def configuration(settings: Settings) -> Iterator[Check]:
     servers = counted(len(settings.servers), "server")
     if not settings.enabled:
-        yield Check("configuration", "note", "`enabled: false` switches everything off")
+        message = "`enabled: false` switches everything off"
+        yield Check("CONFIG_SWITCHED_OFF", message, subject=_CONFIGURATION)
     if settings.path is None:
-        hint = "" if settings.servers else "`discovery init` writes one"
-        level: Literal["good", "note"] = "good" if settings.servers else "note"
-        yield Check("configuration", level, f"no discovery.yaml, {servers}", hint)
+        message, hint = f"no discovery.yaml, {servers}", "`discovery init` writes one"
     else:
         rules = counted(len(settings.tool_rules), "tool rule")
         message = f"{settings.path}: {servers}, {rules}"
-        if settings.servers:
-            yield Check("configuration", "good", message)
-        else:
-            hint = "`discovery import` adds those of other clients"
-            yield Check("configuration", "note", message, hint)
+        hint = "`discovery import` adds those of other clients"
+    if settings.servers:
+        yield Check.passed(_CONFIGURATION, message)
+    else:
+        yield Check("CONFIG_NO_SERVERS", message, hint, _CONFIGURATION)
     told = {server.problem for server in settings.servers}
     for warning in settings.warnings:
         if warning not in told:
-            yield of_problem("configuration", warning, "note")
+            yield of_problem(warning)
 
 
 def server(
@@ -90,24 +95,25 @@ def server(
     """
     subject = f"server {settings.name}"
     if settings.problem:
-        return of_problem(subject, settings.problem, "problem")
+        return of_problem(settings.problem, subject)
     if health.state == "disabled":
-        return Check(subject, "good", "disabled")
+        return Check("SERVER_DISABLED", "disabled", subject=subject)
     if health.state != "untrusted":
         try:
             try_out(settings)
         except UnavailableError as error:
-            return Check(subject, "problem", with_detail(error.reason, error.detail), error.hint)
+            reason = with_detail(error.reason, error.detail)
+            return Check(error.code, reason, error.hint, subject)
     if health.is_healthy:
         return _last_listing(subject, health)
     reason = with_detail(health.reason, health.detail)
-    return Check(subject, "problem", reason, advice(health), health.stderr)
+    return Check(error_code(health.state), reason, advice(health), subject, stderr=health.stderr)
 
 
-def effects(subject: str, findings: Iterable[EntryFinding]) -> list[Check]:
+def effects(subject: str, found: Iterable[Diagnostic]) -> list[Check]:
     """Whether each rule, or each override, has an effect."""
-    found = [Check(subject, "note", f.message, f.hint) for f in findings]
-    return found or [Check(subject, "good", "each has an effect")]
+    checks = [Check(f.code, f.message, f.hint, subject, f.origin) for f in found]
+    return checks or [Check.passed(subject, "each has an effect")]
 
 
 def schemas(tools: Iterable[Tool]) -> list[Check]:
@@ -118,27 +124,21 @@ def schemas(tools: Iterable[Tool]) -> list[Check]:
     shown = ", ".join(costly[:_TOOLS_NAMED])
     more = f" and {len(costly) - _TOOLS_NAMED} more" if len(costly) > _TOOLS_NAMED else ""
     message = f"too costly to check, so that arguments may reach them unchecked: {shown}{more}"
-    return [
-        Check(
-            "schemas",
-            "note",
-            message,
-            "only their authors can change that; `discovery lint` shows why",
-        )
-    ]
+    hint = "only their authors can change that; `discovery lint` shows why"
+    return [Check("TOOL_SCHEMA_COSTLY", message, hint, "schemas")]
 
 
 def age(catalog: Catalog, *, ttl: float, now: float) -> Check:
     """The age of the oldest listing of an enabled server; `ttl` and `now` are in seconds."""
     times = [p.listed_at for p in catalog.parts.values() if p.verdict.enabled and p.listed_at]
     if not times:
-        return Check(
-            "cache", "note", "no server was listed yet", "`discovery refresh` lists all servers"
-        )
+        message, hint = "no server was listed yet", "`discovery refresh` lists all servers"
+        return Check("REGISTRY_EMPTY", message, hint, "cache")
     message = f"{counted(len(catalog), 'tool')}, the oldest listed {ago(now - min(times))} ago"
     if now - min(times) > ttl:
-        return Check("cache", "note", message, "`discovery refresh` lists them again")
-    return Check("cache", "good", message)
+        hint = "`discovery refresh` lists them again"
+        return Check("REGISTRY_OUTDATED", message, hint, "cache")
+    return Check.passed("cache", message)
 
 
 def registry(
@@ -153,15 +153,16 @@ def registry(
         loss: The notice that decisions were lost.
     """
     if error is not None:
-        return Check("data", "problem", error.message, error.hint)
+        return Check(error.code, error.message, error.hint, "data")
     if loss is not None:
         hint = "`discovery review` shows and accepts tools; `discovery trust` approves servers"
-        return Check("data", "problem", loss.message, hint)
+        return Check("REGISTRY_LOST", loss.message, hint, "data")
     if mode is None:
-        return Check("data", "good", f"{path} is not there yet")
+        return Check.passed("data", f"{path} is not there yet")
     if mode & _OTHERS:
-        return Check("data", "problem", f"{path} can be read by others", f"`chmod go-rwx {path}`")
-    return Check("data", "good", f"{path} is readable by you only")
+        message, hint = f"{path} can be read by others", f"`chmod go-rwx {path}`"
+        return Check("REGISTRY_EXPOSED", message, hint, "data")
+    return Check.passed("data", f"{path} is readable by you only")
 
 
 def clients(files: Sequence[ClientFile], used: Iterable[str]) -> Check:
@@ -169,26 +170,26 @@ def clients(files: Sequence[ClientFile], used: Iterable[str]) -> Check:
     taken = set(used)
     unused = {file.client: file.label for file in files if file.client not in taken}
     if not unused:
-        return Check("clients", "good", "no client's file is left unused")
-    names = ", ".join(unused.values())
-    return Check("clients", "good", f"files of {names} are there", "`discovery import` reads them")
+        return Check.passed("clients", "no client's file is left unused")
+    message = f"files of {', '.join(unused.values())} are there"
+    return Check("CLIENTS_UNUSED", message, "`discovery import` reads them", "clients")
 
 
-def of_problem(subject: str, problem: Problem, level: Literal["note", "problem"]) -> Check:
+def of_problem(problem: Diagnostic, subject: str = _CONFIGURATION) -> Check:
     message = ": ".join(filter(None, (str(problem.origin), problem.sentence)))
-    return Check(subject, level, message, problem.hint)
+    return Check(problem.code, message, problem.hint, subject, problem.origin)
 
 
 def _last_listing(subject: str, health: ServerReport) -> Check:
     if health.listed_at is None:
-        return Check(subject, "good", "can be tried; `discovery doctor --online` does")
+        return Check.passed(subject, "can be tried; `discovery doctor --online` does")
     tools = counted(health.tool_count, "tool")
     if waiting := health.withheld_count:
         message = f"{tools}; {waiting} withheld until reviewed"
-        return Check(subject, "note", message, f"`{next_command(health)}` shows why")
+        hint = f"`{next_command(health)}` shows why"
+        return Check("TOOL_WITHHELD", message, hint, subject)
     if health.dropped:
         names = ", ".join(f"{named(tool.name)} ({tool.reason})" for tool in health.dropped)
-        return Check(
-            subject, "note", f"{tools}; unusable: {names}", "only its author can change that"
-        )
-    return Check(subject, "good", tools)
+        message, hint = f"{tools}; unusable: {names}", "only its author can change that"
+        return Check("TOOL_UNUSABLE", message, hint, subject)
+    return Check.passed(subject, tools)

@@ -1,0 +1,470 @@
+"""Every code of an error or a diagnostic: its severity, its meaning, and what to do about it.
+
+The table is shown in `specs/errors.md`, which `make format` writes from here. A code is never
+given another meaning; one that is no longer used is removed, and the change log says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from discovery_engine.diagnostics import Severity
+
+Row: TypeAlias = tuple[Severity | None, str, str]
+"""Severity, meaning, what to do. Without a severity, each diagnostic has its own."""
+
+# By the part that a code is about; the titles are headings of the page.
+FAMILIES: Mapping[str, Mapping[str, Row]] = {
+    "Requests": {
+        "SERVER_NOT_FOUND": (
+            "error",
+            "no server of that name; the nearest are named",
+            "use one of them, or `discovery list`",
+        ),
+        "TOOL_NOT_FOUND": (
+            "error",
+            "no tool of that name; the nearest are named",
+            "use one of them, or `discovery search`",
+        ),
+        "TOOL_AMBIGUOUS": (
+            "error",
+            "several servers have a tool of that name; they are named",
+            "name the server, too: `server:tool`",
+        ),
+        "RESOURCE_NOT_FOUND": (
+            "error",
+            "no resource has that URI",
+            "read `discovery://servers`, which lists them",
+        ),
+        "INPUT_TOO_LONG": (
+            "error",
+            "a query, a name or a list exceeds its limit; both lengths are given",
+            "shorten it",
+        ),
+        "INVALID_ARGUMENTS": (
+            "error",
+            "the arguments do not fit the tool's schema; the signature is given",
+            "correct the named arguments",
+        ),
+        "VALIDATION_ERROR": (
+            "error",
+            "the arguments of a meta-tool do not fit",
+            "correct the named arguments",
+        ),
+        "TOOL_NEEDS_INPUT": (
+            "error",
+            "a tool requires input from the user during a call",
+            "pass what it asks for as an argument, or use another tool",
+        ),
+        "USAGE_ERROR": (
+            "error",
+            "a command, an option or an argument of the command line is wrong",
+            "`discovery COMMAND --help` shows the options",
+        ),
+        "INTERRUPTED": ("error", "the command was interrupted", "run it again"),
+        "UNEXPECTED_ERROR": (
+            "error",
+            "a defect of this program",
+            "run it again with `-v` and report the traceback",
+        ),
+    },
+    "Servers": {
+        "SERVER_DISABLED": (
+            "info",
+            "switched off in the configuration; the rule is named",
+            "nothing, or change `enabled` or the rule",
+        ),
+        "SERVER_UNTRUSTED": (
+            "error",
+            "its owner has not approved its start",
+            "`discovery trust`, or `discovery lock --check` with a lock file",
+        ),
+        "SERVER_STARTING": (
+            "info",
+            "the server is still starting; nothing was sent",
+            "try again in a few seconds; `discovery refresh` waits for it",
+        ),
+        "SERVER_CONNECTION_ERROR": (
+            "error",
+            "the server cannot be reached; the kind of failure is named",
+            "follow the hint; `discovery health SERVER` shows its stderr",
+        ),
+        "SERVER_NEEDS_CONFIG": (
+            "error",
+            "a reference has no value, or the entry is invalid; the field is named",
+            "`export` the named variable, or correct the entry",
+        ),
+        "SERVER_NEEDS_AUTH": (
+            "error",
+            "the server requires a login, or refuses the given one",
+            "correct the credentials in its `headers`",
+        ),
+        "TOOL_EXECUTION_TIMEOUT": (
+            "error",
+            "the server did not answer in time",
+            "raise its `timeouts` if this is expected",
+        ),
+        "TOOL_OUTCOME_UNKNOWN": (
+            "error",
+            "the connection was lost during a call, which was not sent again",
+            "check the effect before you call again",
+        ),
+        "TOOL_EXECUTION_ERROR": (
+            "error",
+            "the server answered with a protocol error",
+            "read its message; only its author can correct it",
+        ),
+    },
+    "Configuration": {
+        "CONFIGURATION_ERROR": (
+            "error",
+            "the configuration cannot be used; every problem is listed with a code of its own",
+            "correct every listed problem",
+        ),
+        "CONFIG_UNREADABLE": (
+            "error",
+            "the file is not there, cannot be read, or is not UTF-8 text",
+            "correct the path or the file; `discovery init` writes one",
+        ),
+        "CONFIG_SYNTAX": (
+            "error",
+            "it is not valid YAML, or uses what is not allowed: anchors, aliases, tags",
+            "correct the line that is shown",
+        ),
+        "CONFIG_DUPLICATE": (
+            "error",
+            "a key or a name is given twice",
+            "keep one of the two",
+        ),
+        "CONFIG_UNKNOWN_KEY": (
+            "error",
+            "a key is not known; the nearest is named",
+            "correct its spelling, or remove it",
+        ),
+        "CONFIG_MISSING_KEY": ("error", "a required key is missing", "add it"),
+        "CONFIG_INVALID_VALUE": (
+            "error",
+            "a value has another type, or is not allowed",
+            "write what the message asks for",
+        ),
+        "CONFIG_NOT_EDITED": (
+            "error",
+            "the file cannot be changed as requested; it is as it was",
+            "follow the hint and try again",
+        ),
+        "CONFIG_EXPOSED": (
+            "warning",
+            "others may write to the file or its folder, so it is not trusted",
+            "`chmod go-w` the folder",
+        ),
+        "CONFIG_RESTRICTED": (
+            "warning",
+            "a value does not count, because the file is not trusted",
+            "name the file with `--config`, or remove the value",
+        ),
+        "CONFIG_REJECTED": (
+            "error",
+            "the changed configuration has errors; the last valid one is used",
+            "`discovery config validate` lists them",
+        ),
+        "CONFIG_SWITCHED_OFF": (
+            "warning",
+            "`enabled: false` disables every server",
+            "remove it to use the servers",
+        ),
+        "CONFIG_NO_SERVERS": (
+            "warning",
+            "there is no configuration, or it names no server",
+            "`discovery init` or `discovery import`",
+        ),
+    },
+    "Sources": {
+        "SOURCE_UNKNOWN": ("warning", "no such type of source", "use one that the hint names"),
+        "SOURCE_UNREADABLE": (
+            "warning",
+            "a client's file, or a part of it, cannot be read",
+            "correct the file, or remove the source",
+        ),
+        "SOURCE_EMPTY": (
+            "warning",
+            "a source has no file or no servers; the places are named",
+            "name the file with `path`, or remove the source",
+        ),
+        "SOURCE_ENTRY_INVALID": (
+            "error",
+            "an entry of a client's file is not usable; its server is not connected",
+            "correct the entry in that file",
+        ),
+        "SOURCE_ENTRY_NOTE": (
+            "warning",
+            "something in an entry has another effect here than in the client",
+            "nothing, if the effect is acceptable",
+        ),
+        "SOURCE_DUPLICATE": (
+            "warning",
+            "an entry describes a server that is known already, and is left out",
+            "nothing",
+        ),
+        "SOURCE_RENAMED": (
+            "warning",
+            "a server has another name here, because its own is taken or not usable",
+            "use the new name; `discovery.yaml` can give it another",
+        ),
+    },
+    "Rules and overrides": {
+        "RULE_UNMATCHED": (
+            "warning",
+            "a rule matches no tool of the catalog",
+            "correct its pattern, or remove it",
+        ),
+        "RULE_SHADOWED": (
+            "warning",
+            "earlier rules decide all that a rule matches",
+            "remove it",
+        ),
+        "RULE_CONTRADICTED": (
+            "warning",
+            "earlier rules decide all that a rule matches, at least one the other way",
+            "move it before them, or remove it",
+        ),
+        "RULE_PATTERN_SLOW": (
+            "warning",
+            "a pattern exceeded its time limit on a name; a deny rule then counts as a match",
+            "write it as a glob, or without a repetition inside a repetition",
+        ),
+        "OVERRIDE_UNMATCHED": (
+            "warning",
+            "an override matches no tool of the catalog",
+            "correct its pattern, or remove it",
+        ),
+        "OVERRIDE_PATTERN_SLOW": (
+            "warning",
+            "a pattern exceeded its time limit on a name",
+            "write it as a glob, or without a repetition inside a repetition",
+        ),
+        "OVERRIDE_NAME_TAKEN": (
+            "warning",
+            "an override gives a name that another tool of the server has; it is not used",
+            "choose another name",
+        ),
+        "OVERRIDE_ARGUMENT_UNKNOWN": (
+            "warning",
+            "an override pins an argument that the tool does not take",
+            "correct the argument's name, or remove it",
+        ),
+        "OVERRIDE_VALUE_UNSET": (
+            "error",
+            "a reference in a pinned argument has no value",
+            "`export` the named variable",
+        ),
+    },
+    "Tools": {
+        "TOOL_DISABLED": (
+            "info",
+            "switched off by a rule, which is named",
+            "use another tool; `discovery why` explains it to the owner",
+        ),
+        "TOOL_WITHHELD": (
+            "warning",
+            "withheld until its owner has reviewed its current definition",
+            "`discovery review`, or `discovery lock --check` with a lock file",
+        ),
+        "TOOL_UNUSABLE": (
+            "warning",
+            "a server lists a tool without a usable name or schema; it is left out",
+            "only its author can correct it",
+        ),
+        "TOOL_SCHEMA_COSTLY": (
+            "warning",
+            "a schema is too costly to check; arguments may be sent unchecked",
+            "only its author can correct it",
+        ),
+        "TOOL_CONFUSABLE": (
+            "info",
+            "several tools can hardly be told apart",
+            "override their descriptions, or disable all but one",
+        ),
+        "TOOL_NAME_CROWDED": (
+            "info",
+            "more tools have the same name than an answer shows",
+            "override their names",
+        ),
+        "TOOL_UNDESCRIBED": (
+            "info",
+            "the description is empty, or says no more than the name",
+            "override the description",
+        ),
+        "TOOL_UNFINDABLE": (
+            "info",
+            "a search for its own summary does not find the tool",
+            "override the description: begin with what it alone does",
+        ),
+        "TOOL_ARGUMENTS_UNDESCRIBED": (
+            "info",
+            "required arguments have no description",
+            "override the description: say what they expect",
+        ),
+        "TOOL_SCHEMA_LARGE": (
+            "info",
+            "the schema takes many tokens whenever the tool is inspected",
+            "override and pin the arguments that never change",
+        ),
+    },
+    "Texts of servers": {
+        "TEXT_HIDDEN": (
+            None,
+            "invisible characters, or such that control a terminal",
+            "`discovery review` or `discovery inspect` shows them; disable the tool in doubt",
+        ),
+        "TEXT_INSTRUCTION": (
+            None,
+            "instructions to a model, against the user or without their knowledge",
+            "read the text; disable the tool in doubt",
+        ),
+        "TEXT_CROSS_SERVER": (
+            None,
+            "instructions about the tools of another server",
+            "read the text; disable the tool in doubt",
+        ),
+        "TEXT_PAYLOAD": (
+            None,
+            "encoded text that decodes to a command or to one of the others",
+            "read the text; disable the tool in doubt",
+        ),
+        "TEXT_EXFILTRATION": (
+            None,
+            "a request for files, secrets or conversations",
+            "read the text; disable the tool in doubt",
+        ),
+        "TEXT_SECRET": (
+            None,
+            "a credential in plain text",
+            "revoke it, if it is yours",
+        ),
+        "TEXT_LOOKALIKE": (
+            None,
+            "a name that resembles a tool of another server",
+            "disable the one that you do not trust",
+        ),
+    },
+    "Answers": {
+        "ANSWER_FILTERED": (
+            "info",
+            "tools fit, but not within the requested server or tags",
+            "search without the limit",
+        ),
+        "ANSWER_NO_MATCH": ("info", "no tool fits", "use other words, or list a likely server"),
+        "ANSWER_INCOMPLETE": (
+            "warning",
+            "no known tool fits, and the tools of some servers are not known",
+            "ask again in a few seconds",
+        ),
+        "ANSWER_UNKNOWN": (
+            "warning",
+            "no tool of the servers in question is known yet",
+            "ask again in a few seconds",
+        ),
+        "ANSWER_NO_TOOLS": ("info", "no server in question has an enabled tool", "nothing"),
+        "EMBEDDING_ERROR": (
+            "warning",
+            "search by meaning is configured and failed; words alone were used",
+            "follow the hint",
+        ),
+    },
+    "Registry and lock file": {
+        "REGISTRY_ERROR": (
+            "error",
+            "the registry cannot be read or written",
+            "follow the hint",
+        ),
+        "REGISTRY_EXPOSED": (
+            "error",
+            "other users can read the registry",
+            "`chmod go-rwx` the file",
+        ),
+        "REGISTRY_LOST": (
+            "error",
+            "earlier decisions of the owner were lost; unaccepted tools are withheld",
+            "`discovery review` and `discovery trust`",
+        ),
+        "REGISTRY_EMPTY": (
+            "warning",
+            "no server was listed yet",
+            "`discovery refresh`",
+        ),
+        "REGISTRY_OUTDATED": (
+            "warning",
+            "the known tools are older than `cache.ttl`",
+            "`discovery refresh`",
+        ),
+        "LOCK_UNUSABLE": (
+            "error",
+            "the lock file cannot be read, written or checked",
+            "follow the hint; `discovery lock` writes one",
+        ),
+        "LOCK_ADDED": (
+            "warning",
+            "a server or tool is not in the lock file",
+            "review it, then `discovery lock`",
+        ),
+        "LOCK_REMOVED": (
+            "warning",
+            "a server or tool of the lock file is no longer there",
+            "review it, then `discovery lock`",
+        ),
+        "LOCK_CHANGED": (
+            "warning",
+            "a server or tool differs from the lock file",
+            "review it, then `discovery lock`",
+        ),
+    },
+    "Set-up": {
+        "CHECK_PASSED": ("info", "a check of `discovery doctor` found nothing to do", "nothing"),
+        "PYTHON_UNSUPPORTED": ("error", "this Python is too old", "install a newer one"),
+        "CLIENTS_UNUSED": (
+            "info",
+            "files of other clients are there and not used",
+            "`discovery import` reads them",
+        ),
+    },
+    "Serving and evaluating": {
+        "SERVE_TOKEN_INVALID": (
+            "error",
+            "the bearer token cannot be used, or its file is not private",
+            "follow the hint",
+        ),
+        "SERVE_UNPROTECTED": (
+            "error",
+            "the address could be reached by others without protection; nothing is served",
+            "serve loopback, or follow the hint",
+        ),
+        "SERVE_ADDRESS_UNAVAILABLE": (
+            "error",
+            "the address or port is not available",
+            "choose another",
+        ),
+        "QUERY_FILE_EMPTY": ("error", "a file of queries has no query", "add one"),
+        "QUERY_UNANSWERABLE": (
+            "error",
+            "a query expects a tool that no agent can find",
+            "correct its name, enable it, or refresh its server",
+        ),
+        "BASELINE_INVALID": (
+            "error",
+            "a saved evaluation cannot be read",
+            "`discovery eval QUERIES --save FILE` writes one",
+        ),
+    },
+}
+
+CODES: Mapping[str, Row] = {
+    code: row for family in FAMILIES.values() for code, row in family.items()
+}
+
+
+def severity_of(code: str) -> Severity:
+    severity = CODES[code][0]
+    if severity is None:
+        raise LookupError(f"each diagnostic {code!r} has a severity of its own")
+    return severity

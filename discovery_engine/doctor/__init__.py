@@ -1,0 +1,1 @@
+"""Checks of the whole set-up, and the next step for each problem."""
