@@ -44,7 +44,12 @@ from tests.engines import (
     tool_names,
 )
 from tests.factories import make_definition
-from tests.servers.programs import descendants, fault_server, text_of
+from tests.servers.programs import (
+    descendants,
+    fault_server,
+    http_server,
+    text_of,
+)
 from tests.told import Told
 
 pytestmark = pytest.mark.anyio
@@ -54,6 +59,25 @@ def wanting(argument: str) -> JSONObject:
     """A tool that cannot do without an argument."""
     schema = {"type": "object", "properties": {argument: {}}, "required": [argument]}
     return make_definition("send", inputSchema=schema)
+
+
+def loaded(folder: Folder, tool: str) -> str:
+    """A script that prints which modules of the SDK are loaded: once open, and after a call."""
+    return f"""
+import sys, anyio
+from discovery_engine import open_engine
+
+async def main():
+    async with open_engine({str(folder.config)!r}, data_dir={str(folder.data)!r}) as engine:
+        engine.view.servers()
+        await engine.search("echo")
+        print(sorted({{"httpx2", "mcp", "mcp_types"}} & set(sys.modules)))
+        await engine.refresh()
+        await engine.execute("good", {tool!r}, {{}})
+        print(sorted({{"httpx2", "mcp", "mcp_types"}} & set(sys.modules)))
+
+anyio.run(main)
+"""
 
 
 NO_ECHO = [{"pattern": "echo", "enabled": False}]
@@ -77,28 +101,25 @@ class TestOpening:
         assert changing.asked == 0
 
     @pytest.mark.requirement("LIB-1")
-    async def test_the_sdk_is_loaded_when_a_server_is_needed_and_not_before(
+    @pytest.mark.requirement("UPS-81")
+    @pytest.mark.parametrize("era", ["modern", "legacy"])
+    async def test_the_sdk_is_not_loaded_for_a_local_server(self, folder: Folder, era: str) -> None:
+        folder.write(fault_server(name="good", era=era))
+
+        printed = await python(loaded(folder, "echo"))
+
+        assert printed.splitlines() == ["[]", "[]"]
+
+    @pytest.mark.requirement("LIB-1")
+    async def test_the_sdk_is_loaded_for_a_remote_server_and_not_before(
         self, folder: Folder
     ) -> None:
-        folder.write(good())
-        script = f"""
-import sys, anyio
-from discovery_engine import open_engine
+        with http_server("modern") as url:
+            servers = {"good": {"url": f"{url}/mcp"}}
+            folder.config.write_text(json.dumps({"servers": servers}), "utf-8")
+            printed = await python(loaded(folder, "echo"))
 
-async def main():
-    async with open_engine({str(folder.config)!r}, data_dir={str(folder.data)!r}) as engine:
-        engine.view.servers()
-        await engine.search("echo")
-        print("mcp" in sys.modules)
-        await engine.execute("good", "echo", {{}})
-        print("mcp" in sys.modules)
-
-anyio.run(main)
-"""
-
-        printed = await python(script)
-
-        assert printed.split() == ["False", "True"]
+        assert printed.splitlines() == ["[]", "['httpx2', 'mcp', 'mcp_types']"]
 
     @pytest.mark.requirement("LIB-1")
     async def test_a_restart_answers_from_what_was_remembered(self, folder: Folder) -> None:
