@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
 
 
+_LogLevel = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
+
+
 class _Icon(Struct, rename="camel"):
     src: str
     mime_type: str | None = None
@@ -77,6 +80,7 @@ class _ModernMeta(Struct):
     version: str = field(name=protocol.PROTOCOL_VERSION)
     capabilities: _ModernCapabilities = field(name=protocol.CLIENT_CAPABILITIES)
     client_info: _Implementation | None = field(name=protocol.CLIENT_INFO, default=None)
+    log_level: _LogLevel | None = field(name=protocol.LOG_LEVEL, default=None)
     progress_token: str | int | None = field(name="progressToken", default=None)
 
 
