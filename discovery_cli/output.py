@@ -17,9 +17,8 @@ import click
 from msgspec import Struct
 from msgspec.structs import replace
 
-from discovery_engine._util.columns import columns_of
 from discovery_engine._util.json import JSONObject
-from discovery_engine._util.text import clean, one_line
+from discovery_engine._util.text import clean, columns_of, one_line
 
 SCHEMA_VERSION = 1
 

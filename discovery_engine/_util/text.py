@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from collections.abc import Iterator
 from functools import cache
 
@@ -107,6 +108,19 @@ def escaped(document: str) -> str:
 def unseen(text: str) -> Iterator[re.Match[str]]:
     """The runs of characters that `clean` takes out of `text` as unseen or meaningless."""
     return iter(()) if _is_plain(text) else _unseen().finditer(text)
+
+
+def columns_of(text: str) -> int:
+    """How many columns of a terminal a text takes: a Chinese character two, an accent none."""
+    if text.isascii():
+        return len(text)
+    return sum(map(_columns_of_character, text))
+
+
+def _columns_of_character(character: str) -> int:
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
 
 
 def _is_plain(text: str) -> bool:

@@ -24,7 +24,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from discovery_engine._util.columns import columns_of
+from discovery_engine._util.text import columns_of
 from discovery_engine.config.files.inputs import is_current
 from discovery_engine.config.files.location import locate
 from discovery_engine.config.loading.loader import load_settings

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from operator import itemgetter
 from typing import TypeAlias
 
-from discovery_engine._util.columns import columns_of
+from discovery_engine._util.text import columns_of
 from discovery_engine.config.document.tree import Document, Fault, Node, Position
 from discovery_engine.secrets.references import REDACTED
 

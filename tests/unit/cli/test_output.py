@@ -15,8 +15,8 @@ from discovery_cli.output import (
     one_line,
     shortened,
 )
-from discovery_engine._util.columns import columns_of
 from discovery_engine._util.quantities import ago, counted
+from discovery_engine._util.text import columns_of
 
 
 def test_one_line_has_no_line_ends() -> None:

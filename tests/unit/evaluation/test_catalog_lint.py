@@ -106,6 +106,7 @@ def test_a_required_argument_wants_a_description() -> None:
 
     [finding] = lint(make_entry("ping", "a", description="Knock gently.", inputSchema=takes))
 
+    assert finding.code == "TOOL_ARGUMENTS_UNDESCRIBED"
     assert finding.message == "a:ping does not describe its required argument repoName"
     drafted = "Knock gently. Arguments: repoName (string): repo name."
     assert finding.overrides == ({"pattern": "a:ping", "description": drafted},)
