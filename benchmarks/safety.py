@@ -261,7 +261,7 @@ async def lost_decisions(*, full: bool) -> AsyncIterator[Row]:
         "registries damaged while tools changed: a change accepted unseen",
         f"0 of {len(ways)}",
         f"{len(unseen)} of {len(ways)} {' '.join(unseen)}".strip(),
-        f"{held} of {len(ways)} held back undamaged",
+        f"{held} of {len(ways)} withheld undamaged",
         is_met=not unseen and held == len(ways),
     )
 

@@ -13,7 +13,7 @@ max_tokens_option = click.option(
     "--max-tokens",
     metavar="N",
     type=click.IntRange(min=MIN_TOKENS),
-    help="Answer as agents are answered, in at most N tokens (estimated).",
+    help="Print the answer for agents, in at most N tokens (estimated).",
 )
 
 

@@ -95,7 +95,7 @@ def _facts(one: Candidate) -> Iterator[tuple[str, str]]:
             for name, text in headers.items():
                 yield "header", f"{shell_word(name)}: {shell_word(redact_literals(text))}"
     if one.server.description:
-        yield "says", visible_line(one.server.description)
+        yield "description", visible_line(one.server.description)
 
 
 def _suspicions(findings: Iterable[Finding]) -> Iterator[str]:

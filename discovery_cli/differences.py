@@ -69,7 +69,7 @@ def change_form(change: Change) -> JSONObject:
 
 
 def _name(review: Review) -> str:
-    return visible(review.tool) if review.tool else "what the server says of itself"
+    return visible(review.tool) if review.tool else "the server's instructions"
 
 
 def _value_lines(sign: str, value: JSONValue) -> Iterator[str]:

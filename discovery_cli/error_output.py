@@ -66,7 +66,7 @@ def hint_of(error: BaseException) -> str:
         case NotFoundError():
             return _way_to_names(error)
         case ToolWithheldError():
-            return f"`{error.command}` shows what it says now"
+            return f"`{error.command}` shows its definition now"
         case ToolDisabledError():
             return f"`discovery why {error.server}:{error.tool}` shows what each rule did"
         case DiscoveryError():

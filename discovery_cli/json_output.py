@@ -128,7 +128,7 @@ def explained_form(hit: Hit, view: View, query: AnalyzedQuery) -> JSONObject:
         {
             "reason": str(share.reason),
             "word": share.word,
-            "says": share.says,
+            "tool_word": share.tool_word,
             "field": share.field,
             "weight": share.weight,
             "adds": share.adds,

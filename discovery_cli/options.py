@@ -48,7 +48,7 @@ def global_options(*, hidden: bool) -> list[click.Option]:
         option(
             ["--data-dir"],
             metavar="DIR",
-            help="Where to remember what servers listed; else $DISCOVERY_DATA_DIR.",
+            help="Where to store what servers listed; else $DISCOVERY_DATA_DIR.",
         ),
         option(["--frozen"], is_flag=True, help="Use only what discovery.lock pins."),
         option(["-v", "--verbose"], count=True, help="Show logs on stderr; twice for more."),

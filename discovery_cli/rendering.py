@@ -111,7 +111,7 @@ def explanation_rows(explanation: HitExplanation) -> list[Row]:
     ]
     if explanation.uncovered:
         missing = ", ".join(map(repr, explanation.uncovered))
-        rows.append([Cell("-", to_the_right=True), Cell(f"it says nothing of {missing}", "faint")])
+        rows.append([Cell("-", to_the_right=True), Cell(f"it has no word for {missing}", "faint")])
     return rows
 
 

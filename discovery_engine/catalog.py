@@ -124,7 +124,7 @@ class ServerPart(Struct, frozen=True, dict=True):
         return sum(tools for verdict, tools in self.verdicts.items() if verdict.enabled)
 
     def held_back(self, reasons: Container[str]) -> int:
-        """How many of its tools are held back for one of these reasons."""
+        """How many of its tools are withheld for one of these reasons."""
         return sum(tools for verdict, tools in self.verdicts.items() if verdict.reason in reasons)
 
     def found_in(self, name: str) -> tuple[Finding, ...]:

@@ -32,7 +32,10 @@ def require_query(query: str) -> None:
         if size > QUERY_BYTES:
             limit = f"{QUERY_BYTES:,} bytes of UTF-8"
             raise InputTooLongError(
-                "the query", f"{size:,} {unit}", limit, hint="say in a sentence or two what to do"
+                "the query",
+                f"{size:,} {unit}",
+                limit,
+                hint="describe the task in a sentence or two",
             )
 
 

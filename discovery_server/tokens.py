@@ -117,7 +117,7 @@ def _from_file(path: Path) -> Tokens:
     whereabouts = "it is in the file that the gateway was given by --token-file"
     notices: tuple[str, ...] = ()
     if _is_readable_by_others(status):
-        notices = (f"other users can read {path}: `chmod 600` makes it yours alone",)
+        notices = (f"other users can read {path}: `chmod 600` makes it readable by you only",)
     return Tokens(tokens.values, whereabouts, f"<the token in {path}>", notices)
 
 

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 @click.group("cache", cls=Group)
 def command() -> None:
-    """Look at what is remembered, or forget it."""
+    """Show or delete stored tools."""
 
 
 @command.command("info")
 @pass_invocation
 def info(invocation: Invocation) -> None:
-    """Show what is remembered of each server, and for how long."""
+    """Show what is stored of each server, and for how long."""
     from discovery_engine.runtime.restore import registry_path
 
     output = invocation.output
@@ -49,9 +49,9 @@ def info(invocation: Invocation) -> None:
 @click.argument("servers", metavar="[SERVER]...", nargs=-1, shell_complete=complete_server)
 @pass_invocation
 def clear(invocation: Invocation, servers: tuple[str, ...]) -> None:
-    """Forget the tools of servers, and their use; of all without a name.
+    """Delete the stored tools of servers, and their usage; of all without a name.
 
-    The servers are asked again when needed.
+    The servers are listed again when needed.
     """
     output = invocation.output
     count = invocation.run(lambda engine: engine.forget(servers or None))

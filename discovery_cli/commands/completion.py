@@ -31,7 +31,7 @@ def command(invocation: Invocation, context: click.Context, shell: str) -> None:
     output = invocation.output
     complete = get_completion_class(shell)
     if complete is None:
-        raise AssertionError(f"click knows no {shell}")
+        raise AssertionError(f"click does not support {shell}")
     script = complete(context.find_root().command, {}, "discovery", _VARIABLE).source()
     if output.as_json:
         output.answer({"shell": shell, "script": script, "install": _INSTALL[shell]})

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @click.group("config", cls=Group)
 def command() -> None:
-    """Look at the configuration."""
+    """Show and check the configuration."""
 
 
 @command.command("show")
@@ -50,7 +50,7 @@ def show(invocation: Invocation) -> None:
 @command.command("validate")
 @pass_invocation
 def validate(invocation: Invocation) -> ExitCode:
-    """Check the configuration, and its rules against the tools that are known.
+    """Check the configuration, and its rules against the known tools.
 
     The exit code is 2 if it cannot be used, or a server's entry cannot. Nothing is started.
     """
@@ -123,7 +123,7 @@ def schema(invocation: Invocation) -> None:
 def path(invocation: Invocation) -> ExitCode:
     """Print the path of the configuration, and nothing if there is none.
 
-    The exit code is 2 if a file that was named is not there.
+    The exit code is 2 if a named file does not exist.
     """
     from discovery_engine.config.files.location import locate
     from discovery_engine.runtime.restore import registry_path
@@ -150,9 +150,9 @@ def path(invocation: Invocation) -> ExitCode:
 @command.command("reload")
 @pass_invocation
 def reload(invocation: Invocation) -> None:
-    """Read the configuration again and judge what is known by it; nothing is started.
+    """Read the configuration again and apply it to the known tools; nothing is started.
 
-    A running `discovery serve` does the same when it gets SIGHUP.
+    A running `discovery serve` does the same on SIGHUP.
     """
     output = invocation.output
     view = invocation.run(_view)

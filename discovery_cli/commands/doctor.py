@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 @click.command("doctor")
 @click.option("--online", is_flag=True, help="Also connect to every server.")
-@click.option("--exit-zero", is_flag=True, help="Leave with 0 even if there are problems.")
+@click.option("--exit-zero", is_flag=True, help="Exit with 0 even if there are problems.")
 @pass_invocation
 def command(invocation: Invocation, *, online: bool, exit_zero: bool) -> ExitCode:
-    """Check the set-up and say what to do.
+    """Check the set-up and show what to do.
 
-    Without --online nothing is started and nothing is reached. With problems the exit code is 7.
+    Without --online no server is started or connected. With problems the exit code is 7.
     """
     output = invocation.output
     try:

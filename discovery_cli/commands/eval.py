@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from discovery_engine.view.search_answers import SearchAnswer
 
 _DRAFTS = """\
-# Drafts, made from what the tools say of themselves; they prove nothing as they stand.
-# Put each into the words of whoever asks, and name every tool that would be right.
-# Add what no tool can serve, so that false answers are counted, too:
+# Drafts, made from the descriptions of the tools; they prove nothing as they are.
+# Rewrite each in the words of a user, and name every tool that would be right.
+# Add requests that no tool can serve, so that false answers are counted, too:
 #   - query: order a pizza
 #     none: true
 """
@@ -56,14 +56,14 @@ class _Options(Struct, frozen=True):
     "least",
     metavar="METRIC=VALUE",
     multiple=True,
-    help="Leave with 7 if it is less, as in recall@5=0.9 or recall@5=baseline; may be repeated.",
+    help="Exit with 7 if it is less, as in recall@5=0.9 or recall@5=baseline; may be repeated.",
 )
 @click.option(
     "--fail-over",
     "most",
     metavar="METRIC=VALUE",
     multiple=True,
-    help="Leave with 7 if it is more, as in false_answer_rate=0.1; may be repeated.",
+    help="Exit with 7 if it is more, as in false_answer_rate=0.1; may be repeated.",
 )
 @click.option("--junit", type=click.Path(dir_okay=False), help="Write JUnit XML to this file.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Answer in Markdown.")
@@ -79,7 +79,7 @@ class _Options(Struct, frozen=True):
 )
 @pass_invocation
 def command(invocation: Invocation, /, **given: Any) -> ExitCode:
-    """Ask your own queries, and measure the answers.
+    """Run your own queries, and measure the answers.
 
     QUERIES is a YAML file:
 
@@ -90,7 +90,7 @@ def command(invocation: Invocation, /, **given: Any) -> ExitCode:
         - query: order a pizza
           none: true
 
-    The catalog is the remembered one. If a limit is not kept, the exit code is 7.
+    The stored catalog is used. If a limit is exceeded, the exit code is 7.
     """  # noqa: D301 - click wants the character itself
     options = _Options(**given)
     if options.as_markdown and invocation.as_json:
@@ -275,5 +275,5 @@ def _suggest(invocation: Invocation, per_tool: int) -> ExitCode:
 
 def _say_drafts(output: Output, made: Suggestion) -> None:
     left = len(made.silent)
-    rest = f"; {counted(left, 'tool')} without, as little is said of them" if left else ""
+    rest = f"; {counted(left, 'tool')} without, as their descriptions are too short" if left else ""
     output.say(f"{counted(len(made.drafts), 'draft')}{rest}")

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 @click.option(
     "--args", "document", metavar="JSON|@FILE|-", help="Arguments as a JSON object; - is stdin."
 )
-@click.option("--stream", is_flag=True, help="Show on stderr what the tool says on its way.")
+@click.option("--stream", is_flag=True, help="Show progress messages of the tool on stderr.")
 @pass_invocation
 def command(
     invocation: Invocation,
@@ -51,9 +51,9 @@ def command(
     """Call a tool.
 
     TOOL is `server tool`, `server:tool`, or a tool's name that only one server has. ARGS are
-    `key=value`, values in the order of the signature, or one JSON object; each is read as the
-    tool's schema wants it. They are checked before the server is started. Put `--` before a value
-    that begins with -.
+    `key=value`, values in the order of the signature, or one JSON object; each is parsed by the
+    tool's schema. They are checked before the server is started. Put `--` before a value that
+    begins with -.
 
     \b
       discovery execute time:convert_time source_timezone=UTC time=12:00 target_timezone=Asia/Tokyo

@@ -35,10 +35,10 @@ _HEADS = ("SERVER", "STATE", "SINCE", "NEXT STEP", "REASON")
 def command(
     invocation: Invocation, *, servers: tuple[str, ...], show_all: bool, online: bool
 ) -> ExitCode:
-    """Show how every server fares, and what to do.
+    """Show the state of every server, and what to do.
 
     With SERVER everything that is known of it is shown, and the last lines of its stderr. Without
-    --online nothing is started and nothing is reached. With problems the exit code is 7.
+    --online no server is started or connected. With problems the exit code is 7.
     """
     output = invocation.output
     view, found = _online(invocation, servers) if online else _known(invocation, servers)
@@ -114,7 +114,7 @@ def _mark(output: Output, server: ServerReport) -> str | Cell:
 def _what_it_has(server: ServerReport) -> str:
     unusable = f", {len(server.dropped)} unusable" if server.dropped else ""
     waiting = server.withheld_count
-    return tool_count(server) + unusable + (f", {waiting} held back" if waiting else "")
+    return tool_count(server) + unusable + (f", {waiting} withheld" if waiting else "")
 
 
 def _since(server: ServerReport, now: float) -> str:
@@ -141,7 +141,7 @@ def _facts(server: ServerReport, now: float) -> Iterator[tuple[str, str]]:
         "next step": advice_in_full(server) or next_command(server),
         "next try": f"in {ago(wait)}" if (wait := (server.next_try or 0.0) - now) >= 1 else "",
         "listed": f"{listed or 'never'}{'; these are still used' if server.is_stale else ''}",
-        "held back": f"{counted(server.withheld_count, 'tool')}" if server.withheld_count else "",
+        "withheld": f"{counted(server.withheld_count, 'tool')}" if server.withheld_count else "",
         "unusable": "; ".join(f"{named(tool.name)} ({tool.reason})" for tool in server.dropped),
         **(_session_facts(server.stats) if server.stats else {}),
     }

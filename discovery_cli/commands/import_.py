@@ -44,8 +44,8 @@ def command(
 ) -> ExitCode:
     """Copy servers from another client's file into discovery.yaml.
 
-    What stands there stays. Secrets are not copied: a reference takes their place. Nothing is
-    started. If what was named holds no server the exit code is 2.
+    Existing entries are kept. Secrets are replaced by references. Nothing is
+    started. If the given files have no server the exit code is 2.
     """
     from discovery_cli import client_files, imports
     from discovery_engine.config.editing.import_plan import plan_import

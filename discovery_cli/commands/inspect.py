@@ -28,7 +28,9 @@ _PATIENCE = 10.0  # seconds in which a server must be there to be shown
 
 @click.command("inspect")
 @click.argument("words", metavar="[TARGET]...", nargs=-1, shell_complete=complete_target)
-@click.option("--server", metavar="SERVER", shell_complete=complete_server, help="Look only there.")
+@click.option(
+    "--server", metavar="SERVER", shell_complete=complete_server, help="Search only this server."
+)
 @click.option("--tools", is_flag=True, help="Without a target: also show each server's tools.")
 @click.option("--compact", is_flag=True, help="One line for each thing.")
 @click.option("--args", "with_args", is_flag=True, help="Show the arguments of listed tools.")
@@ -48,7 +50,7 @@ def command(
     examples: bool,
     which: Which | None,
 ) -> None:
-    """Look at a server or a tool in full; without a name, connect to all servers first.
+    """Show a server or a tool in full; without a name, connect to all servers first.
 
     TARGET is a server, `server:tool`, `server tool`, or a tool's name that only one server has. A
     name is read as a server's first.

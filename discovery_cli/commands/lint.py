@@ -34,15 +34,16 @@ _IN_FULL = {"danger"}  # but of these all are shown
 
 @click.command("lint")
 @click.option(
-    "--strict", is_flag=True, help="Leave with 2 for findings about servers and tools, too."
+    "--strict", is_flag=True, help="Exit with 2 for findings about servers and tools, too."
 )
 @click.option("--thorough", is_flag=True, help="Search for every tool, and show every finding.")
-@click.option("--exit-zero", is_flag=True, help="Leave with 0 even if something was found.")
+@click.option("--exit-zero", is_flag=True, help="Exit with 0 even if something was found.")
 @pass_invocation
 def command(invocation: Invocation, *, strict: bool, thorough: bool, exit_zero: bool) -> ExitCode:
     """Find rules without effect, suspicious texts, and tools that are hard to find.
 
-    Rules and overrides are tried on every known tool. With findings about them the exit code is 2.
+    Rules and overrides are checked against every known tool. With findings about them the exit code
+    is 2.
 
     Texts of servers are scanned for hidden characters, instructions to a model and the like.
     A `danger` occurs in no honest tool, a `warning` should be reviewed, and a `notice` is probably

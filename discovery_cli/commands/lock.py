@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 
 @click.command("lock")
-@click.option("--check", is_flag=True, help="Write nothing; leave with 7 if anything differs.")
+@click.option("--check", is_flag=True, help="Write nothing; exit with 7 if anything differs.")
 @pass_invocation
 def command(invocation: Invocation, *, check: bool) -> ExitCode:
     """Pin every server and tool in discovery.lock, beside the configuration.
 
-    All servers are asked first. With --frozen any command uses only what is pinned. Nothing is
-    written while a server cannot be asked, or a tool waits for review.
+    All servers are listed first. With --frozen any command uses only what is pinned. Nothing is
+    written while a server cannot be listed, or a tool waits for review.
     """
     invocation.frozen = False
     if check:

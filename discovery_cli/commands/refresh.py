@@ -31,9 +31,9 @@ _PATIENCE = 3600.0  # seconds for the vectors of new tools; what is made by then
 @click.argument("servers", metavar="[SERVER]...", nargs=-1, shell_complete=complete_server)
 @pass_invocation
 def command(invocation: Invocation, servers: tuple[str, ...]) -> ExitCode:
-    """Ask servers again for their tools; all of them without a name.
+    """List the tools of servers again; of all without a name.
 
-    The exit code is 5 if a server cannot be reached, or 6 if a secret is all that it lacks.
+    The exit code is 5 if a server cannot be reached, or 6 if only a secret is missing.
     """
 
     async def work(engine: Engine) -> tuple[RefreshReport, View]:

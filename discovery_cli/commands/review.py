@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     "--all",
     "is_over",
     is_flag=True,
-    help="After decisions were lost: also end that for servers that cannot be asked.",
+    help="After decisions were lost: also end that for servers that cannot be listed.",
 )
 @pass_invocation
 def command(
@@ -39,14 +39,14 @@ def command(
     accept: bool,
     is_over: bool,
 ) -> ExitCode:
-    """Look at tools that are held back, and accept them as they are now.
+    """Show withheld tools, and accept them as they are now.
 
     A tool whose meaning has changed is neither found nor executed before this; nor is a new one
-    that says what no honest tool says, or is of a server with `trust: quarantine`. What is
+    with severe findings, or of a server with `trust: quarantine`. What is
     suspicious in it is shown first. While something waits, the exit code is 4.
 
-    After earlier decisions were lost every tool that is not known to be accepted is held back. That
-    ends once every server has been asked again and nothing is left to review.
+    After earlier decisions were lost every tool that is not known to be accepted is withheld. That
+    ends once every server has been listed again and nothing is left to review.
     """
     if is_over and (servers or tools):
         raise click.UsageError("--all is for all servers and tools, name none")
@@ -76,8 +76,8 @@ def _say_whether_over(output: Output, unknown: tuple[ServerName, ...]) -> None:
         output.say("the loss of decisions is over: new tools are accepted at first sight again")
         return
     output.say(
-        f"new tools are held back still, since {named(unknown)} could not be asked: mend, approve"
-        " (`discovery trust`) or disable what is named, or end it with `discovery review --all`"
+        f"new tools are still withheld, since {named(unknown)} could not be listed: repair, approve"
+        " (`discovery trust`) or disable it, or run `discovery review --all`"
     )
 
 

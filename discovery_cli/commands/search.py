@@ -61,7 +61,7 @@ class Asked(TypedDict):
     "--limit", metavar="N", type=click.IntRange(min=1), help="The most results.  [default: 10]"
 )
 @click.option("--all", "include_disabled", is_flag=True, help="Also tools that a rule disables.")
-@click.option("--explain", is_flag=True, help="Say what each word adds to a match.")
+@click.option("--explain", is_flag=True, help="Show what each word adds to a match.")
 @max_tokens_option
 @pass_invocation
 def command(
@@ -77,12 +77,12 @@ def command(
 ) -> ExitCode:
     """Find tools by words or by name.
 
-    The best match comes first; the last line says how sure it is that one of the first few serves:
-    sure, likely or unsure. Without a match the exit code is 2, and the reasons are shown.
+    The best match comes first; the last line shows how certain it is that one of the first few
+    fits: sure, likely or unsure. Without a match the exit code is 2, and the reasons are shown.
     """
     query = " ".join(words).strip()
     if not query:
-        raise click.UsageError("the query is empty, say what to look for")
+        raise click.UsageError("the query is empty; give the words to search for")
     output = invocation.output
     view = invocation.view(one_server(server) if server else None)
     asked: Asked = {

@@ -61,12 +61,12 @@ def _hosts(
 @click.option(
     "--new-token",
     is_flag=True,
-    help="With --http: replace the token that is kept in the data folder.",
+    help="With --http: replace the token that is stored in the data folder.",
 )
 @click.option(
     "--no-token",
     is_flag=True,
-    help="With --http: ask nobody for a token; on this machine alone.",
+    help="With --http: require no token; on this machine only.",
 )
 @click.option(
     "--allow-remote",
@@ -79,7 +79,7 @@ def _hosts(
     metavar="NAME",
     multiple=True,
     callback=_hosts,
-    help="With --http: also answer to this host name, as a proxy sends it; may be repeated.",
+    help="With --http: also accept this host name, as a proxy sends it; may be repeated.",
 )
 @pass_invocation
 def command(
@@ -92,12 +92,13 @@ def command(
 ) -> None:
     """Serve the five meta-tools to an agent over MCP.
 
-    An agent starts this itself; put it into its configuration as the command `discovery` with the
+    Agents start this command; add it to their configuration as the command `discovery` with the
     argument `serve`. Over HTTP only this machine is served, unless others are allowed; they must
     call it by an address, by the machine's own name, or by an --allowed-host.
 
     Every request over HTTP needs a bearer token: the one of --token-file or $DISCOVERY_TOKEN, or
-    else one that is made once and kept in the data folder. The entry that clients need is printed.
+    else one that is generated once and stored in the data folder. The entry that clients need is
+    printed.
     """
     if stdio and address:
         raise click.UsageError("either --stdio or --http, not both")
@@ -197,8 +198,8 @@ def _say_address(address: str, *, tokens: Tokens | None, is_remote: bool) -> Non
     lines = [f"serving MCP at {address}"]
     if is_remote:
         lines.append(
-            "warning: there is no TLS: the token and all that is called travel to other machines"
-            " in clear text; put a proxy that speaks TLS in front, and name it with --allowed-host"
+            "warning: there is no TLS: the token and all calls are sent to other machines"
+            " in clear text; put a TLS proxy in front, and name it with --allowed-host"
         )
     if tokens is None:
         lines.append(

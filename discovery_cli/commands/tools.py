@@ -31,7 +31,7 @@ def command(
 ) -> ExitCode:
     """Show the tools of a server.
 
-    If it was never reached, the exit code is 5, or 6 if a secret is all that it lacks; it is 2 if
+    If it was never reached, the exit code is 5, or 6 if only a secret is missing; it is 2 if
     its entry in the configuration cannot be used.
     """
     output = invocation.output

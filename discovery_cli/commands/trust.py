@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 def command(
     invocation: Invocation, servers: tuple[str, ...], *, yes: bool, revoke: bool
 ) -> ExitCode:
-    """Show what a found configuration would start, and approve it.
+    """Show what a discovered configuration would start, and approve it.
 
     A configuration that lies in the working folder, and a project's file of another client, start
     nothing before this. An approval is bound to what is shown: when the command, an argument, a
-    variable, an address or a file of the project that runs becomes another, it ends. The value of
+    variable, an address or a file of the project that runs changes, it ends. The value of
     a variable may be set and changed at any time. Without approval the exit code is 4.
     """
     if yes and revoke:

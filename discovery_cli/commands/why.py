@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 )
 @pass_invocation
 def command(invocation: Invocation, words: tuple[str, ...]) -> None:
-    """Explain why a tool is enabled or disabled, and what its owner says of it.
+    """Explain why a tool is enabled or disabled, and its overrides.
 
-    Every rule is shown with what it did; the first that matches and says `enabled` decides.
+    Every rule is shown with what it did; the first that matches and has `enabled` decides.
     Then come the `overrides` that match; of several that give the same, the last one counts.
     """
     output = invocation.output
@@ -96,7 +96,7 @@ def _part(step: Step) -> str:
     if step.decided:
         return "decides: " + ("enabled" if step.rule.enabled else "disabled")
     if step.too_slow:
-        return "too slow to tell"
+        return "timed out"
     if not step.matched:
         return "does not match"
     return "matches, comes too late" if step.rule.enabled is not None else "matches"

@@ -54,7 +54,7 @@ def _instructions(view: View, servers: Sequence[ServerReport]) -> Iterator[str]:
 
 def _why_none(view: View) -> str:
     if not view.settings.enabled:
-        return "its configuration says `enabled: false`, which disables every one of them"
+        return "its configuration has `enabled: false`, which disables all of them"
     if view.settings.servers:
         return "its configuration disables every one of them"
     return f"none is configured: {why_no_server(view.settings)}"

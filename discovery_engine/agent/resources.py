@@ -28,7 +28,7 @@ Five tools give access to the tools of many MCP servers. Work in three steps:
 
 1. Find: `search_tools` with what you want to do in a few words ("create an issue"). Each line of
    the answer is `server:tool(arguments) - summary`; a `?` marks an optional argument, and `…` what
-   is left out. The first line says how certain it is that one of the first few fits: `sure`,
+   is left out. The first line shows how certain it is that one of the first few fits: `sure`,
    `likely` or `unsure`. Several requests fit into one call as `queries`.
 2. Look: `get_tool_details` with `server:tool` gives each argument with its type. Skip this when
    the line of the search is enough.
@@ -68,7 +68,7 @@ Resources: `discovery://servers/{server}/info`, `discovery://servers/{server}/to
 TROUBLESHOOTING = """\
 # Troubleshooting
 
-An error begins with its code; the next line says what to do.
+An error begins with its code; the next line is the next step.
 
 | code | means | next step |
 |---|---|---|

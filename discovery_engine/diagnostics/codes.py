@@ -282,7 +282,7 @@ FAMILIES: Mapping[str, Mapping[str, Row]] = {
         ),
         "TOOL_CONFUSABLE": (
             "info",
-            "several tools can hardly be told apart",
+            "several tools can hardly be distinguished",
             "override their descriptions, or disable all but one",
         ),
         "TOOL_NAME_CROWDED": (

@@ -123,8 +123,8 @@ def _confusable(group: Group, view: View) -> CatalogFinding:
     return _finding(
         "TOOL_CONFUSABLE",
         tuple(entry.key for entry in group),
-        f"{', '.join(group_labels(group))} can hardly be told apart",
-        "say in each description when it is the right one, or disable all but one",
+        f"{', '.join(group_labels(group))} can hardly be distinguished",
+        "describe in each when it is the right one, or disable all but one",
         tuple(overrides),
     )
 
@@ -156,7 +156,7 @@ def _describes_itself(entry: Entry) -> bool:
 
 
 def _undescribed(entry: Entry) -> CatalogFinding:
-    said = "says no more than its name" if entry.tool.description else "is empty"
+    said = "has no more than its name" if entry.tool.description else "is empty"
     needs = ", ".join(_spell(parameter.name) for parameter in entry.tool.parameters)
     takes = f". Takes {needs}" if needs else ""
     description = f"{_spelled(entry)} in {entry.tool.server}{takes}."
@@ -164,7 +164,7 @@ def _undescribed(entry: Entry) -> CatalogFinding:
         "TOOL_UNDESCRIBED",
         (entry.key,),
         f"the description of {entry.key.label} {said}",
-        "say what it does, in words that a user would search for",
+        "describe what it does, in words that a user would search for",
         (_redescribed(entry, description),),
     )
 
@@ -199,7 +199,7 @@ def _undocumented(entry: Entry) -> CatalogFinding | None:
         "TOOL_ARGUMENTS_UNDESCRIBED",
         (entry.key,),
         f"{entry.key.label} does not describe its required {noun} {names}",
-        "say what it expects, with an example",
+        "describe what it expects, with an example",
         (_redescribed(entry, f"{about} Arguments: {said}."),),
     )
 
@@ -231,7 +231,7 @@ def _costly(entry: Entry) -> CatalogFinding | None:
         "TOOL_SCHEMA_COSTLY",
         (entry.key,),
         f"the schema of {entry.key} is too costly to check: {why}",
-        "its arguments may reach it unchecked; only its author can mend that",
+        "its arguments may be sent unchecked; only its author can change that",
     )
 
 

@@ -64,10 +64,10 @@ class QueryEntry(Section):
     @model_validator(mode="after")
     def _says_what_is_right(self) -> Self:
         if self.tools and self.none:
-            raise custom_error("names tools, and says `none` as well", hint="keep one of the two")
+            raise custom_error("has both `tools` and `none`", hint="keep one of the two")
         if not self.tools and not self.none:
             hint = "give it 'tools: [server:tool]', or 'none: true'"
-            raise custom_error("does not say which answer is right", hint=hint)
+            raise custom_error("has neither `tools` nor `none`", hint=hint)
         return self
 
     @property
@@ -200,8 +200,10 @@ class _QueryReader(Struct):
         if isinstance(error, ToolNotFoundError) and error.server:
             server = ServerName(error.server)
             if not self.view.is_known(server):
-                message = f"server {server!r} could not be asked, so its tools are not known"
-                hint = f"`discovery refresh {server}` says why; --allow-missing goes on without it"
+                message = f"server {server!r} could not be listed, so its tools are not known"
+                hint = (
+                    f"`discovery refresh {server}` shows why; --allow-missing continues without it"
+                )
                 return Fault("QUERY_UNANSWERABLE", path, place.start, message, hint)
         return _fault(path, place, error)
 

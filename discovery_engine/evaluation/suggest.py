@@ -1,4 +1,4 @@
-"""Drafts of queries, made from what the tools say of themselves.
+"""Drafts of queries, made from the descriptions of the tools.
 
 They are no evidence: a user who asks does not know a tool's words. So the words of its name are
 taken away, and the owner is asked to put each into the words of his own agents, and to add what

@@ -59,7 +59,7 @@ def _suspicion(about: ToolKey | ServerName, finding: Finding, *, is_held_back: b
     hint = f"`discovery inspect {about}` shows it; a rule may disable it"
     if is_held_back:
         server = about.server if isinstance(about, ToolKey) else about
-        hint = f"it is held back; `discovery review {server}` shows it whole"
+        hint = f"it is withheld; `discovery review {server}` shows it whole"
     return Suspicion(
         code=_CODES[finding.kind],
         message=finding.message,
@@ -73,7 +73,7 @@ def _suspicion(about: ToolKey | ServerName, finding: Finding, *, is_held_back: b
 
 
 def lint_texts(view: View) -> tuple[Suspicion, ...]:
-    """Every finding, the gravest first; also about what is disabled or held back."""
+    """Every finding, the gravest first; also about what is disabled or withheld."""
     parts = view.catalog.parts
     said = {name: part.said for name, part in parts.items() if part.said}
     held: set[ToolKey | ServerName] = {e.key for e in view.catalog if e.is_withheld}

@@ -42,7 +42,7 @@ class LossRecord(Struct, frozen=True):
     scope: str
     at: float
     acknowledged: float | None = None
-    """When its owner acknowledged it; tools are held back until then."""
+    """When its owner acknowledged it; tools are withheld until then."""
 
 
 Record: TypeAlias = ApprovalRecord | RevocationRecord | AcceptanceRecord | LossRecord

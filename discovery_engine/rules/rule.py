@@ -25,7 +25,7 @@ Reason: TypeAlias = Literal["default", "rule", "whitelist", "server", "off"] | W
 
 WITHHELD: frozenset[str] = frozenset(get_args(Withheld))
 FOR_REVIEW: tuple[Withheld, ...] = ("changed", "pending", "suspicious")
-"""Why a tool is held back that its owner may accept."""
+"""Why a tool is withheld that its owner may accept."""
 REFUSALS: frozenset[str] = frozenset(get_args(Refusal))
 
 

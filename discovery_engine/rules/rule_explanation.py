@@ -60,9 +60,9 @@ def describe(verdict: Verdict, rules: Sequence[Rule], *, subject: Subject = "too
         verb = "enables" if verdict.enabled else "disables"
         return f"{rule_name(verdict.rule, rules)} {verb} {_scope(rules[verdict.rule], subject)}"
     if verdict.reason == "server":
-        return "its server is disabled" if subject == "tool" else "its entry says enabled: false"
+        return "its server is disabled" if subject == "tool" else "its entry has enabled: false"
     if verdict.reason == "off":
-        return "the configuration says `enabled: false`"
+        return "the configuration has `enabled: false`"
     if verdict.reason in _HELD_BACK:
         return _HELD_BACK[verdict.reason]
     if verdict.reason == "whitelist":

@@ -75,7 +75,7 @@ class Trust(Struct, frozen=True):
         instructions: str,
         suspects: Collection[str] = (),
     ) -> list[Withheld | None]:
-        """Why each of a server's tools is held back; None for those that may be used.
+        """Why each of a server's tools is withheld; None for those that may be used.
 
         `suspects` are the names of those that are not to be used unseen.
         """
@@ -89,7 +89,7 @@ class Trust(Struct, frozen=True):
     def holds_back(
         self, server: ServerSettings, instructions: str, suspects: Collection[str] = ()
     ) -> Withheld | None:
-        """Why a server's instructions, and with them all its tools, are held back."""
+        """Why a server's instructions, and with them all its tools, are withheld."""
         if self.lock and not self.lock.pins_instructions(server.name, instructions):
             return "unpinned"
         policy, accepted = self.policy_of(server), self.accepted(server)

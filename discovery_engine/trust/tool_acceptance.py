@@ -2,7 +2,7 @@
 
 What counts is everything that a server says about a tool, in whatever order it says it: keys,
 `required`, `enum` and other lists in which order means nothing may move about freely. Tools are
-held back one by one; a change of the server's instructions is a change of every tool.
+withheld one by one; a change of the server's instructions is a change of every tool.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _MOST_NAMES = 20_001
 """Names that one server may have had: a listing's most, and the instructions. Who invents new ones
-without end has the rest held back."""
+without end has the rest withheld."""
 _UNORDERED = frozenset({"required", "enum", "type", "anyOf", "oneOf", "allOf", "examples"})
 _NAMED_SCHEMAS = frozenset(
     {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"}
@@ -32,7 +32,7 @@ _SCHEMAS = frozenset({"inputSchema", "outputSchema"})
 def withheld(
     tool: Tool, policy: TrustPolicy, accepted: AcceptedTools, suspects: Collection[str] = ()
 ) -> Withheld | None:
-    """Why a tool is held back; None if it may be used.
+    """Why a tool is withheld; None if it may be used.
 
     `accepted` is what was accepted of its server. A tool of which nothing was accepted yet
     follows the policy, and is not used unseen if it is among the `suspects`.
@@ -53,7 +53,7 @@ def are_held_back(
     accepted: AcceptedTools,
     suspects: Collection[str] = (),
 ) -> Withheld | None:
-    """Why a server's instructions are held back; None if they may be shown."""
+    """Why a server's instructions are withheld; None if they may be shown."""
     known = accepted.get(INSTRUCTIONS)
     if policy == "open" or (known and _text_meaning(instructions) in known):
         return None

@@ -87,7 +87,7 @@ def lost(at: float) -> Notice:
     message = (
         f"earlier decisions of the owner were lost (noticed {_minute(at)}): approvals of servers,"
         " accepted tools and their pinned descriptions, all or some of them. Tools that are not"
-        " known to be accepted are held back until the owner has run `discovery review`"
+        " known to be accepted are withheld until the owner has run `discovery review`"
     )
     return Notice("REGISTRY_LOST", message)
 
@@ -187,7 +187,7 @@ def why_no_server(settings: Settings) -> str:
 def switched_off() -> Notice:
     return Notice(
         "CONFIG_SWITCHED_OFF",
-        "every server is disabled: the configuration says `enabled: false`",
+        "every server is disabled: the configuration has `enabled: false`",
     )
 
 

@@ -142,7 +142,7 @@ class View(Struct, frozen=True, dict=True):
             server: Only this server's tools.
             tags: Only tools that carry all of these.
             limit: The most hits; the configured `search.limit` if None.
-            include_disabled: Also tools that a rule disables; never those that are held back.
+            include_disabled: Also tools that a rule disables; never those that are withheld.
             query_vectors: That of the query, and those of its clauses, to find tools by meaning.
 
         Raises:

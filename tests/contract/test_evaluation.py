@@ -53,7 +53,7 @@ def test_a_file_with_a_mistake_is_not_asked(tmp_path: Path) -> None:
     done = run("eval", str(path), recalled=usual_view())
 
     assert (done.exit_code, done.stdout) == (2, "")
-    assert f"{path}:4:5: queries.1: does not say which answer is right" in done.stderr
+    assert f"{path}:4:5: queries.1: has neither `tools` nor `none`" in done.stderr
 
 
 @pytest.mark.requirement("EVA-3")
@@ -169,7 +169,7 @@ def test_drafts_can_be_asked_as_they_are(tmp_path: Path) -> None:
     path = tmp_path / "drafts.yaml"
     path.write_text(drafts.stdout)
 
-    assert drafts.stdout.startswith("# Drafts, made from what the tools say of themselves;")
+    assert drafts.stdout.startswith("# Drafts, made from the descriptions of the tools;")
     assert drafts.stdout == run(
         "eval", "--suggest", "--per-tool", "2", recalled=usual_view()
     ).stdout  # fmt: skip
@@ -185,7 +185,7 @@ def test_tools_without_a_draft_are_counted() -> None:
     form = json.loads(run("eval", "--suggest", "--json", recalled=view).stdout)
 
     assert done.exit_code == 2
-    assert done.stderr == "0 drafts; 1 tool without, as little is said of them\n"
+    assert done.stderr == "0 drafts; 1 tool without, as their descriptions are too short\n"
     assert form == {"schema_version": 1, "queries": [], "without_draft": ["s:ping"]}
 
 
@@ -202,7 +202,7 @@ def test_lint_tells_what_is_wrong_with_tools_and_how_to_mend_it() -> None:
     assert done.exit_code == 0
     assert done.stdout.startswith(
         "info: the description of s:ping0 is empty [TOOL_UNDESCRIBED]\n"
-        "  hint: say what it does, in words that a user would search for\n"
+        "  hint: describe what it does, in words that a user would search for\n"
         "  overrides:\n"
         '    - pattern: "s:ping0"\n'
         '      description: "Ping 0 in s."\n'

@@ -102,9 +102,9 @@ def test_the_shares_add_up_with_vectors_too(vector, query) -> None:
             "'palabra' means 'words', in its description",
             id="translated",
         ),
-        pytest.param("zebrra", "'zebrra' is a slip away from 'zebra', in its name", id="slip"),
+        pytest.param("zebrra", "'zebrra' is a typo of 'zebra', in its name", id="typo"),
         pytest.param("zebra_finder", "the query is its name", id="named"),
-        pytest.param("zebra_fnider", "the query is its name but for a slip", id="mistyped"),
+        pytest.param("zebra_fnider", "the query is its name with a typo", id="mistyped"),
         pytest.param("anything wild", "the query names its tags: wild", id="tag"),
     ],
 )

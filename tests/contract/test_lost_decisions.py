@@ -473,7 +473,7 @@ def test_what_cannot_be_asked_keeps_new_tools_held_back_unless_the_owner_ends_it
     ended = home("review", "--all", "--accept")
 
     assert reviewed.code == 4
-    assert "gone could not be asked" in reviewed.err
+    assert "gone could not be listed" in reviewed.err
     assert held == ["other", "send_mail"]
     assert ended.code == 0
     assert home.usable() == ["newer", "other", "send_mail"]

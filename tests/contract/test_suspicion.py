@@ -212,7 +212,7 @@ def test_lint_tells_all_and_what_to_do(home: Home) -> None:
 
     assert (found.code, strict.code) == (0, 2)
     assert found.out.index("danger: told:add: it tells") < found.out.index("warning: told:remove:")
-    assert "hint: it is held back; `discovery review told` shows it whole" in found.out
+    assert "hint: it is withheld; `discovery review told` shows it whole" in found.out
     assert "2 suspicious texts of servers" in found.err
     assert [(one["tool"], one["is_held_back"]) for one in form["suspicions"]] == [
         ("add", True),

@@ -9,7 +9,7 @@ import pytest
 from tests.attacks.conftest import Repository
 from tests.forked import Preloaded
 
-SAID = "the configuration says `enabled: false`"
+SAID = "the configuration has `enabled: false`"
 NEVER = (
     "not known yet",
     "pending",

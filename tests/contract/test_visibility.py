@@ -31,7 +31,7 @@ DENY = Rule(("drop_*",), enabled=False)
 
 
 def held(name: str, server: str, reason: Any) -> Entry:
-    """A tool that is held back."""
+    """A tool that is withheld."""
     return replace(make_entry(name, server), verdict=Verdict(False, (), reason))
 
 
@@ -146,7 +146,7 @@ class TestNotices:
         answer = off.search("send_mail")
 
         assert said(answer.notices) == [
-            "every server is disabled: the configuration says `enabled: false`"
+            "every server is disabled: the configuration has `enabled: false`"
         ]
         assert said(off.general_notices()) == said(answer.notices)
 

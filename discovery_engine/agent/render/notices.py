@@ -35,13 +35,13 @@ def _lines(notices: Iterable[Notice], apart: int, length: int) -> Iterator[str]:
             yield _note(cut(notice.message, length))
         if left := alike[apart:]:
             names = cut(", ".join(n.server or "" for n in left), length)
-            yield _note(f"{len(left)} more {kind}: {names}; list_mcp_servers tells why")
+            yield _note(f"{len(left)} more {kind}: {names}; list_mcp_servers shows why")
 
 
 def _counts(notices: Iterable[Notice]) -> str:
     counts = Counter(notice.kind for notice in notices)
     told = ", ".join(f"{count} {kind}" for kind, count in counts.items())
-    return _note(f"{told}; list_mcp_servers tells why")
+    return _note(f"{told}; list_mcp_servers shows why")
 
 
 def _note(text: str) -> str:

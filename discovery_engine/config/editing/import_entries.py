@@ -39,7 +39,9 @@ def import_entry(server: ServerSettings) -> ImportCandidate | SkippedServer:
             return _import_stdio(server, stdio)
         case RemoteTransport() as remote:
             return _import_remote(server, remote)
-    problem = server.problem.message if server.problem else "it says nothing to start or reach"
+    problem = (
+        server.problem.message if server.problem else "it has neither a command nor an address"
+    )
     return SkippedServer(server.name, problem)
 
 

@@ -26,7 +26,7 @@ servers: {}
 """
 _SAFE_RULES = """\
 
-# The first rule that matches and says `enabled` decides; tags add up.
+# The first rule that matches and has `enabled` decides; tags add up.
 toolRules:
   # What may destroy something is off; put a rule that enables it before these.
   - pattern: ["*delete*", "*remove*", "*destroy*", "*drop*"]

@@ -257,8 +257,8 @@ class Configuration(Section):
     )
     overrides: Annotated[list[OverrideEntry], list_or_nothing] = Field(
         default=[],
-        description="Descriptions, names, tags and fixed arguments of tools, in place of what "
-        "their servers say.",
+        description="Descriptions, names, tags and pinned arguments of tools, instead of their "
+        "servers' own.",
         examples=[[{"pattern": "github:create_issue", "arguments": {"owner": "acme"}}]],
     )
     search: Annotated[SearchSection, mapping_or_nothing] = Field(

@@ -28,9 +28,9 @@ class EmbeddingsSection(Section):
 
     provider: Annotated[Provider, choice] = Field(
         default="none",
-        description="Who makes the vectors: a model in a folder (`onnx`), OpenAI, any address that "
-        "speaks its protocol such as Ollama or TEI (`http`), nobody (`none`), or, for tests, "
-        "a checksum of words (`hash`).",
+        description="What computes the vectors: a model in a folder (`onnx`), OpenAI, a compatible "
+        "address such as Ollama or TEI (`http`), nothing (`none`), or, for tests, a checksum of "
+        "words (`hash`).",
         examples=["onnx"],
     )
     model: Text = Field(

@@ -68,7 +68,7 @@ class OverrideEntry(Section):
     )
     description: Word | None = Field(
         default=None,
-        description="What the tool does, in place of what its server says.",
+        description="What the tool does, instead of its server's description.",
         examples=["Report a bug to the team that runs the shop"],
     )
     name: Annotated[Word, BeforeValidator(_good_name)] | None = Field(

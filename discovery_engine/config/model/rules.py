@@ -92,7 +92,7 @@ class ToolRuleEntry(_RuleEntry):
     )
     annotations: Annotated[dict[str, bool | str], BeforeValidator(_annotations)] = Field(
         default={},
-        description="What a tool must say of itself.",
+        description="The annotations that a tool must have.",
         examples=[{"destructiveHint": True}],
     )
 

@@ -200,7 +200,7 @@ class ServerEntry(Section):
     transport: Annotated[Transport, BeforeValidator(_known_transport), choice] = Field(
         default="auto",
         validation_alias=AliasChoices("transport", "type"),
-        description="How to speak with a `url`: `auto` tries streamable HTTP, then SSE.",
+        description="The protocol of a `url`: `auto` tries streamable HTTP, then SSE.",
         examples=["http"],
     )
     description: Text = Field(

@@ -33,17 +33,17 @@ if TYPE_CHECKING:
 class Reason(StrEnum):
     NAMED = "named"
     """The query is the tool's name."""
-    MISTYPED = "mistyped"
+    NAMED_WITH_TYPO = "named_with_typo"
     """It is the name with a typo."""
-    SAID = "said"
+    LITERAL = "literal"
     """The tool has the word."""
     TRANSLATED = "translated"
     """It has the English for the word."""
-    SAME = "same"
+    SYNONYM = "synonym"
     """It has a synonym."""
     RELATED = "related"
     """It has a word of the same subject."""
-    SLIP = "slip"
+    TYPO = "typo"
     """It has a word that the query's word may be a typo of."""
     MEANING = "meaning"
     """Its vector is similar to that of the query."""
@@ -54,20 +54,20 @@ class Reason(StrEnum):
 
 
 _REASONS = {
-    Derivation.LITERAL: Reason.SAID,
+    Derivation.LITERAL: Reason.LITERAL,
     Derivation.TRANSLATED: Reason.TRANSLATED,
-    Derivation.SYNONYM: Reason.SAME,
+    Derivation.SYNONYM: Reason.SYNONYM,
     Derivation.RELATED: Reason.RELATED,
-    Derivation.TYPO: Reason.SLIP,
+    Derivation.TYPO: Reason.TYPO,
 }
 _SENTENCES = {
     Reason.NAMED: "the query is its name",
-    Reason.MISTYPED: "the query is its name but for a slip",
-    Reason.SAID: "{word!r} is in {field}",
-    Reason.TRANSLATED: "{word!r} means {says!r}, in {field}",
-    Reason.SAME: "{word!r} means the same as {says!r}, in {field}",
-    Reason.RELATED: "{word!r} is about the same as {says!r}, in {field}",
-    Reason.SLIP: "{word!r} is a slip away from {says!r}, in {field}",
+    Reason.NAMED_WITH_TYPO: "the query is its name with a typo",
+    Reason.LITERAL: "{word!r} is in {field}",
+    Reason.TRANSLATED: "{word!r} means {found!r}, in {field}",
+    Reason.SYNONYM: "{word!r} means the same as {found!r}, in {field}",
+    Reason.RELATED: "{word!r} is about the same as {found!r}, in {field}",
+    Reason.TYPO: "{word!r} is a typo of {found!r}, in {field}",
     Reason.MEANING: "what it does is near in meaning",
     Reason.TAG: "the query names its tags: {word}",
     Reason.USED: "it was found and used before",
@@ -90,7 +90,7 @@ class Share(Struct, frozen=True):
     """To the relevance."""
     word: str = ""
     """The word of the query, folded; for a tag, the tags; empty for the query as a whole."""
-    says: str = ""
+    tool_word: str = ""
     """The word of the tool."""
     field: str = ""
     """Where it has the word: `name`, `server`, `description`, `parameter_names`, …"""
@@ -99,7 +99,7 @@ class Share(Struct, frozen=True):
 
     def __str__(self) -> str:
         field = _FIELDS.get(self.field, "")
-        return _SENTENCES[self.reason].format(word=self.word, says=self.says, field=field)
+        return _SENTENCES[self.reason].format(word=self.word, found=self.tool_word, field=field)
 
 
 class HitExplanation(Struct, frozen=True):
@@ -157,7 +157,7 @@ class Explainer(Struct, frozen=True):
         by_words = hit.parts.partial - hit.parts.meaning
         is_name = name_match.kind >= NameMatchKind.SPELLING
         if name_match.similarity >= sum(one.score for one in terms):
-            reason = Reason.NAMED if is_name else Reason.MISTYPED
+            reason = Reason.NAMED if is_name else Reason.NAMED_WITH_TYPO
             yield Share(reason, hit.parts.exact + by_words)
         else:
             yield Share(Reason.NAMED, hit.parts.exact)
@@ -179,11 +179,11 @@ def _of_words(terms: Iterable[_MatchedTerm], total: float) -> Iterator[Share]:
         whole += one.score
         for field, word, share in one.origins:
             met[one.source.word, word, field].append((one, share))
-    for (word, says, field), found in met.items():
+    for (word, tool_word, field), found in met.items():
         closest = min(one.source.derivation for one, _ in found)
         adds = total * sum(one.score * share for one, share in found) / whole
         weight = sum(one.weight for one, _ in found)
-        yield Share(_REASONS[closest], adds, word, says, field, weight)
+        yield Share(_REASONS[closest], adds, word, tool_word, field, weight)
 
 
 def _by_others(hit: Hit, tags: Sequence[str]) -> Iterator[Share]:

@@ -77,14 +77,14 @@ def _timed_out(error: httpx2.TimeoutException, request: httpx2.Request, place: s
     is_connecting = isinstance(error, httpx2.ConnectTimeout)
     seconds = limits.get("connect" if is_connecting else "read")
     within = f" within {seconds:g} s" if seconds else " in time"
-    return f"{place} {'took no connection' if is_connecting else 'said nothing'}{within}"
+    return f"{place} {'took no connection' if is_connecting else 'did not answer'}{within}"
 
 
 def _no_tls(cause: ssl.SSLError, place: str) -> str:
     if isinstance(cause, ssl.SSLCertVerificationError):
         return f"the certificate of {place} is not trusted: {cause.verify_message}"
     why = (cause.reason or "").replace("_", " ").lower()
-    return f"{place} does not speak TLS as expected" + (f": {why}" if why else "")
+    return f"{place} has an unexpected TLS response" + (f": {why}" if why else "")
 
 
 def _not_connected(error: httpx2.ConnectError, place: str) -> str:

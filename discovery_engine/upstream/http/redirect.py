@@ -54,9 +54,7 @@ def describe_redirect(response: httpx2.Response) -> str:
     if response.request.extensions.get(_COUNT, 0) >= _MOST:
         return f"HTTP {status}, a redirect after {_MOST} others, which is not followed"
     is_lost = response.request.method == "POST"
-    why = (
-        "the request would be lost" if is_lost else "its stream of events must be where `url` says"
-    )
+    why = "the request would be lost" if is_lost else "its event stream must be at `url` itself"
     return f"HTTP {status}, a redirect to another path of its own, which is not followed: {why}"
 
 

@@ -100,7 +100,10 @@ def _unexecutable(command: str, path: str) -> str | None:
 def _not_found(server: ServerName, command: str, path: str) -> UnavailableError:
     name = Path(command).name
     if os.path.dirname(command):  # noqa: PTH120 - see above
-        reason, detail = f"there is no program {name!r} where its entry says", f"that is {command}"
+        reason, detail = (
+            f"there is no program {name!r} at the path in its entry",
+            f"the path is {command}",
+        )
         path_hint = f"correct `command` of server {server!r}"
     else:
         reason, detail = f"program {command!r} is not on the PATH", f"PATH is {path}"

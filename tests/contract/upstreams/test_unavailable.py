@@ -232,7 +232,7 @@ async def test_tls_to_a_server_without_it_is_explained() -> None:
                 await opened.list_tools(remote_server(url.replace("http:", "https:")))
 
     assert caught.value.kind == FailureKind.TLS
-    assert "does not speak TLS as expected" in caught.value.reason
+    assert "has an unexpected TLS response" in caught.value.reason
 
 
 @pytest.mark.requirement("UPS-11")

@@ -152,7 +152,7 @@ def test_many_notices_of_a_kind_share_a_line() -> None:
         "No tool fits. Try other words, or list_tools of a likely server.",
         "Note: a: down",
         "Note: b: down",
-        "Note: 2 more unavailable: c, d; list_mcp_servers tells why",
+        "Note: 2 more unavailable: c, d; list_mcp_servers shows why",
     ]
 
 

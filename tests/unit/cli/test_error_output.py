@@ -110,7 +110,7 @@ def test_a_remembered_failure_has_the_exit_code_of_its_error() -> None:
         ),
         pytest.param(
             ToolWithheldError("a", "b", "c", command="discovery review a"),
-            "`discovery review a` shows what it says now",
+            "`discovery review a` shows its definition now",
             id="withheld",
         ),
     ],

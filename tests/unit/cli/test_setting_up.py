@@ -444,7 +444,7 @@ def test_serve_tells_a_person_at_the_keyboard_that_an_agent_is_expected(
 @pytest.mark.parametrize(
     ("words", "warning"),
     [
-        pytest.param(["0.0.0.0:80", "--allow-remote"], "put a proxy that speaks TLS", id="remote"),
+        pytest.param(["0.0.0.0:80", "--allow-remote"], "put a TLS proxy", id="remote"),
         pytest.param(["127.0.0.1:80", "--no-token"], "no token is asked for", id="no token"),
         pytest.param(["127.0.0.1:80"], "", id="neither"),
     ],

@@ -37,7 +37,7 @@ def test_confusable_tools_are_told_apart_by_their_servers() -> None:
 
     assert (finding.code, finding.message) == (
         "TOOL_CONFUSABLE",
-        "a:find, b:find can hardly be told apart",
+        "a:find, b:find can hardly be distinguished",
     )
     assert finding.overrides == (
         {"pattern": "a:find", "description": "In a (The wiki): Find pages of text."},
@@ -73,7 +73,7 @@ def test_a_name_that_an_answer_cannot_hold_is_crowded() -> None:
 
 @pytest.mark.requirement("EVA-40")
 @pytest.mark.parametrize(
-    ("description", "said"), [("", "is empty"), ("Creates issues.", "says no more than its name")]
+    ("description", "said"), [("", "is empty"), ("Creates issues.", "has no more than its name")]
 )
 def test_a_description_says_more_than_the_name(description: str, said: str) -> None:
     takes = schema(repoName={**TEXT, "description": "Where"})

@@ -67,12 +67,12 @@ def test_the_same_query_twice_is_a_problem_with_both_lines() -> None:
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
-        pytest.param("{query: a}", "does not say which answer is right", id="neither"),
-        pytest.param("{query: a, none: false}", "does not say which answer is right", id="false"),
-        pytest.param("{query: a, tools: []}", "does not say which answer is right", id="no tool"),
+        pytest.param("{query: a}", "has neither `tools` nor `none`", id="neither"),
+        pytest.param("{query: a, none: false}", "has neither `tools` nor `none`", id="false"),
+        pytest.param("{query: a, tools: []}", "has neither `tools` nor `none`", id="no tool"),
         pytest.param(
             "{query: a, tools: convert_time, none: true}",
-            "names tools, and says `none` as well",
+            "has both `tools` and `none`",
             id="both",
         ),
         pytest.param("{none: true}", "is missing", id="no words"),
@@ -122,7 +122,7 @@ queries:
     assert found[0][3] == "did you mean 'github:create_issue'?"
     assert "is disabled" in found[1][2]
     assert found[2][3] == "did you mean 'github'?"
-    assert found[3][2] == "server 'down' could not be asked, so its tools are not known"
+    assert found[3][2] == "server 'down' could not be listed, so its tools are not known"
     assert found[4][3] == "did you mean 'time'?"
     assert found[5][2] == "server 'time' has no tool 'github:create_issue'"
 

@@ -41,7 +41,7 @@ def test_sentence_names_the_deciding_rule_and_what_it_asks(rule: Rule, sentence:
         pytest.param(Verdict(), "tool", "no rule disables it", id="default"),
         pytest.param(Verdict(False, (), "server"), "tool", "its server is disabled", id="server"),
         pytest.param(
-            Verdict(False, (), "server"), "server", "its entry says enabled: false", id="own entry"
+            Verdict(False, (), "server"), "server", "its entry has enabled: false", id="own entry"
         ),
         pytest.param(
             Verdict(False, (), "whitelist"),
@@ -61,7 +61,7 @@ def test_sentence_without_an_origin(verdict, subject, sentence) -> None:
 
 
 HELD_BACK = [
-    pytest.param("off", "the configuration says `enabled: false`", id="off"),
+    pytest.param("off", "the configuration has `enabled: false`", id="off"),
     pytest.param("changed", "a change that waits for review", id="changed"),
     pytest.param("pending", "quarantine until it is reviewed", id="pending"),
     pytest.param("suspicious", "a suspicion that waits for review", id="suspicious"),

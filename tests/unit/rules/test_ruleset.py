@@ -236,4 +236,4 @@ def test_own_entry_of_a_server_is_final() -> None:
     judge = ServerRules([Rule(("*",), enabled=True, tags=("t",))])
 
     assert judge.verdict(GITHUB, ("own",), False) == Verdict(False, ("own", "t"), "server")
-    assert judge.explain(GITHUB, (), False).sentence == "its entry says enabled: false"
+    assert judge.explain(GITHUB, (), False).sentence == "its entry has enabled: false"

@@ -148,9 +148,9 @@ async def test_hangup_reloads_and_a_broken_file_changes_nothing(
         await reloaded("The configuration was reloaded")
         after = await servers(address)
 
-    assert before == "one (0 tools) disabled: its entry says enabled: false"
+    assert before == "one (0 tools) disabled: its entry has enabled: false"
     assert kept.startswith(f"{before}\nNote: the configuration has errors since ")
-    assert after == "two (0 tools) disabled: its entry says enabled: false"
+    assert after == "two (0 tools) disabled: its entry has enabled: false"
 
 
 @pytest.mark.requirement("SRV-10")

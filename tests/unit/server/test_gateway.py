@@ -307,7 +307,7 @@ async def test_disabled_server_says_so() -> None:
     text = await text_of(engine, "auto", "list_tools", server="off")
 
     assert text.startswith(
-        "SERVER_DISABLED: server 'off' is disabled: its entry says enabled: false"
+        "SERVER_DISABLED: server 'off' is disabled: its entry has enabled: false"
     )
 
 

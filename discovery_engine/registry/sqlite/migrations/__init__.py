@@ -43,7 +43,7 @@ def _version(connection: sqlite3.Connection, *, newest: int) -> int:
     [version] = connection.execute("PRAGMA user_version").fetchone()
     if version > newest:
         raise RegistryError(
-            f"the registry has version {version}, and this program knows versions up to {newest}",
+            f"the registry has version {version}; this program supports versions up to {newest}",
             hint="update the program, or let it use another data folder",
         )
     return int(version)

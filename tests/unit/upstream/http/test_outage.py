@@ -67,7 +67,7 @@ def raised(error: httpx2.RequestError, cause: BaseException | None = None) -> ht
         pytest.param(
             httpx2.ReadTimeout(""),
             "timeout",
-            "shop.example:443 said nothing within 90 s",
+            "shop.example:443 did not answer within 90 s",
             id="read-timeout",
         ),
         pytest.param(
