@@ -163,7 +163,11 @@ class ClientConnection:
         self._write(error_answer(request, RpcError(code, text)))
 
     def _send(self, answer: Response | ErrorResponse) -> None:
-        self._write(as_json(answer))
+        try:
+            self._write(as_json(answer))
+        except ValueError:  # a result of a server, wrapped once more, may nest too deeply
+            logger.exception("A result cannot be sent")
+            self._refuse(answer.id, INTERNAL_ERROR, "The result nests too deeply")
 
     def _write(self, message: JSONObject) -> None:
         self._sink.write(encode_finite(message))

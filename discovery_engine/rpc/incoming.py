@@ -51,19 +51,19 @@ class IncomingRequests:
         self._on_end = on_end
         self._unanswered: dict[RequestId, _Incoming] = {}
         self._waiting: deque[_Incoming] = deque()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._running: dict[asyncio.Task[None], _Incoming] = {}
         self.size = 0
         """The bytes of all of them."""
 
     def __len__(self) -> int:
-        return len(self._tasks) + len(self._waiting)
+        return len(self._running) + len(self._waiting)
 
     def start(self, request_id: RequestId, work: Work, *, size: int = 0) -> None:
         """Answer a request with the result of `work`, or with the `RpcError` that it raises."""
         # A second request with the same id is worked on, too; a cancellation then means that one.
         incoming = self._unanswered[correlated(request_id)] = _Incoming(request_id, work, size)
         self.size += size
-        if len(self._tasks) < self._most:
+        if len(self._running) < self._most:
             self._spawn(incoming)
         else:
             self._waiting.append(incoming)
@@ -76,37 +76,46 @@ class IncomingRequests:
 
     async def close(self) -> None:
         """Cancel all requests, and answer each with the error that the connection is closed."""
-        self._waiting.clear()
-        for incoming in self._unanswered.values():
+        waiting, self._waiting = self._waiting, deque()
+        for incoming in waiting:
+            self._settle(incoming, _closed(incoming))
+        for incoming in self._running.values():
             incoming.scope.cancel()
         with anyio.CancelScope(shield=True):
-            if self._tasks:
-                await asyncio.wait(self._tasks)
+            if self._running:
+                await asyncio.wait(self._running)
 
     def _spawn(self, incoming: _Incoming) -> None:
         task = asyncio.get_running_loop().create_task(self._run(incoming))
-        self._tasks.add(task)
+        self._running[task] = incoming
         task.add_done_callback(self._end)
 
     def _end(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
+        del self._running[task]
         if self._waiting:
             self._spawn(self._waiting.popleft())
         self._on_end()
 
     async def _run(self, incoming: _Incoming) -> None:
-        answer: Response | ErrorResponse = ErrorResponse(incoming.id, connection_closed())
-        try:
-            # A scope, because cancelling the task would also interrupt shielded clean-up.
-            with incoming.scope:
+        answer = _closed(incoming)
+        # A scope, because cancelling the task would also interrupt shielded clean-up.
+        with incoming.scope:
+            # A cancelled scope takes effect at the first wait, and by then a call would be sent.
+            if not incoming.scope.cancel_called:
                 answer = await _answer(incoming)
-        finally:
-            self.size -= incoming.size
-            key = correlated(incoming.id)
-            if self._unanswered.get(key) is incoming:
-                del self._unanswered[key]
+        self._settle(incoming, answer)
+
+    def _settle(self, incoming: _Incoming, answer: Response | ErrorResponse) -> None:
+        self.size -= incoming.size
+        key = correlated(incoming.id)
+        if self._unanswered.get(key) is incoming:
+            del self._unanswered[key]
         if not incoming.is_cancelled:
             self._respond(answer)
+
+
+def _closed(incoming: _Incoming) -> Response | ErrorResponse:
+    return ErrorResponse(incoming.id, connection_closed())
 
 
 async def _answer(incoming: _Incoming) -> Response | ErrorResponse:

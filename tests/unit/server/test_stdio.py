@@ -5,11 +5,13 @@ import os
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from discovery_engine._util.json import JSONObject
 from discovery_server import descriptors, stdio
 from discovery_server.gateway import Gateway
+from tests.servers.programs import eventually
 from tests.unit.server.fakes import Call, make_engine
 from tests.unit.server.wire import (
     INITIALIZE,
@@ -285,3 +287,81 @@ async def test_only_messages_reach_stdout(capfd: pytest.CaptureFixture[str]) -> 
     assert captured.out == "message and after"
     assert captured.err == "stray"
     assert handed_to_children == b""
+
+
+async def test_a_client_that_does_not_read_is_not_read_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = 0
+    original = descriptors.Output.write
+
+    def count(output: descriptors.Output, line: bytes) -> None:
+        nonlocal written
+        written += len(line)
+        original(output, line)
+
+    monkeypatch.setattr(descriptors.Output, "write", count)
+    requests = [request(number, "tools/list") for number in range(3000)]
+    async with served(make_gateway()) as wire:
+        await open_handshake(wire)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(wire.send, *requests)
+            await eventually(lambda: written > 1 << 20)
+            for _ in range(100):  # turns of the event loop, in which it could write more
+                await anyio.lowlevel.checkpoint()
+            unread = written
+            answers = [await wire.receive() for _ in requests]
+
+    assert [answer["id"] for answer in answers] == list(range(3000))
+    assert unread < 2 << 20
+    assert written > 4 << 20
+
+
+async def test_of_many_calls_256_are_worked_on_at_once_and_others_are_not_delayed() -> None:
+    async def hang(_: Call) -> JSONObject:
+        await anyio.sleep_forever()
+        return {}
+
+    engine = make_engine(execution=hang)
+    calls = [call(number, "execute_tool", tool="list_issues") for number in range(3, 303)]
+    cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 5}}
+    async with served(Gateway(engine)) as wire:
+        await open_handshake(wire)
+        await wire.send(*calls)
+        pong = await wire.ask(request(9999, "ping"))
+        await eventually(lambda: len(engine.calls) == 256)
+        await wire.send(cancel)
+        await eventually(lambda: len(engine.calls) == 257)
+        wire.hang_up()
+        ended = [await wire.receive() for _ in range(299)]
+
+    assert pong["id"] == 9999
+    assert {answer["error"]["code"] for answer in ended} == {-32000}
+
+
+@pytest.mark.parametrize("depth", [900, 970, 980, 985, 990, 995])
+async def test_a_result_that_nests_deeply_is_answered(depth: int) -> None:
+    nested: JSONObject = {}
+    for _ in range(depth):
+        nested = {"a": nested}
+
+    async def work(_: Call) -> JSONObject:
+        return {"content": [], "structuredContent": nested}
+
+    async with served(make_gateway(execution=work)) as wire:
+        await open_handshake(wire)
+        answer = await wire.ask(call(3, "execute_tool", tool="list_issues"))
+
+    assert answer["id"] == 3
+    assert ("result" in answer) != ("error" in answer)
+
+
+@pytest.mark.parametrize("depth", [100, 900, 980, 990, 2000])
+async def test_arguments_that_nest_deeply_are_answered(depth: int) -> None:
+    line = json.dumps(call(3, "execute_tool", tool="list_issues", arguments="NESTED")).encode()
+    async with served(make_gateway()) as wire:
+        await open_handshake(wire)
+        await wire.send(line.replace(b'"NESTED"', b'{"a":' * depth + b"5" + b"}" * depth))
+        answer = await wire.receive()
+        pong = await wire.ask(request(4, "ping"))
+
+    assert answer["id"] in (3, None)
+    assert pong["id"] == 4

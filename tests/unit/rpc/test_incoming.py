@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from discovery_engine._util.json import JSONObject
+from discovery_engine.rpc.incoming import IncomingRequests, Work
+from discovery_engine.rpc.messages import ErrorResponse, Response
+from discovery_engine.rpc.peer import RpcError
+
+pytestmark = pytest.mark.anyio
+
+
+class Requests:
+    """Incoming requests, their answers, and how many are worked on."""
+
+    def __init__(self, most: int) -> None:
+        self.answers: list[Response | ErrorResponse] = []
+        self.release = anyio.Event()
+        self.started: list[int] = []
+        self.ended = 0
+        self.incoming = IncomingRequests(self.answers.append, most=most, on_end=self._end)
+
+    def start(self, *numbers: int) -> None:
+        for number in numbers:
+            self.incoming.start(number, self.work(number), size=10)
+
+    def work(self, number: int) -> Work:
+        async def run() -> JSONObject:
+            self.started.append(number)
+            await self.release.wait()
+            return {"number": number}
+
+        return run
+
+    def outcomes(self) -> dict[object, object]:
+        return {
+            one.id: one.result if isinstance(one, Response) else one.error.code
+            for one in self.answers
+        }
+
+    def _end(self) -> None:
+        self.ended += 1
+
+
+@asynccontextmanager
+async def requests(most: int = 2) -> AsyncIterator[Requests]:
+    made = Requests(most)
+    with anyio.fail_after(20):
+        try:
+            yield made
+        finally:
+            await made.incoming.close()
+
+
+async def settled(made: Requests) -> None:
+    while len(made.incoming):
+        await anyio.lowlevel.checkpoint()
+
+
+async def test_so_many_are_worked_on_at_once_and_the_others_in_order() -> None:
+    async with requests(most=2) as made:
+        made.start(1, 2, 3, 4)
+        await anyio.wait_all_tasks_blocked()
+        first, waiting = list(made.started), (len(made.incoming), made.incoming.size)
+        made.release.set()
+        await settled(made)
+
+    assert first == [1, 2]
+    assert waiting == (4, 40)
+    assert [one.id for one in made.answers] == [1, 2, 3, 4]
+    assert (made.ended, made.incoming.size) == (4, 0)
+
+
+async def test_a_cancelled_request_gets_no_answer() -> None:
+    async with requests() as made:
+        made.start(1)
+        await anyio.wait_all_tasks_blocked()
+        made.incoming.cancel("1")
+        await settled(made)
+        made.incoming.cancel(1)
+
+    assert (made.started, made.answers) == ([1], [])
+
+
+@pytest.mark.parametrize("most", [1, 2], ids=["while it waits", "before its task has begun"])
+async def test_what_is_cancelled_before_it_begins_is_never_begun(most: int) -> None:
+    async with requests(most) as made:
+        made.start(1, 2)
+        made.incoming.cancel(2)
+        made.release.set()
+        await settled(made)
+
+    assert made.started == [1]
+    assert made.outcomes() == {1: {"number": 1}}
+
+
+async def test_closing_answers_what_is_unanswered_with_an_error() -> None:
+    async with requests(most=1) as made:
+        made.start(1, 2, 3)
+        made.incoming.cancel(3)
+        await anyio.wait_all_tasks_blocked()
+
+    assert made.outcomes() == {1: -32000, 2: -32000}
+    assert made.started == [1]
+
+
+async def test_clean_up_that_is_shielded_is_completed() -> None:
+    cleaned = []
+
+    async def work() -> JSONObject:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.lowlevel.checkpoint()
+                cleaned.append(True)
+        return {}
+
+    async with requests() as made:
+        made.incoming.start("a", work)
+        await anyio.wait_all_tasks_blocked()
+        made.incoming.cancel("a")
+        await settled(made)
+
+    assert cleaned == [True]
+
+
+async def test_errors_are_answers_and_those_of_ours_show_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def refuse() -> JSONObject:
+        raise RpcError(-32602, "no", {"a": 1})
+
+    async def fail() -> JSONObject:
+        raise ZeroDivisionError("secret")
+
+    async with requests() as made:
+        made.incoming.start(1, refuse)
+        made.incoming.start(2, fail)
+        await settled(made)
+
+    assert made.outcomes() == {1: -32602, 2: -32603}
+    assert "secret" not in str(made.answers[1].error.message)  # type: ignore[union-attr]
+    assert "A request failed" in caplog.text
+
+
+async def test_closing_ends_a_request_whose_id_was_used_again() -> None:
+    async with requests() as made:
+        made.start(1, 1)
+        await anyio.wait_all_tasks_blocked()
+
+    assert [one.id for one in made.answers] == [1, 1]
+
+
+async def test_two_requests_with_one_id_are_both_answered() -> None:
+    async with requests() as made:
+        made.start(1, 1)
+        made.release.set()
+        await settled(made)
+
+    assert [one.id for one in made.answers] == [1, 1]
