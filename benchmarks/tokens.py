@@ -27,8 +27,9 @@ from discovery_engine.agent.budget import Budget  # noqa: E402
 from discovery_engine.agent.definitions import META_TOOLS  # noqa: E402
 from discovery_engine.agent.instructions import render_instructions  # noqa: E402
 from discovery_engine.agent.render.details import details_result  # noqa: E402
-from discovery_engine.agent.render.listings import servers_result, tools_result  # noqa: E402
 from discovery_engine.agent.render.search import search_result, searches_result  # noqa: E402
+from discovery_engine.agent.render.servers import servers_result  # noqa: E402
+from discovery_engine.agent.render.tools import tools_result  # noqa: E402
 from discovery_engine.agent.token_estimate import TokenCount, estimated_tokens  # noqa: E402
 from discovery_engine.agent.tool_text import Detail  # noqa: E402
 from discovery_engine.engine import Engine  # noqa: E402

@@ -123,6 +123,11 @@ class ServerPart(Struct, frozen=True, dict=True):
         """How many of its tools are visible."""
         return sum(tools for verdict, tools in self.verdicts.items() if verdict.enabled)
 
+    @property
+    def has_hidden(self) -> bool:
+        """Whether any of its tools is not visible."""
+        return self.visible_count < len(self.entries)
+
     def held_back(self, reasons: Container[str]) -> int:
         """How many of its tools are withheld for one of these reasons."""
         return sum(tools for verdict, tools in self.verdicts.items() if verdict.reason in reasons)

@@ -45,7 +45,7 @@ def command(
     }
     if max_tokens:
         from discovery_engine.agent.budget import Budget
-        from discovery_engine.agent.render.listings import tools_result
+        from discovery_engine.agent.render.tools import tools_result
         from discovery_engine.agent.tool_text import Detail
 
         show_result(output, tools_result(listed, Budget(max_tokens), Detail.SCHEMA), form)

@@ -19,8 +19,9 @@ from discovery_engine.agent.definitions import MIN_TOKENS, MetaTool
 from discovery_engine.agent.meta_arguments import MetaArguments
 from discovery_engine.agent.render.calls import error_result, unchecked_result
 from discovery_engine.agent.render.details import details_result
-from discovery_engine.agent.render.listings import servers_result, tools_result
 from discovery_engine.agent.render.search import search_result, searches_result
+from discovery_engine.agent.render.servers import servers_result
+from discovery_engine.agent.render.tools import tools_result
 from discovery_engine.agent.tool_text import Detail
 from discovery_engine.errors import DiscoveryError, ServerDisabledError, ToolNotFoundError
 from discovery_engine.limits import require_query

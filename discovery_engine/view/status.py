@@ -182,7 +182,7 @@ class ConfiguredServer(Struct, frozen=True, dict=True):
         """The owner's description; empty while it waits for the owner's approval."""
         return "" if self.refusal else self.settings.description
 
-    @property
+    @cached_property
     def report(self) -> ServerReport:
         server, part, info = self.settings, self.part, self.info
         is_trusted = info.state is not ServerState.UNTRUSTED

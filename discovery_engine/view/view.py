@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -32,6 +32,7 @@ from discovery_engine.upstream.state import StateInfo
 from discovery_engine.view import notices
 from discovery_engine.view.addresses import AddressBook
 from discovery_engine.view.notices import Notice, Rejection
+from discovery_engine.view.per_server import PerServer
 from discovery_engine.view.search_answers import Decision, QueryRunner, SearchAnswer
 from discovery_engine.view.status import ConfiguredServer, ServerReport
 
@@ -46,7 +47,18 @@ else:  # `help(View)` needs the names; loading the search for them would make ev
     OpenSearcher, Vectors = Callable, object
 
 
-_SHARED = ("addresses", "connectable", "_configured")
+T = TypeVar("T")
+
+_SHARED = ("addresses", "connectable", "_configured", "_computed")
+
+
+class _Computed(Struct):
+    """What was computed for all servers, so that an answer looks only at those that changed."""
+
+    reports: PerServer[ServerReport] | None = None
+    outages: PerServer[Notice | None] | None = None
+    held_back: tuple[Notice, ...] | None = None
+    has_hidden: bool | None = None
 
 
 class ToolList(Struct, frozen=True):
@@ -99,7 +111,8 @@ class View(Struct, frozen=True, dict=True):
 
     def servers(self) -> tuple[ServerReport, ...]:
         """Every configured server, in the order of names."""
-        return tuple(self._server(name).report for name in sorted(self.settings.by_name))
+        found = self._computed.reports = self._for_all(_report, self._computed.reports)
+        return found.all
 
     def general_notices(self) -> tuple[Notice, ...]:
         """Notices about the view as a whole."""
@@ -289,6 +302,16 @@ class View(Struct, frozen=True, dict=True):
         """The servers by name, each as of its last live state."""
         return {}
 
+    @cached_property
+    def _computed(self) -> _Computed:
+        return _Computed()
+
+    def _for_all(
+        self, compute: Callable[[ConfiguredServer], T], known: PerServer[T] | None
+    ) -> PerServer[T]:
+        known = known or PerServer(tuple(sorted(self.settings.by_name)))
+        return known.updated(self.live, lambda name: compute(self._server(name)))
+
     @property
     def _servers(self) -> Iterator[ConfiguredServer]:
         """Every configured server, in the order of the settings."""
@@ -317,22 +340,27 @@ class View(Struct, frozen=True, dict=True):
 
     def _outages(self, only: ServerName | None) -> list[Notice]:
         """Notices about servers in scope whose tools are missing or stale."""
-        asked = [only] if only else sorted(self.settings.by_name)
-        return [notice for name in asked if (notice := self._server(name).outage)]
+        if only:
+            return [notice] if (notice := self._server(only).outage) else []
+        found = self._computed.outages = self._for_all(_outage, self._computed.outages)
+        return [notice for notice in found.all if notice]
 
     def _held_back(self, only: ServerName | None) -> list[Notice]:
         """Notices about withheld tools of the servers in scope."""
         notes = [] if self.lost_at is None else [notices.lost(self.lost_at)]
-        for part in self._parts(only):
-            if waiting := part.held_back(FOR_REVIEW):
-                notes.append(notices.review(part.server, waiting))
-            if unpinned := part.held_back({"unpinned"}):
-                notes.append(notices.unpinned(part.server, unpinned))
-        return notes
+        if only:
+            return [*notes, *_held_back_of([self.catalog.part(only)])]
+        if self._computed.held_back is None:
+            self._computed.held_back = tuple(_held_back_of(self.catalog.parts.values()))
+        return [*notes, *self._computed.held_back]
 
     def _has_hidden(self, only: ServerName | None) -> bool:
         """Whether the servers in scope have a tool that is not visible."""
-        return any(part.visible_count < len(part.entries) for part in self._parts(only))
+        if only:
+            return self.catalog.part(only).has_hidden
+        if self._computed.has_hidden is None:
+            self._computed.has_hidden = any(p.has_hidden for p in self.catalog.parts.values())
+        return self._computed.has_hidden
 
     def _parts(self, only: ServerName | None) -> Iterable[ServerPart]:
         """The catalog parts of the servers in scope."""
@@ -377,6 +405,22 @@ class View(Struct, frozen=True, dict=True):
 
 def _place(settings: Settings, entry: Entry) -> str:
     return decider(entry.verdict, settings.tool_rules)
+
+
+def _report(server: ConfiguredServer) -> ServerReport:
+    return server.report
+
+
+def _outage(server: ConfiguredServer) -> Notice | None:
+    return server.outage
+
+
+def _held_back_of(parts: Iterable[ServerPart]) -> Iterator[Notice]:
+    for part in parts:
+        if waiting := part.held_back(FOR_REVIEW):
+            yield notices.review(part.server, waiting)
+        if unpinned := part.held_back({"unpinned"}):
+            yield notices.unpinned(part.server, unpinned)
 
 
 def _may_be_listed(entry: Entry, *, include_disabled: bool) -> bool:

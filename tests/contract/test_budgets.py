@@ -20,8 +20,9 @@ from discovery_engine.agent.budget import Budget
 from discovery_engine.agent.definitions import META_TOOLS, MIN_TOKENS
 from discovery_engine.agent.dispatch import Caller, call
 from discovery_engine.agent.render.details import details_result
-from discovery_engine.agent.render.listings import servers_result, tools_result
 from discovery_engine.agent.render.search import search_result, searches_result
+from discovery_engine.agent.render.servers import servers_result
+from discovery_engine.agent.render.tools import tools_result
 from discovery_engine.agent.token_estimate import estimated_tokens
 from discovery_engine.agent.tool_text import Detail
 from discovery_engine.catalog import Catalog, ServerPart

@@ -12,8 +12,9 @@ from discovery_engine.agent.budget import Budget
 from discovery_engine.agent.instructions import render_instructions
 from discovery_engine.agent.render.calls import error_result
 from discovery_engine.agent.render.details import details_result
-from discovery_engine.agent.render.listings import servers_result, tools_result
 from discovery_engine.agent.render.search import search_result
+from discovery_engine.agent.render.servers import servers_result
+from discovery_engine.agent.render.tools import tools_result
 from discovery_engine.agent.tool_text import Detail
 from discovery_engine.catalog import Failure, ServerPart
 from discovery_engine.errors import ServerNotFoundError

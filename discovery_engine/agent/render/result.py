@@ -22,9 +22,13 @@ _MIN_NOTICES = 24  # tokens that notices may always take: enough for their count
 
 def make_result(text: str, budget: Budget, fields: JSONObject) -> JSONObject:
     """A successful result; the number of tokens of its text is added to `fields`."""
-    content = text_content(text)
-    fields = {**fields, "tokens": budget.count(content["text"])}
-    return {"content": [content], "isError": False, "_meta": {ANSWER: fields}}
+    return counted_result(text, budget.count(text.strip("\n")), fields)
+
+
+def counted_result(text: str, tokens: int, fields: JSONObject) -> JSONObject:
+    """As `make_result`, of a text whose tokens were counted."""
+    meta = {ANSWER: {**fields, "tokens": tokens}}
+    return {"content": [text_content(text)], "isError": False, "_meta": meta}
 
 
 def text_content(text: str) -> JSONObject:

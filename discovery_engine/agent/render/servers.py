@@ -1,28 +1,34 @@
-"""The answers of `list_mcp_servers` and `list_tools`."""
+"""The answer of `list_mcp_servers`.
+
+With many servers most of them are as they were when the list was last requested. So the last
+answer is kept, and of the next one only the servers that changed are rendered.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import zip_longest
+
+from msgspec import Struct
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine._util.quantities import counted
 from discovery_engine._util.text import named
-from discovery_engine.agent.budget import Budget, Item, first_fitting
+from discovery_engine.agent.budget import Budget, Item
 from discovery_engine.agent.render.notices import notice_lines
 from discovery_engine.agent.render.result import (
+    counted_result,
     left_out_note,
     line_variant,
     make_result,
     notices_budget,
     render_items,
 )
-from discovery_engine.agent.structured import list_fields, notice_fields, server_fields
-from discovery_engine.agent.tool_text import Detail, cut, tag_text, tool_items
-from discovery_engine.rules.rule_explanation import public_decider
+from discovery_engine.agent.structured import notice_fields, server_fields
+from discovery_engine.agent.tool_text import cut, tag_text
 from discovery_engine.upstream.state import ServerState
 from discovery_engine.view.notices import Notice
 from discovery_engine.view.status import ServerReport
-from discovery_engine.view.view import ToolList
 
 _ABOUT = 120  # characters of a server's description, or of the reason for its state
 
@@ -30,33 +36,63 @@ _CALLABLE = frozenset({ServerState.READY, ServerState.IDLE})
 """In both a call works: naming one of them would only change the bytes of the answer."""
 
 
+class _Summary(Struct, frozen=True):
+    report: ServerReport
+    fields: JSONObject
+    item: Item
+
+
+class _Answer(Struct, frozen=True):
+    """The last answer, and what it was made from."""
+
+    servers: Sequence[ServerReport] = ()
+    summaries: tuple[_Summary, ...] = ()
+    budget: Budget | None = None
+    notices: tuple[Notice, ...] = ()
+    text: str = ""
+    tokens: int = 0
+
+
+class _LastAnswer:
+    """Replaced as a whole, so that it may be read from any thread."""
+
+    answer = _Answer()
+
+
 def servers_result(
     servers: Sequence[ServerReport], budget: Budget, notices: Sequence[Notice] = ()
 ) -> JSONObject:
-    fields: JSONObject = {"servers": [server_fields(server) for server in servers]}
-    fields |= {"notices": notice_fields(notices)} if notices else {}
+    noted: JSONObject = {"notices": notice_fields(notices)} if notices else {}
     if not servers:
         lines = notice_lines(notices, notices_budget(budget)) or ["No MCP server is configured."]
-        text = "\n".join(lines)
-        return make_result(text, budget, fields)
-    items = [_server_item(server) for server in servers]
-    text = render_items(items, notices, budget, left_out_note("search_tools finds their tools"))
-    return make_result(text, budget, fields)
+        return make_result("\n".join(lines), budget, {"servers": [], **noted})
+    answer = _LastAnswer.answer = _rendered(servers, budget, notices, _LastAnswer.answer)
+    fields = [summary.fields for summary in answer.summaries]
+    return counted_result(answer.text, answer.tokens, {"servers": fields, **noted})
 
 
-def tools_result(listed: ToolList, budget: Budget, richest: Detail) -> JSONObject:
-    """A server's tools; none in more detail than `richest`."""
-    # A line takes at least two tokens: further tools could not be rendered anyway.
-    entries = listed.entries[: budget.tokens // 2]
-    states = ["" if e.is_visible else f"(disabled: {public_decider(e.verdict)})" for e in entries]
-    counts = counted(len(listed.entries), "tool")
-    head = first_fitting((f"{named(listed.server)}: {counts}", counts), budget)
-    items = tool_items(entries, states, richest)
-    note = left_out_note(
-        "raise maxTokens, or search_tools", beyond=len(listed.entries) - len(entries)
+def _rendered(
+    servers: Sequence[ServerReport], budget: Budget, notices: Sequence[Notice], last: _Answer
+) -> _Answer:
+    is_same = (budget, tuple(notices)) == (last.budget, last.notices)
+    if is_same and servers is last.servers:
+        return last
+    summaries = tuple(
+        known if known and (known.report is report or known.report == report) else _summary(report)
+        for report, known in zip_longest(servers, last.summaries[: len(servers)])
     )
-    text = render_items(items, listed.notices, budget.less(head), note)
-    return make_result(f"{head}\n{text}", budget, list_fields(listed))
+    items = [summary.item for summary in summaries]
+    if is_same and items == [summary.item for summary in last.summaries]:
+        text, tokens = last.text, last.tokens
+    else:
+        note = left_out_note("search_tools finds their tools")
+        text = render_items(items, notices, budget, note).strip("\n")
+        tokens = budget.count(text)
+    return _Answer(servers, summaries, budget, tuple(notices), text, tokens)
+
+
+def _summary(report: ServerReport) -> _Summary:
+    return _Summary(report, server_fields(report), _server_item(report))
 
 
 def _server_item(server: ServerReport) -> Item:
