@@ -29,11 +29,9 @@ from msgspec.structs import replace
 from discovery_engine._util.json import JSONObject
 from discovery_engine._util.tasks import open_task_group
 from discovery_engine.catalog import Entry
-from discovery_engine.config.loading.loader import require_same_file, resolve_settings
 from discovery_engine.config.settings import Settings
-from discovery_engine.errors import ConfigurationError, ToolNotFoundError, concerning
+from discovery_engine.errors import ToolNotFoundError, concerning
 from discovery_engine.events import (
-    ConfigurationRejected,
     ConfigurationReloaded,
     Event,
     EventBus,
@@ -42,18 +40,22 @@ from discovery_engine.events import (
 from discovery_engine.limits import require_query
 from discovery_engine.runtime.call_record import record_call
 from discovery_engine.runtime.catalog_state import CatalogState
+from discovery_engine.runtime.configuration_loader import ConfigurationLoader, read_settings
 from discovery_engine.runtime.executor import OnUnchecked, ToolExecutor
 from discovery_engine.runtime.health import health
 from discovery_engine.runtime.ingest import ListingResult, RefreshReport
 from discovery_engine.runtime.lazy_upstreams import LazyUpstreams
 from discovery_engine.runtime.lister import ServerLister
 from discovery_engine.runtime.maintenance import run_maintenance
-from discovery_engine.runtime.restore import open_registry_or_fallback, registry_path
+from discovery_engine.runtime.restore import (
+    open_registry_or_fallback,
+    registry_path,
+    unchanged_settings,
+)
 from discovery_engine.runtime.semantic_search import SemanticSearch
 from discovery_engine.search.usage import RecentFinds
 from discovery_engine.secrets.resolver import EnvironmentResolver, SecretResolver
 from discovery_engine.tools.model import ServerName
-from discovery_engine.view.notices import Rejection
 from discovery_engine.view.search_answers import SearchAnswer
 from discovery_engine.view.status import Observation, ServerReport
 from discovery_engine.view.view import ToolList, View
@@ -92,8 +94,12 @@ async def open_engine(
         ConfigurationError: If the configuration, or a lock file that is needed, cannot be used.
     """
     environ = os.environ if environ is None else environ
-    load = partial(resolve_settings, config, environ, frozen=frozen)
-    settings = await anyio.to_thread.run_sync(load)
+    load = partial(read_settings, config, environ, frozen=frozen)
+    unchanged: Settings | None = None
+    if not (frozen or isinstance(config, Settings)):
+        recall = partial(unchanged_settings, config, environ=environ, data_dir=data_dir)
+        unchanged = await anyio.to_thread.run_sync(recall)
+    settings = unchanged if unchanged is not None else await anyio.to_thread.run_sync(load)
     with open_registry_or_fallback(settings, data_dir=data_dir, environ=environ) as store:
         async with open_task_group() as tasks:
             data = registry_path(data_dir, environ).parent
@@ -102,8 +108,9 @@ async def open_engine(
             semantic = SemanticSearch(
                 lambda: state.view, state.set_vectors, store, events, secrets=secrets
             )
+            configuration = ConfigurationLoader(load, state, events, clock=clock)
             engine = Engine(
-                load,
+                configuration,
                 store,
                 tasks,
                 events,
@@ -114,7 +121,9 @@ async def open_engine(
                 clock=clock,
                 data=data,
             )
-            await state.restore(settings)
+            if not (unchanged and await state.restore_unchanged(unchanged)):
+                whole = settings if unchanged is None else await anyio.to_thread.run_sync(load)
+                await state.restore(whole)
             tasks.start_soon(semantic.run)
             yield engine
             tasks.cancel_scope.cancel()
@@ -125,7 +134,7 @@ class Engine:
 
     def __init__(  # noqa: PLR0913 - the one place of wiring
         self,
-        load: Callable[[], Settings],
+        configuration: ConfigurationLoader,
         store: Registry,
         tasks: TaskGroup,
         events: EventBus,
@@ -137,7 +146,7 @@ class Engine:
         clock: Callable[[], float],
         data: Path,
     ) -> None:
-        self._load = load
+        self._configuration = configuration
         self._data = data
         self._store = store
         self._tasks = tasks
@@ -148,11 +157,14 @@ class Engine:
         self._state = state
         self._semantic = semantic
         self._finds = RecentFinds()
-        self._rejection: Rejection | None = None
-        self._reloading = anyio.Lock()
         self._upstreams = LazyUpstreams(tasks, self._open_upstreams, secrets)
         self._lister = ServerLister(
-            self._state, self._upstreams, tasks, on_applied=self._on_applied, clock=clock
+            self._state,
+            self._upstreams,
+            tasks,
+            complete=configuration.complete,
+            on_applied=self._on_applied,
+            clock=clock,
         )
         self._executor = ToolExecutor(self._state, self._upstreams, secrets=secrets)
 
@@ -194,7 +206,7 @@ class Engine:
     @property
     def view(self) -> View:
         """The current snapshot; keep a reference to read consistently several times."""
-        return self._state.view.with_live(self._lister.live(), self._rejection)
+        return self._state.view.with_live(self._lister.live(), self._configuration.rejection)
 
     def subscribe(self, *kinds: type[Event]) -> AbstractContextManager[Subscription]:
         """`with engine.subscribe() as events: async for event in events: ...`.
@@ -307,6 +319,7 @@ class Engine:
             UpstreamError: If the server cannot be reached, times out, or the connection breaks.
         """
         with record_call(self._events, server, tool, arguments, client) as record:
+            await self._configuration.complete()
             entry = await self.details(server, tool, max_wait=max_wait)
             record.set_tool(entry.tool)
             with concerning(entry.tool.server, entry.tool.name):
@@ -359,18 +372,9 @@ class Engine:
         Raises:
             ConfigurationError: If it is invalid; the last valid one then stays in force.
         """
-        async with self._reloading:
+        async with self._configuration.changing:
             before = self._state.view.connectable
-            try:
-                settings = await anyio.to_thread.run_sync(self._load)
-                require_same_file(self.settings, settings)
-                await self._state.apply_settings(settings)
-            except ConfigurationError as error:
-                since = self._rejection.since if self._rejection else self._clock()
-                self._rejection = Rejection(error.problems, since)
-                self._events.publish(ConfigurationRejected(error.problems))
-                raise
-            self._rejection = None
+            settings = await self._configuration.apply()
             await self._upstreams.close_changed(before, self._state.view.connectable)
             self._events.publish(ConfigurationReloaded(len(settings.servers)))
 
@@ -380,7 +384,9 @@ class Engine:
         Raises:
             ConfigurationError: If a lock file that is needed cannot be used any more.
         """
-        async with self._reloading:
+        async with self._configuration.changing:
+            if not (self._state.is_complete or await self._state.knows_decisions()):
+                await self._configuration.complete_locked()
             before = self._state.view.connectable
             if await self._state.apply_decisions():
                 await self._upstreams.close_changed(before, self._state.view.connectable)

@@ -46,6 +46,10 @@ class MemoryRegistry:
     def load(self, scope: str) -> Snapshot | None:
         return self._snapshots.get(scope)
 
+    def load_settings(self, scope: str) -> Settings | None:
+        snapshot = self.load(scope)
+        return snapshot.settings if snapshot else None
+
     def save_settings(self, scope: str, settings: Settings) -> None:
         named = {server.name for server in settings.servers}
         with self._turn:

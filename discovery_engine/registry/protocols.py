@@ -44,6 +44,9 @@ class SnapshotStore(Protocol):
     def load(self, scope: str) -> Snapshot | None:
         """The last snapshot of a scope; None if there is none."""
 
+    def load_settings(self, scope: str) -> Settings | None:
+        """The settings of the last snapshot, without a look at its tools."""
+
     def save_settings(self, scope: str, settings: Settings) -> None:
         """Save the settings and drop every server that they do not name.
 

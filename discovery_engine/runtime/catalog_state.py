@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from discovery_engine.search.index.index import Index
     from discovery_engine.search.vectors import Vectors
     from discovery_engine.tools.model import ServerName, ToolKey
+    from discovery_engine.trust.effective_trust import Trust
 
 logger = logging.getLogger(__name__)
 
@@ -76,6 +77,8 @@ class CatalogState:
         self._ingestor = Ingestor(Rulebook(settings))
         self._logged: set[Diagnostic] = set()
         self._stored_index: Index | None = None
+        self.is_complete = True
+        """Whether the settings have transports; `restore_unchanged` goes without."""
 
     async def restore(self, settings: Settings) -> None:
         """Start from `settings` and the stored catalog of the last run."""
@@ -91,6 +94,32 @@ class CatalogState:
         async with self._changing():
             await self._replace_settings(settings, world, index)
             await self._clear_failures(mended)
+
+    async def restore_unchanged(self, settings: Settings) -> bool:
+        """Start from the stored catalog under remembered settings, which have no transports.
+
+        Returns False, and changes nothing, if something changed since they were stored.
+        `apply_settings` has to follow before anything is started or reached.
+        """
+        name = _world_of(settings)
+        try:
+            world = await anyio.to_thread.run_sync(self._store.load, name)
+            trust = await anyio.to_thread.run_sync(self.trust_store.load, settings)
+            index = await anyio.to_thread.run_sync(stored_index, self._store, name)
+        except RegistryError:  # `restore` reports it
+            return False
+        if world is None or world.settings != settings or world.decided != trust.decisions.number:
+            return False
+        is_whole = world.catalog.parts.keys() == settings.by_name.keys()
+        if not is_whole or newly_configured(settings, world.catalog, self._secrets):
+            return False
+        async with self._changing():
+            self._set_trust(settings, trust)
+            self.is_complete = False
+            catalog = Catalog.of(world.catalog.parts.values(), revision=world.catalog.revision + 1)
+            await self._replace_catalog(catalog, settings, index)
+            await self._load_usage()
+        return True
 
     async def apply_settings(self, settings: Settings) -> None:
         """Use `settings` from now on, with all parts of the catalog that still apply.
@@ -166,6 +195,10 @@ class CatalogState:
             await self._load_usage()
         return known - len(self.view.catalog)
 
+    async def knows_decisions(self) -> bool:
+        """Whether all decisions so far are in effect."""
+        return await anyio.to_thread.run_sync(self.trust_store.is_current)
+
     async def apply_decisions(self) -> bool:
         """Apply approvals and acceptances made meanwhile, here or by another process.
 
@@ -174,7 +207,7 @@ class CatalogState:
         Raises:
             ConfigurationError: As `apply_settings`.
         """
-        if await anyio.to_thread.run_sync(self.trust_store.is_current):
+        if not self.is_complete or await self.knows_decisions():
             return False
         async with self._changing():
             before = self._in_effect
@@ -252,9 +285,8 @@ class CatalogState:
     ) -> None:
         """Replace the settings and carry over what is `known`; needs the lock."""
         trust = await anyio.to_thread.run_sync(self.trust_store.load, settings)
-        self.trust_store.trust = trust
-        self._ingestor = Ingestor(Rulebook(settings), trust)
-        self.view = replace(self.view, lost_at=trust.decisions.lost_at)
+        self._set_trust(settings, trust)
+        self.is_complete = True
         parts = await anyio.to_thread.run_sync(carried_over, known, self._ingestor)
         catalog = Catalog.of(parts, revision=known.catalog.revision + 1)
         await self._replace_catalog(catalog, settings, index)
@@ -264,6 +296,11 @@ class CatalogState:
         is_same = not (changed or is_elsewhere) and known.decided == self.trust_store.decided
         await self._save(partial(self._save_all, settings, None if is_same else changed))
         await self._load_usage()
+
+    def _set_trust(self, settings: Settings, trust: Trust) -> None:
+        self.trust_store.trust = trust
+        self._ingestor = Ingestor(Rulebook(settings), trust)
+        self.view = replace(self.view, lost_at=trust.decisions.lost_at)
 
     async def _load_usage(self) -> None:
         """Load the use counts into the view; needs the lock."""

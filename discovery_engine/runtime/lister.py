@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import anyio
@@ -41,8 +41,8 @@ _QUEUE_FACTOR = 6  # times `max_wait` that a caller waits for all servers, whate
 class ServerLister:
     """Lists in `tasks`, so that a listing completes even if its callers are cancelled.
 
-    `on_applied` is called after a listing was applied to the catalog; `clock` is Unix time in
-    seconds.
+    `complete` is awaited before the settings of a server are used, `on_applied` is called after a
+    listing was applied to the catalog; `clock` is Unix time in seconds.
     """
 
     def __init__(
@@ -51,12 +51,14 @@ class ServerLister:
         upstreams: LazyUpstreams,
         tasks: TaskGroup,
         *,
+        complete: Callable[[], Awaitable[None]],
         on_applied: Callable[[ListingResult], None],
         clock: Callable[[], float],
     ) -> None:
         self._current = current
         self._upstreams = upstreams
         self._tasks = tasks
+        self._complete = complete
         self._on_applied = on_applied
         self._clock = clock
         self._in_flight: dict[ServerName, anyio.Event] = {}
@@ -189,6 +191,7 @@ class ServerLister:
     async def _list(self, name: ServerName, ended: anyio.Event) -> None:
         """List a server; again if a reload changed its transport meanwhile."""
         try:
+            await self._complete()
             is_applied = False
             while not is_applied and (server := self._view.connectable.get(name)):
                 is_applied = await self._list_once(server)

@@ -77,6 +77,37 @@ def stored_view(
     return View(world.settings, world.catalog, open_searcher, usage=usage, lost_at=lost_at)
 
 
+def unchanged_settings(
+    config: str | Path | None,
+    *,
+    environ: Mapping[str, str],
+    data_dir: str | Path | None,
+) -> Settings | None:
+    """The settings of the last run, without transports, if the engine may open with them.
+
+    None if there are none, their files have changed, or more is needed than is remembered: what may
+    be started of a file of untrusted origin, the servers of other files (which depend on values of
+    variables), and the key of an embedder.
+    """
+    path = registry_path(data_dir, environ)
+    place = locate(os.fspath(config) if config is not None else None, environ=environ)
+    if place.path is None or not path.exists() or is_untrusted_origin(place):
+        return None
+    try:
+        with _opened(sqlite_url(path)) as store:
+            settings = store.load_settings(
+                catalog_key(place.path, is_untrusted=False, frozen=False)
+            )
+    except RegistryError as error:
+        logger.debug("The last configuration cannot be recalled: %s", error)
+        return None
+    if settings is None or not is_current(settings.inputs):
+        return None
+    has_untrusted = any(server.is_untrusted_origin for server in settings.servers)
+    needs_more = has_untrusted or settings.sources or settings.search.embeddings.is_on
+    return None if needs_more else settings
+
+
 def newly_configured(
     settings: Settings, catalog: Catalog, secrets: SecretResolver
 ) -> frozenset[ServerName]:

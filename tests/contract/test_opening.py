@@ -7,7 +7,7 @@ import sqlite3
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -15,8 +15,10 @@ from typing import Any
 import anyio
 import pytest
 
+from discovery_engine.errors import ToolDisabledError, UnavailableError
 from discovery_engine.registry.sqlite.registry import open_sqlite
 from discovery_engine.tools.model import ServerName
+from discovery_engine.view.notices import NoticeKind
 from tests.engines import Folder
 from tests.factories import make_definition, tool_names
 from tests.told import Told
@@ -152,3 +154,90 @@ async def test_listings_that_two_processes_saved_are_judged_anew(folder: Folder)
             await older.refresh()  # under the rules of before
 
     assert await usable(folder) == ["tool_0"]
+
+
+OPEN = """
+import sys, anyio
+from discovery_engine.engine import open_engine
+from discovery_engine.agent.instructions import render_instructions
+
+async def main(config, data):
+    async with open_engine(config, data_dir=data) as engine:
+        answer = await engine.search("tool 1")
+        assert render_instructions(engine.view)
+        print(len(answer.hits), *sorted({"pydantic", "yaml", "ruamel"} & set(sys.modules)))
+        result = await engine.execute("told", "tool_1", {})
+        print(len(result), *sorted({"pydantic"} & set(sys.modules)))
+
+anyio.run(main, *sys.argv[1:])
+"""
+
+
+@pytest.mark.requirement("CAC-9")
+async def test_an_unchanged_configuration_is_parsed_when_a_server_is_needed(folder: Folder) -> None:
+    told = await filled(folder, 3)
+
+    words = [sys.executable, "-c", OPEN, str(folder.config), str(folder.data)]
+    done = await anyio.run_process(words)
+
+    at_first, after_call = done.stdout.decode().splitlines()
+    assert at_first == "1"
+    assert after_call.endswith("pydantic")
+    assert told.calls == 1
+
+
+@pytest.mark.requirement("CAC-9")
+async def test_a_call_obeys_what_the_file_says_by_then(folder: Folder) -> None:
+    told = await filled(folder, 2)
+    async with folder.open() as engine:
+        assert await engine.search("tool 1")
+        folder.write(told.server(), toolRules=[{"pattern": "tool_1", "enabled": False}])
+
+        with pytest.raises(ToolDisabledError):
+            await engine.execute("told", "tool_1", {})
+
+    assert told.calls == 0
+
+
+@pytest.mark.requirement("CAC-9")
+async def test_a_file_that_is_broken_by_then_is_reported_and_starts_nothing(folder: Folder) -> None:
+    told = await filled(folder, 2)
+    starts = told.starts
+    async with folder.open() as engine:
+        folder.config.write_text("servers: [", "utf-8")
+
+        with pytest.raises(UnavailableError):
+            await engine.execute("told", "tool_1", {})
+        [notice] = engine.view.general_notices()
+
+    assert notice.kind is NoticeKind.CONFIGURATION
+    assert told.starts == starts
+
+
+@pytest.mark.requirement("CAC-9")
+async def test_a_decision_of_another_process_is_applied_before_any_server_was_needed(
+    folder: Folder,
+) -> None:
+    told = await filled(folder, 2)
+    told.says(make_definition("tool_0", "Another one."), make_definition("tool_1"))
+    async with folder.open() as engine:
+        await engine.refresh()
+        [review] = (await engine.review.changes())[TOLD]
+    async with folder.open() as engine:
+        with open_sqlite(folder.data / "registry.db") as store:
+            store.accept(str(engine.settings.path), [review.acceptance], at=1.0)
+
+        await engine.apply_decisions()
+
+        assert tool_names(engine.view.catalog.visible) == ["tool_0", "tool_1"]
+
+
+@pytest.mark.requirement("CAC-9", "REG-11")
+async def test_a_damaged_snapshot_is_as_if_nothing_were_remembered(folder: Folder) -> None:
+    await filled(folder, 2)
+    with closing(sqlite3.connect(folder.data / "registry.db")) as database, database:
+        database.execute("UPDATE listings SET names = '['")
+
+    async with folder.open() as engine:
+        await engine.refresh()
+        assert tool_names(engine.view.catalog.visible) == ["tool_0", "tool_1"]

@@ -12,7 +12,7 @@ from pathlib import Path
 from discovery_engine._util.json import JSONObject
 from discovery_engine.catalog import ServerPart
 from discovery_engine.config.settings import Settings
-from discovery_engine.registry.codec import settings_to_text
+from discovery_engine.registry.codec import settings_from_text, settings_to_text
 from discovery_engine.registry.protocols import Snapshot
 from discovery_engine.registry.sqlite import (
     decision_tables,
@@ -93,6 +93,14 @@ class SqliteRegistry(AbstractContextManager["SqliteRegistry"]):
             return rows.snapshot()
         except (LookupError, TypeError, ValueError) as exc:
             logger.warning("What was remembered of %s cannot be read: %s", scope, exc)
+            return None
+
+    def load_settings(self, scope: str) -> Settings | None:
+        text = self._database.read(lambda db: snapshot_tables.settings(db, scope))
+        try:
+            return settings_from_text(text) if text else None
+        except (LookupError, TypeError, ValueError) as exc:
+            logger.debug("The settings of %s cannot be read: %s", scope, exc)
             return None
 
     def save_settings(self, scope: str, settings: Settings) -> None:

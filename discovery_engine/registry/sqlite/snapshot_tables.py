@@ -48,6 +48,12 @@ def rows(connection: sqlite3.Connection, scope: str) -> SnapshotRows | None:
     return SnapshotRows(settings, revision, saved, decided, listing_tables.rows(connection, key))
 
 
+def settings(connection: sqlite3.Connection, scope: str) -> str | None:
+    query = "SELECT settings FROM scopes WHERE name = ?"
+    row = connection.execute(query, (as_text(scope),)).fetchone()
+    return row[0] if row else None
+
+
 def last_save(connection: sqlite3.Connection, scope: str) -> int | None:
     """The number of the last save of a scope; None if there was none."""
     query = "SELECT saved FROM scopes WHERE name = ?"

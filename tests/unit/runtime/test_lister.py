@@ -9,6 +9,7 @@ from typing import cast
 
 import anyio
 import pytest
+from anyio.lowlevel import checkpoint
 
 from discovery_engine.config.settings import ServerSettings, StdioTransport
 from discovery_engine.errors import (
@@ -86,6 +87,7 @@ class Setup:
                     self.current,
                     upstreams,
                     tasks,
+                    complete=checkpoint,
                     on_applied=self.told.append,
                     clock=lambda: self.now,
                 )
