@@ -366,6 +366,13 @@ class Engine:
         with anyio.move_on_after(timeout):
             await self._lister.wait_all_listed()
 
+    async def complete_settings(self) -> None:
+        """Read the files of the configuration, if what is remembered of them was enough so far.
+
+        Until then `settings` has no transports. It is done before a server is started or reached.
+        """
+        await self._configuration.complete()
+
     async def reload(self) -> None:
         """Read the configuration again; servers with the same transport keep their sessions.
 

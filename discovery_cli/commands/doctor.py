@@ -53,6 +53,7 @@ async def _check(engine: Engine, *, invocation: Invocation, online: bool) -> tup
 
     if online:
         await engine.refresh()
+    await engine.complete_settings()  # programs and secrets are looked for
     view = engine.view
     return await check_setup(
         view,

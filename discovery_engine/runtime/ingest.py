@@ -276,6 +276,8 @@ def _carried_over(
     verdict = ingestor.server_verdict(server)
     if part is None or part.connection != connection_fingerprint(server):
         return ServerPart(server.name, verdict=verdict, connection=connection_fingerprint(server))
+    if part.listed_at is None:  # nothing to judge; another process may have listed it meanwhile
+        return part if verdict == part.verdict else replace(part, verdict=verdict)
     is_same = same_rules and verdict == part.verdict
     if is_same and (is_judged or _is_named_and_withheld_alike(part, server, ingestor)):
         return part
