@@ -18,7 +18,6 @@ import pytest
 from discovery_engine.errors import ToolDisabledError, UnavailableError
 from discovery_engine.registry.sqlite.registry import open_sqlite
 from discovery_engine.tools.model import ServerName
-from discovery_engine.view.notices import NoticeKind
 from tests.engines import Folder
 from tests.factories import make_definition, tool_names
 from tests.told import Told
@@ -210,7 +209,7 @@ async def test_a_file_that_is_broken_by_then_is_reported_and_starts_nothing(fold
             await engine.execute("told", "tool_1", {})
         [notice] = engine.view.general_notices()
 
-    assert notice.kind is NoticeKind.CONFIGURATION
+    assert notice.code == "CONFIG_REJECTED"
     assert told.starts == starts
 
 
