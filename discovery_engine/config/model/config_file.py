@@ -29,9 +29,9 @@ from discovery_engine.config.model.overrides import OverrideEntry
 from discovery_engine.config.model.rules import ServerRuleEntry, ToolRuleEntry
 from discovery_engine.config.model.section import Section
 from discovery_engine.config.model.server import NamedServerEntry, ServerEntry
-from discovery_engine.config.settings import (
-    TrustPolicy,
-)
+from discovery_engine.config.settings import Settings, TrustPolicy
+
+_DEFAULTS = Settings()
 
 
 def _source_types() -> tuple[str, ...]:
@@ -78,12 +78,12 @@ class CacheSection(Section):
     """Whether the registry is used, and how long listings stay valid."""
 
     enabled: Flag = Field(
-        default=True,
+        default=_DEFAULTS.cache.enabled,
         description="Whether anything is stored between two runs.",
         examples=[False],
     )
     ttl: Annotated[Number, Field(gt=0)] = Field(
-        default=3600.0,
+        default=_DEFAULTS.cache.ttl,
         description="Seconds after which the tools of a server are listed again.",
         examples=[7200],
     )
@@ -93,17 +93,19 @@ class WeightsSection(Section):
     """How much each part of a match counts; each from 0 to 1."""
 
     exact: Weight = Field(
-        default=1.0,
+        default=_DEFAULTS.search.weights.exact,
         description="The query is the tool's name, in whatever spelling.",
         examples=[1.0],
     )
     partial: Weight = Field(
-        default=0.5,
+        default=_DEFAULTS.search.weights.partial,
         description="The query's words are in its name or its description.",
         examples=[0.6],
     )
     tag: Weight = Field(
-        default=0.3, description="The query names tags of the tool.", examples=[0.2]
+        default=_DEFAULTS.search.weights.tag,
+        description="The query names tags of the tool.",
+        examples=[0.2],
     )
 
 
@@ -111,7 +113,7 @@ class SearchSection(Section):
     """How tools are searched for."""
 
     limit: Annotated[Count, Field(ge=1, le=1000)] = Field(
-        default=10,
+        default=_DEFAULTS.search.limit,
         description="The most tools in an answer, if the request names no limit.",
         examples=[5],
     )
@@ -121,13 +123,13 @@ class SearchSection(Section):
         examples=[{"exact": 1.0, "partial": 0.6, "tag": 0.2}],
     )
     max_tokens: Annotated[Count, Field(ge=50, le=100_000)] = Field(
-        default=180,
+        default=_DEFAULTS.search.max_tokens,
         description="The most that an agent is answered to one query, in estimated tokens, "
         "if it does not ask for more.",
         examples=[400],
     )
     min_confidence: Weight = Field(
-        default=0.15,
+        default=_DEFAULTS.search.min_confidence,
         description="An answer is that no tool fits if one of the first serves the query less "
         "probably than this, from 0 (never) to 1.",
         examples=[0.1],
@@ -143,7 +145,7 @@ class SearchSection(Section):
         examples=[[["ticket", "issue", "Vorgang"], ["PR", "pull request"]]],
     )
     learn: Flag = Field(
-        default=False,
+        default=_DEFAULTS.search.learn,
         description="Whether it is counted, on this machine only, which tools were found and "
         "then used, to put them before others that fit as well.",
         examples=[True],
@@ -154,41 +156,41 @@ class ServeSection(Section):
     """How upstream servers are held, and how `discovery serve` presents itself."""
 
     max_connecting: Annotated[Count, Field(ge=1, le=1000)] = Field(
-        default=8,
+        default=_DEFAULTS.server.max_connecting,
         description="The most servers that are connected to at the same moment.",
         examples=[4],
     )
     idle_timeout: Annotated[Number, Field(gt=0)] = Field(
-        default=300.0,
+        default=_DEFAULTS.server.idle_timeout,
         description="Seconds without a call after which a connection is closed.",
         examples=[600],
     )
     instructions_tokens: Annotated[Count, Field(ge=0, le=100_000)] = Field(
-        default=300,
+        default=_DEFAULTS.server.instructions_tokens,
         description="The most that the instructions for the agent may take, in estimated tokens.",
         examples=[200],
     )
     list_tokens: Annotated[Count, Field(ge=50, le=100_000)] = Field(
-        default=1200,
+        default=_DEFAULTS.server.list_tokens,
         description="The most that a list of tools or servers may take, in estimated tokens, "
         "if the agent does not ask for more.",
         examples=[600],
     )
     details_tokens: Annotated[Count, Field(ge=50, le=100_000)] = Field(
-        default=1000,
+        default=_DEFAULTS.server.details_tokens,
         description="The most that the details of a tool may take, in estimated tokens, "
         "if the agent does not ask for more.",
         examples=[500],
     )
 
     max_sessions: Annotated[Count, Field(ge=1, le=10_000)] = Field(
-        default=256,
+        default=_DEFAULTS.server.max_sessions,
         description="The most clients that have a session over HTTP at the same time; "
         "for a further one the session that has been idle the longest is ended.",
         examples=[32],
     )
     max_own_sessions: Annotated[Count, Field(ge=1, le=10_000)] = Field(
-        default=64,
+        default=_DEFAULTS.server.max_own_sessions,
         description="The most sessions that servers with `session: per_client` have in all.",
         examples=[16],
     )
@@ -198,7 +200,7 @@ class LogSection(Section):
     """What is logged, and where to."""
 
     level: Annotated[Literal["debug", "info", "warning", "error"], choice] = Field(
-        default="info",
+        default=_DEFAULTS.log.level,
         description="The least serious messages that are logged.",
         examples=["debug"],
     )
@@ -206,7 +208,7 @@ class LogSection(Section):
         default="", description="A file to write the log to as well.", examples=["~/discovery.log"]
     )
     stderr: Flag = Field(
-        default=True,
+        default=_DEFAULTS.log.stderr,
         description="Whether the log goes to the standard error stream.",
         examples=[False],
     )
@@ -228,7 +230,9 @@ class Configuration(Section):
         examples=["work"],
     )
     enabled: Flag = Field(
-        default=True, description="Whether any tool is offered at all.", examples=[False]
+        default=_DEFAULTS.enabled,
+        description="Whether any tool is offered at all.",
+        examples=[False],
     )
     cache: Annotated[CacheSection, mapping_or_nothing] = Field(
         default=CacheSection(),
@@ -275,7 +279,7 @@ class Configuration(Section):
         examples=[{"level": "debug"}],
     )
     trust: Annotated[TrustPolicy, choice] = Field(
-        default="on_first_use",
+        default=_DEFAULTS.trust,
         description="Tools that are new are used (`on_first_use`) or wait for review "
         "(`quarantine`); either way a change waits for review, unless with `open`.",
         examples=["quarantine"],

@@ -15,9 +15,11 @@ from discovery_engine.config.model.field_types import (
     custom_error,
 )
 from discovery_engine.config.model.section import Section
+from discovery_engine.config.settings import EmbeddingsSettings
 
 Provider = Literal["none", "onnx", "openai", "http", "hash"]
 
+_DEFAULTS = EmbeddingsSettings()
 _LONGEST_WAIT = 60  # seconds; a search that takes longer is of no use
 _NEEDED = {"onnx": "path", "openai": "api_key", "http": "url"}
 _KEYS = {"path": "path", "api_key": "apiKey", "url": "url"}
@@ -27,7 +29,7 @@ class EmbeddingsSection(Section):
     """A model that finds tools by meaning, beside the search by words."""
 
     provider: Annotated[Provider, choice] = Field(
-        default="none",
+        default=_DEFAULTS.provider,
         description="What computes the vectors: a model in a folder (`onnx`), OpenAI, a compatible "
         "address such as Ollama or TEI (`http`), nothing (`none`), or, for tests, a checksum of "
         "words (`hash`).",
@@ -55,16 +57,16 @@ class EmbeddingsSection(Section):
         examples=["${OPENAI_API_KEY}"],
     )
     dimensions: Annotated[Count, Field(ge=0, le=16_384)] = Field(
-        default=0,
+        default=_DEFAULTS.dimensions,
         description="How long vectors are asked for, where the model lets one choose; 0 leaves it "
         "to the model.",
         examples=[256],
     )
     batch: Annotated[Count, Field(ge=1, le=2048)] = Field(
-        default=32, description="How many texts are sent at once.", examples=[128]
+        default=_DEFAULTS.batch, description="How many texts are sent at once.", examples=[128]
     )
     timeout: Annotated[Number, Field(gt=0, le=_LONGEST_WAIT)] = Field(
-        default=0.3,
+        default=_DEFAULTS.timeout,
         description="Seconds that a search waits for the vector of its query; after that it "
         "answers by words alone.",
         examples=[1],

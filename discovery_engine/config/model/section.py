@@ -13,7 +13,10 @@ _Settings = TypeVar("_Settings", bound=Struct)
 
 
 class Section(BaseModel):
-    """Keys are camelCase, or snake_case; unknown ones and values of another type are refused."""
+    """Keys are camelCase, or snake_case; unknown ones and values of another type are refused.
+
+    A field takes its default from the settings; only nothing (`""`, `[]`, `{}`, None) is written.
+    """
 
     model_config = ConfigDict(
         alias_generator=to_camel,

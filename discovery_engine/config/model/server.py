@@ -36,6 +36,8 @@ from discovery_engine.tools.model import ServerName
 
 Transport: TypeAlias = Literal["auto", "http", "sse", "stdio"]
 
+_DEFAULTS = ServerSettings(ServerName(""))
+_REMOTE = RemoteTransport("")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]*")
 _PREFIX = re.compile(r"[A-Za-z0-9_.-]{0,64}")
 # What clients call a transport, without case, dashes and underscores.
@@ -127,9 +129,13 @@ class TimeoutsSection(Section):
         ),
         examples=[10],
     )
-    list: Seconds = Field(default=30.0, description="Seconds for listing its tools.", examples=[20])
+    list: Seconds = Field(
+        default=_DEFAULTS.timeouts.list, description="Seconds for listing its tools.", examples=[20]
+    )
     call: Seconds = Field(
-        default=60.0, description="Seconds for one call of a tool.", examples=[300]
+        default=_DEFAULTS.timeouts.call,
+        description="Seconds for one call of a tool.",
+        examples=[300],
     )
 
 
@@ -137,18 +143,22 @@ class LimitsSection(Section):
     """The most that the server may have of anything."""
 
     calls: Annotated[Count, Field(ge=1, le=1000)] = Field(
-        default=16, description="Calls under way at the same time.", examples=[1]
+        default=_DEFAULTS.limits.calls,
+        description="Calls under way at the same time.",
+        examples=[1],
     )
     queue: Annotated[Count, Field(ge=0, le=10_000)] = Field(
-        default=64,
+        default=_DEFAULTS.limits.queue,
         description="Calls that wait for one of these to end; a further one is refused at once.",
         examples=[0],
     )
     answer_mib: Annotated[Count, Field(ge=1, le=1024)] = Field(
-        default=8, description="The longest answer that is taken, in MiB.", examples=[32]
+        default=_DEFAULTS.limits.answer_mib,
+        description="The longest answer that is taken, in MiB.",
+        examples=[32],
     )
     sessions: Annotated[Count, Field(ge=1, le=1000)] = Field(
-        default=16,
+        default=_DEFAULTS.limits.sessions,
         description="With `session: per_client`, clients that have a session at the same time; "
         "a further one is refused.",
         examples=[4],
@@ -198,7 +208,7 @@ class ServerEntry(Section):
         examples=[{"Authorization": "Bearer ${API_TOKEN}"}],
     )
     transport: Annotated[Transport, BeforeValidator(_known_transport), choice] = Field(
-        default="auto",
+        default=_REMOTE.kind,
         validation_alias=AliasChoices("transport", "type"),
         description="The protocol of a `url`: `auto` tries streamable HTTP, then SSE.",
         examples=["http"],
@@ -209,7 +219,9 @@ class ServerEntry(Section):
         examples=["Issues and pull requests of our repositories"],
     )
     enabled: Flag = Field(
-        default=True, description="Whether the server is used at all.", examples=[False]
+        default=_DEFAULTS.enabled,
+        description="Whether the server is used at all.",
+        examples=[False],
     )
     prefix: Annotated[Text, AfterValidator(_good_prefix)] = Field(
         default="", description="Put before the name of each of its tools.", examples=["work_"]
@@ -230,7 +242,7 @@ class ServerEntry(Section):
         examples=[{"calls": 1, "answerMib": 32}],
     )
     session: Annotated[Literal["shared", "per_client"], choice] = Field(
-        default="shared",
+        default=_DEFAULTS.session,
         description="`shared` holds one connection for all clients, `per_client` one for each.",
         examples=["per_client"],
     )
