@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from sys import getsizeof
+
 from discovery_engine._util.json import JSONObject
+from discovery_engine._util.lru import SizedLru
 from discovery_engine._util.text import block, named
 from discovery_engine.agent.budget import Budget, Item, Plan, Variant, plan_with_note
 from discovery_engine.agent.render.result import RAISE_MAX_TOKENS, line_variant, make_result
@@ -17,19 +20,33 @@ _DESCRIPTION = ((120, 0.6), (500, 0.8))  # characters of a description, and the 
 _OPTIONAL = 0.3  # weight of an optional argument; a required one has 1
 
 
+_KEPT: SizedLru[Entry, tuple[Item, ...]] = SizedLru(4_000_000)
+"""The items of the tools that were looked at last; sizes are bytes."""
+_OVERHEAD = 400  # bytes of a variant beside its text
+
+
 def details_result(entry: Entry, budget: Budget) -> JSONObject:
+    items = _KEPT.get(entry)
+    if items is None:
+        items = _items(entry)
+        texts = [variant.text for item in items for variant in item.variants]
+        size = getsizeof(entry.tool.source) + sum(_OVERHEAD + getsizeof(text) for text in texts)
+        _KEPT.add(entry, items, size)
+    lines = plan_with_note(items, budget, _cut_to_fit)
+    return make_result("\n".join(lines), budget, details_fields(entry))
+
+
+def _items(entry: Entry) -> tuple[Item, ...]:
     tool = entry.tool
     marks = dict.fromkeys([*_effects(tool), *entry.verdict.tags])
     key = tool.key.label
     heads = (f"{key} {tag_text(list(marks))}", key) if marks else (key,)
     arguments = [_argument_item(parameter, tool) for parameter in tool.parameters]
-    items = [
-        Item(len(tool.parameters) + 2, tuple(line_variant(head, 1.0) for head in reversed(heads))),
+    return (
+        Item(len(arguments) + 2, tuple(line_variant(head, 1.0) for head in reversed(heads))),
         *_description_items(tool.description.strip()),
         *(arguments or [Item(1.0, (Variant("It takes no arguments.", 1.0),))]),
-    ]
-    lines = plan_with_note(items, budget, _cut_to_fit)
-    return make_result("\n".join(lines), budget, details_fields(entry))
+    )
 
 
 def _description_items(description: str) -> list[Item]:
