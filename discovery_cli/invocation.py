@@ -22,6 +22,7 @@ from discovery_engine._util.quantities import ago
 
 if TYPE_CHECKING:
     from discovery_engine.engine import Engine
+    from discovery_engine.runtime.first_answer import EarlyStart, FirstAnswer
     from discovery_engine.tools.model import ServerName
     from discovery_engine.view.status import Observation
     from discovery_engine.view.view import View
@@ -71,6 +72,10 @@ class Invocation(Struct):
     backend: Backend = EngineBackend()
     clock: Callable[[], float] = time.time
     interrupts: Interrupts = field(default_factory=Interrupts)
+    first: FirstAnswer | None = None
+    """Where `serve` remembers its first answer; None for other commands."""
+    early: EarlyStart | None = None
+    """What `serve` has read and answered already."""
     shown_notes: dict[str, None] = field(default_factory=dict)
     """The distinct warnings of the library so far, in order."""
     at_end: ExitStack = field(default_factory=ExitStack)

@@ -9,6 +9,10 @@ import sys
 
 from discovery_cli.interrupts import Interrupts
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from discovery_engine.runtime.first_answer import EarlyStart, FirstAnswer
+
 
 def main() -> None:
     """Run the command of `sys.argv`, and exit with its code."""
@@ -19,10 +23,36 @@ def main() -> None:
     # The system frees all memory at once; Python would traverse all of it first.
     atexit.register(gc.freeze)
     _open_closed_streams()
+    first, early = _answer_early(sys.argv[1:])
     from discovery_cli.invocation import Invocation
     from discovery_cli.program import cli
 
-    cli.main(obj=Invocation(interrupts=interrupts))
+    cli.main(obj=Invocation(interrupts=interrupts, first=first, early=early))
+
+
+def _answer_early(arguments: list[str]) -> tuple[FirstAnswer | None, EarlyStart | None]:
+    """Answer the first request of a client of `serve` from memory, before the engine is loaded.
+
+    What is remembered belongs to this very command line, so it needs no parsing here.
+    """
+    if "serve" not in arguments:
+        return None, None
+    from discovery_engine.config.files.data_folder import data_folder
+    from discovery_engine.runtime.first_answer import FirstAnswer
+    from discovery_engine.version import __version__
+
+    data = data_folder(_data_dir(arguments), os.environ)
+    first = FirstAnswer(data, arguments, os.environ, __version__)
+    return first, first.send(0, 1)
+
+
+def _data_dir(arguments: list[str]) -> str | None:
+    """The value of `--data-dir`, which the parser reads in the same way."""
+    for argument, following in zip(arguments, [*arguments[1:], ""], strict=True):
+        name, equals, value = argument.partition("=")
+        if name == "--data-dir":
+            return value if equals else following
+    return None
 
 
 def _open_closed_streams() -> None:

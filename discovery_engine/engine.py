@@ -38,6 +38,7 @@ from discovery_engine.events import (
     Subscription,
 )
 from discovery_engine.limits import require_query
+from discovery_engine.runtime import first_answer
 from discovery_engine.runtime.call_record import record_call
 from discovery_engine.runtime.catalog_state import CatalogState
 from discovery_engine.runtime.configuration_loader import ConfigurationLoader, read_settings
@@ -406,6 +407,7 @@ class Engine:
             ServerNotFoundError: If a named server is not configured.
             RegistryError: If they cannot be deleted from the registry.
         """
+        await anyio.to_thread.run_sync(first_answer.forget, os.fspath(self._data))
         if servers is None:
             return await self._state.forget(None)
         return await self._state.forget(

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio
 from msgspec.structs import replace
@@ -25,10 +25,12 @@ from discovery_engine.engine import Engine, open_engine
 from discovery_engine.errors import ConfigurationError
 from discovery_engine.view.notices import lost
 from discovery_server import activity, signals, stdio
+from discovery_server.first_answers import remember_first_answer
 from discovery_server.gateway import Gateway
 from discovery_server.logs import log_to
 
 if TYPE_CHECKING:
+    from discovery_engine.runtime.first_answer import EarlyStart, FirstAnswer
     from discovery_server.guard import Endpoint
     from discovery_server.tokens import Tokens
 
@@ -43,10 +45,18 @@ async def serve_stdio(
     environ: Mapping[str, str] | None = None,
     data_dir: str | Path | None = None,
     frozen: bool = False,
+    first: FirstAnswer | None = None,
+    early: EarlyStart | None = None,
 ) -> None:
     """Serve one client over stdin and stdout, until it closes stdin or a signal arrives.
 
-    The arguments are those of `open_engine`.
+    Args:
+        config: As `open_engine` takes it.
+        environ: As `open_engine` takes it.
+        data_dir: As `open_engine` takes it.
+        frozen: As `open_engine` takes it.
+        first: Where the answer to the first request is remembered for the next start.
+        early: What was read from stdin and answered before.
 
     Raises:
         ConfigurationError: If the configuration cannot be used.
@@ -57,8 +67,12 @@ async def serve_stdio(
                 handlers.reload = partial(_reload, engine)
                 logger.info("Serving MCP on stdio")
                 answered = anyio.Event()
-                serve = partial(stdio.serve, gateway, stdin, stdout, answered=answered)
-                await _run(engine, serve, first=answered)
+                serve = partial(stdio.serve, gateway, stdin, stdout, early=early, answered=answered)
+                if first and engine.settings.cache.enabled:
+                    remember = partial(remember_first_answer, engine, gateway, first)
+                    await _run(engine, serve, remember, first=answered)
+                else:
+                    await _run(engine, serve, first=answered)
 
 
 async def serve_http(
@@ -136,11 +150,13 @@ def _log_address(address: str) -> None:
 async def _run(
     engine: Engine,
     serve: Callable[[], Awaitable[None]],
-    *,
+    *background: Callable[[], Coroutine[Any, Any, None]],
     first: anyio.Event | None = None,
 ) -> None:
     """Serve until `serve` returns; servers are listed after `first`."""
     async with open_task_group() as tasks:
+        for task in background:
+            tasks.start_soon(task)
         tasks.start_soon(_keep_fresh, engine, first)
         await serve()
         tasks.cancel_scope.cancel()

@@ -70,6 +70,15 @@ class ClientConnection:
             or self._requests.size >= _MOST_UNANSWERED_BYTES
         )
 
+    def resume(self, line: bytes) -> None:
+        """Continue after a first request that was answered before this object existed."""
+        if request := _message(decode_standard(line)):
+            params = request.params or {}
+            self._era = era_of(request.method, params, is_initialized=False)
+            self._is_probed = request.method == "server/discover"
+            if isinstance(self._era, HandshakeEra):
+                self._era.accept(params)
+
     async def close(self) -> None:
         """Cancel the requests that have no answer yet, and answer each with an error."""
         await self._requests.close()

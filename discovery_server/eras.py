@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from discovery_engine.rpc.peer import RpcError
 from discovery_engine.rpc.protocol import (
     CLIENT_CAPABILITIES,
+    HANDSHAKE_VERSIONS,
     INVALID_PARAMS,
     INVALID_REQUEST,
     LATEST_HANDSHAKE,
@@ -56,9 +57,9 @@ class HandshakeEra:
             raise RpcError(INVALID_PARAMS, text)
         return self._version
 
-    def accept(self, initialized: JSONObject) -> None:
-        """Apply the result of `initialize`."""
-        self._version = initialized["protocolVersion"]
+    def accept(self, initialize: JSONObject) -> None:
+        """Apply the params or the result of an `initialize` that was answered."""
+        self._version = negotiated(initialize["protocolVersion"])
         self.is_initialized = True
 
 
@@ -99,6 +100,11 @@ def era_of(method: str, params: JSONObject, *, is_initialized: bool) -> Era:
     if method != "initialize" and _has_envelope(params):
         return ModernEra()
     return HandshakeEra(is_initialized=is_initialized)
+
+
+def negotiated(requested: str) -> str:
+    """The version of a connection whose client asks for one in `initialize`."""
+    return requested if requested in HANDSHAKE_VERSIONS else LATEST_HANDSHAKE
 
 
 def _has_envelope(params: JSONObject) -> bool:

@@ -19,12 +19,12 @@ from discovery_engine.rpc.peer import RpcError
 from discovery_engine.rpc.protocol import (
     HANDSHAKE_VERSIONS,
     INVALID_PARAMS,
-    LATEST_HANDSHAKE,
     METHOD_NOT_FOUND,
     MODERN_VERSIONS,
     RESOURCE_NOT_FOUND,
 )
 from discovery_server.envelope import IMPLEMENTATION, completed
+from discovery_server.eras import negotiated
 from discovery_server.request_params import check_params, methods_of
 
 if TYPE_CHECKING:
@@ -142,9 +142,8 @@ class Gateway:
                 return {}  # ping
 
     def _initialized(self, requested: str) -> JSONObject:
-        version = requested if requested in HANDSHAKE_VERSIONS else LATEST_HANDSHAKE
         return {
-            "protocolVersion": version,
+            "protocolVersion": negotiated(requested),
             "capabilities": _CAPABILITIES,
             "serverInfo": IMPLEMENTATION,
             "instructions": self.instructions,

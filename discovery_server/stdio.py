@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from discovery_engine.rpc.framing import Framer
+from discovery_engine.runtime.first_answer import EarlyStart
 from discovery_server.client_connection import MAX_LINE, ClientConnection, Line
 from discovery_server.descriptors import open_input, open_output
 
@@ -43,15 +44,20 @@ def own_standard_streams() -> Iterator[tuple[int, int]]:
 
 
 async def serve(
-    gateway: Gateway, stdin: int, stdout: int, *, answered: anyio.Event | None = None
+    gateway: Gateway,
+    stdin: int,
+    stdout: int,
+    *,
+    early: EarlyStart | None = None,
+    answered: anyio.Event | None = None,
 ) -> None:
     """Serve one client over two descriptors, until it closes its side.
 
-    `answered` is set after the first answer.
+    `early` is what was read and answered before. `answered` is set after the first answer.
     """
     session = _StdioSession(gateway, stdin, stdout, answered or anyio.Event())
     try:
-        await session.run()
+        await session.run(early or EarlyStart())
     finally:
         await session.close()
 
@@ -72,7 +78,12 @@ class _StdioSession:
         """Whether the input has ended."""
         self._over = asyncio.Event()
 
-    async def run(self) -> None:
+    async def run(self, early: EarlyStart) -> None:
+        if early.is_answered:
+            self._connection.resume(early.received)
+            self._answered.set()
+        elif early.received:
+            self._on_read(early.received)
         self._input.resume()
         await self._over.wait()
 

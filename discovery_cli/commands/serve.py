@@ -158,7 +158,13 @@ async def _serve_stdio(invocation: Invocation) -> None:
 
     if sys.stdin.isatty():
         sys.stderr.write("note: waiting for an MCP client on stdin; Ctrl-C stops the server\n")
-    await app.serve_stdio(invocation.config, data_dir=invocation.data_dir, frozen=invocation.frozen)
+    await app.serve_stdio(
+        invocation.config,
+        data_dir=invocation.data_dir,
+        frozen=invocation.frozen,
+        first=invocation.first,
+        early=invocation.early,
+    )
 
 
 async def _serve_http(invocation: Invocation, host: str, port: int, options: HttpOptions) -> None:

@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from discovery_engine.config.files.data_folder import data_folder
 from discovery_engine.config.files.inputs import is_current
 from discovery_engine.config.files.location import catalog_key, decision_scopes, locate
 from discovery_engine.config.loading.untrusted import is_untrusted_origin
@@ -197,10 +198,6 @@ def _warn_of_loss(lost_at: float | None) -> None:
 
 
 def registry_path(data_dir: str | Path | None, environ: Mapping[str, str]) -> Path:
-    """Where the registry is: `data_dir`, `$DISCOVERY_DATA_DIR`, or the user's data folder."""
-    if folder := data_dir or environ.get("DISCOVERY_DATA_DIR"):
-        return Path(folder) / _REGISTRY
-    # Only needed without a folder of one's own, and loading it takes a sixth of a start.
-    from platformdirs import user_data_path  # noqa: PLC0415
-
-    return user_data_path("discovery", appauthor=False) / _REGISTRY
+    """Where the registry is: in `data_dir`, `$DISCOVERY_DATA_DIR`, or the user's data folder."""
+    named = os.fspath(data_dir) if data_dir is not None else None
+    return Path(data_folder(named, environ)) / _REGISTRY

@@ -392,7 +392,7 @@ def test_serve_hands_over_to_the_server(
 ) -> None:
     calls: list[tuple[Any, ...]] = []
 
-    async def stdio(config: str | None, *, data_dir: str | None, frozen: bool) -> None:
+    async def stdio(config: str | None, **_: Any) -> None:
         calls.append(("stdio",))
 
     async def http(

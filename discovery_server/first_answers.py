@@ -1,0 +1,75 @@
+"""Keeps the remembered first answer as it would be given now."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import anyio
+import anyio.to_thread
+
+from discovery_engine.config.files.inputs import is_current
+from discovery_engine.events import CatalogChanged, ConfigurationReloaded, TrustChanged
+from discovery_engine.rpc.protocol import (
+    CLIENT_CAPABILITIES,
+    HANDSHAKE_VERSIONS,
+    LATEST_HANDSHAKE,
+    LATEST_MODERN,
+    PROTOCOL_VERSION,
+)
+from discovery_server.gateway import ClientRequest
+
+if TYPE_CHECKING:
+    from discovery_engine._util.json import JSONObject
+    from discovery_engine.engine import Engine
+    from discovery_engine.runtime.first_answer import FirstAnswer
+    from discovery_server.gateway import Gateway
+
+logger = logging.getLogger(__name__)
+
+_PAUSE = 0.5  # seconds in which changes are collected before the answer is written
+
+_INITIALIZE = ClientRequest(
+    "initialize",
+    {
+        "protocolVersion": LATEST_HANDSHAKE,
+        "capabilities": {},
+        "clientInfo": {"name": "", "version": ""},
+    },
+    LATEST_HANDSHAKE,
+)
+_DISCOVER = ClientRequest(
+    "server/discover",
+    {"_meta": {PROTOCOL_VERSION: LATEST_MODERN, CLIENT_CAPABILITIES: {}}},
+    LATEST_MODERN,
+)
+
+
+async def remember_first_answer(engine: Engine, gateway: Gateway, first: FirstAnswer) -> None:
+    """Write the answer now and after each change, until cancelled."""
+    written: object = None
+    with engine.subscribe(CatalogChanged, ConfigurationReloaded, TrustChanged) as changes:
+        while True:
+            try:
+                written = await _write(engine, gateway, first, written)
+            except OSError as error:
+                logger.debug("The first answer is not remembered: %s", error)
+            await anext(changes)
+            await anyio.sleep(_PAUSE)
+            changes.clear()
+
+
+async def _write(
+    engine: Engine, gateway: Gateway, first: FirstAnswer, written: object
+) -> tuple[JSONObject, JSONObject | None]:
+    """Write the answer unless it is `written`; returns what is written now."""
+    inputs = engine.settings.inputs
+    observed = first.observed(one.path for one in inputs)
+    answer = observed, gateway.answer(_INITIALIZE)
+    discovered = gateway.answer(_DISCOVER)
+    if answer == written or answer[1] is None or discovered is None:
+        return answer
+    if await anyio.to_thread.run_sync(is_current, inputs):  # else it is about to be reloaded
+        versions = (*HANDSHAKE_VERSIONS, LATEST_MODERN)
+        await anyio.to_thread.run_sync(first.save, answer[1], discovered, versions, observed)
+    return answer
