@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import Phase, settings
+from hypothesis import Phase, is_hypothesis_test, settings
 
 # A shell that starts the tests in the background has Ctrl-C ignored, and so would have every
 # program that they start and press it for.
@@ -29,6 +29,17 @@ settings.load_profile("discovery")
 
 if TYPE_CHECKING:
     from tests.forked import Preloaded
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Coverage counts the lines that stated examples run, not those that properties run.
+
+    A property runs the same lines a hundred times, each time four times as slowly when they are
+    counted; and a line that only a random example reaches is not reached reliably.
+    """
+    for item in items:
+        if isinstance(item, pytest.Function) and is_hypothesis_test(item.obj):
+            item.add_marker("no_cover")
 
 
 @pytest.fixture
