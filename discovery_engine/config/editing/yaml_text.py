@@ -8,6 +8,7 @@ whole file again keeps comments, but neither bytes, nor JSON, nor its trailing c
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
@@ -28,6 +29,14 @@ class _Dumper(yaml.SafeDumper):
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:  # noqa: ARG002, FBT001, FBT002
         """Lists stand deeper than their key, as people write them."""
         super().increase_indent(flow=flow, indentless=False)
+
+
+# YAML 1.2 reads `1e3` as a number, PyYAML (1.1) does not and would write such a text unquoted.
+_Dumper.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"[-+]?(\.[0-9]+|[0-9]+\.?[0-9]*)[eE][-+]?[0-9]+"),
+    list("-+.0123456789"),
+)
 
 
 def with_servers(text: str, servers: Iterable[ServerSettings], rules: Iterable[Rule]) -> str:

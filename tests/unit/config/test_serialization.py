@@ -4,11 +4,11 @@ import json
 from typing import Any
 
 import pytest
-import yaml
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from discovery_engine.config.editing.yaml_text import block
 from discovery_engine.config.loading.parsing import parse_settings
 from discovery_engine.config.serialization import serialize, serialize_redacted
 from discovery_engine.config.settings import (
@@ -162,13 +162,13 @@ def without_places(settings: Settings) -> Settings:
 
 @pytest.mark.requirement("CFG-6")
 @given(settings=SETTINGS)
+@example(
+    settings=Settings(overrides=(Override(("*",), arguments={"a": ["1e3", ".5E-1", "-2.e5"]}),))
+)
 def test_what_is_written_out_loads_as_the_same(settings: Settings) -> None:
     document = serialize(settings)
 
-    for text in (
-        json.dumps(document),
-        yaml.safe_dump({"discovery": document}, allow_unicode=True, width=60, sort_keys=False),
-    ):
+    for text in (json.dumps(document), block({"discovery": document})):
         assert without_places(parse_settings(text.encode(), file="f")) == settings
 
 
