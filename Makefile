@@ -5,9 +5,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 LEAST_COVERED := 97
-WORKERS ?= auto
+# Many tests wait, for programs above all: two processes for each processor keep it busy.
+WORKERS ?= $(shell $(PYTHON) -c 'import os; n = os.cpu_count() or 1; print(n + min(n, 8))')
 ARGS ?=
 READY := $(VENV)/.ready
+
+# Tests start `discovery` a thousand times; it, and the tests, would be compiled each time.
+unexport PYTHONDONTWRITEBYTECODE
 
 PARALLEL := $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=worksteal --durations=10
 
