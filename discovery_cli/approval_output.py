@@ -40,7 +40,7 @@ def candidate_lines(one: Candidate) -> Iterator[str]:
 
 
 def override_lines(settings: Settings) -> Iterator[str]:
-    """What the file has agents told, and tools given, in place of what the servers say."""
+    """The overrides of the file: texts that agents read, and pinned arguments."""
     for one in settings.overrides:
         said = {"name": one.name, "description": one.description, **one.arguments}
         given = ", ".join(f"{k}: {json.dumps(v)}" for k, v in said.items() if v is not None)

@@ -1,7 +1,7 @@
 """One run of the command line: its global options, and the source of its answer.
 
 A reading command asks for a view: the remembered one if it can answer, which loads no event loop
-and no MCP SDK; otherwise the engine is opened and asks the servers that nobody has asked yet.
+and no MCP SDK; otherwise the engine is opened and lists the servers that were not listed yet.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Output of the command line: data to stdout, messages to stderr.
 
-Nothing that an upstream or a file says reaches a terminal before `clean` has seen it, and no
+Text of an upstream or a file passes `clean` before it reaches a terminal, and no
 escape byte is written unless stdout is a terminal that wants colours.
 """
 

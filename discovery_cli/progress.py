@@ -145,7 +145,7 @@ class Lines:
 class Waits:
     """A line for a slow start after five seconds, and whenever the time has doubled.
 
-    A script's log says so what it waited for, in few lines.
+    The log of a script then has the reason of a delay in few lines.
     """
 
     def __init__(self, output: Output) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Entry(Struct, frozen=True, gc=False):
-    """A tool as the catalog knows it."""
+    """A tool in the catalog."""
 
     tool: Tool
     verdict: Verdict
@@ -86,14 +86,14 @@ class ServerPart(Struct, frozen=True, dict=True):
     listed_at: float | None = None
     """Unix time in seconds of the last good listing; None if there has been none."""
     ttl: float | None = None
-    """Seconds for which the upstream asked its list to be kept; None if it did not say."""
+    """The time to live of the list, in seconds, as the upstream set it; None if it did not."""
     failure: Failure | None = None
     """Set when the newest attempt failed: the entries are then the last known ones."""
     dropped: tuple[DroppedTool, ...] = ()
     instructions: str = ""
-    """What it says of itself, as far as that was accepted."""
+    """Its instructions, if they were accepted."""
     new_instructions: str | None = None
-    """What it says instead, if that waits for review; never to be shown to an agent."""
+    """Its changed instructions, which wait for review; never shown to an agent."""
     connection: str = ""
     """Fingerprint of how the server was reached; another one makes the listing out of date."""
     findings: Findings | None = None
@@ -102,7 +102,7 @@ class ServerPart(Struct, frozen=True, dict=True):
 
     @property
     def said(self) -> str:
-        """What it says of itself now, accepted or not."""
+        """Its present instructions, accepted or not."""
         return self.instructions if self.new_instructions is None else self.new_instructions
 
     @property

@@ -9,11 +9,11 @@
     ├── DisabledError
     │   ├── ServerDisabledError     switched off in the configuration or by a rule
     │   └── ToolDisabledError       switched off by a rule, which is named
-    │       └── ToolWithheldError   its owner has not accepted what it says of itself now
+    │       └── ToolWithheldError   its owner has not accepted its present definition
     ├── InputTooLongError           a query, a name or a list is longer than any may be
     ├── InvalidArgumentsError       the arguments do not fit the tool's schema
     ├── UpstreamError               a server did not do its part
-    │   ├── UnavailableError        it cannot be reached; says which kind of failure and why
+    │   ├── UnavailableError        it cannot be reached; with the kind of failure and the reason
     │   │   ├── NeedsConfigError    a `${reference}` of its entry has no value
     │   │   ├── NeedsAuthError      it wants a login or refuses the one it got
     │   │   └── UntrustedServerError    its owner has not approved what would be started
@@ -23,9 +23,9 @@
     │   └── UpstreamProtocolError   it answered with a protocol error
     └── RegistryError               what is remembered between runs cannot be read or written
 
-A tool that runs and fails is not an error: its result says `isError`. Catch broad above,
+A tool that runs and fails is not an error: its result has `isError`. Catch broad above,
 narrow below; every error has a stable `code`, a message, and a hint on what to do. Each is one
-line: strangers' names and words stand in them in quotes, and cannot begin a line of their own.
+line: untrusted names and texts are quoted in them, and cannot begin a line.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class DiscoveryError(Exception):
     def concerning(self, server: str | None, tool: str) -> Self:
         """The same error, with these names where it has none yet.
 
-        A copy, as several callers may be told of one failure.
+        A copy, as several callers may get one failure.
         """
         lacking = {"server": server, "tool": tool}
         lacking = {k: v for k, v in lacking.items() if v and getattr(self, k) is None}

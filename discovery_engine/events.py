@@ -1,7 +1,7 @@
-"""Events: frozen values that say what happened, and the bus that delivers them.
+"""Events: frozen values that describe what happened, and the bus that delivers them.
 
 A publisher never waits. Each subscription has a bounded queue; a slow subscriber loses its oldest
-events and blocks nobody.
+events and blocks no publisher.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class Subscription:
         self._arrival = anyio.Event()
 
     def deliver(self, event: Event) -> None:
-        """Queue an event; no-op if it is of another kind, so that nobody is woken for it."""
+        """Queue an event; no-op if it is of another kind, so that no task is woken for it."""
         if type(event) in self._kinds:
             self._events.append(event)
             self._arrival.set()

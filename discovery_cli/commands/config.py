@@ -54,7 +54,7 @@ def validate(invocation: Invocation) -> ExitCode:
 
     The exit code is 2 if it cannot be used, or a server's entry cannot. Nothing is started.
     """
-    from discovery_cli.findings import entry_form, show_diagnostic
+    from discovery_cli.diagnostic_output import entry_form, show_diagnostic
     from discovery_engine.doctor.entry_lint import lint_entries
 
     output = invocation.output

@@ -131,7 +131,7 @@ def _run(invocation: Invocation, queries: BinaryIO, *, allow_missing: bool) -> R
 
 
 def _cost(max_tokens: int) -> Callable[[SearchAnswer], int]:
-    """Counts what an agent is told if it does not ask for more."""
+    """Counts the tokens of an answer for agents with the default budget."""
     from discovery_engine.agent.budget import Budget
     from discovery_engine.agent.render.search import search_result
     from discovery_engine.agent.tool_text import Detail

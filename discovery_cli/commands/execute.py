@@ -105,7 +105,7 @@ class _Asked(Struct, frozen=True):
 async def _execute(
     engine: Engine, *, asked: _Asked, on_progress: OnProgress | None
 ) -> tuple[Entry, JSONObject]:
-    """Ask the servers in question for their tools if nobody has, and call one, in one start."""
+    """List the servers of the tool if they were not listed yet, and call it, in one start."""
     view = await get_to_know(engine, concerned=asked.concerned)
     prepared = asked.prepared_unless_unknown(view)
     if isinstance(prepared, ToolNotFoundError):  # its server failed before, and is tried again

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from discovery_cli.diagnostic_output import entry_form, finding_form, show_diagnostic
 from discovery_cli.exit_codes import ExitCode
-from discovery_cli.findings import entry_form, finding_form, show_diagnostic
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import pass_invocation
 from discovery_cli.output import Output

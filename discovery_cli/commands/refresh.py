@@ -73,7 +73,7 @@ def _advice(failure: Failure) -> str:
 
 
 def _say_broken(output: Output, view: View) -> None:
-    """The servers that nobody can ask, as their entries cannot be used."""
+    """The servers with an entry that cannot be used."""
     for server in view.settings.servers:
         if server.problem:
             output.say(f"{server.name}: not asked: {server.problem.sentence}")

@@ -1,4 +1,4 @@
-"""`discovery review`: what tools say now, beside what was accepted of them."""
+"""`discovery review`: the definitions of tools now, compared with the accepted ones."""
 
 from __future__ import annotations
 

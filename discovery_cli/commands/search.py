@@ -140,7 +140,7 @@ def _form(
 
 
 def _explain(output: Output, view: View, answer: SearchAnswer) -> None:
-    """Each hit with what speaks for it; if nothing fits, the nearest instead."""
+    """Each hit with its explanation; if nothing fits, the nearest tools instead."""
     query = view.searcher.analyze(answer.query)
     for hit in answer.hits or answer.nearest:
         output.table([explained_hit_row(output, hit, is_match=bool(answer.hits))])

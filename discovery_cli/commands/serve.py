@@ -115,7 +115,7 @@ def command(
 
 
 def _unblock(invocation: Invocation) -> None:
-    """From here to the end of the run nothing that is printed waits for whoever reads it."""
+    """From here to the end of the run no write waits for a reader."""
     from discovery_server.standard_error import unblocked
 
     invocation.at_end.enter_context(unblocked())
@@ -124,7 +124,7 @@ def _unblock(invocation: Invocation) -> None:
 
 
 def _say_where_it_looked(invocation: Invocation) -> None:
-    """Name the places that hold no configuration; agents are not told them."""
+    """List the paths without a configuration, on stderr only."""
     from discovery_engine.config.files.location import VARIABLE, locate
 
     place = locate(invocation.config)

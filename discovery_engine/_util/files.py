@@ -1,4 +1,4 @@
-"""Files replaced in one step, so that nobody ever reads half of one."""
+"""Files are replaced atomically, so no reader gets half of one."""
 
 from __future__ import annotations
 

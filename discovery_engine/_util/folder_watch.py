@@ -13,13 +13,13 @@ from typing import TypeAlias
 import anyio
 import anyio.to_thread
 
-# The public `awatch` has no way to say when it begins to watch, nor how to stop it at once.
+# The public `awatch` neither reports when it begins to watch nor stops at once.
 from watchfiles._rust_notify import RustNotify
 
 logger = logging.getLogger(__name__)
 
 _QUIET = 100  # milliseconds without an event after which a change is taken as complete
-_LONGEST_CHANGE = 800  # milliseconds after which nobody waits for quiet any more
+_LONGEST_CHANGE = 800  # milliseconds after which the debounce ends
 _POLL = 1.0  # seconds between two looks where nothing can be watched
 
 Identity: TypeAlias = tuple[int, int]
@@ -27,7 +27,7 @@ Identity: TypeAlias = tuple[int, int]
 
 
 class FolderWatch:
-    """Whatever happens after `watch` ends the next `wait`, also if nobody waited by then."""
+    """Whatever happens after `watch` ends the next `wait`, also if none was running."""
 
     def __init__(self) -> None:
         self._folders: Mapping[str, Identity] = {}
@@ -50,7 +50,7 @@ class FolderWatch:
                 recursive=False,
                 ignore_permission_denied=True,
             )
-        except (OSError, RuntimeError) as error:  # the system's limit of watches, say
+        except (OSError, RuntimeError) as error:  # for example the system's limit of watches
             logger.info(
                 "Folders are polled every %g s, as they cannot be watched: %s", _POLL, error
             )

@@ -1,4 +1,4 @@
-"""Python's collector of cyclic garbage, kept from looking for what is not there.
+"""Pauses of Python's garbage collector where it would find nothing.
 
 It looks through all that lives whenever much was made, and an index or a large answer is much; but
 making one leaves no cycle behind, so that there is nothing to find.

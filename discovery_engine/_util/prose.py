@@ -1,13 +1,13 @@
-"""The first sentence of a Markdown text: what it is about, without its headings and marks."""
+"""The first sentence of a Markdown text, without headings and marks."""
 
 from __future__ import annotations
 
-_RULES = frozenset("-=*_ ")  # a line of these alone is drawn, and says nothing
+_RULES = frozenset("-=*_ ")  # a line of these alone is a rule
 _MARKS = ("- ", "* ", "+ ", "> ")
 _FENCES = ("```", "~~~")
 _WIDE_ENDS = "\u3002\uff01\uff1f"  # of Chinese and Japanese, which put no blank behind them
 _ENDS = ".!?" + _WIDE_ENDS
-_SHORTEST = 12  # characters; what ends before is an abbreviation, or says nothing by itself
+_SHORTEST = 12  # characters; a shorter sentence is an abbreviation, or incomplete
 
 
 def first_sentence(text: str) -> str:

@@ -1,4 +1,4 @@
-r"""Text of strangers, made harmless: what is not seen is not passed on.
+r"""Untrusted text: invisible characters are removed, and lines are quoted.
 
     clean("read\u200b it\x1b[2J")      "read it"             for agents, terminals and pages
     visible("read\u200b it")          "read<U+200B> it"     for a person who is to judge it
@@ -6,9 +6,9 @@ r"""Text of strangers, made harmless: what is not seen is not passed on.
     quoted("x\nNote: obey")          '"x Note: obey"'      words within a sentence of ours
     block("x\nNote: obey")           "  | x", "  | Note: obey"    a text of several lines
 
-Two rules. Of the characters that nobody sees, only those pass that make an emoji; the tables are
+Two rules. Of invisible characters only those that form an emoji are kept; the tables are
 written out, so that every version of Python agrees on them. And no line of an answer, of an error
-or on a terminal begins as a stranger would have it: a reader takes such a line for ours.
+or on a terminal begins with untrusted text: a reader would take it for the program's.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _BLANKS = (
     r"\t\x0b\x0c\x1c-\x1f\x85\xa0\u115f\u1160\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u2800"
     r"\u3000\u3164\uffa0"
 )
-"""These take room on a line, so words would run together without them."""
+"""These separate words, which would run together without them."""
 _UNSEEN = (
     r"\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891"
     r"\u08e2\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff"
@@ -37,7 +37,7 @@ _MEANINGLESS = (
     + "".join(rf"\U{plane:04x}fffe\U{plane:04x}ffff" for plane in range(1, 15))
     + r"\U000f0000-\U0010ffff"
 )
-"""Lone surrogates, private use, and what Unicode says is no character."""
+"""Lone surrogates, private use, and noncharacters."""
 _RAW = rf"[\r{_BLANKS}{_UNSEEN}{_MEANINGLESS}]"
 
 _EMOJI = (
@@ -59,7 +59,7 @@ _ESCAPES = (
 
 
 def clean(text: str, *, newlines: bool = True) -> str:
-    """`text` without escape sequences and without characters that nobody sees.
+    """`text` without escape sequences and without invisible characters.
 
     Odd blanks become spaces, odd line ends newlines, and what has no meaning becomes U+FFFD.
     Without `newlines` the result is one line. Cleaning twice is cleaning once.
@@ -75,12 +75,12 @@ def one_line(text: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """Words of a stranger within a sentence of ours: one line, in quotes that they cannot close."""
+    """Untrusted text within a sentence: one line, in quotes that it cannot close."""
     return '"{}"'.format(one_line(text).replace('"', "'"))
 
 
 def named(name: str, *, before: str = "") -> str:
-    """A stranger's name within a line of ours: bare if it is one word, in quotes otherwise.
+    """An untrusted name within a line: bare if it is one word, in quotes otherwise.
 
     `before` is put before it; `server:` makes a tool's address.
     """
@@ -91,7 +91,7 @@ def named(name: str, *, before: str = "") -> str:
 
 
 def block(text: str, *, before: str = "  | ") -> list[str]:
-    """The lines of a stranger's text, cleaned, each behind a mark that keeps it from the margin."""
+    """The lines of an untrusted text, cleaned, each with a prefix."""
     return [f"{before}{line}".rstrip() for line in clean(text).strip("\n").split("\n")]
 
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 from discovery_engine._util.json import JSONObject
 
 MIN_TOKENS = 50
-"""The smallest `maxTokens`: room for one name, a count of what is left out, and a notice."""
+"""The smallest `maxTokens`: enough for one name, a count of what is left out, and a notice."""
 
 
 class MetaTool(Struct, frozen=True):

@@ -44,7 +44,7 @@ OnProgress = Callable[[float, float | None, str | None], Awaitable[None]]
 
 
 class Caller(Struct, frozen=True):
-    """The client that calls a meta-tool, as far as the transport knows it."""
+    """The client that calls a meta-tool, with what is known from its transport."""
 
     client: str | None = None
     """Identifies one of several concurrent clients; None if there is only one."""

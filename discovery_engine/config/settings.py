@@ -1,6 +1,6 @@
 """The configuration as the rest of the engine sees it: checked, frozen, without positions.
 
-`config.model` says what an owner may write; `config.loading` turns that into these values. They
+`config.model` validates what an owner writes; `config.loading` turns that into these values. They
 need no parser and no pydantic, so that a stored configuration loads in microseconds. Written out,
 a field has the name of its key in `discovery.yaml`.
 
@@ -117,7 +117,7 @@ class ServerSettings(_Section, frozen=True):
     trust: Annotated[TrustPolicy | None, NOT_OPEN] = None
     """None follows the settings' own."""
     is_untrusted_origin: Annotated[bool, INTERNAL] = False
-    """Somebody else may have written its entry: it is not started before the owner approves it."""
+    """Another person may have written its entry: it is not started before the owner approves it."""
     bound_to: Annotated[str, INTERNAL] = ""
     """The digest of what else of that file an approval is bound to; may be empty."""
     origin: Annotated[Origin, INTERNAL] = Origin("")
@@ -235,7 +235,7 @@ class Settings(_Section, frozen=True, dict=True):
     """Only what the lock file pins may be used."""
     inputs: Annotated[tuple[InputFile, ...], INTERNAL] = ()
     warnings: Annotated[tuple[Diagnostic, ...], INTERNAL] = ()
-    """What the owner should know, though it stops nothing (a source that is not there, say)."""
+    """Warnings for the owner that stop nothing, for example a source that is missing."""
 
     @cached_property
     def by_name(self) -> Mapping[ServerName, ServerSettings]:

@@ -29,7 +29,7 @@ class Origin(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True
 
     @property
     def brief(self) -> str:
-        """The same without the folder, as anybody may read it."""
+        """The same without the folder, for every reader."""
         name = self.file.replace("\\", "/").rpartition("/")[2]
         return str(Origin(name, self.line, self.column))
 

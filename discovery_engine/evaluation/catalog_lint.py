@@ -1,6 +1,6 @@
 """What makes the tools of a catalog hard to find or to use, each with an override as a draft.
 
-A finding is advice about what a server says of its tools. The draft says what can be said without
+A finding is advice about the descriptions of tools. The draft contains what can be derived without
 knowing more; a person who knows the tool can improve it, and `discovery eval` shows the effect.
 """
 
@@ -47,7 +47,7 @@ class CatalogFinding(Diagnostic, frozen=True, kw_only=True):
 
     tools: tuple[ToolKey, ...]
     overrides: tuple[JSONObject, ...] = ()
-    """Entries for `overrides:`, as drafts; none where only the tool's author can mend it."""
+    """Entries for `overrides:`, as drafts; none where only the tool's author can change it."""
 
     def to_json(self) -> JSONObject:
         about = {"tools": list(map(str, self.tools)), "overrides": list(self.overrides)}
@@ -57,13 +57,13 @@ class CatalogFinding(Diagnostic, frozen=True, kw_only=True):
 class CatalogLint(Struct, frozen=True):
     findings: tuple[CatalogFinding, ...]
     searched: int
-    """How many tools were searched for by what they say of themselves."""
+    """How many tools were searched for by their own summaries."""
     searchable: int
     """How many could have been."""
 
 
 def lint_catalog(view: View, *, searches: int = SEARCHES) -> CatalogLint:
-    """What is to be said about the tools that an agent may see, the same tools always alike.
+    """The findings about the tools that agents see; the same tools give the same findings.
 
     Args:
         view: The catalog.
@@ -151,7 +151,7 @@ def _crowded(entries: Iterable[Entry]) -> Iterator[CatalogFinding]:
 
 
 def _describes_itself(entry: Entry) -> bool:
-    """Whether the description says more than the name."""
+    """Whether the description has more words than the name."""
     return not set(stems(entry.tool.description)) <= set(name_stems(entry.tool.name))
 
 

@@ -1,6 +1,6 @@
-"""Tools of several servers that an agent can hardly tell apart by their names and summaries.
+"""Tools of several servers with nearly the same names and summaries.
 
-Two tools are alike if their names say the same and their summaries share half of their words, or
+Two tools are alike if their names are the same and their summaries share half of their words, or
 if name and summary together share four words in five. Every such pair is found, without looking
 at each: tools that share so much share one of their rarest words (prefix filtering, as in
 similarity joins).
@@ -42,7 +42,7 @@ class _Profile(Struct, frozen=True):
     @classmethod
     def of(cls, entry: Entry) -> _Profile:
         own = frozenset(name_stems(entry.tool.name))
-        # Many servers put their own name before each tool's, which says nothing about the tool.
+        # Many servers put their own name before each tool's, which is no information about it.
         name = own.difference(name_stems(entry.tool.server)) or own
         summary = frozenset(stems(entry.tool.summary))
         return cls(entry, name, summary, name | summary)
@@ -104,7 +104,7 @@ def _are_alike(one: _Profile, other: _Profile) -> bool:
 
 
 def _likeness(one: Words, other: Words) -> float:
-    """The share of their words that both have; two that say nothing are the same."""
+    """The share of their words that both have; two without words are the same."""
     shared = len(one & other)
     return shared / (len(one) + len(other) - shared) if one or other else 1.0
 

@@ -14,7 +14,7 @@ _BASELINE = "baseline"
 
 
 class InvalidGateError(ValueError):
-    """A limit that cannot be read or judged; its text says why."""
+    """A limit that cannot be parsed or checked; its text is the reason."""
 
 
 class Gate(Struct, frozen=True):

@@ -1,6 +1,6 @@
 """A run as Markdown, for a comment on a change or a page of a report.
 
-What a tool or a query says is text, never markup.
+The text of a tool or a query is text, never markup.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from discovery_engine.evaluation.gates import GateResult
 from discovery_engine.evaluation.report import METRICS, Report, ReportRow, shown
 
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>()#+!|~&@:$-])")
-_SHOWN = 50  # rows of a table; a comment has room for no more
+_SHOWN = 50  # rows of a table; a comment of a pull request cannot have more
 
 
 def to_markdown(

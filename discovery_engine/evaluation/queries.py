@@ -40,7 +40,7 @@ _EMPTY_HINT = "write 'queries:' with a list below it; `discovery eval --suggest`
 
 class Query(Struct, frozen=True):
     id: str
-    """What tells it from the others, from one run to the next."""
+    """Identifies it among the others, from one run to the next."""
     text: str
     tools: tuple[ToolKey, ...] = ()
     """Each of them is right; without any, the right answer is that nothing fits."""

@@ -31,7 +31,7 @@ class ReportRow(Struct, frozen=True, dict=True):
     right: tuple[str, ...]
     """As `server:tool`; empty if the right answer is that nothing fits."""
     found: tuple[str, ...]
-    """The first `DEPTH` tools of the answer; empty where it says that nothing fits."""
+    """The first `DEPTH` tools of the answer; empty if nothing fits."""
     tokens: int
     """What the answer costs an agent, estimated."""
     milliseconds: float
@@ -66,7 +66,7 @@ class ReportRow(Struct, frozen=True, dict=True):
 
     @property
     def score(self) -> float:
-        """How good the answer is, from 0 to 1: NDCG, or whether it rightly says none."""
+        """The quality of the answer, from 0 to 1: NDCG, or whether `none` is right."""
         return ndcg(self.ranks, len(self.right)) if self.is_serviceable else float(self.is_good)
 
     def to_json(self) -> JSONObject:

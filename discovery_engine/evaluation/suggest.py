@@ -1,6 +1,6 @@
 """Drafts of queries, made from the descriptions of the tools.
 
-They are no evidence: a user who asks does not know a tool's words. So the words of its name are
+They are no evidence: a user does not know a tool's words. So the words of its name are
 taken away, and the owner is asked to put each into the words of his own agents, and to add what
 no tool can serve.
 """
@@ -25,14 +25,14 @@ _SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+|(?<=[\u3002\uff01\uff1f\uff1b])")
 _CHUNK = re.compile(r"\S+")
 _ASIDE = re.compile(r"\([^)]*\)|\[[^\]]*\]|https?://\S+|`[^`]*`")
 _EDGES = " \t.,;:!?-*#>\u3002\uff0c\uff1b\"'()[]{}"
-_LEAST = 2  # words that say something; fewer ask for everything and nothing
+_LEAST = 2  # significant words; fewer match everything and nothing
 _MOST = 16  # words of a draft; an agent asks in fewer
 
 
 class Draft(Struct, frozen=True):
     query: str
     tools: tuple[ToolKey, ...]
-    """All whose descriptions say this, as each of them would be right."""
+    """All with this description, as each of them would be right."""
 
     def to_json(self) -> JSONObject:
         return {"query": self.query, "tools": list(map(str, self.tools))}
@@ -41,7 +41,7 @@ class Draft(Struct, frozen=True):
 class Suggestion(Struct, frozen=True):
     drafts: tuple[Draft, ...]
     silent: tuple[ToolKey, ...]
-    """The tools that say too little for a draft."""
+    """The tools with too little text for a draft."""
 
 
 def suggest(view: View, *, per_tool: int = 1) -> Suggestion:
@@ -59,7 +59,7 @@ def suggest(view: View, *, per_tool: int = 1) -> Suggestion:
 
 
 def _drafts(entry: Entry) -> Iterator[str]:
-    """The sentences of the description, then what is said of the parameters."""
+    """The sentences of the description, then those of the parameters."""
     own = set(name_stems(entry.tool.name))
     said = [entry.tool.description, *(p.description for p in entry.tool.parameters)]
     seen = set()

@@ -1,4 +1,4 @@
-"""What a text says, as the search reads it: one stem for each word that says something."""
+"""The vocabulary of a text in search: one stem for each significant word."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ class Overrides:
             yield found.hits | found.slow if self._entries[index].arguments else found.hits
 
     def _joined(self, by: Sequence[int]) -> AppliedOverride:
-        """What the entries `by` say together."""
+        """The combined override of the entries `by`."""
         if not by:
             return AppliedOverride()
         entries = [self._entries[index] for index in by]

@@ -1,4 +1,4 @@
-"""Overrides that do nothing: found by what the tools of a catalog say of them.
+"""Overrides without effect on the tools of a catalog.
 
 A diagnostic is advice, as one about a rule is: the tool may be one that is not known yet.
 """

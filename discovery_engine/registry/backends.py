@@ -40,7 +40,7 @@ class Backend(Struct, frozen=True):
 
 
 def open_registry(url: str, *, is_thorough: bool = True, patience: float | None = None) -> Registry:
-    """The registry at `url`; whoever opens it closes it.
+    """The registry at `url`; the caller closes it.
 
     Args:
         url: Where it is; see above.
@@ -97,7 +97,7 @@ def _open_memory(
     url: str,  # noqa: ARG001 - there is only one kind
     *,
     is_thorough: bool = True,  # noqa: ARG001 - there is nothing to verify
-    patience: float | None = None,  # noqa: ARG001 - there is nobody to wait for
+    patience: float | None = None,  # noqa: ARG001 - there is nothing to wait for
 ) -> Registry:
     # A command that only reads what was saved needs SQLite alone.
     from discovery_engine.registry.memory import MemoryRegistry  # noqa: PLC0415

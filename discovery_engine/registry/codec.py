@@ -156,7 +156,7 @@ def _encode(value: Any) -> JSONValue:
 
 @cache
 def _defaults(cls: Any) -> Mapping[str, Any]:
-    """What the fields hold that need not be given; told without resolving any annotation."""
+    """The defaults of the fields, without resolving any annotation."""
     defaults = cls.__struct_defaults__
     names = cls.__struct_fields__[len(cls.__struct_fields__) - len(defaults) :]
     made = (one.factory() if hasattr(one, "factory") else one for one in defaults)

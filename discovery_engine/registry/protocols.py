@@ -162,7 +162,7 @@ class EraStore(Protocol):
 class IndexStore(Protocol):
     """The search index of a scope's snapshot, in a form that only its own process may trust.
 
-    An index is read with `marshal`, which is not safe for bytes that somebody else could have
+    An index is read with `marshal`, which is not safe for bytes that another user could have
     written. So it never leaves a private file of this user on this machine: a back-end that is
     shared has no `IndexStore`, and each process there builds its own index.
     """
@@ -170,7 +170,7 @@ class IndexStore(Protocol):
     def load_index(self, scope: str) -> bytes | None:
         """The index that was saved last; it may be of an older snapshot.
 
-        None as well where anybody else may write, or could have written, to the file.
+        None as well where other users may write, or could have written, to the file.
         """
 
     def save_index(self, scope: str, data: bytes) -> None:

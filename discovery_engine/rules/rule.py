@@ -39,7 +39,7 @@ class Rule(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     servers: tuple[str, ...] = field(default=(), name="server")
     """Patterns that the server's name must match; only in `toolRules`."""
     annotations: Mapping[str, bool | str] = field(default_factory=dict)
-    """What the tool's annotations must say; only in `toolRules`."""
+    """The annotations that the tool must have; only in `toolRules`."""
     has_tags: tuple[str, ...] = field(default=(), name="matchTags")
     """Patterns of which the server's own tags must match one; only in `serverRules`."""
     enabled: bool | None = None

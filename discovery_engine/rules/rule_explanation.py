@@ -1,4 +1,4 @@
-"""Why a verdict is what it is, for people: rule by rule, and in one sentence.
+"""The explanation of a verdict for people: rule by rule, and in one sentence.
 
 Like `rule`, it loads no pattern library, so that a remembered verdict is explained at once.
 """
@@ -42,7 +42,7 @@ class RuleExplanation(Struct, frozen=True):
     steps: tuple[Step, ...]
     """One for each rule, in order."""
     sentence: str
-    """What `describe` says of the verdict."""
+    """The verdict as `describe` gives it."""
 
     @property
     def deciding(self) -> Step | None:
@@ -79,7 +79,7 @@ def decider(verdict: Verdict, rules: Sequence[Rule], *, subject: Subject = "tool
 
 
 def public_decider(verdict: Verdict, *, subject: Subject = "tool") -> str:
-    """The same as anybody may read it: without files, and patterns, which may name a tool."""
+    """The same for every reader: without files, and patterns, which may name a tool."""
     if verdict.rule is not None:
         return f"rule {verdict.rule + 1} of the owner"
     if verdict.reason == "whitelist":

@@ -1,6 +1,6 @@
 """The rules of a configuration at work: verdicts on tools and on servers, and why.
 
-The first rule that matches and says `enabled` decides; tags come from every rule that matches. If
+The first rule that matches and has `enabled` decides; tags come from every rule that matches. If
 any rule enables, what no rule decides is disabled. If a pattern times out, a rule
 that disables is taken to match and any other is not: in doubt, a tool stays disabled. So it is
 with a tool that its owner calls otherwise than its server: a rule that enables reads the server's
@@ -157,7 +157,7 @@ class _RuleEvaluator:
     def verdict(
         self, matching: Sequence[int], own_tags: Sequence[str], *, enabled: bool
     ) -> Verdict:
-        """`matching` are the rules that match, in order; `enabled` is the server's say."""
+        """`matching` are the rules that match, in order; `enabled` is the verdict on the server."""
         given = (self._rules[index].tags for index in matching)
         tags = tuple(dict.fromkeys(chain(own_tags, *given)))
         if not enabled:

@@ -1,6 +1,6 @@
 """Lists the tools of servers, single-flight: concurrent callers share one listing per server.
 
-The outcome is applied to the catalog state; the current view says which servers may be listed.
+The outcome is applied to the catalog state; the current view has the servers that may be listed.
 """
 
 from __future__ import annotations

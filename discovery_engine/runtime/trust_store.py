@@ -1,6 +1,6 @@
 """Keeps what the owner decided: reads it, holds servers and tools to it, and extends it.
 
-Nothing is decided here but what the policy says of tools that are seen for the first time. What
+The only decisions made here are those of the policy for tools seen for the first time. What
 blocks runs in the thread of the caller, which must not be the event loop's.
 """
 
@@ -84,7 +84,7 @@ class TrustStore:
         return trust
 
     def is_current(self) -> bool:
-        """Whether nothing was decided, in any configuration, but what this process knows."""
+        """Whether this process has read all decisions of every configuration."""
         try:
             return self._store.newest_decision() == self.trust.decisions.number
         except RegistryError as error:
@@ -243,7 +243,7 @@ class TrustStore:
             self._store.acknowledge_loss(scope, at=self._clock())
 
     def history(self, settings: Settings, server: str) -> tuple[Acceptance, ...]:
-        """What was accepted of a server; `server` is what it is known as."""
+        """What was accepted of a server; `server` is its key in decisions."""
         earlier_first = reversed(_scopes(settings))
         return tuple(one for scope in earlier_first for one in self._store.history(scope, server))
 

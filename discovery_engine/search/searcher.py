@@ -95,7 +95,7 @@ class Searcher:
         return is_tool_name(self._index, text)
 
     def dump(self) -> bytes:
-        """The index as bytes for `load_searcher`; keep them where nobody else can write."""
+        """The index as bytes for `load_searcher`; store them where no other user can write."""
         return dump_index(self._index, self._lexicon)
 
     def analyze(self, text: str) -> AnalyzedQuery:

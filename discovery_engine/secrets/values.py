@@ -33,7 +33,7 @@ SHORTEST = 4  # characters; hiding every "1" would leave nothing to read
 _SHORTEST_PART = 8  # characters of a part that neither its name nor its place makes secret
 _LONGEST = 64 * 1024  # characters; a file that a reference names is no longer
 _LONGEST_JOINED = 256  # characters of a value that holds what separates values
-_DEEPEST = 6  # base64 in JSON in an assignment in JSON: deeper than anybody goes
+_DEEPEST = 6  # base64 in JSON in an assignment in JSON: deeper than any real value
 
 _ADDRESS = re.compile(r"(?:[a-z][\w+.-]*:)*//(?P<rest>\S.*)", re.IGNORECASE | re.DOTALL)
 _USER_INFO = re.compile(
@@ -77,7 +77,7 @@ def secrets_in(value: str, name: str = "", *, is_secret: bool = False) -> Iterat
     Args:
         value: As a server is given it, references resolved.
         name: Of the variable, the header or the flag.
-        is_secret: Whether it stands where only secrets stand, whatever its name says.
+        is_secret: Whether it stands where only secrets stand, whatever its name.
     """
     kind = NameKind.SECRET if is_secret else NameKind.of(name)
     whole = _Part(value[:_LONGEST], kind, is_whole=True)

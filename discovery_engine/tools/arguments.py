@@ -42,8 +42,8 @@ TOO_LONG = "checking them takes too long"
 _AT_ONCE = 4_000_000  # values times keywords that the validator is given, at some 10 ns each
 _FEW = 1_000  # of these that it lists mistakes of, at some 10 us each, in all branches
 _OF_PATTERNS = 8 << 20  # bytes of all compiled patterns of a schema: up to 15 ms for each million
-_MISTAKES = 8  # told at once; more would bury the signature
-_LISTED = _MISTAKES + 1  # to know that there are more
+_MISTAKES = 8  # reported at once; more would bury the signature
+_LISTED = _MISTAKES + 1  # to detect that there are more
 _SENTENCE = 300  # characters of a mistake
 _COMPARED = 100  # names that an unknown one is compared with
 _MASK = "it"  # for values, where one of them may be the owner's
@@ -57,7 +57,7 @@ class Checker:
     """Checks arguments for one tool; making it costs more than asking it.
 
     The validator holds whatever loop it runs in until it is done. So it is asked only where the
-    sizes of schema and value say that this is soon; all else is evaluated in counted steps.
+    sizes of schema and value show that this is fast; all else is evaluated in counted steps.
     """
 
     def __init__(self, tool: Tool) -> None:
@@ -242,7 +242,7 @@ def _read(parameter: Parameter, text: str) -> JSONValue:
 
 
 def _slips(tool: Tool, arguments: JSONObject) -> Iterator[str]:
-    """Arguments that the tool may not know, and must have meant one that is missing."""
+    """Unknown arguments that were probably meant for a missing one."""
     known = {parameter.name for parameter in tool.parameters}
     missing = [p.name for p in tool.parameters if p.required and p.name not in arguments]
     strange = (name for name in arguments if name not in known)
@@ -254,7 +254,7 @@ def _slips(tool: Tool, arguments: JSONObject) -> Iterator[str]:
 def _compiler(schema: JSONObject, mask: str | None) -> Compile:
     """Makes validators of `schema` and of its parts.
 
-    With the linear-time engine, so that no `pattern` of a stranger holds us up; one that is small
+    With the linear-time engine, so that no untrusted `pattern` blocks the loop; one that is small
     as text may be large once compiled, so all together share what memory there is for them.
     """
     share = _OF_PATTERNS // max(1, _patterns_in(schema))

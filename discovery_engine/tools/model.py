@@ -1,6 +1,6 @@
-"""What is known about one callable, as the upstream told it and its owner would have it.
+"""One tool, as the upstream defines it and its owner overrides it.
 
-A tool keeps its whole definition as raw JSON, so that nothing an upstream says is lost on the
+A tool keeps its whole definition as raw JSON, so that nothing of an upstream is lost on the
 way to a client; everything else here is read from it, through what the owner overrides.
 """
 
@@ -50,7 +50,7 @@ class Parameter(Struct, frozen=True):
 
 
 class AppliedOverride(Struct, frozen=True):
-    """What the owner says of a tool, in place of its server."""
+    """The override of a tool by its owner."""
 
     name: ToolName | None = None
     description: str | None = None
@@ -60,7 +60,7 @@ class AppliedOverride(Struct, frozen=True):
     by: tuple[int, ...] = ()
     """The indices of the entries of `overrides` that match."""
     problems: tuple[str, ...] = ()
-    """What they say that cannot be, in a few words without a full stop."""
+    """What is invalid in them, in a few words without a full stop."""
 
     def __hash__(self) -> int:
         return hash((self.name, self.description, self.tags, self.by))  # a mapping has none
@@ -95,7 +95,7 @@ class Tool(Struct, frozen=True, gc=False):
 
     @property
     def fingerprint(self) -> str:
-        """Of what the upstream said, whatever the owner says instead."""
+        """Of the upstream's definition, without overrides."""
         return fingerprint(self.source)
 
     @property
@@ -150,7 +150,7 @@ class Tool(Struct, frozen=True, gc=False):
         return tuple(sorted(found, key=lambda p: (not p.required, p.name)))
 
 
-# Parsed, a definition takes six times the room of its text: only those in use are held so.
+# Parsed, a definition takes six times the memory of its text: only those in use are kept parsed.
 @lru_cache(maxsize=_PARSED)
 def _parsed(source: str) -> JSONObject:
     definition: JSONObject = json.loads(source)
@@ -178,7 +178,7 @@ def canonical_json(value: JSONValue) -> str:
 
 def fingerprint(canonical: str) -> str:
     """SHA-256 in hexadecimal of canonical JSON."""
-    import hashlib  # noqa: PLC0415 - loads OpenSSL, which nobody needs who only reads
+    import hashlib  # noqa: PLC0415 - loads OpenSSL, which reading does not need
 
     return hashlib.sha256(canonical.encode()).hexdigest()
 

@@ -1,6 +1,6 @@
 """JSON Schemas of arguments, with parameters taken out: those that the owner has fixed.
 
-Schemas come from strangers: whatever one holds, the answer is a schema that is no larger.
+Schemas are untrusted: whatever one contains, the result is a schema that is no larger.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 Schema: TypeAlias = dict[str, Any]
 
-_DEPTH = 20  # branches in branches; one that is deeper says nothing any more
+_DEPTH = 20  # branches in branches; one that is deeper has no use for a reader
 _BRANCHES = ("allOf", "anyOf", "oneOf")
 _BRANCH = ("if", "then", "else", "not")
 _SCHEMA_BY_PARAMETER = ("dependentSchemas", "dependencies")

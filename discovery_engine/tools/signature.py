@@ -3,8 +3,8 @@
     {"type": "array", "items": {"enum": ["bug", "docs"]}}     ("bug"|"docs")[]
     a tool with its parameters                                label(name: string, state?: 1|2)
 
-What a schema says and this cannot is left out; the whole schema stays one resource away. Schemas
-come from strangers: whatever they hold, the answer is text of bounded length.
+What has no form here is left out; the whole schema is a resource. Schemas
+are untrusted: whatever they contain, the result is text of bounded length.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ def _bound(value: JSONValue) -> str:
 
 
 def _default(schema: JSONObject) -> str:
-    """The default value, unless it says nothing (`null`) or is long."""
+    """The default value, unless it is `null` or long."""
     value = schema.get("default")
     text = _literal(value)
     return "" if value is None or len(text) > _LONG else f" = {text}"

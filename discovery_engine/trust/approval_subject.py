@@ -18,7 +18,7 @@ from discovery_engine.tools.model import canonical_json, fingerprint
 
 UNSET = ""
 """In place of a value's digest: it has no value."""
-_BASES = frozenset({"command", "cwd"})  # places without which no file can be told
+_BASES = frozenset({"command", "cwd"})  # places without which no file can be found
 
 
 class ApprovalSubject(Struct, frozen=True):
@@ -76,12 +76,12 @@ class _Approved(Struct, frozen=True):
 def change_since(
     approvals: Collection[str], now: ApprovalSubject, *, earlier: str | None
 ) -> str | None:
-    """What is another thing than the approval that comes nearest says; None if one allows `now`.
+    """The differences from the nearest approval; None if one allows `now`.
 
     Args:
         approvals: Of this server, as they are remembered.
         now: The server as it is.
-        earlier: The digest that earlier versions made of it; None if that cannot be told.
+        earlier: The digest that earlier versions made of it; None if unknown.
     """
     kept = _in_force(approvals)
     if any(_allows(one, now, earlier) for one in kept):
@@ -101,7 +101,7 @@ def completed_approval(
 
     None if there is no need. The arguments are those of `change_since`, and Unix time in seconds.
     """
-    if not (now.program or "url" in now.entry):  # what it would run cannot be told yet
+    if not (now.program or "url" in now.entry):  # what it would run is not known yet
         return None
     for one in _in_force(approvals):
         if not _allows(one, now, earlier):

@@ -55,7 +55,7 @@ class Approval(Struct, frozen=True):
     """The owner's word that a server may be started or reached."""
 
     server: str
-    """What it is known as (`admission.known_as`)."""
+    """Its key in decisions (`server_identity.known_as`)."""
     identity: str
     """Of what was shown to the owner (`admission.identity`)."""
 
@@ -64,7 +64,7 @@ class Acceptance(Struct, frozen=True):
     """A tool, or a server's instructions, as they were accepted."""
 
     server: str
-    """What it is known as."""
+    """Its key in decisions."""
     tool: str
     """The upstream's own name of it; `INSTRUCTIONS` for those."""
     meaning: str
@@ -81,7 +81,7 @@ class Decisions(Struct, frozen=True):
     accepted: Mapping[str, AcceptedTools] = field(default_factory=lambda: MappingProxyType({}))
     """By what servers are known as."""
     lost_at: float | None = None
-    """Unix time in seconds at which others were found to be lost; None once the owner knows."""
+    """Unix time in seconds at which a loss of others was found; None after it is acknowledged."""
     number: int = 0
     """Of the newest decision when these were read; each one has the next number."""
 

@@ -1,8 +1,8 @@
 """What is different between two definitions of a tool, in the words of those who use it.
 
 Three weights: *breaking* (a call that was right may now be wrong, or the tool claims less
-restraint), *compatible* (calls go on as before), *text* (only what a reader is told). All three
-can be an attack: the weight says whom a change breaks, not whether it is harmless.
+restraint), *compatible* (calls go on as before), *text* (only what a reader sees). All three
+can be an attack: the weight shows whom a change breaks, not whether it is harmless.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _of_annotations(path: str, old: JSONValue, new: JSONValue) -> Iterator[Chang
 
 
 def _of_outputs(path: str, old: JSONValue, new: JSONValue) -> Iterator[Change]:
-    """A promise about results: more of it breaks nobody, another one or none does."""
+    """A promise about results: more of it breaks no caller, another one or none does."""
     for one in _of_schemas(path, old, new):
         is_more = one.before is None and one.path != path
         weight: Weight = "compatible" if is_more else "breaking"
@@ -101,7 +101,7 @@ def _of_keyword(
         case "items" | "not" | "additionalProperties" if _are_schemas(was, now):
             yield from _of_schemas(path, was, now)
         case "required" if _same_names(old, new, _names(was) ^ _names(now)):
-            return  # told with the property that came or went
+            return  # reported with the property that was added or removed
         case _:
             yield _change(_weight(key, was, now), path, was, now)
 

@@ -28,7 +28,7 @@ _NOTHING: AcceptedTools = MappingProxyType({})
 
 
 class ListedServer(NamedTuple):
-    """What a server said when it was asked."""
+    """The result of listing a server."""
 
     server: ServerSettings
     tools: tuple[Tool, ...]

@@ -1,4 +1,4 @@
-"""What waits for review: what a server says now, beside what was accepted of it last."""
+"""What waits for review: present definitions compared with the accepted ones."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def admit(
     path: str | None = None,
     lock: Lock | None = None,
 ) -> None:
-    """Let a server pass, or say why not.
+    """Admit a server, or raise with the reason.
 
     Args:
         server: As it is configured.

@@ -18,7 +18,7 @@ class Identity(NamedTuple):
 
     subject: ApprovalSubject
     earlier: str | None
-    """The digest that stood for it in approvals of earlier versions; None if it cannot be told."""
+    """The digest that stood for it in approvals of earlier versions; None if unknown."""
 
 
 def earlier_identity(server: ServerSettings, transport: Transport, program: str = "") -> str:
@@ -42,7 +42,7 @@ def earlier_identity(server: ServerSettings, transport: Transport, program: str 
 
 
 def written_identity(server: ServerSettings) -> str:
-    """The digest of what an entry says is run or reached: the same on every machine.
+    """The digest of the command or address of an entry: the same on every machine.
 
     Of variables and headers only the names count.
     """

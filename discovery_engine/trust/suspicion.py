@@ -1,4 +1,4 @@
-"""What is suspicious in what a server says of itself and its tools.
+"""What is suspicious in the texts of a server and its tools.
 
 It is read when it is new and remembered with the server's part of the catalog, for to read it
 takes longer than all else that is done with a listing.
@@ -43,6 +43,6 @@ def suspicions(tools: Iterable[Tool], instructions: str, known: ServerPart) -> F
 
 
 def suspects(findings: Findings | None) -> frozenset[str]:
-    """The names of what says something that no honest server says."""
+    """The names of tools with severe findings."""
     found = (findings or {}).items()
     return frozenset(name for name, about in found if any(one.is_severe for one in about))

@@ -1,6 +1,6 @@
-"""Whether a tool still says what was accepted of it.
+"""Whether a tool is as it was accepted.
 
-What counts is everything that a server says about a tool, in whatever order it says it: keys,
+The whole definition of a tool counts, whatever its order: keys,
 `required`, `enum` and other lists in which order means nothing may move about freely. Tools are
 withheld one by one; a change of the server's instructions is a change of every tool.
 """

@@ -1,7 +1,7 @@
 """Notices with an answer: what is missing from it or hidden, why, and what to do about it.
 
 An agent that gets an empty list in place of an outage invents a result; so every answer names
-the servers that did not answer, and an empty one says why it is empty.
+the servers that did not answer, and an empty one gives the reason.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def _minute(at: float) -> str:
 class HiddenTool(Struct, frozen=True):
     name: str
     decider: str
-    """What disables it, as anybody may read it."""
+    """What disables it, for every reader."""
     place: str
     """The same with the place in the configuration, for the owner."""
 
@@ -152,7 +152,7 @@ def _named_hidden(tools: Sequence[HiddenTool]) -> Iterator[str]:
 
 
 def review(server: ServerName, count: int) -> Notice:
-    """How many tools wait; never what they say."""
+    """How many tools wait; never their texts."""
     wait = "1 tool waits" if count == 1 else f"{count} tools wait"
     message = f"{server}: {wait} for review by the owner (`discovery review {server}`)"
     return Notice("TOOL_WITHHELD", message, subject=server)

@@ -375,7 +375,7 @@ class View(Struct, frozen=True, dict=True):
             only: The server that the search is limited to.
             tags: The tags that it is limited to.
             fitting: What is found without these limits.
-            is_hidden: Whether it was said already that tools are hidden which would fit.
+            is_hidden: Whether a notice about hidden tools that fit was added already.
         """
         if not self.settings.servers:
             return [notices.no_server(self.settings)]

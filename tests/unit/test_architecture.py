@@ -74,6 +74,25 @@ def private_imports() -> Iterator[str]:
                     yield module
 
 
+ALLOWED_TWICE = {
+    "errors": "the errors of a package",
+    "http": "an embedder beside the transport of the gateway",
+    "lexicon": "words of search, and words of the scanner",
+    "signals": "signals of the scanner, and POSIX signals",
+}
+
+
+def test_the_name_of_a_module_is_unique_among_the_packages() -> None:
+    names = Counter(
+        file.stem
+        for package in (discovery_engine, discovery_server, discovery_cli)
+        for file in Path(package.__path__[0]).rglob("*.py")
+        if file.stem != "__init__" and file.parent.name != "commands"  # named for what users type
+    )
+
+    assert {name for name, count in names.items() if count > 1} == set(ALLOWED_TWICE)
+
+
 @pytest.mark.parametrize("package", [discovery_engine, discovery_server, discovery_cli])
 def test_the_name_of_a_class_is_unique_within_its_package(package: ModuleType) -> None:
     names = Counter(

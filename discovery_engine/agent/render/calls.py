@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from discovery_engine._util.json import JSONObject
 from discovery_engine._util.text import clean
 from discovery_engine.agent.budget import Budget, first_fitting
-from discovery_engine.agent.render.notices import notice_lines
+from discovery_engine.agent.render.notice_text import notice_lines
 from discovery_engine.agent.render.result import ANSWER, notices_budget, text_content
 from discovery_engine.agent.tool_text import cut
 from discovery_engine.errors import DiscoveryError, NotFoundError

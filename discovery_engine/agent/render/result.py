@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from discovery_engine._util.json import JSONObject
 from discovery_engine._util.text import one_line
 from discovery_engine.agent.budget import Budget, Item, Plan, Variant, plan_with_note
-from discovery_engine.agent.render.notices import notice_lines
+from discovery_engine.agent.render.notice_text import notice_lines
 from discovery_engine.view.notices import Notice
 
 ANSWER = "discovery/answer"

@@ -11,7 +11,7 @@ from discovery_engine._util.json import JSONObject
 from discovery_engine._util.text import clean, quoted
 from discovery_engine.agent.budget import Budget, Plan, first_fitting, shares
 from discovery_engine.agent.render.no_match import match_item, no_match_items
-from discovery_engine.agent.render.notices import notice_lines
+from discovery_engine.agent.render.notice_text import notice_lines
 from discovery_engine.agent.render.result import (
     RAISE_MAX_TOKENS,
     left_out_note,

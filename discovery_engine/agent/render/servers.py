@@ -15,7 +15,7 @@ from discovery_engine._util.json import JSONObject
 from discovery_engine._util.quantities import counted
 from discovery_engine._util.text import named
 from discovery_engine.agent.budget import Budget, Item
-from discovery_engine.agent.render.notices import notice_lines
+from discovery_engine.agent.render.notice_text import notice_lines
 from discovery_engine.agent.render.result import (
     counted_result,
     left_out_note,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 _WORDS = {"": None, "~": None, "null": None, "true": True, "false": False}
-# No leading zeros (is 0123 octal?), and no more digits than anybody means.
+# No leading zeros (is 0123 octal?), and no more digits than any real number has.
 _INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]{0,30})")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|(0|[1-9][0-9]{0,30})(\.[0-9]*)?)([eE][-+]?[0-9]{1,3})?")
 

@@ -1,4 +1,4 @@
-"""A configuration's text as a tree that knows where each piece was written, and what is wrong."""
+"""A configuration's text as a tree with positions, and its faults."""
 
 from __future__ import annotations
 

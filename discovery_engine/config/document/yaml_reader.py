@@ -1,4 +1,4 @@
-"""A YAML or JSON text as a tree that knows where each piece was written.
+"""A YAML or JSON text as a tree with positions.
 
 JSON needs no reader of its own, for it is YAML. Scalars stay text: an unquoted one is a
 `PlainScalar`, and the field that it stands in decides what it means, so that `no`, `12:30` and

@@ -7,7 +7,7 @@
     <user's configuration folder>/discovery/discovery.yaml
 
 None of them is needed: without a file the built-in defaults are used. The third and the fourth
-are *discovered*, not named: somebody else may have written them.
+are *discovered*, not named: another person may have written them.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def locate(
         return Location(_absolute(named, here), f"${VARIABLE} names it")
     places = [str(folder / FILE_NAME) for folder in (here / ".discovery", here)]
     places.append(user_config_path(environ, home=home))
-    found = next((i for i, place in enumerate(places) if os.path.exists(place)), None)  # noqa: PTH110 - says no where Path.exists raises
+    found = next((i for i, place in enumerate(places) if os.path.exists(place)), None)  # noqa: PTH110 - False where Path.exists raises
     if found is None:
         return Location(None, absent=tuple(places))
     *_, own = places

@@ -63,7 +63,7 @@ def _open_places(path: str) -> Iterator[str]:
 
 
 def may_others_write(info: os.stat_result, inside: os.stat_result | None, *, user: int) -> bool:
-    """Whether anybody but a user and root may write to a file, or exchange what is in a folder.
+    """Whether users other than this one and root may write to a file, or replace files of a folder.
 
     Args:
         info: The status of the file or the folder.

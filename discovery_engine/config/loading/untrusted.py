@@ -1,6 +1,6 @@
 """A configuration of untrusted origin: it may tighten, and loosen nothing.
 
-Somebody else may have written a file that was discovered in the working directory, not named, or
+Another person may have written a file that was discovered in the working directory, not named, or
 one that others can write to. `config.settings` declares for each field what of such a file counts;
 a field without a declaration keeps its default.
 """

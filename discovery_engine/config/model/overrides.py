@@ -54,7 +54,7 @@ def _meant(value: JSONValue) -> JSONValue:
 
 
 class OverrideEntry(Section):
-    """What to say of tools in place of their servers; later entries win, and tags add up."""
+    """Overrides of tools; later entries win, and tags add up."""
 
     pattern: Patterns = Field(
         description="Names of tools as their servers give them, behind the server's `prefix`; "

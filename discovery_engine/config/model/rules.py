@@ -76,7 +76,7 @@ class _RuleEntry(Section):
 
 
 class ToolRuleEntry(_RuleEntry):
-    """A rule over tools; the first that says `enabled` decides, all that match give tags."""
+    """A rule over tools; the first that has `enabled` decides, all that match add tags."""
 
     pattern: Patterns = Field(
         default=[],
@@ -108,7 +108,7 @@ class ToolRuleEntry(_RuleEntry):
 
 
 class ServerRuleEntry(_RuleEntry):
-    """A rule over servers; the first that says `enabled` decides, all that match give tags."""
+    """A rule over servers; the first that has `enabled` decides, all that match add tags."""
 
     pattern: Patterns = Field(
         default=[], description="Names of servers, as patterns.", examples=[["*-staging"]]

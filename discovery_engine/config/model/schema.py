@@ -10,7 +10,7 @@ SCHEMA_FILE = "discovery.schema.json"
 MODELINE = f"# yaml-language-server: $schema={SCHEMA_FILE}"
 """The first line of a generated `discovery.yaml`: it leads editors to the schema."""
 
-# The dialect that the YAML language server knows best.
+# The dialect that the YAML language server supports best.
 _DIALECT = "http://json-schema.org/draft-07/schema#"
 
 

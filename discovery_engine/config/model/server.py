@@ -1,4 +1,4 @@
-"""One entry of `servers`: how a server is started or reached, and what it is for."""
+"""One entry of `servers`: how a server is started or connected, with its description."""
 
 from __future__ import annotations
 

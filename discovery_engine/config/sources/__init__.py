@@ -1,6 +1,6 @@
 """Servers from the files of other MCP clients, and from any file in one of their shapes.
 
-One table, `clients.yaml`, says where the files are and how they are written. Reading a source
+One table, `clients.yaml`, has the paths of the files and their formats. Reading a source
 starts nothing, resolves nothing and widens nothing: a client's deny lists become rules, its
 approvals become tags.
 """
@@ -29,7 +29,7 @@ from discovery_engine.diagnostics import Diagnostic, Origin
 __all__ = ["SOURCE_TYPES", "ClientFile", "SourceResult", "client_files", "read_source"]
 
 SOURCE_TYPES: tuple[str, ...] = tuple(load_table().clients)
-"""What `sources: [{type: …}]` may say: a client's id, or `custom`."""
+"""The values of `sources: [{type: …}]`: a client's id, or `custom`."""
 
 
 def read_source(

@@ -40,7 +40,7 @@ class Switch(Struct, frozen=True):
 
 
 class EntryShape(Struct, frozen=True):
-    """Which keys of an entry say what; `clients.yaml` explains each."""
+    """The meaning of the keys of an entry; `clients.yaml` explains each."""
 
     name: tuple[str, ...]
     command: tuple[str, ...]

@@ -51,7 +51,7 @@ class ReadEntry(Struct, frozen=True):
     server: ServerSettings
     rules: tuple[Rule, ...] = ()
     notes: tuple[str, ...] = ()
-    """What the owner should know, though the server can be used."""
+    """Warnings for the owner; the server can be used."""
 
 
 class EntryReader(Struct, frozen=True):

@@ -53,7 +53,7 @@ class FileLocator(Struct, frozen=True, dict=True):
         return upwards[:1]
 
     def candidates(self, client: Client) -> Iterator[FileCandidate]:
-        """The client's files, strongest first, with those that were looked for in vain."""
+        """The client's files, strongest first, with those that do not exist."""
         for spec in client.files:
             templates = spec.paths.get(self.layout, ())
             if spec.scope == "project":
@@ -99,7 +99,7 @@ def is_file(path: Path) -> bool:
 
 
 def _first(spec: FileSpec, paths: Iterator[Path], project: Path) -> Iterator[FileCandidate]:
-    """Those looked for in vain, then the first that exists; with a `*`, all that do."""
+    """Those that do not exist, then the first that does; with a `*`, all that do."""
     for path in paths:
         matches = _matches(path)
         yield from (FileCandidate(match, spec, project) for match in matches)

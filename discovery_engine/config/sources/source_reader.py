@@ -177,7 +177,7 @@ class SourceReader(Struct):
         return next((server for server in taken if server.name == usable), None)
 
     def _apply_lists(self) -> None:
-        """Follow what the files say about servers and tools beside the entries themselves."""
+        """Apply the lists of servers and tools outside the entries."""
         for path, document in self._documents.items():
             origin = Origin(str(path))
             for switch in self.client.switches:

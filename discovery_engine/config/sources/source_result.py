@@ -21,7 +21,7 @@ class SourceResult(Struct, frozen=True):
     tool_rules: tuple[Rule, ...] = ()
     """Each restricted to one server by name; none mentions `enabled: true`."""
     inputs: tuple[InputFile, ...] = ()
-    """The files that were read, or looked for in vain."""
+    """The files that were read, or do not exist."""
     warnings: tuple[Diagnostic, ...] = ()
     skipped: tuple[tuple[str, str], ...] = ()
     """Names of entries that were left alone, and why."""

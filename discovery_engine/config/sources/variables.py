@@ -45,7 +45,7 @@ class VariableSyntax(Struct, dict=True):
     prompts: Mapping[str, str] = field(default_factory=dict)
     """What the client asks for, by the id of the input."""
     notes: list[str] = field(default_factory=list)
-    """What the owner should know of the texts translated so far."""
+    """Warnings for the owner about the texts translated so far."""
 
     def translate(self, text: str, *, in_env: bool = False) -> str:
         """The text in our syntax; `in_env` if it is the value of an environment variable."""

@@ -1,7 +1,7 @@
 """One SQLite file: private to its owner, at the present version, changed in whole transactions.
 
-A damaged file is set aside and a new one begun. What is kept here was learnt from upstreams and
-can be learnt again, so losing it costs a refresh; refusing to start would cost more.
+A damaged file is set aside and a new one begun. The content was listed from upstreams and
+can be listed again, so losing it costs a refresh; refusing to start would cost more.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Database:
         patience: The most seconds to wait for other processes with opening and reading it.
 
     Raises:
-        RegistryError: From the constructor and all verbs, for whatever SQLite or the disk says.
+        RegistryError: From the constructor and all methods, for errors of SQLite or the disk.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class Database:
         return self._run(found)
 
     def is_private(self) -> bool:
-        """Whether nobody else can write to the file now, or put another in its place."""
+        """Whether no other user can write to the file now, or replace it."""
         if os.name != "posix":
             return True  # the data folder of a user is their own there
         is_own = self.path.stat().st_uid == os.geteuid()
@@ -199,7 +199,7 @@ class Database:
             result = work(connection)
             self._busy.retry(partial(connection.execute, "COMMIT"))
         except BaseException:
-            with suppress(*_ERRORS):  # the first error is the one to tell
+            with suppress(*_ERRORS):  # the first error is the one to report
                 connection.rollback()
             raise
         return result
@@ -214,7 +214,7 @@ class Database:
 
     def _opened_anew(self, damage: _Error) -> sqlite3.Connection:
         """What is opened in the place of a damaged file."""
-        with self._log.locked():  # whoever finds the same damage then finds the new file
+        with self._log.locked():  # a process that finds the same damage then finds the new file
             is_mine = self._set_aside(damage)
             return self._ready(thorough=True, was_damaged=is_mine)
 

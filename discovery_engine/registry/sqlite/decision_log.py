@@ -3,8 +3,8 @@
 A decision is committed to the database, then appended to the journal and synced, all under one
 lock. So the journal is never ahead, unless the database was lost, damaged, or replaced by an older
 copy; then it is restored. Where the journal is behind, damaged or gone, it is written anew.
-Decisions that both copies lack, though the mark says that there were some, are lost, and that is
-written down like a decision.
+Decisions that both copies lack, though the marker records that there were some, are lost, and the
+loss is recorded like a decision.
 
 A file of lines rather than a second SQLite file: any damage to it shows by its checksums, one
 decision costs one more sync instead of three, and a start finds out whether both agree by its last
@@ -50,13 +50,13 @@ class Depth(Enum):
     """How much of the two copies is compared."""
 
     NEWEST = auto()
-    """What they say of their newest decision."""
+    """Their newest decision."""
     JOURNAL = auto()
-    """And each line of the journal, if somebody else wrote to it since it was last compared.
+    """And each line of the journal, if another process wrote to it since it was last compared.
 
     That costs 17 us for each decision, and nearly all of them are tools that were accepted."""
     ROWS = auto()
-    """What they say of their newest decision, and each row of the database."""
+    """Their newest decision, and each row of the database."""
 
 
 class DecisionLog:
@@ -134,7 +134,7 @@ class DecisionLog:
     def append(self, new: JournalEntries) -> None:
         """Write to the journal what was committed; the lock is held since the last `check`.
 
-        The decision is kept whatever comes of that.
+        The decision is kept in every case.
         """
         try:
             self._journal.append(new.lines, after=new.before)
@@ -163,7 +163,7 @@ class DecisionLog:
         return depth is Depth.NEWEST or is_untouched
 
     def _agree_whole(self, connection: sqlite3.Connection) -> bool:
-        """Whether every line and every row holds; the mark then says so, and the lock is held."""
+        """Whether every line and row is valid; the marker then records it. The lock is held."""
         head, mark = decision_tables.head(connection), self._mark.read()
         stamp = self._journal.stamp()
         if head == JournalHead():
@@ -180,12 +180,12 @@ class DecisionLog:
         return True
 
     def _newest_elsewhere(self) -> int:
-        """The number of the newest decision that the journal and the mark know of."""
+        """The number of the newest decision in the journal and the marker."""
         head, mark = self._journal.head(), self._mark.read()
         return max(head.number if head else 0, mark.number if mark else 0)
 
     def _reconcile(self, connection: sqlite3.Connection, *, was_damaged: bool) -> None:
-        """Make both copies hold what is newest, and the mark say so; the lock is held."""
+        """Write the newest decisions to both copies and the marker; the lock is held."""
         self._busy.retry(partial(connection.execute, "BEGIN IMMEDIATE"))
         try:
             stored, content, mark = (
@@ -207,7 +207,7 @@ class DecisionLog:
             decision_tables.set_head(connection, head)
             self._busy.retry(partial(connection.execute, "COMMIT"))
         except BaseException:
-            with suppress(sqlite3.Error):  # the first error is the one to tell
+            with suppress(sqlite3.Error):  # the first error is the one to report
                 connection.rollback()
             raise
         if head.number:
@@ -273,7 +273,7 @@ def _is_mostly_void(records: int, stored: StoredDecisions) -> bool:
 
 
 def last_known(path: Path) -> EffectiveDecisions:
-    """What the second copy says, where the registry at `path` itself cannot be used."""
+    """The decisions of the second copy, where the registry at `path` itself cannot be used."""
     try:
         content = Journal(path.with_suffix(".decisions")).read()
         mark = DecisionMarkerFile(path.with_suffix(".mark"), BusyHandler()).read()

@@ -1,4 +1,4 @@
-"""The owner's decisions in SQLite; `registry.protocols` says what is promised of them.
+"""The owner's decisions in SQLite; `registry.protocols` has their contract.
 
 Each row has a checksum, and the number of rows is kept, so that damage which leaves the file
 readable shows as well. An index that is damaged may hide a row: what reads all decisions scans the
@@ -170,7 +170,7 @@ class StoredDecisions(Struct):
 
     effective: EffectiveDecisions
     head: JournalHead
-    """The newest line of the journal, as far as the database knows."""
+    """The newest line of the journal that the database has recorded."""
     is_sound: bool
     """Whether no row was changed, and none is missing."""
 

@@ -1,4 +1,4 @@
-"""Text as SQLite can hold it: a path or a stranger's name may have a lone surrogate, not UTF-8."""
+"""Text as SQLite can hold it: a path or the name of a tool may have a lone surrogate, not UTF-8."""
 
 from __future__ import annotations
 

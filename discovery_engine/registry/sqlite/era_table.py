@@ -31,7 +31,7 @@ def save(connection: sqlite3.Connection, reached: str, era: JSONObject | None) -
 
 
 def _era(text: str) -> JSONObject | None:
-    """None if it is damaged; asking the server again mends it."""
+    """None if it is damaged; the next connection replaces it."""
     try:
         era = json.loads(text)
     except ValueError:

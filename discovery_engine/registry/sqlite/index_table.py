@@ -1,4 +1,4 @@
-"""Search indexes in SQLite; `protocols.IndexStore` says who may read one."""
+"""Search indexes in SQLite; `protocols.IndexStore` defines who may read one."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ class Journal:
         self.path = path
 
     def head(self) -> JournalHead | None:
-        """What the last line says of itself; None if there is none, or it is torn."""
+        """The head in the last line; None if there is none, or it is torn."""
         try:
             with self.path.open("rb") as file:
                 file.seek(max(file.seek(0, os.SEEK_END) - _TAIL, 0))
@@ -80,7 +80,7 @@ class Journal:
     def stamp(self) -> tuple[int, ...] | None:
         """Its size, when it was changed, and which file it is; None if there is none.
 
-        Equal as long as nobody writes to it.
+        Equal as long as it is not written.
         """
         try:
             status = self.path.stat()
@@ -89,7 +89,7 @@ class Journal:
         return status.st_size, status.st_mtime_ns, status.st_ino
 
     def length(self) -> int | None:
-        """How many records its first and its last line say that it holds; None if they do not."""
+        """The number of records by its first and its last line; None without it."""
         head = self.head()
         try:
             with self.path.open("rb") as file:
@@ -198,7 +198,7 @@ def _bodies(content: bytes) -> Iterator[_Line | None]:
 
 
 def _before_header(line: bytes) -> JournalHead:
-    """The head that the first line follows: its number is whatever it says."""
+    """The head that the first line follows, with any number."""
     body, _, rest = line.partition(b"\t")
     number, _, _ = rest.partition(b"\t")
     is_header = body == _HEADER and number.isdigit()
@@ -232,7 +232,7 @@ def _body(record: Record) -> bytes:
 
 
 def _record(body: bytes) -> Record | None:
-    """None for what this version does not know; its checksum holds, so a newer one wrote it."""
+    """None for an unknown record; its checksum is right, so a newer version wrote it."""
     match json.loads(body):
         case ["approve", scope, server, identity, at]:
             return ApprovalRecord(scope, Approval(server, identity), at)
@@ -248,7 +248,7 @@ def _record(body: bytes) -> Record | None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Have the disk know of a file's new name, where folders can be synced."""
+    """Sync a folder after a rename, where folders can be synced."""
     with contextlib.suppress(OSError):
         opened = os.open(folder, os.O_RDONLY)
         try:

@@ -1,4 +1,4 @@
-"""What servers listed, in SQLite; `registry.protocols` says what is promised of it.
+"""What servers listed, in SQLite; `registry.protocols` has its contract.
 
 A server is one row with all its tools, a column for each of their fields: a start reads them all
 and looks closely at a few. Definitions stay text, and none is parsed.

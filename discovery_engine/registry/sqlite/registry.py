@@ -1,4 +1,4 @@
-"""The registry in one SQLite file; `registry.protocols` says what it promises."""
+"""The registry in one SQLite file; `registry.protocols` has its contract."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Uses of tools in SQLite; `registry.protocols` says what is promised of them."""
+"""Uses of tools in SQLite; `registry.protocols` has their contract."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The vectors of texts in SQLite; `registry.protocols` says what is promised of them."""
+"""The vectors of texts in SQLite; `registry.protocols` has their contract."""
 
 from __future__ import annotations
 

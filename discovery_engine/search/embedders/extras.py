@@ -1,4 +1,4 @@
-"""What to say when a library is wanted that only an extra brings."""
+"""The message for a library that only an extra installs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Vectors from checksums of words: the same on every machine, for tests and trials.
 
-They know no meaning. Texts that share words, or beginnings of words, are near to each other.
+They have no meaning. Texts that share words, or beginnings of words, are near to each other.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from discovery_engine.search.embedders.embedder import Vector
 from discovery_engine.search.text.tokenizer import words
 
 _DIMENSIONS = 64
-_BEGINNING = 4  # letters that tell a word's family
+_BEGINNING = 4  # letters that identify a word's family
 
 
 class HashEmbedder:

@@ -41,7 +41,7 @@ async def open_embedder(
         case "onnx":
             from discovery_engine.search.embedders.onnx import OnnxEmbedder  # noqa: PLC0415
 
-            # Its files are read in full, to tell one model from another.
+            # Its files are read in full, to distinguish models.
             made = await anyio.to_thread.run_sync(OnnxEmbedder, _folder(settings.path, base_dir))
             yield CheckedEmbedder(made)
         case "openai" | "http":

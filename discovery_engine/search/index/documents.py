@@ -1,6 +1,6 @@
 """A tool as a document: terms with impacts.
 
-An impact says how much of the tool is about a term, by the fields that hold it, as in BM25F. It
+An impact is how much of the tool is about a term, by the fields that hold it, as in BM25F. It
 depends on the tool and its server alone, so that a change of another tool never changes it: how
 rare a term is in the catalog is weighed at query time.
 """

@@ -124,7 +124,7 @@ class Index(Struct, frozen=True, dict=True):
         levels = list(self.levels)
         for name in stale:
             number, span = self._locate(name)
-            # Made again from the old definitions, to know which terms to count less: postings are
+            # Made again from the old definitions, to find the terms to count less: postings are
             # by term, and to keep the terms of each tool besides would cost memory for this alone.
             documents = _documents(name, self.servers[name], lexicon)
             levels[number] = levels[number].without(span, documents)

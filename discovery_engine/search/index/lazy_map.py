@@ -4,7 +4,7 @@ A process that answers one query needs a few of many posting lists, and decodes 
 5,000 tools, which have 18,800 lists, an index loads in 5 ms, most of it for the digest, and a query
 adds 1 ms; to decode all lists would take 11 to 15 ms more.
 
-The bytes are made and read with `marshal`, and must come from a place that nobody else can write
+The bytes are made and read with `marshal`, and must come from a place that no other user can write
 to. Any number of threads may read one map.
 """
 

@@ -7,8 +7,8 @@ To load 5,000 tools takes 5 ms, to build their index a second. `marshal` reads t
     payload   marshal of (spans, buckets of posting lists, names by length)
 
 The digest covers the format, the versions of this project and of Python, the lexicon, and the
-catalog. If it differs, the payload is not read. It is a checksum and no signature: anybody can
-compute it, so the bytes must be kept where nobody else can write.
+catalog. If it differs, the payload is not read. It is a checksum and no signature: every user can
+compute it, so the bytes must be stored where no other user can write.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A query with everything that searches need to know of it, analyzed once."""
+"""A query with all that a search needs, analyzed once."""
 
 from __future__ import annotations
 

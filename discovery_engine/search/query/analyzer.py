@@ -55,7 +55,7 @@ _IDF_POWER = 0.85  # -24, -48; of the inverse document frequency: less steep tha
 _SUBJECTS_WEIGHT = 0.45  # -41, -1; of all subjects of a word together, beside the word
 _GUESS_WEIGHT = 0.6  # -4, +1; of a word that an unknown one may be a typo of
 _SHORTEST_GUESS = 4  # letters; a shorter word is an edit away from too many others
-_SHORT_QUERY = 8  # words; a longer one says enough without its unknown words
+_SHORT_QUERY = 8  # words; a longer one is sufficient without its unknown words
 _UNKNOWN_WEIGHT = 0.5  # 0, 0; what a word that no tool has counts against every tool
 
 
@@ -277,6 +277,6 @@ def _normalized(query: str) -> str:
 
 
 def _site(address: re.Match[str]) -> str:
-    """An address is an argument; only the name of the site says something about the tool."""
+    """An address is an argument; only the name of the site is about the tool."""
     labels = [label for label in address[1].split(".") if label != "www"]
     return f" url {' '.join(labels[:-1])} "

@@ -1,6 +1,6 @@
 """Confidence: the probability that one of the first hits serves the query.
 
-Relevance puts tools in order, and does not say whether the first ones are any good: some tool is
+Relevance orders tools, and does not show whether the first ones are any good: some tool is
 always the nearest. Confidence is a logistic model of these signals, each of which can only raise it
 or only lower it; words weigh by their inverse document frequency (idf) in published tools:
 

@@ -1,7 +1,7 @@
 """Inverse document frequencies of words in published tools.
 
 A small catalog does not show that `information` is a common word of tools and `almanac` a rare one,
-or that `checkout` is something that tools do and `Zhang` a name in somebody's request. The table is
+or that `checkout` is something that tools do and `Zhang` a name in a request. The table is
 counted by `scripts/fit_confidence.py` over the catalogs of the development sets; words that fewer
 than three tools contain are left out.
 """

@@ -27,7 +27,7 @@ _LETTERS = str.maketrans(
 )  # Latin letters that Unicode does not take apart
 _ASCII_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _ASCII_CHUNK = re.compile(r"\S+")
-_PLURAL = re.compile(r"(?<=[A-Z]{2})s(?![a-z])")  # no stemmer knows that kpis is more than one KPI
+_PLURAL = re.compile(r"(?<=[A-Z]{2})s(?![a-z])")  # no stemmer reduces kpis to KPI
 
 
 def words(text: str, *, characters: bool = False) -> list[str]:

@@ -1,1 +1,1 @@
-"""Values against JSON Schemas of strangers, in bounded time and memory."""
+"""Validation against untrusted JSON Schemas, in bounded time and memory."""

@@ -104,7 +104,7 @@ class Evaluation:
         """What is wrong with `value`, from the outside in; nothing if it fits.
 
         Raises:
-            OutOfStepsError: If it takes too many steps; what was told until then is right.
+            OutOfStepsError: If it takes too many steps; what was found until then is right.
             UnreadableSchemaError: If the schema has what is not known here.
         """
         if self.holds(schema, value) or (id(schema), path) in self._told:
@@ -138,7 +138,7 @@ class Evaluation:
             node = self._graph.node(schema)
             if node.is_unevaluated:
                 raise UnreadableSchemaError(DEPENDENT)
-            self._verdicts[key] = True  # a reference that comes back here says nothing more
+            self._verdicts[key] = True  # a recursive reference adds nothing
             verdict = self._verdicts[key] = (
                 self._fits_itself(schema, node, value)
                 and self._fits_alongside(node, value)

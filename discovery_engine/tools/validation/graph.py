@@ -1,6 +1,6 @@
 """A JSON Schema as a graph: which subschemas hold for a value, and which for its members.
 
-A `$ref` is followed inside the schema only. Schemas come from strangers: what a validator refuses
+A `$ref` is followed inside the schema only. Schemas are untrusted: what a validator refuses
 is not looked for here, and whatever is odd besides is left out.
 """
 
@@ -85,7 +85,7 @@ class SchemaNode(Struct, frozen=True):
     most: int | None = None
     """How many elements `contains` may hold for."""
     assertions: JSONObject = {}
-    """What is said of the value by itself."""
+    """The keywords about the value itself."""
     is_unevaluated: bool = False
     """Whether it depends on which members other subschemas were asked about."""
 
