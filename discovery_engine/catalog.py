@@ -111,7 +111,10 @@ class ServerPart(Struct, frozen=True, dict=True):
 
     @property
     def visible(self) -> tuple[Entry, ...]:
-        return tuple(entry for entry in self.entries if entry.is_visible)
+        return tuple(self.iter_visible())
+
+    def iter_visible(self) -> Iterator[Entry]:
+        return (entry for entry in self.entries if entry.is_visible)
 
     @cached_property
     def verdicts(self) -> Mapping[Verdict, int]:

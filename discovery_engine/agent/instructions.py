@@ -7,6 +7,7 @@ from the current catalog, within the owner's limit of tokens.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from discovery_engine._util.quantities import counted
@@ -73,8 +74,10 @@ def _names_only(opening: str, servers: Sequence[ServerReport]) -> Iterator[str]:
 def _line(view: View, server: ServerReport, length: int, examples: int) -> str:
     # Only the owner's description: text of an upstream must not instruct an agent.
     about = cut(view.owner_description(server.name), length)
-    names = [named(entry.tool.name) for entry in view.catalog.part(server.name).visible]
-    such_as = f"such as {', '.join(names[:examples])}" if names and examples else ""
+    # Of a server's thousands of tools only these are looked at.
+    first = islice(view.catalog.part(server.name).iter_visible(), examples)
+    names = [named(entry.tool.name) for entry in first]
+    such_as = f"such as {', '.join(names)}" if names else ""
     purpose = "; ".join(filter(None, (about, such_as)))
     count = f" ({server.enabled_count})" if server.enabled_count else ""
     return one_line(f"- {named(server.name)}{count}" + (f": {purpose}" if purpose else ""))

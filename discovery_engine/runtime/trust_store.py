@@ -7,7 +7,7 @@ blocks runs in the thread of the caller, which must not be the event loop's.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -115,7 +115,8 @@ class TrustStore:
     def decided(self) -> int | None:
         """The number of the newest decision that is taken into account; None if one cannot be."""
         decisions = self.trust.decisions
-        is_whole = all(tools is not UNREADABLE for tools in decisions.accepted.values())
+        accepted = decisions.accepted
+        is_whole = not isinstance(accepted, AcceptedByServer) or accepted.is_readable
         return decisions.number if is_whole else None
 
     def _recalled(self, settings: Settings) -> Decisions:
@@ -182,23 +183,29 @@ class TrustStore:
         # These are read again. What was decided about other servers is for `apply_decisions`, which
         # has it take effect.
         changed = {one.server for one in found}
-        same = {name: tools for name, tools in known.accepted.items() if name not in changed}
-        accepted, number = self._accepted_of(settings, same), known.number + count
+        accepted, number = self._read_again(settings, known, changed), known.number + count
         decisions = replace(known, accepted=accepted, lost_at=lost_at, number=number)
         return replace(trust, decisions=decisions)
-
-    def _retried(self, settings: Settings) -> Trust:
-        """The trust, with what could not be read to be read again."""
-        known = self.trust.decisions
-        if self.decided is not None:
-            return self.trust
-        read = {name: of for name, of in known.accepted.items() if of is not UNREADABLE}
-        decisions = replace(known, accepted=self._accepted_of(settings, read))
-        return replace(self.trust, decisions=decisions)
 
     def _lost_at(self, settings: Settings) -> float | None:
         losses = map(self._store.lost_at, _scopes(settings))
         return next((at for at in losses if at is not None), None)
+
+    def _retried(self, settings: Settings) -> Trust:
+        """The trust, with what could not be read to be read again."""
+        known = self.trust.decisions
+        if not isinstance(known.accepted, AcceptedByServer) or known.accepted.is_readable:
+            return self.trust
+        accepted = self._read_again(settings, known, known.accepted.unreadable())
+        return replace(self.trust, decisions=replace(known, accepted=accepted))
+
+    def _read_again(
+        self, settings: Settings, known: Decisions, servers: Collection[str]
+    ) -> AcceptedByServer:
+        """What was accepted, with that of these servers to be read again when it is needed."""
+        accepted = known.accepted
+        same = accepted.without(servers) if isinstance(accepted, AcceptedByServer) else {}
+        return self._accepted_of(settings, same)
 
     def admit(self, server: ServerSettings, transport: StdioTransport | RemoteTransport) -> None:
         """The gate of everything that is started or reached; it may read the project's files.

@@ -6,7 +6,7 @@ back finds its history.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -37,10 +37,13 @@ class AcceptedByServer(Mapping[str, AcceptedTools]):
     ) -> None:
         self._read = read
         self._known = dict(known)
+        self.is_readable = all(tools is not UNREADABLE for tools in self._known.values())
+        """Whether all that was asked for could be read."""
 
     def __getitem__(self, server: str) -> AcceptedTools:
         if (tools := self._known.get(server)) is None:
             tools = self._known[server] = self._read(server)
+            self.is_readable &= tools is not UNREADABLE
         return tools
 
     def __iter__(self) -> Iterator[str]:
@@ -49,6 +52,16 @@ class AcceptedByServer(Mapping[str, AcceptedTools]):
 
     def __len__(self) -> int:
         return len(self._known)
+
+    def without(self, servers: Collection[str]) -> dict[str, AcceptedTools]:
+        """What was read of all others."""
+        known = self._known.copy()
+        for server in servers:
+            known.pop(server, None)
+        return known
+
+    def unreadable(self) -> list[str]:
+        return [name for name, tools in self._known.items() if tools is UNREADABLE]
 
 
 class Approval(Struct, frozen=True):
@@ -78,7 +91,9 @@ class Decisions(Struct, frozen=True):
 
     approvals: Mapping[str, frozenset[str]] = field(default_factory=lambda: MappingProxyType({}))
     """By what servers are known as: the identities that were approved."""
-    accepted: Mapping[str, AcceptedTools] = field(default_factory=lambda: MappingProxyType({}))
+    accepted: Mapping[str, AcceptedTools] | AcceptedByServer = field(
+        default_factory=lambda: MappingProxyType({})
+    )
     """By what servers are known as."""
     lost_at: float | None = None
     """Unix time in seconds at which a loss of others was found; None after it is acknowledged."""
