@@ -172,7 +172,7 @@ async def profiled(calls: int) -> None:
     """The same call inside this process: a client on pipes, the gateway, a real upstream."""
     from discovery_engine import open_engine  # noqa: PLC0415
     from discovery_server import stdio  # noqa: PLC0415
-    from discovery_server.gateway import make_server  # noqa: PLC0415
+    from discovery_server.gateway import Gateway  # noqa: PLC0415
 
     command, *args = server_command()
     with tempfile.TemporaryDirectory() as folder:
@@ -183,7 +183,7 @@ async def profiled(calls: int) -> None:
         from_server, stdout = os.pipe()
         async with open_engine(path, data_dir=folder) as engine, anyio.create_task_group() as tasks:
             await engine.refresh()
-            tasks.start_soon(stdio.serve, make_server(engine), stdin, stdout)
+            tasks.start_soon(stdio.serve, Gateway(engine), stdin, stdout)
             profile = cProfile.Profile()
             for number in range(calls + 50):
                 if number == 50:

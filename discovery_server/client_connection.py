@@ -96,7 +96,9 @@ class ClientConnection:
         try:
             value = decode_standard(line)
         except ValueError:
-            self._refuse(None, PARSE_ERROR, "Parse error: the line is not JSON, or nests too deeply")
+            self._refuse(
+                None, PARSE_ERROR, "Parse error: the line is not JSON, or nests too deeply"
+            )
             return
         match _message(value):
             case Request() as request:

@@ -18,7 +18,7 @@ import pytest
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine.engine import Engine
-from discovery_server.gateway import make_server
+from discovery_server.gateway import Gateway
 from tests.engines import Folder
 from tests.factories import make_definition
 from tests.told import Told
@@ -117,7 +117,7 @@ async def gateway(folder: Path) -> AsyncIterator[Engine]:
 
 @asynccontextmanager
 async def over_stdio(engine: Engine) -> AsyncIterator[tuple[Post, Post]]:
-    async with served(make_server(engine)) as bad, served(make_server(engine)) as good:
+    async with served(Gateway(engine)) as bad, served(Gateway(engine)) as good:
         for wire in (bad, good):
             await wire.ask(INITIALIZE)
             await wire.send(INITIALIZED)
@@ -195,7 +195,7 @@ async def test_nothing_that_one_client_sends_holds_up_another(
 async def test_what_is_nested_without_end_holds_up_no_next_call_on_stdio(
     kind: str, tmp_path: Path
 ) -> None:
-    async with gateway(tmp_path) as engine, served(make_server(engine)) as wire:
+    async with gateway(tmp_path) as engine, served(Gateway(engine)) as wire:
         await wire.ask(INITIALIZE)
         await wire.send(INITIALIZED)
         plain = max([await cost_alone(wire.ask, wire.ask(PLAIN)) for _ in range(3)])
