@@ -12,6 +12,7 @@ from discovery_cli.examples import arguments, command_line
 from discovery_engine._util.json import JSONObject
 from discovery_engine.catalog import Entry
 from discovery_engine.tools.signature import signature
+from discovery_engine.view.status import error_code
 
 if TYPE_CHECKING:
     from discovery_engine.search.query.analyzed_query import AnalyzedQuery
@@ -39,6 +40,7 @@ def server_form(summary: ServerReport) -> JSONObject:
         "name": summary.name,
         "description": summary.description,
         "status": str(summary.state),
+        "code": None if summary.is_healthy else error_code(summary.state),
         "reason": summary.reason,
         "hint": summary.hint,
         "detail": summary.detail,

@@ -10,22 +10,13 @@ from collections.abc import Mapping
 from discovery_engine._util.json import JSONObject
 from discovery_engine.diagnostics import Diagnostic
 from discovery_engine.diagnostics import Severity as DiagnosticSeverity
-from discovery_engine.scanner import Finding, FindingKind, Severity, scan_catalog
+from discovery_engine.scanner import Finding, Severity, scan_catalog
 from discovery_engine.tools.model import ServerName, ToolKey
 from discovery_engine.view.view import View
 
 _GRAVEST_FIRST = tuple(Severity)
 
 
-_CODES = {
-    FindingKind.HIDDEN_TEXT: "TEXT_HIDDEN",
-    FindingKind.INSTRUCTION: "TEXT_INSTRUCTION",
-    FindingKind.CROSS_SERVER: "TEXT_CROSS_SERVER",
-    FindingKind.PAYLOAD: "TEXT_PAYLOAD",
-    FindingKind.EXFILTRATION: "TEXT_EXFILTRATION",
-    FindingKind.SECRET: "TEXT_SECRET",
-    FindingKind.LOOKALIKE: "TEXT_LOOKALIKE",
-}
 _SEVERITIES: Mapping[Severity, DiagnosticSeverity] = {
     Severity.DANGER: "error",
     Severity.WARNING: "warning",
@@ -61,7 +52,7 @@ def _suspicion(about: ToolKey | ServerName, finding: Finding, *, is_held_back: b
         server = about.server if isinstance(about, ToolKey) else about
         hint = f"it is withheld; `discovery review {server}` shows it whole"
     return Suspicion(
-        code=_CODES[finding.kind],
+        code=finding.code,
         message=finding.message,
         hint=hint,
         subject=str(about),

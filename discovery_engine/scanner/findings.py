@@ -40,7 +40,20 @@ class Severity(StrEnum):
     """Suspicious words that seem to be talked about, not said."""
 
 
+_CODES = {
+    FindingKind.HIDDEN_TEXT: "TEXT_HIDDEN",
+    FindingKind.INSTRUCTION: "TEXT_INSTRUCTION",
+    FindingKind.CROSS_SERVER: "TEXT_CROSS_SERVER",
+    FindingKind.PAYLOAD: "TEXT_PAYLOAD",
+    FindingKind.EXFILTRATION: "TEXT_EXFILTRATION",
+    FindingKind.SECRET: "TEXT_SECRET",
+    FindingKind.LOOKALIKE: "TEXT_LOOKALIKE",
+}
+
+
 class Finding(Struct, frozen=True):
+    """The evidence of one suspicious text; it is stored with the catalog, and has no hint."""
+
     kind: FindingKind
     severity: Severity
     where: str
@@ -58,9 +71,14 @@ class Finding(Struct, frozen=True):
         """Whether no honest tool says this."""
         return self.severity is Severity.DANGER
 
+    @property
+    def code(self) -> str:
+        """The code of a diagnostic about it."""
+        return _CODES[self.kind]
+
     def to_json(self) -> JSONObject:
         form: JSONObject = to_builtins(self)
-        return form
+        return {"code": self.code, **form}
 
 
 Findings: TypeAlias = Mapping[str, tuple[Finding, ...]]

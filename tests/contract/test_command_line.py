@@ -163,7 +163,7 @@ def test_the_forms_of_json_are_stable(listed: Discovery) -> None:
     details = listed("inspect", "demo:echo", "--json").json["tool"]
 
     assert list(demo) == [
-        "name", "description", "status", "reason", "hint", "detail", "tool_count",
+        "name", "description", "status", "code", "reason", "hint", "detail", "tool_count",
         "enabled_count", "tags", "listed_at", "is_stale", "stderr",
     ]  # fmt: skip
     assert list(tool) == ["server", "tool", "summary", "enabled", "reason", "tags"]

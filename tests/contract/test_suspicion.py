@@ -226,6 +226,7 @@ def test_a_tool_that_is_looked_at_shows_it(home: Home) -> None:
 
     assert "  warning  description: it asks to keep something from the user; " in shown.out
     assert [one["kind"] for one in form["tool"]["findings"]] == ["instruction"]
+    assert [one["code"] for one in form["tool"]["findings"]] == ["TEXT_INSTRUCTION"]
     assert home("inspect", "told:count", "--json").json["tool"]["findings"] == []
     assert "suspicion" in home("why", "told:add").out
 

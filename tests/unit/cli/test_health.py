@@ -176,6 +176,7 @@ def test_json_has_every_fact_of_every_server() -> None:
     )["servers"]
 
     assert (down["status"], down["is_well"], down["since"]) == ("failing", False, NOW - 90)
+    assert (down["code"], time["code"]) == ("SERVER_CONNECTION_ERROR", "SERVER_CONNECTION_ERROR")
     assert (down["next_step"], down["session"]) == ("discovery health down", None)
     assert down["stderr"] == "reading the settings\nno licence"
     assert time["session"]["counters"]["restarts"] == 4
