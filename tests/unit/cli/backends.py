@@ -116,6 +116,9 @@ class FakeEngine:
     def lock(self) -> CatalogLock:
         return CatalogLock(self, self.bus)  # type: ignore[arg-type]
 
+    async def complete_settings(self) -> None:
+        """The view that it was given is complete."""
+
     async def health(self, _: object = None) -> tuple[ServerReport, ...]:
         return health(self.view, now=NOW)
 
