@@ -114,6 +114,8 @@ def _params(message: JSONObject) -> JSONObject | None:
 
 def _error(error: JSONObject) -> RpcError:
     code, message = error.get("code"), error.get("message")
+    if isinstance(code, float) and code.is_integer():  # as some languages write every number
+        code = int(code)
     return RpcError(
         code if isinstance(code, int) and not isinstance(code, bool) else 0,
         message if isinstance(message, str) else "it gave no message",

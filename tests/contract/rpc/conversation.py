@@ -201,7 +201,8 @@ async def sdk_client(writer: PipeWriter, reader: PipeReader) -> AsyncIterator[Sd
 
     async def receive() -> None:
         async with received:
-            with suppress(anyio.BrokenResourceError):  # the session is closed
+            # A session that is closed; and text that is not UTF-8, which ends the SDK's session.
+            with suppress(anyio.BrokenResourceError, UnicodeDecodeError):
                 async for line in lines_of(reader):
                     await received.send(_parse_line(line.decode()))
 

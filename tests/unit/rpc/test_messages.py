@@ -58,6 +58,15 @@ def test_an_error_without_code_or_message_is_still_an_error() -> None:
     assert as_json(message)["error"] == {"code": 0, "message": "it gave no message", "data": 1}
 
 
+@pytest.mark.parametrize(
+    ("code", "expected"), [(-32601.0, -32601), (1e300, int(1e300)), (1.5, 0), ("7", 0), (True, 0)]
+)
+def test_the_code_of_an_error_may_be_written_as_a_float(code, expected: int) -> None:
+    message = as_message({"id": 1, "error": {"code": code, "message": "no"}})
+    assert isinstance(message, ErrorResponse)
+    assert (message.error.code, type(message.error.code)) == (expected, int)
+
+
 def test_the_id_of_an_answer_that_is_invalid_otherwise_is_found() -> None:
     assert answered_id({"id": 3, "result": []}) == 3
     assert answered_id({"id": 3, "method": 7}) is None
