@@ -88,7 +88,7 @@ for pattern in json.loads(sys.argv[1]):
 
 
 @pytest.mark.requirement("THR-2")
-def test_no_pattern_of_a_schema_holds_anybody_up() -> None:
+def test_no_pattern_of_a_schema_blocks_others() -> None:
     def with_little_time() -> None:
         resource.setrlimit(resource.RLIMIT_CPU, (20, 20))
 

@@ -88,7 +88,7 @@ class Bomb:
 
 @pytest.mark.requirement("REL-44")
 @pytest.mark.parametrize("kind", ["a pickle", "noise", "code", "nothing", "cut short"])
-def test_an_index_that_somebody_planted_is_built_anew(repository: Repository, kind: str) -> None:
+def test_an_index_that_was_planted_is_built_anew(repository: Repository, kind: str) -> None:
     told = Told.beside(repository.home, make_definition("count", "Counts the words of a text."))
     command, *args = told.command
     config = repository.home / "discovery.yaml"

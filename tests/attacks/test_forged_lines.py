@@ -9,7 +9,7 @@ from tests.attacks.hostile_repository import is_forged, printed_lines
 
 
 @pytest.mark.requirement("THR-6")
-def test_no_command_prints_a_line_of_a_strangers(repository: Repository) -> None:
+def test_no_command_prints_a_forged_line(repository: Repository) -> None:
     printed = list(printed_lines(repository))
 
     assert [(words, line) for words, line in printed if is_forged(line)] == []

@@ -203,7 +203,7 @@ async def test_who_is_being_answered_keeps_the_connection() -> None:
 
 
 @pytest.mark.requirement("SRV-31")
-async def test_where_all_are_being_answered_the_next_one_is_told_to_come_again() -> None:
+async def test_where_all_are_being_answered_the_next_one_is_asked_to_come_again() -> None:
     engine, entered, let_go = slow_engine(times=4)
     limits = replace(FEW, connections=4, per_address=4)
     answers: list[JSONObject] = []

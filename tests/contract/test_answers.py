@@ -126,7 +126,7 @@ def test_slip_in_a_name_is_a_match() -> None:
 
 
 @pytest.mark.requirement("ANS-2", "ANS-3")
-def test_name_that_two_servers_have_is_ambiguous_and_they_are_told_apart() -> None:
+def test_name_that_two_servers_have_is_ambiguous_and_they_are_distinguished() -> None:
     answer = make_view(FILES, *TRACKERS).search("create_issue")
 
     assert answer.decision is Decision.AMBIGUOUS

@@ -41,7 +41,7 @@ def test_tools_stand_by_server_and_name(servers: list[str], tools: list[str]) ->
 
 @pytest.mark.requirement("CAT-4")
 @given(FIELDS, FIELDS)
-def test_a_fingerprint_tells_definitions_apart_by_any_field(
+def test_a_fingerprint_distinguishes_definitions_by_any_field(
     one: dict[str, object], other: dict[str, object]
 ) -> None:
     a, b = make_definition(**one), make_definition(**other)

@@ -153,7 +153,7 @@ def test_what_is_called_otherwise_or_not_followed_is_a_warning(home: Home) -> No
 
 
 @pytest.mark.requirement("SRC-22")
-def test_a_broken_entry_is_told_without_its_value_and_the_others_are_read(home: Home) -> None:
+def test_a_broken_entry_is_reported_without_its_value_and_the_others_are_read(home: Home) -> None:
     [broken] = [s for s in home("list", "--json").json["servers"] if s["name"] == "broken"]
 
     assert broken["reason"] == "mcpServers.broken.args: must be a list of texts"

@@ -486,7 +486,7 @@ def test_old_knowledge_is_shown_with_its_age(tmp_path: Path, forked: Preloaded) 
 
 
 @pytest.mark.requirement("CLI-14")
-def test_a_search_without_a_result_says_why(listed: Discovery) -> None:
+def test_a_search_without_a_result_gives_the_reason(listed: Discovery) -> None:
     hidden, nothing = listed("search", "delete_all"), listed("search", "zebra", "--json")
 
     assert (hidden.code, hidden.out) == (2, "")
@@ -711,7 +711,7 @@ def test_doctor_online_connects_to_every_server(discovery: Discovery) -> None:
 
 
 @pytest.mark.requirement("REG-12", "CLI-25")
-def test_where_nothing_can_be_remembered_every_command_says_so(discovery: Discovery) -> None:
+def test_where_nothing_can_be_remembered_every_command_reports_it(discovery: Discovery) -> None:
     blocked = str(discovery.home / "discovery.yaml")
 
     done = discovery("--data-dir", blocked, "tools", "demo")

@@ -117,7 +117,7 @@ def test_every_problem_shows_its_line_with_a_caret_below_and_no_secret(path: Pat
         assert "hunter2" not in f"{problem}{problem.excerpt}"
 
 
-def test_a_problem_is_told_with_its_place_its_path_and_its_hint(tmp_path: Path) -> None:
+def test_a_problem_is_reported_with_its_place_its_path_and_its_hint(tmp_path: Path) -> None:
     file = tmp_path / "discovery.yaml"
     file.write_text("toolRules:\n  - pattern: 'a*'\n    tgas: [b]\n    enabled: true\n")
 

@@ -272,13 +272,13 @@ SHOWN_BY: dict[str, str] = {
     "TOOL_EXECUTION_ERROR": ERRORS,
     "TOOL_DISABLED": ERRORS,
     "TOOL_WITHHELD": ERRORS,
-    "TOOL_CONFUSABLE": CATALOG_LINT + "test_confusable_tools_are_told_apart_by_their_servers",
+    "TOOL_CONFUSABLE": CATALOG_LINT + "test_confusable_tools_are_distinguished_by_their_servers",
     "TOOL_NAME_CROWDED": CATALOG_LINT + "test_a_name_that_an_answer_cannot_hold_is_crowded",
     "TOOL_UNDESCRIBED": "tests/contract/test_evaluation.py::"
-    "test_lint_tells_what_is_wrong_with_tools_and_how_to_mend_it",
+    "test_lint_reports_what_is_wrong_with_tools_and_how_to_repair_it",
     "TOOL_ARGUMENTS_UNDESCRIBED": CATALOG_LINT + "test_a_required_argument_wants_a_description",
     "TOOL_SCHEMA_LARGE": CATALOG_LINT
-    + "test_a_large_schema_is_mended_by_pinning_its_largest_optional_argument",
+    + "test_a_large_schema_is_repaired_by_pinning_its_largest_optional_argument",
     "TOOL_SCHEMA_COSTLY": "tests/unit/cli/test_setting_up.py::"
     "test_doctor_names_tools_whose_schema_is_too_costly_to_check",
     "TOOL_NEEDS_INPUT": META + "test_tool_that_wants_input_meanwhile_is_an_error",
@@ -291,7 +291,7 @@ SHOWN_BY: dict[str, str] = {
     "UNEXPECTED_ERROR": CLI + "test_json_has_the_facts_of_an_error",
     "CONFIGURATION_ERROR": "tests/contract/test_command_line.py::"
     "test_an_error_is_json_where_json_is_asked_for",
-    "TOOL_UNFINDABLE": CATALOG_LINT + "test_a_tool_that_its_own_summary_does_not_find_is_told",
+    "TOOL_UNFINDABLE": CATALOG_LINT + "test_a_tool_that_its_own_summary_does_not_find_is_reported",
 }
 
 

@@ -206,7 +206,7 @@ class TestReading:
         assert changing.asked == 1
 
     @pytest.mark.requirement("LIB-11")
-    async def test_an_outage_is_told_and_never_looks_like_an_empty_list(
+    async def test_an_outage_is_reported_and_never_looks_like_an_empty_list(
         self, folder: Folder
     ) -> None:
         folder.write(program("dead", "no-such-program-anywhere"))
@@ -251,7 +251,7 @@ class TestReading:
                     await engine.refresh([server])
 
     @pytest.mark.requirement("LIB-12")
-    async def test_a_broken_entry_is_told_with_its_place(self, folder: Folder) -> None:
+    async def test_a_broken_entry_is_reported_with_its_place(self, folder: Folder) -> None:
         folder.config.write_text("servers:\n  odd:\n    comand: x\n", "utf-8")
 
         async with folder.open() as engine:
@@ -356,7 +356,7 @@ class TestExecuting:
             pytest.param("crash_call", "TOOL_OUTCOME_UNKNOWN", id="the server goes away"),
         ],
     )
-    async def test_every_call_is_told_with_its_outcome(
+    async def test_every_call_is_reported_with_its_outcome(
         self, folder: Folder, mode: str, outcome: str
     ) -> None:
         folder.write(fault_server(mode, name="odd"))
@@ -423,7 +423,7 @@ class TestExecuting:
         ("tool", "outcome"),
         [("pid", "TOOL_DISABLED"), ("nope", "TOOL_NOT_FOUND"), ("echo", "INVALID_ARGUMENTS")],
     )
-    async def test_a_call_that_is_refused_is_told_too(
+    async def test_a_call_that_is_refused_is_reported_too(
         self, folder: Folder, tool: str, outcome: str
     ) -> None:
         folder.write(good(), toolRules=[{"pattern": "pid", "enabled": False}])

@@ -32,7 +32,7 @@ def said(lines: list[str]) -> list[str]:
     return [line.partition(marker)[2] for line in lines if marker in line]
 
 
-async def test_it_is_told_with_the_servers_name_and_without_its_secrets(folder: Folder) -> None:
+async def test_it_is_reported_with_the_servers_name_and_without_its_secrets(folder: Folder) -> None:
     transport = StdioTransport(sys.executable, ("-c", LEAKS), {"KEY": "tr0ub4dor"})
 
     lines = await log_of(folder, ServerSettings(ServerName("leaky"), transport))

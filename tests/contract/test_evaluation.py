@@ -156,7 +156,7 @@ def test_ci_gets_junit_and_markdown(queries: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("option", ["--junit", "--save"])
-def test_a_report_that_cannot_be_written_is_told(queries: str, option: str) -> None:
+def test_a_report_that_cannot_be_written_is_reported(queries: str, option: str) -> None:
     done = run("eval", queries, option, f"{queries}/report", recalled=usual_view())
 
     assert done.exit_code == 2
@@ -190,7 +190,7 @@ def test_tools_without_a_draft_are_counted() -> None:
 
 
 @pytest.mark.requirement("EVA-40", "EVA-42", "EVA-43")
-def test_lint_tells_what_is_wrong_with_tools_and_how_to_mend_it() -> None:
+def test_lint_reports_what_is_wrong_with_tools_and_how_to_repair_it() -> None:
     names = [f"ping{number}" for number in range(7)]
     view = view_of(
         make_settings("s"), make_part("s", *(make_entry(n, "s") for n in names), listed_at=NOW)

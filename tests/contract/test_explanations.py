@@ -108,7 +108,7 @@ def test_the_shares_add_up_with_vectors_too(vector, query) -> None:
         pytest.param("anything wild", "the query names its tags: wild", id="tag"),
     ],
 )
-def test_every_reason_is_told_in_plain_words(query: str, sentence: str) -> None:
+def test_every_reason_is_reported_in_plain_words(query: str, sentence: str) -> None:
     entry = make_entry(
         "zebra_finder",
         "one",
@@ -125,7 +125,7 @@ def test_every_reason_is_told_in_plain_words(query: str, sentence: str) -> None:
 
 
 @pytest.mark.requirement("REL-51")
-def test_what_adds_most_is_told_first() -> None:
+def test_what_adds_most_is_reported_first() -> None:
     shares = explained(
         "zebra stripes",
         make_entry("zebra", "one", description="Paints stripes on horses in the open plain"),
@@ -136,7 +136,7 @@ def test_what_adds_most_is_told_first() -> None:
 
 
 @pytest.mark.requirement("REL-51")
-def test_words_of_which_the_tool_says_nothing_are_told() -> None:
+def test_words_of_which_the_tool_says_nothing_are_reported() -> None:
     explanation = explained(
         "paint a zebra in the wild, quux", make_entry("zebra", "one", tags=["wild"])
     )
@@ -149,7 +149,7 @@ def test_a_name_leaves_no_word_uncovered() -> None:
     assert explained("find zebra", make_entry("find_zebra", "one")).uncovered == ()
 
 
-def test_with_lesser_weights_a_name_is_told_once() -> None:
+def test_with_lesser_weights_a_name_is_reported_once() -> None:
     settings = SearchSettings(weights=Weights(exact=0.4, partial=0.5, tag=0.0))
 
     [share] = explained("zebra", make_entry("zebra", "one"), settings=settings).shares

@@ -32,7 +32,7 @@ PLANTS = st.builds(
 @pytest.mark.requirement("MET-14")
 @settings(deadline=None, max_examples=25)
 @given(plant=PLANTS, failing=st.booleans())
-def test_no_line_that_an_agent_reads_is_a_strangers(plant: str, *, failing: bool) -> None:
+def test_no_line_for_agents_is_forged(plant: str, *, failing: bool) -> None:
     view = told_by_a_stranger(plant, failing=failing)
 
     found = [line for text in agents_read(view, plant) for line in forged(text, plant)]
@@ -43,7 +43,7 @@ def test_no_line_that_an_agent_reads_is_a_strangers(plant: str, *, failing: bool
 @pytest.mark.requirement("THR-6")
 @settings(deadline=None, max_examples=10)
 @given(plant=PLANTS, failing=st.booleans())
-def test_no_line_that_a_person_reads_is_a_strangers(plant: str, *, failing: bool) -> None:
+def test_no_line_for_people_is_forged(plant: str, *, failing: bool) -> None:
     view = told_by_a_stranger(plant, failing=failing)
 
     found = [line for text in people_read(view, plant) for line in forged(text, plant)]
@@ -54,7 +54,7 @@ def test_no_line_that_a_person_reads_is_a_strangers(plant: str, *, failing: bool
 @pytest.mark.requirement("THR-6")
 @settings(deadline=None, max_examples=25)
 @given(plant=PLANTS)
-def test_no_error_holds_a_line_of_a_strangers(plant: str) -> None:
+def test_no_error_has_a_forged_line(plant: str) -> None:
     for error in errors_of(plant):
         found = [line for text in errors_read(error) for line in forged(text, plant)]
 

@@ -55,7 +55,7 @@ REMOTE = {
 
 
 @pytest.mark.requirement("HEA-20")
-async def test_each_class_of_broken_server_is_told_apart(folder: Folder) -> None:
+async def test_each_class_of_broken_server_is_distinguished(folder: Folder) -> None:
     entries: dict[str, Any] = {"fine": as_entry(good())}
     entries |= {name: as_entry(server) for name, (server, _, _) in BROKEN.items()}
     expected = {name: (status, words) for name, (_, status, words) in BROKEN.items()}
@@ -80,7 +80,7 @@ async def test_each_class_of_broken_server_is_told_apart(folder: Folder) -> None
 
 
 @pytest.mark.requirement("HEA-6", "HEA-7")
-async def test_last_words_outlive_the_program_and_the_run_without_its_secret(
+async def test_last_lines_of_stderr_outlive_the_program_and_the_run_without_its_secret(
     folder: Folder,
 ) -> None:
     folder.write(leaky())
@@ -104,7 +104,7 @@ async def test_last_words_outlive_the_program_and_the_run_without_its_secret(
 
 @pytest.mark.requirement("HEA-7", "HEA-14")
 @pytest.mark.parametrize("words", ["list --status", "doctor", "health leaky", "list --json"])
-async def test_every_command_tells_the_last_words(folder: Folder, words: str) -> None:
+async def test_every_command_reports_the_last_lines_of_stderr(folder: Folder, words: str) -> None:
     folder.write(leaky())
     async with folder.open(environ={"TOKEN": SECRET, "PATH": ""}) as engine:
         await engine.refresh()

@@ -104,7 +104,7 @@ def test_task_description_whose_tool_is_found_is_answered(tool: str) -> None:
 
 
 @pytest.mark.requirement("ANS-14")
-def test_most_task_descriptions_that_nothing_serves_are_told_so() -> None:
+def test_most_task_descriptions_that_nothing_serves_get_none() -> None:
     view = make_view()
 
     refused = [

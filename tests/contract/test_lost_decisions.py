@@ -168,7 +168,7 @@ def test_an_older_copy_is_brought_up_to_date_and_two_of_them_are_a_loss(
 
 
 @pytest.mark.requirement("REG-20")
-def test_what_was_restored_is_told(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_was_restored_is_reported(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     decide(folder, 1, 2)
     (folder / DATABASE).unlink()
 
@@ -305,7 +305,7 @@ def test_a_loss_is_over_for_a_scope_once_its_owner_knows(folder: Path) -> None:
 
 
 @pytest.mark.requirement("REG-21")
-def test_where_nothing_tells_what_was_lost_it_may_be_anything(folder: Path) -> None:
+def test_where_nothing_shows_what_was_lost_it_may_be_anything(folder: Path) -> None:
     decide(folder, 1)
     random_bytes(folder / DATABASE)
     (folder / JOURNAL).unlink()
@@ -404,7 +404,7 @@ def home(tmp_path: Path, forked: Preloaded) -> AcceptedHome:
 
 @pytest.mark.requirement("REG-20", "TRU-16")
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_tool_that_changed_is_held_back_though_the_registry_was_damaged(
+def test_a_tool_that_changed_is_withheld_though_the_registry_was_damaged(
     home: AcceptedHome, damage: Callable[[Path], None]
 ) -> None:
     damage(home.data / DATABASE)
@@ -423,7 +423,7 @@ def test_a_tool_that_changed_is_held_back_though_the_registry_was_damaged(
 
 @pytest.mark.requirement("REG-21", "REG-22", "TRU-19")
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_loss_of_both_copies_is_told_everywhere_until_the_owner_has_reviewed(
+def test_a_loss_of_both_copies_is_reported_everywhere_until_the_owner_has_reviewed(
     home: AcceptedHome, damage: Callable[[Path], None]
 ) -> None:
     for copy in (DATABASE, JOURNAL):
@@ -456,7 +456,7 @@ def test_a_loss_of_both_copies_is_told_everywhere_until_the_owner_has_reviewed(
 
 
 @pytest.mark.requirement("TRU-19")
-def test_what_cannot_be_asked_keeps_new_tools_held_back_unless_the_owner_ends_it(
+def test_what_cannot_be_asked_keeps_new_tools_withheld_unless_the_owner_ends_it(
     home: AcceptedHome,
 ) -> None:
     for copy in (DATABASE, JOURNAL):

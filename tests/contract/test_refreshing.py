@@ -205,7 +205,7 @@ async def heard_of_all(events: Any, kind: type[Event], *servers: str) -> None:
 
 class TestEvents:
     @pytest.mark.requirement("LIB-40")
-    async def test_a_listing_is_told_step_by_step(self, folder: Folder) -> None:
+    async def test_a_listing_is_reported_step_by_step(self, folder: Folder) -> None:
         folder.write(good())
         told: list[Event] = []
 

@@ -136,7 +136,7 @@ def test_the_scanner_can_reach_nothing() -> None:
     assert foreign - HARMLESS == set()
 
 
-def test_no_excerpt_carries_what_nobody_sees() -> None:
+def test_no_excerpt_carries_invisible_characters() -> None:
     excerpts = [finding.excerpt for example in examples("poisoned") for finding in alarms(example)]
 
     assert [text for text in excerpts if not text.replace("\u200d", "").isprintable()] == []

@@ -19,7 +19,7 @@ def home(tmp_path: Path, forked: Preloaded) -> Repository:
 
 
 @pytest.mark.requirement("SRC-24")
-def test_two_sources_of_one_type_are_told_apart(home: Repository) -> None:
+def test_two_sources_of_one_type_are_distinguished(home: Repository) -> None:
     home.write("a.json", {"mcpServers": {"one": {"command": "a"}, "same": {"command": "b"}}})
     home.write("b.json", {"mcpServers": {"two": {"command": "c"}, "same": {"command": "d"}}})
     named = [{"type": "custom", "path": f"{name}.json"} for name in ("a", "missing", "b", "a")]

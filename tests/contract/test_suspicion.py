@@ -52,7 +52,7 @@ def told(folder: Folder) -> Told:
 @pytest.mark.anyio
 class TestFirstSight:
     @pytest.mark.requirement("TRU-40", "TRU-15")
-    async def test_what_no_honest_tool_says_is_held_back_and_no_word_of_it_is_told(
+    async def test_what_no_honest_tool_contains_is_withheld_and_no_word_of_it_is_reported(
         self, folder: Folder, told: Told
     ) -> None:
         folder.write(told.server())
@@ -95,7 +95,7 @@ class TestFirstSight:
             assert summary(engine.view, "told").description == ""
 
     @pytest.mark.requirement("TRU-40")
-    async def test_it_stays_held_back_after_a_restart(self, folder: Folder, told: Told) -> None:
+    async def test_it_stays_withheld_after_a_restart(self, folder: Folder, told: Told) -> None:
         folder.write(told.server())
         async with folder.open() as engine:
             await engine.refresh()
@@ -192,7 +192,7 @@ def home(tmp_path: Path, forked: Preloaded) -> Home:
 
 
 @pytest.mark.requirement("TRU-42")
-def test_review_tells_what_is_suspicious_before_it_asks(home: Home) -> None:
+def test_review_reports_what_is_suspicious_before_it_asks(home: Home) -> None:
     shown, form = home("review"), home("review", "--json").json
 
     lines = shown.out.splitlines()
@@ -206,7 +206,7 @@ def test_review_tells_what_is_suspicious_before_it_asks(home: Home) -> None:
 
 
 @pytest.mark.requirement("TRU-42")
-def test_lint_tells_all_and_what_to_do(home: Home) -> None:
+def test_lint_reports_all_and_what_to_do(home: Home) -> None:
     found, strict = home("lint"), home("lint", "--strict")
     form = home("lint", "--json").json
 

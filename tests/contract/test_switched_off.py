@@ -70,7 +70,7 @@ def test_every_command_says_that_all_is_switched_off(home: Repository, known: bo
 
 @pytest.mark.requirement("CFG-8")
 @pytest.mark.parametrize("known", [True, False])
-def test_every_answer_to_an_agent_says_so(home: Repository, known: bool) -> None:
+def test_every_answer_to_an_agent_reports_it(home: Repository, known: bool) -> None:
     if known:
         home("refresh", "trap")
         home.mark.unlink()

@@ -129,7 +129,7 @@ class TestStarting:
             assert visible(engine.view)
 
     @pytest.mark.requirement("TRU-2")
-    async def test_what_was_found_is_untrusted_and_says_so(
+    async def test_what_was_found_is_untrusted_and_reports_it(
         self, project: Project, told: Told
     ) -> None:
         project.folder.write(told.server())
@@ -182,9 +182,7 @@ class TestStarting:
         assert told.starts == 1
 
     @pytest.mark.requirement("TRU-2")
-    async def test_a_file_that_all_may_write_is_nobodys_word(
-        self, folder: Folder, told: Told
-    ) -> None:
+    async def test_a_file_that_all_may_write_is_untrusted(self, folder: Folder, told: Told) -> None:
         folder.write(told.server())
         folder.config.chmod(0o666)
 
@@ -304,7 +302,7 @@ class TestChanging:
     @pytest.mark.parametrize(
         "mutation", ["description", "argument added", "meta", "annotations gone"]
     )
-    async def test_a_tool_that_says_something_else_is_neither_found_nor_executed(
+    async def test_a_tool_with_another_definition_is_neither_found_nor_executed(
         self, folder: Folder, told: Told, mutation: str
     ) -> None:
         folder.write(told.server())
@@ -460,9 +458,7 @@ class TestChanging:
                 assert visible(engine.view) == ["other", "send_mail"]
 
     @pytest.mark.requirement("TRU-15", "TRU-16")
-    async def test_what_is_remembered_is_held_back_as_well(
-        self, folder: Folder, told: Told
-    ) -> None:
+    async def test_what_is_remembered_is_withheld_as_well(self, folder: Folder, told: Told) -> None:
         folder.write(told.server())
         async with folder.open() as engine:
             await engine.refresh()
@@ -487,7 +483,7 @@ class TestChanging:
             assert visible(other.view) == ["other"]
 
     @pytest.mark.requirement("TRU-18")
-    async def test_without_a_disk_a_change_is_held_back_while_the_process_lives(
+    async def test_without_a_disk_a_change_is_withheld_while_the_process_lives(
         self, folder: Folder, told: Told
     ) -> None:
         folder.write(told.server(), cache={"enabled": False})

@@ -202,7 +202,7 @@ def test_every_reading_command_says_that_something_waits(home: Home) -> None:
 
 
 @pytest.mark.requirement("TRU-30", "TRU-32")
-def test_lock_writes_and_check_tells_what_differs(home: Home) -> None:
+def test_lock_writes_and_check_reports_what_differs(home: Home) -> None:
     written = home("lock")
     before = home.lock.read_bytes()
     same = home("lock", "--check")

@@ -161,7 +161,7 @@ def test_the_reason_of_an_outage_does_not_repeat_the_servers_name() -> None:
 
 
 @pytest.mark.requirement("ANS-28")
-def test_where_there_is_no_tool_nobody_is_told_to_try_other_words() -> None:
+def test_where_there_is_no_tool_other_words_are_not_suggested() -> None:
     nobody = view_of(make_settings())
     unlisted = view_of(make_settings("a"), make_part("a", listed_at=None))
     toolless = view_of(make_settings("a"), make_part("a", listed_at=NOW))

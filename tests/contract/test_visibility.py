@@ -92,7 +92,7 @@ class TestNotices:
         assert said(VIEW.search(query, server=server).notices) == notices
         assert said(VIEW.list_tools(server).notices) == notices
 
-    def test_lost_decisions_are_told_of_every_server(self) -> None:
+    def test_lost_decisions_are_reported_of_every_server(self) -> None:
         lost = make_view(ALPHA, BETA, lost_at=60.0)
 
         for answer in (lost.search("send_mail", server="beta"), lost.list_tools("beta")):
@@ -162,7 +162,7 @@ class TestNotices:
 
 
 class TestSeeing:
-    def test_what_is_disabled_may_be_listed_and_what_is_held_back_never(self) -> None:
+    def test_what_is_disabled_may_be_listed_and_what_is_withheld_never(self) -> None:
         usual, whole = VIEW.list_tools("alpha"), VIEW.list_tools("alpha", include_disabled=True)
 
         assert usual.server == whole.server == "alpha"
@@ -178,7 +178,7 @@ class TestSeeing:
         ("tool", "command"),
         [("new_page", "discovery review alpha"), ("old_page", "discovery lock --check")],
     )
-    def test_a_tool_that_is_held_back_says_which_command_shows_why(
+    def test_a_tool_that_is_withheld_says_which_command_shows_why(
         self, tool: str, command: str
     ) -> None:
         with pytest.raises(ToolWithheldError) as raised:

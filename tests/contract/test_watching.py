@@ -96,7 +96,7 @@ async def test_a_call_that_is_under_way_finishes_on_its_old_session(
 
 
 @pytest.mark.requirement("WAT-12")
-async def test_a_bad_edit_keeps_the_last_good_configuration_and_says_so(
+async def test_a_bad_edit_keeps_the_last_good_configuration_and_reports_it(
     folder: Folder, caplog: pytest.LogCaptureFixture
 ) -> None:
     folder.write(good())

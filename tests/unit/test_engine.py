@@ -105,7 +105,7 @@ class TestStatus:
 
 
 class TestRefresh:
-    async def test_a_disabled_engine_asks_nobody(self, folder: Folder) -> None:
+    async def test_a_disabled_engine_lists_no_server(self, folder: Folder) -> None:
         changing = Changing.beside(folder.path, "a")
         folder.write(changing.server("clock"), enabled=False)
 
@@ -150,7 +150,7 @@ class TestRefresh:
 
         assert [len(report.servers) for report in reports] == [1, 0, 1]
 
-    async def test_a_failure_is_told_with_its_code(self, folder: Folder) -> None:
+    async def test_a_failure_is_reported_with_its_code(self, folder: Folder) -> None:
         folder.write(program("dead", "no-such-program-anywhere"))
 
         async with folder.open() as engine:
@@ -208,7 +208,7 @@ class TestExecute:
 
         assert len(pids) == 1
 
-    async def test_a_call_that_is_given_up_is_told_as_cancelled(self, folder: Folder) -> None:
+    async def test_a_call_that_is_given_up_is_reported_as_cancelled(self, folder: Folder) -> None:
         folder.write(Changing.beside(folder.path, "hang").server("clock"))
 
         async with folder.open() as engine:

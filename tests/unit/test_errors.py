@@ -229,7 +229,7 @@ def test_an_error_keeps_its_facts(error: DiscoveryError, facts: dict[str, object
     assert {name: getattr(error, name) for name in facts} == facts
 
 
-def test_a_configuration_error_tells_every_problem_on_its_own_line() -> None:
+def test_a_configuration_error_reports_every_problem_on_its_own_line() -> None:
     one = make_problem(Origin("a.yaml", 3, 5), "servers.x", "is empty", "give it a command")
     other = make_problem(Origin("a.yaml"), "", "is not YAML")
 

@@ -32,7 +32,7 @@ async def test_nobody_needs_to_listen() -> None:
     EventBus().publish(FIRST)
 
 
-async def test_a_listener_hears_nothing_from_before_it_came() -> None:
+async def test_a_listener_receives_nothing_from_before_it_came() -> None:
     bus = EventBus()
     bus.publish(FIRST)
 
@@ -73,7 +73,7 @@ async def test_a_listener_that_is_too_slow_loses_its_oldest_events() -> None:
         assert await take(other, 3) == [FIRST, SECOND, THIRD]
 
 
-async def test_a_listener_that_left_is_told_nothing_more() -> None:
+async def test_a_listener_that_left_is_sent_nothing_more() -> None:
     bus = EventBus()
 
     with bus.subscribe() as subscription:

@@ -88,5 +88,5 @@ def test_a_query_is_measured_in_bytes_of_utf_8(text: str, times: int) -> None:
 
 
 @pytest.mark.parametrize(("text", "shown"), [("abc", "abc"), ("abcd", "abc…")])
-def test_what_is_shortened_says_so(text: str, shown: str) -> None:
+def test_what_is_shortened_reports_it(text: str, shown: str) -> None:
     assert limits.shortened(text, 3) == shown

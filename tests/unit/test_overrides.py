@@ -157,7 +157,7 @@ class TestApplied:
             pytest.param({"a": "a"}, ["a", "b", "c"], 0, id="its own"),
         ],
     )
-    def test_a_name_that_is_taken_is_told_and_not_given(
+    def test_a_name_that_is_taken_is_reported_and_not_given(
         self, renamed: Mapping[str, str], names: list[str], told: int
     ) -> None:
         entries = [
@@ -173,7 +173,7 @@ class TestApplied:
         assert {tool.description for tool in applied if tool.given_name in renamed} == {"New."}
 
     @pytest.mark.requirement("OVR-15")
-    def test_a_pinned_argument_that_the_tool_does_not_take_is_told(self) -> None:
+    def test_a_pinned_argument_that_the_tool_does_not_take_is_reported(self) -> None:
         origin = Origin("f", 3, 5)
         overrides = Overrides([Override(("a",), arguments={"ower": 1, "owner": 2}, origin=origin)])
 
@@ -266,7 +266,7 @@ class TestPinned:
         assert values == {"owner": {"of": ["me", 3, None, "${WHO}"]}, "title": "from-a-file"}
 
     @pytest.mark.requirement("OVR-11")
-    def test_every_reference_without_a_value_is_told_with_its_place(self) -> None:
+    def test_every_reference_without_a_value_is_reported_with_its_place(self) -> None:
         override = replace(
             ACME, arguments={"owner": "${A}", "title": "${B}"}, origin=Origin("f", 2)
         )
@@ -309,7 +309,7 @@ class TestPinned:
             pytest.param({"const": {}}, id="only the empty one"),
         ],
     )
-    def test_no_mistake_tells_the_value(self, schema: dict[str, Any]) -> None:
+    def test_no_mistake_contains_the_value(self, schema: dict[str, Any]) -> None:
         tool = self.tool(replace(ACME, arguments={"owner": "hunter2"}), type="object", **schema)
 
         with pytest.raises(InvalidArgumentsError) as caught:

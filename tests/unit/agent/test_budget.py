@@ -37,7 +37,7 @@ ITEMS = st.lists(
 
 
 @pytest.mark.requirement("BUD-2")
-def test_everything_is_told_where_there_is_room() -> None:
+def test_everything_is_reported_where_there_is_room() -> None:
     made = plan([item(("a", 0.5), ("aaaa", 1.0)), item(("b", 1.0))], letters(10))
 
     assert made.lines == ["aaaa", "b"]
@@ -45,7 +45,7 @@ def test_everything_is_told_where_there_is_room() -> None:
 
 
 @pytest.mark.requirement("BUD-2")
-def test_what_weighs_more_is_told_in_more_detail() -> None:
+def test_what_weighs_more_is_reported_in_more_detail() -> None:
     variants = (("a", 0.5), ("aaaa", 1.0))
 
     made = plan([item(*variants, weight=0.1), item(*variants, weight=0.9)], letters(7))
@@ -69,7 +69,7 @@ def test_step_may_pass_over_a_form_that_adds_little() -> None:
 
 
 @pytest.mark.requirement("BUD-2")
-def test_of_equals_the_first_is_told() -> None:
+def test_of_equals_the_first_is_reported() -> None:
     made = plan([item(("a", 1.0)), item(("b", 1.0))], letters(3))
 
     assert made.lines == ["a"]

@@ -66,7 +66,7 @@ def test_hit_is_one_line_and_its_fields_are_beside_it() -> None:
 
 
 @pytest.mark.requirement("MET-6")
-def test_best_hit_is_told_with_the_types_of_its_required_arguments() -> None:
+def test_best_hit_is_reported_with_the_types_of_its_required_arguments() -> None:
     text = search_text(make_view(many(10)).search("tool word"), Budget(180))
 
     lines = text.splitlines()
@@ -85,7 +85,7 @@ def test_what_is_left_out_is_counted_with_how_to_get_it() -> None:
 
 
 @pytest.mark.requirement("BUD-4")
-def test_whole_schema_is_told_where_it_may_and_there_is_room() -> None:
+def test_whole_schema_is_reported_where_it_may_and_there_is_room() -> None:
     answer = make_view(ISSUES).search("create an issue", limit=1)
 
     assert search_text(answer, Budget(200), Detail.SCHEMA).splitlines() == [
@@ -157,7 +157,7 @@ def test_many_notices_of_a_kind_share_a_line() -> None:
     ]
 
 
-def test_servers_are_told_with_what_is_wrong_with_them() -> None:
+def test_servers_are_reported_with_what_is_wrong_with_them() -> None:
     view = make_view(ISSUES, CLOCK, live={"time": StateInfo(ServerState.DEGRADED, "it stammers")})
 
     result = servers_result(view.servers(), WIDELY)
@@ -209,7 +209,7 @@ def test_disabled_tool_is_listed_with_its_reason() -> None:
     assert [tool["enabled"] for tool in fields_of(result)["tools"]] == [True, False, True]
 
 
-def test_list_of_no_tools_tells_why() -> None:
+def test_list_of_no_tools_shows_why() -> None:
     notice = Notice("SERVER_STARTING", "time: not yet", subject="time")
 
     result = tools_result(ToolList("time", (), (notice,)), WIDELY, Detail.SIGNATURE)
@@ -291,7 +291,7 @@ def test_error_without_a_hint_is_one_line() -> None:
     )
 
 
-def test_error_is_short_however_much_a_stranger_says() -> None:
+def test_error_is_short_however_long_the_text_of_a_server() -> None:
     error = InvalidArgumentsError("s", "x", ["no " * 9000], f"x({'argument, ' * 9000})")
 
     text = text_of(error_result(error))

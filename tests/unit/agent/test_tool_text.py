@@ -63,7 +63,7 @@ def test_the_note_is_part_of_every_detail(detail: Detail) -> None:
 
 
 @pytest.mark.parametrize("detail", Detail)
-def test_text_of_strangers_fakes_no_line(detail: Detail) -> None:
+def test_untrusted_text_fakes_no_line(detail: Detail) -> None:
     entry = make_entry(
         "x\ny",
         description="a\nb\u2028c",

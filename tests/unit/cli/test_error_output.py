@@ -145,7 +145,7 @@ def test_a_server_that_could_not_be_listed_has_the_exit_code_of_its_failure(
     assert exit_code(error) is exit_code_of_failure(failed_with) is code
 
 
-def test_a_server_that_could_not_be_listed_is_told_with_all_that_is_known(
+def test_a_server_that_could_not_be_listed_is_reported_with_all_that_is_known(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert told(UnlistedServerError("a", UNLISTED), capsys) == (
@@ -166,7 +166,9 @@ def test_a_problem_is_shown_with_its_line_and_caret(capsys: pytest.CaptureFixtur
     )
 
 
-def test_the_last_words_of_a_program_are_shown_clean(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_last_lines_of_stderr_of_a_program_are_shown_clean(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     error = UnavailableError("a", FailureKind.EXITED, "it exited", stderr="one\n\x1b[1mtwo\n")
 
     assert told(error, capsys) == (
@@ -260,7 +262,7 @@ def test_an_error_that_was_foreseen_has_no_traceback(capsys: pytest.CaptureFixtu
         ),
     ],
 )
-def test_clicks_own_messages_are_told_as_ours_are(
+def test_clicks_own_messages_are_reported_as_ours_are(
     error: click.UsageError, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert told(error, capsys) == f"error: {message}\n"

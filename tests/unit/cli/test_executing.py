@@ -89,7 +89,7 @@ def test_that_arguments_were_not_checked_is_said_beside_the_result() -> None:
         pytest.param(["status"], "name one of them: github:status, time:status", id="ambiguous"),
     ],
 )
-def test_a_mistake_is_told_before_any_server_is_asked(words: list[str], message: str) -> None:
+def test_a_mistake_is_reported_before_any_server_is_asked(words: list[str], message: str) -> None:
     done = run("execute", *words, recalled=usual_view())
 
     assert (done.exit_code, done.stdout) == (2, "")
@@ -157,7 +157,7 @@ def test_progress_in_json_is_a_document_a_line() -> None:
         pytest.param(b"", "--args is not JSON", id="empty"),
     ],
 )
-def test_a_file_of_arguments_that_cannot_be_used_is_told(
+def test_a_file_of_arguments_that_cannot_be_used_is_reported(
     tmp_path: Path, content: bytes, message: str
 ) -> None:
     file = tmp_path / "arguments.json"
@@ -249,7 +249,7 @@ def test_an_example_is_made_from_the_schema(schema: dict[str, Any], word: str) -
     assert command_line(entry) == f"discovery execute s:t {word}"
 
 
-def test_refresh_tells_what_came_of_each_server() -> None:
+def test_refresh_reports_what_came_of_each_server() -> None:
     down = Failure("SERVER_NEEDS_CONFIG", "server 'time' is unavailable: no key", "set it", NOW)
     after = view_of(
         usual_view().settings,

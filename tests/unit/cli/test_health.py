@@ -57,7 +57,7 @@ WRONG = make_problem(Origin("d.yaml", 3), "servers.wrong.command", "must be text
 
 
 @pytest.mark.requirement("HEA-11")
-def test_a_server_that_was_never_asked_is_neither_well_nor_to_be_mended() -> None:
+def test_a_server_that_was_never_asked_is_neither_healthy_nor_to_be_repaired() -> None:
     view = view_of(make_settings("new"), make_part("new", listed_at=None))
 
     assert run("health", "new", recalled=view).stdout.splitlines() == [
@@ -146,7 +146,7 @@ def test_online_asks_the_servers_that_may_be_asked() -> None:
 
 
 @pytest.mark.requirement("HEA-11")
-def test_what_was_seen_of_a_session_is_told() -> None:
+def test_what_was_seen_of_a_session_is_reported() -> None:
     engine = Watched(usual_view(), seen=busy())
 
     done = run("health", "--online", "time", engine=engine)
@@ -185,7 +185,7 @@ def test_json_has_every_fact_of_every_server() -> None:
 
 
 @pytest.mark.requirement("HEA-6")
-def test_a_list_and_a_check_show_the_end_of_the_last_words() -> None:
+def test_a_list_and_a_check_show_the_last_lines_of_stderr() -> None:
     words = "\n".join(f"line {n}" for n in range(9))
     failure = Failure("X", "gone", "", NOW, stderr=words)
     view = view_of(make_settings("down"), make_part("down", failure=failure))
@@ -309,7 +309,7 @@ class Watched(FakeEngine):
     ],
     ids=["installable", "missing", "variable", "exited", "login", "untrusted"],
 )
-def test_the_next_step_mends_what_it_stands_beside(error: UnavailableError, step: str) -> None:
+def test_the_next_step_repairs_what_it_stands_beside(error: UnavailableError, step: str) -> None:
     failure = Failure(
         error.code, error.message, error.hint, NOW, stderr="boom", detail="PATH is /x"
     )

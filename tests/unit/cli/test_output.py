@@ -145,7 +145,7 @@ def test_a_stream_without_an_encoding_gets_ascii(monkeypatch: pytest.MonkeyPatch
     ("seconds", "words"),
     [(-1, "0 s"), (59, "59 s"), (60, "1 min"), (7_300, "2 h"), (200_000, "2 d")],
 )
-def test_a_span_is_told_in_its_largest_unit(seconds: float, words: str) -> None:
+def test_a_span_is_reported_in_its_largest_unit(seconds: float, words: str) -> None:
     assert ago(seconds) == words
 
 

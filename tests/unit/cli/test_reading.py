@@ -47,7 +47,7 @@ def test_list_has_a_row_for_each_server() -> None:
     assert done.stderr == "2 servers, 5 tools (1 disabled)\n"
 
 
-def test_list_tells_what_is_wrong_with_a_server() -> None:
+def test_list_reports_what_is_wrong_with_a_server() -> None:
     plain = run("list", recalled=view_with_outage())
     full = run("list", "--status", recalled=view_with_outage())
 
@@ -158,7 +158,7 @@ def test_tools_shows_disabled_ones_with_the_reason() -> None:
     assert done.stderr == "3 tools\n"
 
 
-def test_tools_of_a_server_that_was_never_reached_says_why() -> None:
+def test_tools_of_a_server_that_was_never_reached_gives_the_reason() -> None:
     done = run("tools", "down", recalled=view_with_outage())
     form = json.loads(run("tools", "down", "--json", recalled=view_with_outage()).stdout)
 
@@ -246,7 +246,7 @@ def test_inspect_of_one_tool_on_one_line() -> None:
     assert rows(done.stdout) == [["✓", "create_issue"]]
 
 
-def test_inspect_tells_tools_that_cannot_be_used() -> None:
+def test_inspect_reports_tools_that_cannot_be_used() -> None:
     part = make_part("time", dropped=(DroppedTool("odd", "no schema"),), listed_at=NOW)
     view = view_of(make_settings(make_server("time", tags=("clock",))), part)
 
@@ -256,7 +256,7 @@ def test_inspect_tells_tools_that_cannot_be_used() -> None:
     assert "tags      clock" in done.stdout
 
 
-def test_inspect_tells_what_a_failing_server_is_for() -> None:
+def test_inspect_reports_what_a_failing_server_is_for() -> None:
     settings = make_settings(make_server("down", description="Everything"))
     view = view_of(settings, make_part("down", listed_at=None, failure=DOWN))
 
@@ -376,7 +376,7 @@ def test_why_is_about_one_tool() -> None:
     assert run("why", "time", "status", "more", recalled=usual_view()).exit_code == 2
 
 
-def test_lint_tells_findings_and_leaves_with_2() -> None:
+def test_lint_reports_findings_and_leaves_with_2() -> None:
     view = usual_view()
     rules = (*view.settings.tool_rules, Rule(("nothing",), enabled=False))
     view = replace(view, settings=replace(view.settings, tool_rules=rules))
@@ -414,7 +414,7 @@ def test_cache_info_reads_the_configuration_where_nothing_fits_it() -> None:
     assert engine.asked == []
 
 
-def test_cache_clear_tells_how_much_is_gone() -> None:
+def test_cache_clear_reports_how_much_is_gone() -> None:
     engine = FakeEngine(usual_view())
 
     done = run("cache", "clear", "time", engine=engine)
@@ -593,7 +593,7 @@ def test_nothing_is_asked_where_everything_is_switched_off() -> None:
     ("count", "named"),
     [(1, "(s0)"), (5, "(s0, s1, s2, s3, s4)"), (7, "(s0, s1, s2, s3, s4 and 2 more)")],
 )
-def test_old_knowledge_is_told_with_its_servers(count: int, named: str) -> None:
+def test_old_knowledge_is_reported_with_its_servers(count: int, named: str) -> None:
     names = [f"s{n}" for n in range(count)]
     parts = [make_part(name, "tool", listed_at=NOW - 7200) for name in names]
     view = view_of(make_settings(*names), *parts)
@@ -627,7 +627,7 @@ def test_the_version_is_an_option_too() -> None:
 
 
 @pytest.mark.parametrize("words", ["list", "health", "inspect", "search x"])
-def test_a_beginner_without_servers_is_told_what_helps_and_nothing_else(words: str) -> None:
+def test_a_beginner_without_servers_gets_what_helps_and_nothing_else(words: str) -> None:
     empty = view_of(make_settings())
 
     done = run(*words.split(), recalled=empty, engine=FakeEngine(empty))

@@ -65,7 +65,7 @@ def test_config_show_without_a_file_shows_the_defaults() -> None:
     assert json.loads(run("config", "show", "--json").stdout)["path"] is None
 
 
-def test_config_validate_tells_broken_entries_warnings_and_findings() -> None:
+def test_config_validate_reports_broken_entries_warnings_and_findings() -> None:
     configure(
         "servers: {a: {command: [x]}}\n"
         "sources: [{type: zed}]\n"
@@ -121,7 +121,7 @@ def test_config_path_is_the_path_or_where_it_was_looked_for(home: Path) -> None:
     assert form["registry"] == str(home / "data" / "registry.db")
 
 
-def test_config_reload_tells_what_is_known_now() -> None:
+def test_config_reload_reports_what_is_known_now() -> None:
     done = run("config", "reload", engine=FakeEngine(usual_view()))
     form = json.loads(run("config", "reload", "--json", engine=FakeEngine(usual_view())).stdout)
 

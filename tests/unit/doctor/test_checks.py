@@ -143,7 +143,7 @@ def test_a_server_is_judged_without_being_started(settings, part, try_out, check
     )
 
 
-def test_the_last_words_of_a_program_go_with_its_check() -> None:
+def test_the_last_lines_of_stderr_of_a_program_go_with_its_check() -> None:
     part = make_part("git", failure=replace(FAILED, stderr="No licence"))
     [one] = health(view_of(make_settings("git"), part), now=10.0)
 

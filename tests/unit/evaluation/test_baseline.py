@@ -75,7 +75,7 @@ def test_another_order_of_wrong_tools_is_no_move() -> None:
     assert query_changes(run_of(before), run_of(after)) == ()
 
 
-def test_measures_that_differ_are_told_with_both_values() -> None:
+def test_measures_that_differ_are_reported_with_both_values() -> None:
     before = run_of(make_row(right=["s:a"], found=["s:b", "s:a"]))
     after = run_of(make_row(right=["s:a"], found=["s:a"]))
 

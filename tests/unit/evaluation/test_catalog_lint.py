@@ -28,7 +28,7 @@ def schema(*required: str, **properties: object) -> dict[str, object]:
 
 
 @pytest.mark.requirement("EVA-40")
-def test_confusable_tools_are_told_apart_by_their_servers() -> None:
+def test_confusable_tools_are_distinguished_by_their_servers() -> None:
     [finding] = lint(
         make_entry("find", "a", description="Find pages of text."),
         make_entry("find", "b", description="Find pages of text."),
@@ -86,7 +86,7 @@ def test_a_description_says_more_than_the_name(description: str, said: str) -> N
 
 
 @pytest.mark.requirement("EVA-40")
-def test_a_tool_that_its_own_summary_does_not_find_is_told() -> None:
+def test_a_tool_that_its_own_summary_does_not_find_is_reported() -> None:
     crowd = [
         make_entry(f"apples_{n}", "a", description="Weigh apples. Weigh apples.")
         for n in ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
@@ -123,7 +123,7 @@ def test_a_required_argument_wants_a_description() -> None:
         pytest.param({"default": "${x", "title": "x" * 9000}, (), id="what would be a reference"),
     ],
 )
-def test_a_large_schema_is_mended_by_pinning_its_largest_optional_argument(
+def test_a_large_schema_is_repaired_by_pinning_its_largest_optional_argument(
     large: dict[str, object], overrides: tuple[dict[str, object], ...]
 ) -> None:
     takes = schema("id", mode=large, id={**TEXT, "description": "Which"}, other=TEXT)
@@ -136,7 +136,7 @@ def test_a_large_schema_is_mended_by_pinning_its_largest_optional_argument(
 
 
 @pytest.mark.requirement("EVA-40")
-def test_a_large_schema_without_optional_arguments_is_its_authors_to_mend() -> None:
+def test_a_large_schema_without_optional_arguments_is_for_its_author_to_change() -> None:
     takes = schema("id", id={**TEXT, "description": "x" * 9000})
 
     [finding] = lint(make_entry("ping", "a", description="Knock gently.", inputSchema=takes))
@@ -145,7 +145,7 @@ def test_a_large_schema_without_optional_arguments_is_its_authors_to_mend() -> N
 
 
 @pytest.mark.requirement("EVA-40", "THR-10")
-def test_a_schema_that_is_too_costly_to_check_is_its_authors_to_mend() -> None:
+def test_a_schema_that_is_too_costly_to_check_is_for_its_author_to_change() -> None:
     takes = chain("allOf", links=30)
 
     [finding] = lint(make_entry("ping", "a", description="Knock gently.", inputSchema=takes))
@@ -160,7 +160,7 @@ def test_disabled_tools_are_not_looked_at() -> None:
 
 
 @pytest.mark.requirement("EVA-43")
-def test_of_a_large_catalog_some_tools_are_searched_for_and_it_says_so() -> None:
+def test_of_a_large_catalog_some_tools_are_searched_for_and_it_reports_it() -> None:
     part = make_part(
         "a", *(make_entry(f"t{i}", "a", description=f"Do {i} things") for i in range(9))
     )

@@ -38,7 +38,7 @@ def test_what_moved_and_what_was_not_served_have_tables() -> None:
     assert "Not asked, as their tools are not in the catalog: 1" in text
 
 
-def test_a_long_table_is_cut_and_says_so() -> None:
+def test_a_long_table_is_cut_and_reports_it() -> None:
     report = Report(tuple(make_row(f"q{i}", ["s:a"]) for i in range(60)))
 
     assert "| and 10 more |  |  |" in to_markdown(report)
@@ -46,7 +46,7 @@ def test_a_long_table_is_cut_and_says_so() -> None:
 
 @pytest.mark.requirement("EVA-23")
 @given(st.text())
-def test_text_of_strangers_makes_no_markup(text: str) -> None:
+def test_untrusted_text_makes_no_markup(text: str) -> None:
     shown = plain(text)
 
     bare = shown.replace("\\\\", "")

@@ -48,7 +48,7 @@ def test_queries_may_be_json() -> None:
 
 
 @pytest.mark.requirement("EVA-4")
-def test_the_words_and_the_server_tell_queries_apart() -> None:
+def test_the_words_and_the_server_distinguish_queries() -> None:
     found = read("queries: [{query: a, none: true}, {query: a, none: true, server: time}]")
 
     assert [query.id for query in found.queries] == ["a", "a [time]"]
@@ -99,7 +99,7 @@ def test_a_file_of_another_kind_is_refused(text: str, expected: str) -> None:
 
 
 @pytest.mark.requirement("EVA-2", "EVA-3")
-def test_all_that_is_not_in_the_catalog_is_told_at_once_with_its_place() -> None:
+def test_all_that_is_not_in_the_catalog_is_reported_at_once_with_its_place() -> None:
     text = """\
 queries:
   - query: a

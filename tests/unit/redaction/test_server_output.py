@@ -107,7 +107,7 @@ def test_no_value_is_ever_left(value: str) -> None:
     assert value not in hidden.redact(f"<{value}> {value}{value}")
 
 
-def test_the_last_words_are_clean_short_and_the_last() -> None:
+def test_the_last_lines_of_stderr_are_clean_short_and_the_last() -> None:
     words = OutputRedactor(frozenset({"s3cr3t"})).redact_stderr(
         "".join(f"line {n}\n" for n in range(30)) + "\x1b[31ms3\u200bcr3t\x1b[0m\n" + "x" * 900
     )

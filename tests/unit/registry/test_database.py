@@ -358,7 +358,7 @@ def test_a_full_disk_is_a_registry_error_and_what_was_kept_stays(path: Path) -> 
         assert tool_count(store) == 2000
 
 
-def test_a_store_that_is_closed_says_so(path: Path) -> None:
+def test_a_store_that_is_closed_reports_it(path: Path) -> None:
     store = open_sqlite(path)
     store.close()
     store.close()

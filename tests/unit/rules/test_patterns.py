@@ -38,7 +38,7 @@ def selected(patterns: list[str], names: list[str], limit: TimeLimit = DEFAULT_L
         pytest.param("{1..999}", "256 alternatives", id="too many alternatives"),
     ],
 )
-def test_unusable_pattern_says_why(text: str, reason: str) -> None:
+def test_unusable_pattern_gives_the_reason(text: str, reason: str) -> None:
     with pytest.raises(PatternError, match=reason) as caught:
         Pattern.parse(text)
 
@@ -55,7 +55,7 @@ def test_unusable_pattern_says_why(text: str, reason: str) -> None:
         ("//", "the regular expression is empty"),
     ],
 )
-def test_unusable_pattern_says_why_in_whole_words(text: str, reason: str) -> None:
+def test_unusable_pattern_gives_the_reason_in_whole_words(text: str, reason: str) -> None:
     with pytest.raises(PatternError) as caught:
         Pattern.parse(text)
 

@@ -82,7 +82,7 @@ def test_case_fold_is_tried_only_with_flag_i() -> None:
         pytest.param("a", "X", "flag 'X' is unknown; i, m, s and x are known", id="a big letter"),
     ],
 )
-def test_unusable_expression_says_why(body: str, flags: str, reason: str) -> None:
+def test_unusable_expression_gives_the_reason(body: str, flags: str, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         Regex.parse(body, flags)
 

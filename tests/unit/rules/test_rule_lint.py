@@ -104,7 +104,7 @@ def test_shadowed_rule_that_tags_is_kept_for_its_tags() -> None:
     assert tagging.hint == "leave out its `enabled`; its tags hold anyway"
 
 
-def test_unmatched_rule_says_so() -> None:
+def test_unmatched_rule_reports_it() -> None:
     [finding] = lint_rules([Rule(("get_isue",), origin=Origin("d.yaml", 2, 3))], TOOLS)
 
     assert finding == Diagnostic(

@@ -357,7 +357,7 @@ async def test_a_configuration_that_moved_is_remembered_whole_in_its_new_place()
     assert names((await current_view(moved, store)).view) == ["x"]
 
 
-async def test_nothing_is_told_when_nothing_changed() -> None:
+async def test_nothing_is_reported_when_nothing_changed() -> None:
     settings, events = make_settings("a"), EventBus()
     current = await current_view(settings, None, events)
     await current.apply_listing(lists(settings.servers[0], "x"))

@@ -119,7 +119,7 @@ def edited(path: Path, text: str) -> None:
         pytest.param(lambda path: shutil.rmtree(path.parent), id="removed with its folder"),
     ],
 )
-async def test_a_change_is_told(file: Path, change: Callable[[Path], object]) -> None:
+async def test_a_change_is_reported(file: Path, change: Callable[[Path], object]) -> None:
     async with Watching(file).opened() as watching:
         told = await watching.after(lambda: change(file))
 
@@ -127,7 +127,7 @@ async def test_a_change_is_told(file: Path, change: Callable[[Path], object]) ->
 
 
 @pytest.mark.requirement("WAT-1")
-async def test_a_file_that_comes_to_be_is_told(tmp_path: Path) -> None:
+async def test_a_file_that_comes_to_be_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "not" / "there" / "yet.json"
 
     def make() -> None:
@@ -204,7 +204,7 @@ async def test_what_leaves_the_content_as_it_is_is_no_change(file: Path) -> None
         pytest.param(lambda _: "", id="from its beginning again and again"),
     ],
 )
-async def test_a_file_is_told_when_it_is_written_to_the_end(
+async def test_a_file_is_reported_when_it_is_written_to_the_end(
     file: Path, before_the_end: Callable[[int], str]
 ) -> None:
     def write_slowly() -> None:
@@ -251,7 +251,7 @@ async def test_a_file_that_does_not_stop_changing_holds_up_no_other_for_long(fil
 
 
 @pytest.mark.requirement("WAT-4")
-async def test_a_change_since_the_files_were_read_is_told_first_of_all(file: Path) -> None:
+async def test_a_change_since_the_files_were_read_is_reported_first_of_all(file: Path) -> None:
     watching = Watching(file)
     watching.is_told_at_once = True
     await anyio.Path(file).write_text("two", "utf-8")
@@ -261,7 +261,7 @@ async def test_a_change_since_the_files_were_read_is_told_first_of_all(file: Pat
 
 
 @pytest.mark.requirement("WAT-4")
-async def test_a_change_that_was_not_accepted_is_told_once_and_its_undoing_too(
+async def test_a_change_that_was_not_accepted_is_reported_once_and_its_undoing_too(
     file: Path,
 ) -> None:
     class Refusing(Watching):

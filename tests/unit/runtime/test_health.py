@@ -84,7 +84,7 @@ def test_what_is_known_of_a_server_and_what_is_seen_stand_together() -> None:
 
 
 @pytest.mark.requirement("HEA-1")
-def test_only_what_somebody_has_to_mend_is_sick() -> None:
+def test_only_what_has_to_be_repaired_is_unhealthy() -> None:
     broken = make_problem(Origin("f"), "servers.broken", "wrong")
     servers = make_settings(
         "fine", "failing", make_server("broken", problem=broken), make_server("off", enabled=False)

@@ -163,7 +163,7 @@ async def test_a_server_that_is_gone_meanwhile_tells_nothing(setup: Setup) -> No
     assert setup.told == []
 
 
-async def test_why_a_server_cannot_be_reached_is_told_to_each_who_asks(setup: Setup) -> None:
+async def test_why_a_server_cannot_be_reached_is_reported_to_each_caller(setup: Setup) -> None:
     del setup.upstreams.tools[A]
 
     async with setup.opened() as lister:
@@ -246,7 +246,7 @@ async def test_waiting_for_a_turn_to_start_takes_nothing_from_the_wait(setup: Se
 
 
 @pytest.mark.requirement("LIB-37")
-async def test_who_wants_one_slow_server_is_told_for_how_long_it_has_been_starting(
+async def test_for_one_slow_server_the_time_of_its_start_is_reported(
     setup: Setup,
 ) -> None:
     setup.upstreams.gates[A] = gate = anyio.Event()

@@ -258,7 +258,7 @@ async def test_before_there_are_vectors_a_query_is_answered_by_words() -> None:
 
 
 @pytest.mark.requirement("EMB-3")
-async def test_an_answer_tells_how_many_vectors_are_missing() -> None:
+async def test_an_answer_reports_how_many_vectors_are_missing() -> None:
     embedder = Embedding()
 
     async with running(embedder) as world:
@@ -318,7 +318,7 @@ async def test_a_long_request_is_compared_as_a_whole_if_its_clauses_are_not_in_t
 
 
 @pytest.mark.requirement("EMB-11")
-async def test_an_embedder_that_fails_is_told_with_its_advice() -> None:
+async def test_an_embedder_that_fails_is_reported_with_its_advice() -> None:
     embedder = Embedding(failure=EmbeddingError("it broke", hint="mend it"))
 
     async with running(embedder) as world:

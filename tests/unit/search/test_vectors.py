@@ -39,7 +39,7 @@ def test_a_clause_counts_as_much_as_the_whole() -> None:
     assert found.cosine(make_tool("north")) == pytest.approx(0.5)
 
 
-def test_a_tool_that_says_something_else_now_has_no_similarity() -> None:
+def test_a_tool_with_another_definition_now_has_no_similarity() -> None:
     found = similarities(made(east=EAST), EAST)
 
     assert found.cosine(make_tool("east", description="new")) is None

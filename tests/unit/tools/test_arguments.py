@@ -42,7 +42,7 @@ def tool() -> Tool:
         pytest.param({"title": "a", "tilte": "b"}, "'tilte' was unexpected", id="unknown"),
     ],
 )
-def test_a_mistake_is_told_with_the_signature(
+def test_a_mistake_is_reported_with_the_signature(
     tool: Tool, arguments: JSONObject, mistake: str
 ) -> None:
     with pytest.raises(InvalidArgumentsError) as caught:
@@ -52,7 +52,7 @@ def test_a_mistake_is_told_with_the_signature(
     assert caught.value.signature.startswith("create_issue(title: string, count?: integer")
 
 
-def test_a_slip_in_the_name_of_what_is_missing_is_told(tool: Tool) -> None:
+def test_a_slip_in_the_name_of_what_is_missing_is_reported(tool: Tool) -> None:
     schema = {**SCHEMA, "additionalProperties": True}
 
     with pytest.raises(InvalidArgumentsError) as caught:
@@ -68,7 +68,7 @@ def test_fitting_arguments_pass(tool: Tool) -> None:
     Checker(tool).check({"title": "It broke", "count": 2, "labels": ["bug"]})
 
 
-def test_all_that_is_missing_is_told_in_one_sentence() -> None:
+def test_all_that_is_missing_is_reported_in_one_sentence() -> None:
     tool = make_tool(inputSchema={"type": "object", "required": ["to", "text", "at"]})
 
     with pytest.raises(InvalidArgumentsError) as caught:
@@ -77,7 +77,7 @@ def test_all_that_is_missing_is_told_in_one_sentence() -> None:
     assert caught.value.mistakes == ("to, text are missing",)
 
 
-def test_at_most_eight_mistakes_are_told_at_once() -> None:
+def test_at_most_eight_mistakes_are_reported_at_once() -> None:
     names = [f"p{n}" for n in range(20)]
     properties = {name: {"type": "string"} for name in names}
     tool = make_tool(inputSchema={"type": "object", "properties": properties})
@@ -152,7 +152,7 @@ def test_words_that_do_not_read_are_refused(tool: Tool, words: list[str], mistak
     assert caught.value.mistakes == (mistake,)
 
 
-def test_every_mistake_is_told_and_a_list_with_the_way_to_write_it(tool: Tool) -> None:
+def test_every_mistake_is_reported_and_a_list_with_the_way_to_write_it(tool: Tool) -> None:
     with pytest.raises(InvalidArgumentsError) as caught:
         from_words(tool, ["tilte=a", "labels=a,b", "count=many"])
 

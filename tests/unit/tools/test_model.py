@@ -219,7 +219,7 @@ def test_a_schema_that_says_nothing_has_no_parameters(input_schema: JSONValue) -
     properties=JSON,
     required=JSON | st.lists(JSON, max_size=3),
 )
-def test_whatever_a_stranger_sends_can_be_shown(
+def test_whatever_a_server_sends_can_be_shown(
     fields: dict[str, Any], properties: JSONValue, required: JSONValue
 ) -> None:
     input_schema = {"properties": properties, "required": required}

@@ -75,7 +75,7 @@ def test_ring_of_references_ends() -> None:
 
 
 @given(JSON)
-def test_whatever_a_stranger_sends_becomes_one_type(schema: object) -> None:
+def test_whatever_a_server_sends_becomes_one_type(schema: object) -> None:
     assert type_text(schema, {})
 
 

@@ -125,7 +125,7 @@ def test_a_change_weighs_what_it_costs_a_caller(
 
 @pytest.mark.requirement("TRU-21")
 @pytest.mark.parametrize("mutation", MUTATIONS)
-def test_whatever_is_held_back_has_a_difference_to_show(mutation: str) -> None:
+def test_whatever_is_withheld_has_a_difference_to_show(mutation: str) -> None:
     assert diff_definitions(TOOL, MUTATIONS[mutation])
 
 
@@ -145,7 +145,7 @@ def test_the_heaviest_comes_first_with_its_place_and_both_values() -> None:
     )
 
 
-def test_an_argument_that_comes_and_is_needed_is_told_once() -> None:
+def test_an_argument_that_comes_and_is_needed_is_reported_once() -> None:
     after = schema(properties={"a": TEXT}, required=["a"])
 
     assert diff_definitions(schema(), after) == (
@@ -274,7 +274,7 @@ def test_a_change_has_its_place_and_both_values(
     assert diff_definitions(before, after) == (expected,)
 
 
-def test_a_changed_output_is_told_with_its_place() -> None:
+def test_a_changed_output_is_reported_with_its_place() -> None:
     before = {"name": "x", "outputSchema": {"properties": {"a": {"type": "string"}}}}
     after = {"name": "x", "outputSchema": {"properties": {"a": {"type": "integer"}}}}
 

@@ -102,7 +102,7 @@ def test_a_tool_in_another_order_is_pinned(seed: int) -> None:
         pytest.param(lock_of(TOOL, command="n"), [("changed", "", "breaking")], id="command"),
     ],
 )
-def test_every_deviation_is_told_with_its_weight(
+def test_every_deviation_is_reported_with_its_weight(
     now: Lock, found: list[tuple[str, str, str]]
 ) -> None:
     told = deviations(lock_of(TOOL), now)

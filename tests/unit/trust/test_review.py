@@ -73,6 +73,6 @@ def test_changed_instructions_come_first_with_what_was_accepted() -> None:
     assert new.findings == first.findings
 
 
-def test_what_is_not_held_back_does_not_wait() -> None:
+def test_what_is_not_withheld_does_not_wait() -> None:
     assert reviewed(make_part("mail", make_entry("send", "mail"))) == ()
     assert reviewed(make_part("mail", make_entry("send", "mail", enabled=False))) == ()

@@ -167,7 +167,7 @@ def test_no_other_policy_accepts_by_looking(policy: TrustPolicy) -> None:
     assert list(first_seen("s", [make_tool()], "", policy, {})) == []
 
 
-def test_who_invents_names_without_end_has_the_rest_held_back() -> None:
+def test_who_invents_names_without_end_has_the_rest_withheld() -> None:
     nearly = {"": frozenset({"x"})} | {str(n): frozenset({"x"}) for n in range(19_999)}
     many = nearly | {"last": frozenset({"x"})}
     new = [make_tool("new"), make_tool("newer")]
@@ -179,7 +179,7 @@ def test_who_invents_names_without_end_has_the_rest_held_back() -> None:
 
 @pytest.mark.requirement("TRU-14")
 @pytest.mark.parametrize("before", ["", "Be kind."])
-def test_other_instructions_are_held_back(before: str) -> None:
+def test_other_instructions_are_withheld(before: str) -> None:
     one = accept_instructions("s", before)
     known = {one.tool: frozenset({one.meaning})}
 

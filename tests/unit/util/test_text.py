@@ -75,7 +75,7 @@ MIXED = st.lists(
         pytest.param("a\ud800b\uffffc\ue000", "a\ufffdb\ufffdc\ufffd", id="no characters"),
     ],
 )
-def test_what_nobody_sees_is_taken_out(text: str, cleaned: str) -> None:
+def test_invisible_characters_are_taken_out(text: str, cleaned: str) -> None:
     assert clean(text) == cleaned
 
 
@@ -125,7 +125,7 @@ BREAKING = MIXED | st.lists(st.sampled_from("ab \n\r\x0b\x0c\x1c\x85\u2028\u2029
 
 @pytest.mark.requirement("TXT-4")
 @given(BREAKING)
-def test_a_strangers_name_or_words_are_one_line(text: str) -> None:
+def test_an_untrusted_name_or_text_is_one_line(text: str) -> None:
     for shown in (one_line(text), named(text), quoted(text)):
         assert len(f"{shown}.".splitlines()) == 1
         assert clean(shown) == shown

@@ -134,14 +134,14 @@ def test_what_is_known_and_what_is_seen_make_one_status(
     assert (found.state, found.reason) == (status, reason)
 
 
-def test_the_last_words_of_a_server_that_fails_are_told() -> None:
+def test_the_last_lines_of_stderr_of_a_server_that_fails_are_reported() -> None:
     failure = Failure("OTHER", "gone", "", 1.0, stderr="No license")
     summary = make_server_view(make_part("github", failure=failure)).report
 
     assert summary.stderr == "No license"
 
 
-def test_the_newest_of_the_last_words_count() -> None:
+def test_the_newest_of_the_last_lines_of_stderr_count() -> None:
     failure = Failure("OTHER", "gone", "", 1.0, stderr="No license")
     live = StateInfo(ServerState.CRASH_LOOPING, "it died", "Disk full")
 
@@ -162,7 +162,7 @@ def test_without_a_description_the_first_line_of_the_instructions_serves() -> No
     assert make_server_view(part).report.description == "Tells the time."
 
 
-def test_of_a_server_that_must_not_be_started_nothing_is_told_but_why() -> None:
+def test_of_a_server_that_must_not_be_started_nothing_is_reported_but_why() -> None:
     part = make_part("github", verdict=UNTRUSTED, instructions="Tells the time.")
     server = make_server_view(part, description="Issues")
 

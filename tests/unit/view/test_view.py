@@ -147,7 +147,7 @@ def _with(entry: Any, verdict: Verdict) -> Any:
 
 
 class TestServers:
-    def test_they_are_told_in_the_order_of_names_with_what_is_seen_of_each(self) -> None:
+    def test_they_are_reported_in_the_order_of_names_with_what_is_seen_of_each(self) -> None:
         live = {ServerName("clock"): StateInfo(ServerState.READY)}
 
         told = [(s.name, s.state) for s in make_view(GITHUB, CLOCK, live=live).servers()]
@@ -177,7 +177,7 @@ class TestListTools:
 @given(
     st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("xyz"), st.booleans())), st.text()
 )
-def test_what_is_found_can_be_inspected_and_what_is_hidden_is_told_nowhere(
+def test_what_is_found_can_be_inspected_and_what_is_hidden_is_reported_nowhere(
     tools: list[tuple[str, str, bool]], query: str
 ) -> None:
     unique = {(server, f"tool_{name}"): enabled for server, name, enabled in tools}

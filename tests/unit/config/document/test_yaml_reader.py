@@ -71,7 +71,9 @@ def test_each_node_knows_where_it_stands() -> None:
         ),
     ],
 )
-def test_bytes_that_are_no_text_are_told_with_their_place(content: bytes, place: Position) -> None:
+def test_bytes_that_are_no_text_are_reported_with_their_place(
+    content: bytes, place: Position
+) -> None:
     document = read_document(content)
 
     [fault] = document.faults
@@ -88,7 +90,7 @@ def test_places_hold_behind_characters_that_json_spells_as_two() -> None:
     assert [node.end.column - node.start.column for node in nodes] == [len(smile), len(smile), 3]
 
 
-def test_quotes_tell_text_from_plain_scalars() -> None:
+def test_quotes_distinguish_text_from_plain_scalars() -> None:
     root = read_document(b"- a\n- 'b'\n- \"c\"\n- |\n  d\n- >\n  e\n").root
     assert root is not None
 

@@ -137,7 +137,7 @@ def test_a_link_on_the_way_counts_where_it_stands(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("TRU-52")
-def test_links_in_a_circle_are_nobodys_word(tmp_path: Path) -> None:
+def test_links_in_a_circle_are_untrusted(tmp_path: Path) -> None:
     (tmp_path / "one").symlink_to("other")
     (tmp_path / "other").symlink_to("one")
 

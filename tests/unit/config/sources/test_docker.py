@@ -177,7 +177,7 @@ def test_a_file_that_is_named_is_read_as_other_clients_list_servers(
 
 @pytest.mark.requirement("SRC-32")
 @pytest.mark.parametrize("name", ["mcp-servers.json", "registry.yaml", "mcp-toolkit.db"])
-def test_a_named_file_that_is_missing_is_told_and_starts_no_gateway(
+def test_a_named_file_that_is_missing_is_reported_and_starts_no_gateway(
     machine: Machine, name: str
 ) -> None:
     imported = machine.read("docker-mcp", f"{FOLDER}/{name}")
@@ -189,7 +189,7 @@ def test_a_named_file_that_is_missing_is_told_and_starts_no_gateway(
 
 
 @pytest.mark.requirement("SRC-32")
-def test_a_named_file_without_servers_is_told(machine: Machine) -> None:
+def test_a_named_file_without_servers_is_reported(machine: Machine) -> None:
     machine.write({f"{FOLDER}/x.json": '{"other": 1}'})
 
     imported = machine.read("docker-mcp", f"{FOLDER}/x.json")
@@ -206,7 +206,7 @@ def test_the_toolkits_own_file_is_read_where_it_is_named(toolkit: Machine) -> No
 
 
 @pytest.mark.requirement("SRC-32")
-def test_a_path_of_the_gateway_has_no_effect_and_that_is_told(machine: Machine) -> None:
+def test_a_path_of_the_gateway_has_no_effect_and_that_is_reported(machine: Machine) -> None:
     imported = machine.read("docker-mcp-gateway", "~/x.json")
 
     assert [server.name for server in imported.servers] == ["MCP_DOCKER"]

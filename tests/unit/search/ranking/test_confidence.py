@@ -216,7 +216,7 @@ def test_synonym_counts_for_less_than_the_word() -> None:
     assert 0 < synonym.pair < word.pair
 
 
-def test_request_for_several_things_is_told_from_one_for_a_single_thing() -> None:
+def test_request_for_several_things_is_distinguished_from_one_for_a_single_thing() -> None:
     known = {"list", "invoices", "almanac", "zebra"}
 
     assert signals_for("list the invoices and then almanac the zebra", {}, known=known).several

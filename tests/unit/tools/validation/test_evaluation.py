@@ -108,7 +108,7 @@ def evaluation(schema: JSONObject, *, steps: int = 100_000) -> Evaluation:
 
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @given(roots, values)
-def test_its_verdict_is_the_validators_and_a_mistake_is_told_if_there_is_one(
+def test_its_verdict_is_the_validators_and_a_mistake_is_reported_if_there_is_one(
     schema: JSONObject, value: JSONValue
 ) -> None:
     validator = validator_of(schema)
