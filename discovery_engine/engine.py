@@ -239,6 +239,7 @@ class Engine:
     ) -> SearchAnswer:
         """As `View.search`, and semantically if an embedder is configured and answers in time."""
         require_query(query)
+        await self._state.prepare_search()
         embedding = await self._semantic.embed_query(query)
         answer = self.view.search(
             query,

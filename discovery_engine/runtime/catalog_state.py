@@ -35,23 +35,19 @@ from discovery_engine.runtime.ingest import (
     read,
 )
 from discovery_engine.runtime.restore import newly_configured, stored_index
+from discovery_engine.runtime.searcher_source import SearcherSource
 from discovery_engine.runtime.trust_store import TrustStore
-from discovery_engine.search.searcher import Searcher, build_searcher, load_searcher
 from discovery_engine.search.usage import UseCount, usage_shares
 from discovery_engine.secrets.resolver import EnvironmentResolver, SecretResolver
 from discovery_engine.view.view import View
 
 if TYPE_CHECKING:
     from discovery_engine.registry.protocols import Registry
-    from discovery_engine.search.index.index import Index
     from discovery_engine.search.vectors import Vectors
     from discovery_engine.tools.model import ServerName, ToolKey
     from discovery_engine.trust.effective_trust import Trust
 
 logger = logging.getLogger(__name__)
-
-# Parts of it are opened lazily, so this may be noticed at any use.
-_UNREADABLE = "The stored search index cannot be read and is built again"
 
 
 class CatalogState:
@@ -70,13 +66,13 @@ class CatalogState:
         self._lock = anyio.Lock()
         self._pending: dict[ServerName, ListingResult] = {}
         settings = Settings()
-        self.view = View(settings, Catalog(), partial(build_searcher, Catalog(), settings.search))
+        self._searcher = SearcherSource(Catalog(), settings)
+        self.view = View(settings, Catalog(), self._searcher)
         environ = os.environ if environ is None else environ
         self._secrets = secrets or EnvironmentResolver(environ)
         self.trust_store = TrustStore(store, secrets=self._secrets, environ=environ, clock=clock)
         self._ingestor = Ingestor(Rulebook(settings))
         self._logged: set[Diagnostic] = set()
-        self._stored_index: Index | None = None
         self.is_complete = True
         """Whether the settings have transports; `restore_unchanged` goes without."""
 
@@ -150,19 +146,28 @@ class CatalogState:
 
         It costs as much as listing some hundred tools, so call it after a round of listings.
         """
-        view, indexes = self.view, self._store.indexes
-        if indexes is None or view.searcher.index is self._stored_index:
+        view, indexes, source = self.view, self._store.indexes, self._searcher
+        if indexes is None or source.is_stored:
             return
         try:
-            data = await anyio.to_thread.run_sync(view.searcher.dump)
+            data = await anyio.to_thread.run_sync(lambda: source().dump())
         except Exception:
-            logger.warning(_UNREADABLE, exc_info=True)
+            logger.warning("The search index cannot be stored and is built again", exc_info=True)
+            await anyio.to_thread.run_sync(source.rebuild)
             async with self._changing():
-                await self._rebuild_index()
+                if source is self._searcher:  # views keep the searcher that they have opened
+                    self.view = replace(self.view, open_searcher=source)
             return
         save = partial(indexes.save_index, _world_of(view.settings), data)
-        if await self._save(save):
-            self._stored_index = view.searcher.index
+        source.is_stored = await self._save(save)
+
+    async def prepare_search(self) -> None:
+        """Make the searcher of the current view in a thread; no-op if it is made."""
+        # Again if a listing came in between; what the third leaves to do is little.
+        for _ in range(3):
+            if self._searcher.is_ready:
+                return
+            await anyio.to_thread.run_sync(self._searcher)
 
     async def set_vectors(self, vectors: Vectors | None) -> None:
         """Use these vectors for semantic search; None searches by words only."""
@@ -322,37 +327,15 @@ class CatalogState:
         """
         before = self.view
         view = replace(before, settings=settings or before.settings)
-        searcher = await self._searcher_over(catalog, view, index)
-        self.view = replace(view, catalog=catalog, open_searcher=lambda: searcher)
+        source = SearcherSource(catalog, view.settings, stored=index, previous=self._searcher)
+        self._searcher = source
+        self.view = replace(view, catalog=catalog, open_searcher=source)
         self._log_slow_rules()
         if self._events.has_subscribers:
             diff = await anyio.to_thread.run_sync(before.catalog.diff, catalog)
             counts = len(diff.added), len(diff.removed), len(diff.changed)
             if diff:
                 self._events.publish(CatalogChanged(catalog.revision, *counts))
-
-    async def _searcher_over(self, catalog: Catalog, view: View, index: bytes | None) -> Searcher:
-        """Open the searcher from the stored `index`, or build it from that of the `view`."""
-        search = view.settings.search
-        described = {server.name: server.description for server in view.settings.servers}
-        if index:
-            opening = partial(load_searcher, index, catalog, search, descriptions=described)
-            if opened := await anyio.to_thread.run_sync(opening):
-                self._stored_index = opened.index
-                return opened
-        making = partial(build_searcher, catalog, search, descriptions=described)
-        try:
-            return await anyio.to_thread.run_sync(partial(making, previous=view.searcher))
-        except Exception:
-            logger.warning(_UNREADABLE, exc_info=True)
-            return await anyio.to_thread.run_sync(making)
-
-    async def _rebuild_index(self) -> None:
-        """Build the search index from scratch; needs the lock."""
-        nothing = build_searcher(Catalog(), self.view.settings.search)
-        without = replace(self.view, open_searcher=lambda: nothing)
-        searcher = await self._searcher_over(without.catalog, without, None)
-        self.view = replace(self.view, open_searcher=lambda: searcher)
 
     def _log_slow_rules(self) -> None:
         for problem in self._ingestor.rulebook.problems:

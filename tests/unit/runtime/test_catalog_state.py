@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cProfile
 import logging
 import marshal
 from typing import TypeVar
@@ -19,6 +20,7 @@ from discovery_engine.rules.rule import Rule
 from discovery_engine.runtime.catalog_state import CatalogState
 from discovery_engine.runtime.ingest import ListingResult
 from discovery_engine.search.index import storage
+from discovery_engine.search.index.index import Index
 from discovery_engine.search.index.lazy_map import pack_buckets
 from discovery_engine.search.text.lexicon import default_lexicon
 from discovery_engine.tools.model import ServerName, ToolName
@@ -391,3 +393,22 @@ class FullStore(MemoryRegistry):
         self, scope: str, parts: object, *, revision: int, decided: int | None = None
     ) -> None:
         raise RegistryError("no")
+
+
+@pytest.mark.requirement("CAT-26")
+async def test_a_round_of_listings_joins_the_index_once() -> None:
+    settings = make_settings(*(f"s{n}" for n in range(8)))
+    current = await current_view(settings)
+    for server in settings.servers:
+        await current.apply_listing(lists(server, f"tool_{server.name}"))
+
+    with cProfile.Profile() as profile:  # of this thread alone
+        searcher = current.view.searcher
+        assert current.view.searcher is searcher
+
+    joined = [e for e in profile.getstats() if e.code is Index.update.__code__]  # type: ignore[attr-defined] # unknown to the stubs
+    assert [entry.callcount for entry in joined] == [1]
+    assert found(current.view, "tool_s7") == {"s7:tool_s7"}
+    await current.apply_listing(lists(settings.servers[0], "another"))
+    assert found(current.view, "another") == {"s0:another"}
+    assert not found(current.view, "tool_s0")

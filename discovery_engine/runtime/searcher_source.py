@@ -1,0 +1,94 @@
+"""The searcher over a catalog, made when it is first needed.
+
+A round of listings replaces the catalog once for each server. The index of all of them is joined
+once, at the first search or when the round is over: joined for each server, it was a third of what
+listing a thousand servers cost.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+from discovery_engine.search.searcher import Searcher, build_searcher, load_searcher
+
+if TYPE_CHECKING:
+    from discovery_engine.catalog import Catalog
+    from discovery_engine.config.settings import Settings
+    from discovery_engine.tools.model import ServerName
+
+logger = logging.getLogger(__name__)
+
+# Parts of it are opened lazily, so this may be noticed at any use.
+_UNREADABLE = "The stored search index cannot be read and is built again"
+
+
+class SearcherSource:
+    """Called, it gives the searcher; the first call may take seconds. Threads may share it.
+
+    Args:
+        catalog: What to search.
+        settings: Say how.
+        stored: The stored index, if there may be one of this catalog.
+        previous: The source over the catalog before: what did not change is not indexed again.
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        settings: Settings,
+        *,
+        stored: bytes | None = None,
+        previous: SearcherSource | None = None,
+    ) -> None:
+        described = {server.name: server.description for server in settings.servers}
+        self._load = partial(_loaded, stored, catalog, settings, described) if stored else None
+        self._build = partial(build_searcher, catalog, settings.search, descriptions=described)
+        # Not the whole chain of sources, with all their catalogs.
+        self._base = previous.base if previous else None
+        self._searcher: Searcher | None = None
+        self._lock = threading.Lock()
+        self.is_stored = stored is not None
+        """Whether the registry has its index, as far as that is known."""
+
+    def __call__(self) -> Searcher:
+        with self._lock:
+            if self._searcher is None:
+                self._searcher = self._opened()
+                self._load = self._base = None
+            return self._searcher
+
+    @property
+    def is_ready(self) -> bool:
+        return self._searcher is not None
+
+    @property
+    def base(self) -> Callable[[], Searcher] | None:
+        """What the searcher over the next catalog is made from."""
+        return self if self.is_ready or self._load else self._base
+
+    def rebuild(self) -> Searcher:
+        """The searcher, made from nothing but the catalog."""
+        searcher = self._build()
+        with self._lock:
+            self._searcher, self.is_stored = searcher, False
+        return searcher
+
+    def _opened(self) -> Searcher:
+        if self._load and (known := self._load()):
+            return known
+        self.is_stored = False
+        try:
+            return self._build(previous=self._base() if self._base else None)
+        except Exception:
+            logger.warning(_UNREADABLE, exc_info=True)
+            return self._build()
+
+
+def _loaded(
+    stored: bytes, catalog: Catalog, settings: Settings, described: Mapping[ServerName, str]
+) -> Searcher | None:
+    return load_searcher(stored, catalog, settings.search, descriptions=described)
