@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import select
+import stat
 from collections.abc import Callable
 from typing import Protocol
 
@@ -49,16 +50,21 @@ class WatchedInput:
         self._on_read = on_read
         self._loop = asyncio.get_running_loop()
         self._is_watched = False
+        self._is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
+        """Always ready; epoll refuses it, and kqueue does not report its end."""
         self._next_read: asyncio.Handle | None = None
-        """Of a regular file, which is always ready, and which epoll refuses."""
+        """Of a file."""
 
     def resume(self) -> None:
         if self._is_watched or self._next_read:
             return
-        try:
-            self._loop.add_reader(self._descriptor, self._read)
-            self._is_watched = True
-        except PermissionError:
+        if not self._is_file:
+            try:
+                self._loop.add_reader(self._descriptor, self._read)
+                self._is_watched = True
+            except OSError:  # a device like /dev/null, which is always ready, too
+                self._is_file = True
+        if self._is_file:
             self._next_read = self._loop.call_soon(self._read_file)
 
     def pause(self) -> None:
@@ -222,7 +228,7 @@ class Output:
             try:
                 self._loop.add_writer(self._descriptor, self._write_on)
                 self._is_watched = True
-            except PermissionError:  # a regular file, which is always ready
+            except OSError:  # a file, which is always ready
                 self._loop.call_soon(self._write_on)
 
     def _stop_watching(self) -> None:

@@ -236,18 +236,18 @@ async def test_client_that_probes_and_hurries_is_served_the_handshake(home: Home
     assert initialized["result"]["protocolVersion"] == "2025-11-25"
 
 
-@pytest.mark.requirement("SRV-43")
-def test_a_client_is_served_without_the_sdk(home: Home) -> None:
-    home.write({"good": fault_entry()})
+LIBRARIES = {"mcp", "mcp_types", "starlette", "pydantic"}
+SDK = {"mcp", "mcp_types", "starlette"}
+
+
+def loaded_by_serving(home: Home, *messages: JSONObject) -> tuple[list[JSONObject], set[str]]:
+    """The answers of a gateway, and which of `LIBRARIES` it had loaded when its client left."""
     program = (
         "import sys; started_with = set(sys.modules)\n"  # by measuring coverage, for instance
         "from discovery_cli.main import main\n"
         "try: main()\n"
-        "finally: print(*({'mcp', 'mcp_types', 'starlette'} & set(sys.modules) - started_with),"
-        " file=sys.stderr)"
+        f"finally: print(*{LIBRARIES} & set(sys.modules) - started_with, file=sys.stderr)"
     )
-    execute = call(4, "execute_tool", tool="good:echo", arguments={"text": "hello"})
-    messages = [INITIALIZE, INITIALIZED, request(3, "tools/list"), execute]
     with subprocess.Popen(
         [sys.executable, "-c", program, "serve"],
         env=home.environ,
@@ -256,14 +256,28 @@ def test_a_client_is_served_without_the_sdk(home: Home) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     ) as process:
-        tell(process, *messages)
-        answers = [hear(process) for _ in range(3)]
+        tell(process, INITIALIZE, INITIALIZED, *messages)
+        answers = [hear(process) for _ in range(len(messages) + 1)]
         _, errors = process.communicate(timeout=60)
-
-    assert [answer["id"] for answer in answers] == [2, 3, 4]
-    assert json.loads(answers[2]["result"]["content"][0]["text"]) == {"text": "hello"}
     assert process.returncode == 0
-    assert errors.decode().splitlines()[-1] == ""
+    return answers[1:], set(errors.decode().splitlines()[-1].split())
+
+
+@pytest.mark.requirement("SRV-43")
+def test_a_client_is_served_without_the_sdk_and_when_all_is_known_without_pydantic(
+    home: Home,
+) -> None:
+    home.write({"good": fault_entry()}, cache={"ttl": 86400})
+    execute = call(3, "execute_tool", tool="good:echo", arguments={"text": "hello"})
+    search = call(4, "search_tools", query="echo")
+
+    [executed], of_a_call = loaded_by_serving(home, execute)
+    [_, found], of_a_search = loaded_by_serving(home, request(3, "tools/list"), search)
+
+    assert json.loads(executed["result"]["content"][0]["text"]) == {"text": "hello"}
+    assert found["result"]["content"][0]["text"].startswith("Match: sure.\ngood:echo")
+    assert not of_a_call & SDK
+    assert of_a_search == set()
 
 
 @pytest.mark.requirement("SRV-5")

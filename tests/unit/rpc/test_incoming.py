@@ -87,6 +87,7 @@ async def test_a_cancelled_request_gets_no_answer() -> None:
     assert (made.started, made.answers) == ([1], [])
 
 
+@pytest.mark.requirement("SRV-45")
 @pytest.mark.parametrize("most", [1, 2], ids=["while it waits", "before its task has begun"])
 async def test_what_is_cancelled_before_it_begins_is_never_begun(most: int) -> None:
     async with requests(most) as made:

@@ -203,6 +203,16 @@ async def test_requests_are_read_from_a_file_and_answers_written_to_one(tmp_path
     assert [json.loads(answer)["id"] for answer in answers] == [2, 3]
 
 
+async def test_input_that_is_empty_from_the_start_ends_serving() -> None:
+    stdin, stdout = os.open(os.devnull, os.O_RDONLY), os.open(os.devnull, os.O_WRONLY)
+
+    with anyio.fail_after(20):
+        await stdio.serve(make_gateway(), stdin, stdout)
+
+    os.close(stdin)
+    os.close(stdout)
+
+
 async def test_without_poll_threads_read_and_write(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(descriptors, "_HAS_POLL", False)
     async with served(make_gateway()) as wire:
@@ -289,6 +299,7 @@ async def test_only_messages_reach_stdout(capfd: pytest.CaptureFixture[str]) -> 
     assert handed_to_children == b""
 
 
+@pytest.mark.requirement("SRV-45")
 async def test_a_client_that_does_not_read_is_not_read_on(monkeypatch: pytest.MonkeyPatch) -> None:
     written = 0
     original = descriptors.Output.write
@@ -315,6 +326,7 @@ async def test_a_client_that_does_not_read_is_not_read_on(monkeypatch: pytest.Mo
     assert written > 4 << 20
 
 
+@pytest.mark.requirement("SRV-45")
 async def test_of_many_calls_256_are_worked_on_at_once_and_others_are_not_delayed() -> None:
     async def hang(_: Call) -> JSONObject:
         await anyio.sleep_forever()
