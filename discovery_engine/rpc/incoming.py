@@ -12,7 +12,7 @@ import anyio
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine.rpc.messages import ErrorResponse, Response, correlated
-from discovery_engine.rpc.peer import RequestId, RpcError, connection_closed
+from discovery_engine.rpc.peer import ConnectionClosedError, RequestId, RpcError
 from discovery_engine.rpc.protocol import INTERNAL_ERROR
 
 logger = logging.getLogger(__name__)
@@ -115,7 +115,7 @@ class IncomingRequests:
 
 
 def _closed(incoming: _Incoming) -> Response | ErrorResponse:
-    return ErrorResponse(incoming.id, connection_closed())
+    return ErrorResponse(incoming.id, ConnectionClosedError())
 
 
 async def _answer(incoming: _Incoming) -> Response | ErrorResponse:

@@ -21,7 +21,7 @@ OnProgress: TypeAlias = Callable[[float, float | None, str | None], Awaitable[No
 
 
 class RpcError(Exception):
-    """An error answer, or the reason why there is none (`CONNECTION_CLOSED`)."""
+    """An error answer, or the reason why there is none."""
 
     def __init__(self, code: int, message: str, data: JSONValue = None) -> None:
         super().__init__(message)
@@ -33,6 +33,16 @@ class RpcError(Exception):
         """The `error` member of an answer; `data` is omitted if it is None."""
         error: JSONObject = {"code": self.code, "message": self.message}
         return error if self.data is None else error | {"data": self.data}
+
+
+class ConnectionClosedError(RpcError):
+    """The connection ended before an answer.
+
+    Not known by its code: many servers use `CONNECTION_CLOSED` for any error of theirs.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(CONNECTION_CLOSED, "Connection closed")
 
 
 class RequestTimeoutError(TimeoutError):
@@ -84,7 +94,8 @@ class Peer(Protocol):
             can_cancel: False for requests that the protocol forbids to cancel.
 
         Raises:
-            RpcError: The error answer; `CONNECTION_CLOSED` if the connection ends before one.
+            ConnectionClosedError: If the connection ends before an answer.
+            RpcError: The error answer.
             RequestTimeoutError: If there is no answer in time.
             ValueError: If `params` contain what JSON cannot express.
         """
@@ -97,8 +108,3 @@ class Peer(Protocol):
         headers: Mapping[str, str] | None = None,
     ) -> None:
         """Send a notification; no-op after the connection has ended."""
-
-
-def connection_closed() -> RpcError:
-    """The error of a request whose connection has ended."""
-    return RpcError(CONNECTION_CLOSED, "Connection closed")

@@ -15,12 +15,12 @@ import anyio
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.rpc.messages import correlated, is_request_id
 from discovery_engine.rpc.peer import (
+    ConnectionClosedError,
     OnProgress,
     RequestId,
     RequestTimeout,
     RequestTimeoutError,
     RpcError,
-    connection_closed,
 )
 
 _REMEMBERED = 1000  # finished requests
@@ -159,7 +159,7 @@ class PendingRequests:
             RpcError: If the connection has ended.
         """
         if self._is_closed:
-            raise connection_closed()
+            raise ConnectionClosedError
         number = next(self._numbers)
         request = self._waiting[number] = PendingRequest(timeout, on_progress)
         return number, request
@@ -212,7 +212,7 @@ class PendingRequests:
         self._is_closed = True
         waiting, self._waiting = self._waiting, {}
         for request in waiting.values():
-            request.abort(connection_closed())
+            request.abort(ConnectionClosedError())
 
 
 def is_finite_number(value: JSONValue) -> TypeGuard[float]:

@@ -17,8 +17,7 @@ from discovery_engine.errors import (
     UpstreamError,
     UpstreamProtocolError,
 )
-from discovery_engine.rpc.peer import RpcError
-from discovery_engine.rpc.protocol import CONNECTION_CLOSED
+from discovery_engine.rpc.peer import ConnectionClosedError, RpcError
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.transport import Transport
 
@@ -76,8 +75,7 @@ def _refused_listing(server: ServerName, error: RpcError) -> UpstreamProtocolErr
 
 def _abandoned(error: RpcError) -> str | None:
     """Why no answer can come, if this process closed the connection."""
-    is_ours = error.code == CONNECTION_CLOSED and error.message == "Connection closed"
-    return "its session was closed" if is_ours else None
+    return "its session was closed" if isinstance(error, ConnectionClosedError) else None
 
 
 def refused(server: ServerName, error: RpcError) -> UpstreamProtocolError:

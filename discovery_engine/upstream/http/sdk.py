@@ -48,7 +48,7 @@ from discovery_engine.rpc.messages import (
     Request,
     Response,
 )
-from discovery_engine.rpc.peer import OnProgress, RequestTimeout, RpcError
+from discovery_engine.rpc.peer import ConnectionClosedError, OnProgress, RequestTimeout, RpcError
 from discovery_engine.rpc.pending import is_finite_number
 from discovery_engine.upstream.http.progress_timeout import ProgressTimeout
 from discovery_engine.upstream.transport import HeaderMap, OnNotification, RequestDetails
@@ -153,7 +153,7 @@ class SdkPeer:
             try:
                 result = await self._dispatcher.send_raw_request(method, safe, options)
             except MCPError as error:
-                raise RpcError(error.code, error.message, error.data) from error
+                raise _from_sdk_error(error) from error
             if progress:
                 await progress.flush()
         return self._restore(result)
@@ -171,6 +171,13 @@ class SdkPeer:
 
     def close(self) -> None:
         self._is_closed = True
+
+
+def _from_sdk_error(error: MCPError) -> RpcError:
+    closed = ConnectionClosedError()
+    if (error.code, error.message, error.data) == (closed.code, closed.message, None):
+        return closed  # the SDK has no type of its own for it
+    return RpcError(error.code, error.message, error.data)
 
 
 class _OrderedProgress:

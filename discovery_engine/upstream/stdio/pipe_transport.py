@@ -19,8 +19,7 @@ from discovery_engine._util.text import one_line, quoted
 from discovery_engine.config.settings import StdioTransport
 from discovery_engine.errors import FailureKind, UnavailableError
 from discovery_engine.rpc.messages import Request
-from discovery_engine.rpc.peer import RpcError
-from discovery_engine.rpc.protocol import CONNECTION_CLOSED
+from discovery_engine.rpc.peer import ConnectionClosedError, RpcError
 from discovery_engine.rpc.scheduling import FairScheduler
 from discovery_engine.rpc.stream_peer import StreamPeer
 from discovery_engine.tools.model import ServerName
@@ -120,9 +119,8 @@ class PipeTransport(Transport):
         return f"it {await self.child.exit_reason()}"
 
     async def describe_loss(self, error: RpcError) -> str | None:
-        return (
-            await self.exit_reason() if self.is_lost and error.code == CONNECTION_CLOSED else None
-        )
+        is_loss = self.is_lost and isinstance(error, ConnectionClosedError)
+        return await self.exit_reason() if is_loss else None
 
     def refusal_error(self, error: RpcError) -> None:  # noqa: ARG002 - never on a pipe
         return None

@@ -24,7 +24,12 @@ from mcp.shared.message import SessionMessage
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine.rpc.framing import Framer, Overlong
-from discovery_engine.rpc.peer import OnProgress, RequestTimeoutError, RpcError
+from discovery_engine.rpc.peer import (
+    ConnectionClosedError,
+    OnProgress,
+    RequestTimeoutError,
+    RpcError,
+)
 from discovery_engine.rpc.scheduling import FairScheduler
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.handshake import initialize, negotiate
@@ -112,8 +117,10 @@ class OurClient(Client):
             result = await self.rpc.call(tool, {"a": 1}, seconds=seconds, on_progress=on_progress)
         except RequestTimeoutError:
             return "timeout", None
+        except ConnectionClosedError:
+            return "closed", None
         except RpcError as error:
-            return ("closed", None) if error.code == CLOSED else ("error", error.code)
+            return "error", error.code
         return "result", result
 
     async def listen(self) -> None:
