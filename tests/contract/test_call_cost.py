@@ -67,6 +67,12 @@ WAYS: dict[str, Callable[[Engine], Awaitable[Any]]] = {
         {"tool": "good:echo", "arguments": {"text": "x"}},
         Caller(),
     ),
+    "as an agent that names the server": lambda engine: call(
+        engine,
+        META_TOOLS["execute_tool"],
+        {"server": "good", "tool": "echo", "arguments": {"text": "x"}},
+        Caller(),
+    ),
 }
 
 
