@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,7 +14,10 @@ from mcp_types.methods import validate_server_result
 
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.rpc.protocol import HANDSHAKE_VERSIONS, MODERN_VERSIONS
-from tests.unit.server.oracle import ours, outcome, sdks
+from discovery_server.client_connection import ClientConnection
+from discovery_server.gateway import Gateway
+from tests.unit.server.fakes import make_engine
+from tests.unit.server.oracle import ListSink, ours, outcome, sdks
 from tests.unit.server.wire import HANDSHAKE, INITIALIZE, INITIALIZED, MODERN, PROBE, call, request
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("SRV-1")]
@@ -324,3 +328,42 @@ async def test_mutated_messages_are_answered_like_the_sdk_answers_them(
         assert pair[0] == pair[1] or is_known_difference(message, *pair), message
         if outcome(our_answers) != outcome(sdk_answers) and message.get("method") == "initialize":
             return  # from here on they are in different eras
+
+
+DAMAGE = st.one_of(
+    st.binary(max_size=3),
+    st.sampled_from(
+        [b'"', b"\\", b"\\ud800", b"\\u0000", b"1e999", b"9" * 5000, b"NaN", b"[" * 2000]
+    ),
+)
+
+
+@st.composite
+def damaged(draw: st.DrawFn) -> bytes:
+    """A line in which some bytes were replaced, inserted or removed."""
+    line = bytearray(json.dumps(draw(st.sampled_from(MESSAGES))).encode())
+    for _ in range(draw(st.integers(1, 4))):
+        at = draw(st.integers(0, max(0, len(line) - 1)))
+        line[at : at + draw(st.integers(0, 3))] = draw(DAMAGE)
+    return bytes(line).replace(b"\n", b" ")
+
+
+@pytest.mark.requirement("SRV-8")
+@settings(max_examples=300)
+@given(st.sampled_from([[], OPENED]), damaged())
+async def test_damaged_lines_are_answered_with_one_message_each_and_the_next_is_served(
+    opened: list[JSONObject], line: bytes
+) -> None:
+    sink = ListSink()
+    connection = ClientConnection(Gateway(make_engine()), sink)
+    for message in opened:
+        connection.receive(json.dumps(message).encode())
+    sink.take()
+
+    connection.receive(line)
+    await connection.close()
+    answers = sink.take()
+    connection.receive(json.dumps(request(77, "ping")).encode())
+
+    assert len(answers) <= 1
+    assert [answer["id"] for answer in sink.take()] == [77]
