@@ -14,7 +14,7 @@ from pathlib import Path
 import atheris
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-with atheris.instrument_imports(include=["json", "discovery_engine.upstream"]):
+with atheris.instrument_imports(include=["json", "discovery_engine.rpc"]):
     from fuzz.agreement import check
 
 SEEDS = [

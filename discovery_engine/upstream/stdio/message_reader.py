@@ -77,6 +77,8 @@ class MessageReader:
         self._framer = Framer(limit)
         self._lines: Iterator[bytes | Overlong] = iter(())
         self._ended = False
+        self.is_idle = False
+        """Whether all that the program has written so far was processed."""
         self._end = anyio.Event()
         self._is_answered = False  # whether the caller of the overlong line got an error
         self._quota = Quota(scheduler)
@@ -107,12 +109,15 @@ class MessageReader:
             await self._read()
 
     async def _read(self) -> None:
+        self.is_idle = True
         try:
             chunk = await self._source.receive(_CHUNK)
         except (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
             self._ended = True
             self._lines = self._framer.finish()
             return
+        finally:
+            self.is_idle = False
         self._quota.spend(_LINE + len(chunk) // _BYTES)
         self._lines = self._framer.feed(chunk)
         if len(chunk) == _CHUNK:  # more data is ready and would be read without yielding

@@ -39,6 +39,7 @@ from discovery_engine.upstream.transport import (
 )
 
 _LAST_OUTPUT = 1.0  # seconds for the output of a program that has exited
+_LAST_ANSWERS = 30.0  # seconds, if that output takes long to parse
 _SAMPLE_LENGTH = 80  # characters
 
 
@@ -148,7 +149,16 @@ class PipeTransport(Transport):
         """Its stdin is broken, which may be noticed before its last answers are read."""
         if not self.is_lost:
             self._note_loss()
-            asyncio.get_running_loop().call_later(_LAST_OUTPUT, self._peer.close)
+            loop = asyncio.get_running_loop()
+            loop.call_later(_LAST_OUTPUT, self._close_if_idle, loop.time() + _LAST_ANSWERS)
+
+    def _close_if_idle(self, latest: float) -> None:
+        """Fail the requests in flight; while an answer is parsed, only at the time `latest`."""
+        loop = asyncio.get_running_loop()
+        if self.reader.is_idle or self._peer.is_closed or loop.time() >= latest:
+            self._peer.close()
+        else:
+            loop.call_later(_LAST_OUTPUT, self._close_if_idle, latest)
 
     def _lose(self) -> None:
         self._note_loss()

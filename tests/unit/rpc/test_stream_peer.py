@@ -139,6 +139,18 @@ async def test_a_caller_that_is_cancelled_cancels_its_request(peer: StreamPeer, 
     assert [line["method"] for line in sink.lines] == ["slow", "notifications/cancelled"]
 
 
+async def test_an_answer_that_arrives_as_its_caller_is_cancelled_leaves_nothing_to_cancel(
+    peer: StreamPeer, sink: Sink
+) -> None:
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(peer.request, "slow")
+        await anyio.wait_all_tasks_blocked()
+        peer.deliver(Response(1, {}))  # in the same turn of the event loop
+        tasks.cancel_scope.cancel()
+    assert [line["method"] for line in sink.lines] == ["slow"]
+    assert (len(peer.pending), peer.pending.unsolicited, peer.pending.duplicates) == (0, 0, 0)
+
+
 async def test_the_end_of_the_connection_fails_all_requests(peer: StreamPeer, sink: Sink) -> None:
     outcome: list[Any] = []
 
