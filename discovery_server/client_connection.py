@@ -96,17 +96,24 @@ class ClientConnection:
         try:
             value = decode_standard(line)
         except ValueError:
-            self._refuse(
-                None, PARSE_ERROR, "Parse error: the line is not JSON, or nests too deeply"
-            )
+            text = "Parse error: the line is not JSON, or nests too deeply"
+            self._refuse(None, PARSE_ERROR, text)
             return
+        is_batch = isinstance(value, list) and len(value) > 0
+        if is_batch and self._era and self._era.accepts_batches:
+            for item in value:  # that version lets a server answer each one on its own
+                self._on_message(item, len(line) // len(value), ())
+        else:
+            self._on_message(value, len(line), following)
+
+    def _on_message(self, value: JSONValue, size: int, following: Iterable[Line]) -> None:
         match _message(value):
             case Request() as request:
-                self._on_request(request, len(line), following)
+                self._on_request(request, size, following)
             case Notification() as notification:
                 self._on_notification(notification)
             case None if not _is_response(value):  # we send no requests, so none is expected
-                text = "Invalid Request: a line must be one JSON-RPC 2.0 message, and no batch"
+                text = "Invalid Request: a line must be one JSON-RPC 2.0 message"
                 self._refuse(_id_of(value), INVALID_REQUEST, text)
 
     def _on_request(self, request: Request, size: int, following: Iterable[Line]) -> None:

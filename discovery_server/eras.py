@@ -25,6 +25,7 @@ from discovery_server.request_params import methods_of
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
 
+_VERSION_WITH_BATCHES = "2025-03-26"
 _BEFORE_INITIALIZE = frozenset({"initialize", "ping"})
 
 
@@ -33,6 +34,11 @@ class HandshakeEra:
         self.is_initialized = is_initialized
         """Whether the client has sent `initialize`, or claims so by `notifications/initialized`."""
         self._version = LATEST_HANDSHAKE
+
+    @property
+    def accepts_batches(self) -> bool:
+        """Whether a line may be an array of messages, which one version alone allows."""
+        return self._version == _VERSION_WITH_BATCHES
 
     def version_of(self, method: str, params: JSONObject) -> str:
         """The version in which a request is served.
@@ -64,6 +70,8 @@ class HandshakeEra:
 
 
 class ModernEra:
+    accepts_batches = False
+
     def version_of(self, method: str, params: JSONObject) -> str:
         """As that of `HandshakeEra`; each request names its version."""
         if method == "initialize":

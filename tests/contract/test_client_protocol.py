@@ -213,7 +213,24 @@ DIFFERENCES: dict[str, tuple[list[JSONValue], list[Any], list[Any]]] = {
         [(None, -32600)],
         NOTHING,
     ),
-    "a batch is answered": ([[request(3, "ping")]], [(None, -32600)], NOTHING),
+    "a batch is refused in versions that have none": (
+        [[request(3, "ping")]],
+        [(None, -32600)],
+        NOTHING,
+    ),
+    "a batch is served in the version that has them": (
+        [
+            request(1, "initialize", **HANDSHAKE | {"protocolVersion": "2025-03-26"}),
+            [INITIALIZED, request(3, "ping"), request(4, "x"), 5, [], call(5, "list_mcp_servers")],
+        ],
+        [(3, "result"), (4, -32601), (None, -32600), (None, -32600), (5, "result")],
+        NOTHING,
+    ),
+    "an empty batch is refused": (
+        [request(1, "initialize", **HANDSHAKE | {"protocolVersion": "2025-03-26"}), []],
+        [(None, -32600)],
+        NOTHING,
+    ),
     "a method that is not served is not found, whatever its params": (
         [*OPENED, request(3, "logging/setLevel", level=5)],
         [(3, -32601)],
