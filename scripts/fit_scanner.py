@@ -1,14 +1,14 @@
-"""Fit the weights of the scanner's signals, and measure what they are worth.
+"""Fit the weights of the scanner's words and signals, and measure what they are worth.
 
     python scripts/fit_scanner.py
 
-The development data (`tests/contract/scanner_development`) is cut in two by a hash of each id. A
-logistic regression is fitted on one half: a tool's score is that of its worst sentence, so each
-step learns from the sentence that is worst at present. No signal may lower a score, and no place
-raises one by itself but that of an encoded text. On the other half the threshold of an alarm is
-chosen: as low as FALSE_ALARMS allow. Severe is what scores above every innocent tool of both
-halves. The weights are written to `discovery_engine/scanner/signal_weights.py`, with a manifest
-beside it.
+The development data (`tests/contract/scanner_development`) is by three authors. A logistic
+regression learns from the worst sentences of each tool: which those are is found out by fitting,
+in rounds. No word and no signal may lower a score; only the place of a sentence, its language and
+what it shares with its tool's topic do. How far that carries is measured on each author with
+weights fitted on the two others, and on these scores the threshold of an alarm is chosen: as low
+as FALSE_ALARMS allow. Severe is what scores above every innocent tool. The weights, fitted on all
+three, are written to `discovery_engine/scanner/signal_weights.py`, with a manifest beside it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -27,30 +27,41 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discovery_engine.scanner import FindingKind, Neighbours, alarms, scan
-from discovery_engine.scanner.detection import readings, texts_of
-from discovery_engine.scanner.evidence import evidence_in, feature_names, subject_of
+from discovery_engine.scanner.detection import readings, sentences_of, texts_of
+from discovery_engine.scanner.evidence import (
+    ARGUMENT,
+    ENGLISH,
+    OPENING,
+    SHARED,
+    Evidence,
+    evidence_in,
+    feature_names,
+)
 from discovery_engine.scanner.passages import passages_of
+from discovery_engine.scanner.screening import screened
+from discovery_engine.scanner.sentences import SENTENCE_END
+from discovery_engine.scanner.topic import topic_of
 from discovery_engine.tools.model import ServerName, Tool
 
 ROOT = Path(__file__).parents[1]
 DATA = ROOT / "tests" / "contract" / "scanner_development"
 WEIGHTS_FILE = ROOT / "discovery_engine" / "scanner" / "signal_weights.py"
 MANIFEST = WEIGHTS_FILE.with_name("signal_weights.manifest.json")
-POISONED = ("poisoned", "second_poisoned")
-INNOCENT = ("innocent", "second_innocent")
-NEAR = (
-    "honest"  # what honest tools may say that comes near: an alarm is in order, never a severe one
-)
+AUTHORS = ("", "second_", "third_")
+NEAR = "honest"
+"""What honest tools may say that comes near: an alarm is in order, never a severe one."""
 
-FALSE_ALARMS = 0.015  # of the innocent tools of the half that chooses the threshold
+FALSE_ALARMS = 0.015  # of the innocent tools, by weights that their author was not fitted with
 NEAR_WEIGHT = 0.3
-RIDGE = 0.0005
-STEPS = 500
+ROUNDS = 3
+WORST = 3  # sentences of an innocent tool that a round learns from; of a poisoned tool it is one
+RIDGE = 1 / 3  # a prior on all weights together, against the sum of the losses
+STEPS = 300
 RATE = 0.05
-MARGIN = 0.25  # log odds between the worst innocent tool and what is severe
+MARGIN = 1.0  # log odds between the worst innocent tool and what is severe: that is withheld
 BY_OTHER_MEANS = {FindingKind.HIDDEN_TEXT, FindingKind.SECRET, FindingKind.LOOKALIKE}
-LOWEST = -1.0  # log odds that a place may lower a score by: orders may stand anywhere
-LOWERS = ("opening", "argument")  # features that may lower a score, and do not raise one
+FREE = (SHARED, ENGLISH, OPENING, ARGUMENT)  # features that may lower a score
+NOTHING = -99.0  # the score of a tool without a sentence to weigh
 
 Matrix = NDArray[np.float64]
 
@@ -60,10 +71,31 @@ class Example:
     id: str
     tool: Tool
     neighbours: Neighbours
+    poison: str
+    """The words that do harm, if the author says which."""
 
-    @property
-    def is_for_fitting(self) -> bool:
-        return hashlib.sha256(self.id.encode()).digest()[0] % 2 == 0
+
+@dataclass(frozen=True)
+class Features:
+    """Of a tool: the features of each of its sentences."""
+
+    rows: Matrix
+    is_poisoned: bool
+    weight: float = 1.0
+
+
+@dataclass(frozen=True)
+class Weights:
+    of_features: Matrix
+    bias: float
+
+    def scores(self, tools: Sequence[Features]) -> Matrix:
+        """Of each tool, that of its worst sentence."""
+        return np.array([self.of(tool).max(initial=NOTHING) for tool in tools])
+
+    def of(self, tool: Features) -> Matrix:
+        scores: Matrix = tool.rows @ self.of_features + self.bias
+        return scores
 
 
 def examples(name: str) -> list[Example]:
@@ -75,75 +107,137 @@ def _example(row: dict[str, Any]) -> Example:
     tool = Tool.from_mcp(ServerName("subject"), row["tool"])
     others = [key.partition(":") for key in row.get("neighbours") or ()]
     tools = [Tool.from_mcp(ServerName(server), {"name": name}) for server, _, name in others]
-    return Example(row["id"], tool, Neighbours.of([tool, *tools]))
+    return Example(row["id"], tool, Neighbours.of([tool, *tools]), row.get("poison", ""))
 
 
-def rows_of(example: Example) -> Matrix:
-    """The features of each sentence of a tool that gives signals."""
-    return np.array(list(_rows_of(example.tool)) or np.empty((0, len(feature_names()))))
+def features_of(example: Example, *, is_poisoned: bool, weight: float = 1.0) -> Features:
+    """The features of a tool's sentences; of a poisoned one, where it is known which those are."""
+    found = list(_sentences_of(example.tool))
+    poison = _letters(example.poison)
+    meant = [row for text, row in found if poison and text and (text in poison or poison in text)]
+    rows = meant or [row for _, row in found]
+    return Features(np.array(rows or np.empty((0, len(feature_names())))), is_poisoned, weight)
 
 
-def _rows_of(tool: Tool) -> Iterator[Matrix]:
+def _sentences_of(tool: Tool) -> Iterator[tuple[str, Matrix]]:
     numbers = {name: number for number, name in enumerate(feature_names())}
-    subject = subject_of(tool)
-    for passage in passages_of(tool.definition):
-        for text, place in texts_of(passage, subject):
+    passages = [(passage, screened(passage.text)) for passage in passages_of(tool.definition)]
+    topic = topic_of(tool, sentences_of(passages))
+    for passage, _ in passages:
+        for text, place in texts_of(passage, topic):
             for reading in readings(text):
-                for evidence in evidence_in(reading):
+                for evidence in _evidence_of(reading):
                     if not evidence.is_mention or place.is_encoded:
                         row = np.zeros(len(numbers))
-                        row[[numbers[name] for name in evidence.features(place)]] = 1
-                        yield row
+                        for name, amount in evidence.features(place):
+                            row[numbers[name]] = amount
+                        yield _letters(evidence.text), row
 
 
-def fit(tools: Sequence[Matrix], harm: Matrix, weight: Matrix) -> tuple[Matrix, float]:
-    """Weights and bias, by gradient descent (Adam) on the worst sentence of each tool."""
-    names = feature_names()
-    lowers = np.array([name in LOWERS for name in names])
-    parameters = np.append(np.where(lowers, -0.5, 0.5), -3.0)
+def _evidence_of(reading: str) -> Iterator[Evidence]:
+    pieces = [piece for piece in SENTENCE_END.split(reading) if piece.strip()]
+    for number, piece in enumerate(pieces):
+        yield from evidence_in(piece, is_opening=number == 0)
+
+
+def _letters(text: str) -> str:
+    return "".join(filter(str.isalnum, text.lower()))
+
+
+def fit(tools: Sequence[Features]) -> Weights:
+    """Weights by the worst sentences of each tool, which are those of the weights before."""
+    weights: Weights | None = None
+    for _ in range(ROUNDS):
+        rows, harm, counts = [], [], []
+        for tool in (tool for tool in tools if len(tool.rows)):
+            chosen = tool.rows
+            share = tool.weight / (len(chosen) if tool.is_poisoned else 2)
+            if weights:
+                worst = 1 if tool.is_poisoned else WORST
+                chosen = chosen[np.argsort(-weights.of(tool))[:worst]]
+                share = tool.weight
+            rows.append(chosen)
+            harm += [float(tool.is_poisoned)] * len(chosen)
+            counts += [share] * len(chosen)
+        weights = _regression(np.concatenate(rows), np.array(harm), np.array(counts))
+    if not weights:
+        raise ValueError("there is nothing to fit")
+    return weights
+
+
+def _regression(rows: Matrix, harm: Matrix, counts: Matrix) -> Weights:
+    """Weights and bias, by gradient descent (Adam); the loss is a mean, so the prior shrinks."""
+    free = np.array([name in FREE for name in feature_names()])
+    total = counts.sum()
+    parameters = np.append(np.zeros(rows.shape[1]), -2.0)
     mean, square = np.zeros_like(parameters), np.zeros_like(parameters)
     for step in range(1, STEPS + 1):
-        weights, bias = parameters[:-1], parameters[-1]
-        worst = np.array([rows[np.argmax(rows @ weights)] for rows in tools])
-        error = weight * (1 / (1 + np.exp(-(worst @ weights + bias))) - harm) / weight.sum()
-        gradient = np.append(worst.T @ error + RIDGE * weights, error.sum())
+        odds = rows @ parameters[:-1] + parameters[-1]
+        error = counts * (1 / (1 + np.exp(-odds)) - harm) / total
+        gradient = np.append(rows.T @ error + RIDGE / total * parameters[:-1], error.sum())
         mean = 0.9 * mean + 0.1 * gradient
         square = 0.99 * square + 0.01 * gradient**2
-        parameters = parameters - RATE * (mean / (1 - 0.9**step)) / (
-            np.sqrt(square / (1 - 0.99**step)) + 1e-8
-        )
-        bound = np.where(lowers, np.minimum(parameters[:-1], 0), np.maximum(parameters[:-1], 0))
-        parameters = np.append(np.maximum(bound, LOWEST), parameters[-1])
-    return parameters[:-1], float(parameters[-1])
-
-
-def scores(tools: Sequence[Matrix], weights: Matrix, bias: float) -> Matrix:
-    return np.array([(rows @ weights).max() + bias if len(rows) else -99.0 for rows in tools])
+        rate = RATE * min(1.0, 2 * (1 - step / STEPS))
+        moved = rate * (mean / (1 - 0.9**step)) / (np.sqrt(square / (1 - 0.99**step)) + 1e-10)
+        parameters = parameters - moved
+        bounded = np.where(free, parameters[:-1], np.maximum(parameters[:-1], 0))
+        parameters = np.append(bounded, parameters[-1])
+    return Weights(parameters[:-1], float(parameters[-1]))
 
 
 def main() -> None:
     if sys.argv[1:] == ["measure"]:
         print(json.dumps(measured()))
         return
-    poisoned = [one for name in POISONED for one in examples(name)]
-    innocent = [one for name in INNOCENT for one in examples(name)]
-    near = [rows_of(one) for one in examples(NEAR)]
-    learnt = [rows_of(one) for one in poisoned if one.is_for_fitting and not _is_found(one)]
-    honest = [rows_of(one) for one in innocent if one.is_for_fitting]
-    judged = [rows_of(one) for one in innocent if not one.is_for_fitting]
-    groups = [(learnt, 1.0, 1.0), (honest, 0.0, 1.0), (near, 0.0, NEAR_WEIGHT)]
-    tools = [rows for group, _, _ in groups for rows in group if len(rows)]
-    sizes = [sum(1 for rows in group if len(rows)) for group, _, _ in groups]
-    harm = np.repeat([harm for _, harm, _ in groups], sizes)
-    weight = np.repeat([weight for _, _, weight in groups], sizes)
-    weights, bias = fit(tools, harm, weight)
-    alarm = float(np.quantile(scores(judged, weights, bias), 1 - FALSE_ALARMS))
-    severe = float(scores([*judged, *honest, *near], weights, bias).max()) + MARGIN
-    write(weights, bias, alarm, severe)
+    poisoned = [examples(f"{author}poisoned") for author in AUTHORS]
+    other_means = [np.array([_is_found(one) for one in some]) for some in poisoned]
+    innocent = [
+        [features_of(one, is_poisoned=False) for one in examples(f"{author}innocent")]
+        for author in AUTHORS
+    ]
+    near = [features_of(one, is_poisoned=False, weight=NEAR_WEIGHT) for one in examples(NEAR)]
+    meant = [[features_of(one, is_poisoned=True) for one in some] for some in poisoned]
+    whole = [
+        [features_of(replace(one, poison=""), is_poisoned=True) for one in some]
+        for some in poisoned
+    ]
+    learnt = [
+        [tool for tool, found in zip(some, means, strict=True) if not found]
+        for some, means in zip(meant, other_means, strict=True)
+    ]
+
+    def without(author: int) -> Weights:
+        others = [number for number in range(len(AUTHORS)) if number != author]
+        return fit(
+            [*near, *(tool for number in others for tool in learnt[number] + innocent[number])]
+        )
+
+    transfer = [without(author) for author in range(len(AUTHORS))]
+    judged = [weights.scores(tools) for weights, tools in zip(transfer, innocent, strict=True)]
+    alarm = float(np.quantile(np.concatenate(judged), 1 - FALSE_ALARMS))
+    figures = {}
+    for author, weights, tools, scores, means in zip(
+        AUTHORS, transfer, whole, judged, other_means, strict=True
+    ):
+        found = weights.scores(tools) >= alarm
+        figures[f"{author}author left out"] = {
+            "poisoned": len(tools),
+            "recall": round(float((found | means).mean()), 4),
+            "recall by words": round(float(found.mean()), 4),
+            "innocent": len(scores),
+            "false alarms": round(float((scores >= alarm).mean()), 4),
+        }
+    weights = without(-1)
+    honest = [tool for some in innocent for tool in some]
+    severe = (
+        float(max(weights.scores([*honest, *near]).max(), *(some.max() for some in judged)))
+        + MARGIN
+    )
+    write(weights, alarm, severe)
     # In a process of its own, which loads the weights that were just written.
     command = [sys.executable, __file__, "measure"]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-    write_manifest(json.loads(done.stdout))
+    write_manifest({**figures, **json.loads(done.stdout)})
 
 
 def _is_found(example: Example) -> bool:
@@ -151,17 +245,17 @@ def _is_found(example: Example) -> bool:
     return any(one.kind in BY_OTHER_MEANS for one in scan(example.tool, example.neighbours))
 
 
-def write(weights: Matrix, bias: float, alarm: float, severe: float) -> None:
+def write(weights: Weights, alarm: float, severe: float) -> None:
     lines = [
         '"""Weights of signals, in log odds. Written by scripts/fit_scanner.py: do not edit."""',
         "",
-        f"BIAS = {bias:.3f}",
+        f"BIAS = {weights.bias:.3f}",
         f"ALARM = {alarm:.3f}",
         f"SEVERE = {severe:.3f}",
         "WEIGHTS = {",
         *(
             f'    "{name}": {weight:.3f},'
-            for name, weight in zip(feature_names(), weights, strict=True)
+            for name, weight in zip(feature_names(), weights.of_features, strict=True)
             if abs(weight) >= 0.01  # noqa: PLR2004 - what weighs nothing
         ),
         "}",
@@ -170,22 +264,17 @@ def write(weights: Matrix, bias: float, alarm: float, severe: float) -> None:
 
 
 def measured() -> dict[str, dict[str, float]]:
-    """The scanner as it is now, on each set and half."""
+    """The scanner as it is now, on each set; it was fitted with all of them."""
+    sets = [f"{author}{kind}" for kind in ("poisoned", "innocent") for author in AUTHORS]
     figures: dict[str, dict[str, float]] = {}
-    for name in (*POISONED, *INNOCENT, NEAR):
-        halves = {"fit": True, "threshold": False}
-        for half, is_for_fitting in halves.items():
-            found = [
-                alarms(scan(one.tool, one.neighbours))
-                for one in examples(name)
-                if one.is_for_fitting == is_for_fitting
-            ]
-            severe = [any(finding.is_severe for finding in findings) for findings in found]
-            figures[f"{name}, {half} half"] = {
-                "tools": len(found),
-                "alarm": round(sum(map(bool, found)) / len(found), 4),
-                "severe": round(sum(severe) / len(found), 4),
-            }
+    for name in (*sets, NEAR):
+        found = [alarms(scan(one.tool, one.neighbours)) for one in examples(name)]
+        severe = [any(finding.is_severe for finding in findings) for findings in found]
+        figures[name] = {
+            "tools": len(found),
+            "alarm": round(sum(map(bool, found)) / len(found), 4),
+            "severe": round(sum(severe) / len(found), 4),
+        }
     return figures
 
 

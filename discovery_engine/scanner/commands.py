@@ -13,6 +13,11 @@ _COMMAND = re.compile(
     r"|\b(?:curl|wget)\b[^\n]{0,120}\$\((?:hostname|whoami|env|id|cat|pwd)"
     r"|\bchmod u\+s\b|\bos\.system\(|\bufw disable\b|\bsetenforce 0\b"
 )
+MARKS = (
+    *("curl", "wget", "iwr", "rm -rf", "powershell", "sh -i", "env", "set |", "set|"),
+    *("chmod u+s", "os.system(", "ufw disable", "setenforce 0"),
+)
+"""One of these is in any of them."""
 
 
 def command_in(reading: str) -> re.Match[str] | None:

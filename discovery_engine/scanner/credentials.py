@@ -15,7 +15,7 @@ _KEY = re.compile(
     r"|-----BEGIN (?:[A-Z]{2,10} )?PRIVATE KEY-----\s{0,4}[A-Za-z0-9+/]{16}"
     r"|\b[a-z][a-z0-9+]{2,15}://[^\s:/@<>{}$]{1,64}:[^\s:/@<>{}$]{6,64}@[\w.-]{3,}"
 )
-_MARKS = (
+MARKS = (
     *("AKIA", "ASIA", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "xox"),
     *("sk-", "k_live_", "AIza", "npm_", "hf_", "PRIVATE KEY", "://"),
 )
@@ -29,7 +29,7 @@ _SAMPLE = re.compile(
 
 def credential_in(text: str) -> re.Match[str] | None:
     """The first credential of a text that is no sample from a manual."""
-    if not any(mark in text for mark in _MARKS):
+    if not any(mark in text for mark in MARKS):
         return None
     for found in _KEY.finditer(text):
         if not _SAMPLE.search(found[0]):

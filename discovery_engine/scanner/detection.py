@@ -8,38 +8,55 @@ Findings are in the order of the definition, and deterministic.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache
 
 from discovery_engine.scanner.commands import command_in
 from discovery_engine.scanner.credentials import credential_in
-from discovery_engine.scanner.evidence import Evidence, Place, evidence_in, subject_of
+from discovery_engine.scanner.evidence import Evidence, Place, evidence_in
 from discovery_engine.scanner.findings import Finding, FindingKind, Severity, excerpt
 from discovery_engine.scanner.invisible import hidden_in
 from discovery_engine.scanner.neighbours import Neighbours
 from discovery_engine.scanner.normalization import loose, mixes_alphabets, plain
 from discovery_engine.scanner.passages import Passage, capped, passages_of
 from discovery_engine.scanner.payloads import decoded
+from discovery_engine.scanner.screening import (
+    Piece,
+    Screening,
+    may_alarm,
+    pieces_of,
+    screened,
+)
+from discovery_engine.scanner.topic import Topic, topic_of
 from discovery_engine.tools.model import ServerName, Tool, ToolKey
 
 _NO_NEIGHBOURS = Neighbours()
-_SHORT = 200  # characters of a text that is remembered to be innocent
-_REMEMBERED = 5000
 _ARGUMENT = "inputSchema"
 
 
 def scan(tool: Tool, neighbours: Neighbours = _NO_NEIGHBOURS) -> tuple[Finding, ...]:
     """What is suspicious in a tool's definition; of each kind one finding a place."""
     found = list(_about_name(tool, neighbours))
-    subject = subject_of(tool)
-    for passage in passages_of(tool.definition):
-        found += _in_passage(passage, subject)
-        found += _about_neighbours(tool, passage, neighbours)
+    passages = [(passage, screened(passage.text)) for passage in passages_of(tool.definition)]
+    if not all(screening.is_harmless for _, screening in passages):
+        topic = topic_of(tool, sentences_of(passages))
+        for passage, screening in passages:
+            if not screening.is_harmless:
+                found += _in_passage(passage, screening, topic)
+    if neighbours.servers_of:
+        for passage, _ in passages:
+            found += _about_neighbours(tool, passage, neighbours)
     return _without_doubles(found)
 
 
 def scan_text(text: str, *, where: str) -> tuple[Finding, ...]:
     """What is suspicious in a text by itself, for instance a server's instructions."""
-    return _without_doubles(_in_passage(Passage(where, capped(text)), 0))
+    passage = Passage(where, capped(text))
+    screening = screened(passage.text)
+    topic = Topic()
+    return () if screening.is_harmless else _without_doubles(_in_passage(passage, screening, topic))
+
+
+def sentences_of(passages: Iterable[tuple[Passage, Screening]]) -> Iterator[str]:
+    return (piece.text for _, screening in passages for piece in screening.pieces)
 
 
 def scan_catalog(
@@ -71,27 +88,11 @@ def _about_name(tool: Tool, neighbours: Neighbours) -> Iterator[Finding]:
     )
 
 
-def _in_passage(passage: Passage, subject: int) -> Iterator[Finding]:
-    if len(passage.text) > _SHORT or not _is_innocent(passage.text):
-        yield from _found_in(passage, subject)
-
-
-@lru_cache(maxsize=_REMEMBERED)
-def _is_innocent(text: str) -> bool:
-    """Whether nothing in a short text could be found; most are said again and again."""
-    if text.isascii() and text.isalnum():
-        return True  # a single word orders nothing
-    if credential_in(text) or any(True for _ in hidden_in(text)):
-        return False
-    return not any(
-        command_in(reading) or any(True for _ in evidence_in(reading))
-        for layer, _ in texts_of(Passage("", text), 0)
-        for reading in readings(layer)
-    )
-
-
-def _found_in(passage: Passage, subject: int) -> Iterator[Finding]:
+def _in_passage(passage: Passage, screening: Screening, topic: Topic) -> Iterator[Finding]:
     where, text = passage.where, passage.text
+    if screening.is_undisguised:
+        yield from _in_pieces(where, screening.pieces, _place_of(where, topic))
+        return
     for hidden in hidden_in(text):
         around = excerpt(text, max(0, hidden.start - 20), hidden.end + 20)
         # A name is an identifier: there, not even one has a reason to be.
@@ -101,23 +102,27 @@ def _found_in(passage: Passage, subject: int) -> Iterator[Finding]:
         shown = excerpt(credential[0][:8]) + "…"
         message = "it holds a credential in plain text"
         yield Finding(FindingKind.SECRET, Severity.WARNING, where, shown, message)
-    for layer, place in texts_of(passage, subject):
-        for finding in _in_text(where, layer, place):
-            yield _decoded(finding) if place.is_encoded else finding
+    for layer, place in texts_of(passage, topic):
+        for reading in readings(layer):
+            for finding in _in_reading(where, reading, place):
+                yield _decoded(finding) if place.is_encoded else finding
 
 
-def texts_of(passage: Passage, subject: int) -> Iterator[tuple[str, Place]]:
+def texts_of(passage: Passage, topic: Topic) -> Iterator[tuple[str, Place]]:
     """A passage, and whatever is hidden or encoded in it."""
-    where = passage.where
-    is_argument = where.startswith(_ARGUMENT)
-    is_description = where in ("description", "title")
-    yield passage.text, Place(subject, is_description=is_description, is_argument=is_argument)
-    inside = Place(subject, is_argument=is_argument, is_encoded=True)
+    place = _place_of(passage.where, topic)
+    yield passage.text, place
+    inside = Place(topic, is_argument=place.is_argument, is_encoded=True)
     for hidden in hidden_in(passage.text):
         if hidden.says:
             yield hidden.says, inside
     for inner in decoded(passage.text):
         yield inner, inside
+
+
+def _place_of(where: str, topic: Topic) -> Place:
+    is_description = where in ("description", "title")
+    return Place(topic, is_description=is_description, is_argument=where.startswith(_ARGUMENT))
 
 
 def _decoded(finding: Finding) -> Finding:
@@ -131,17 +136,22 @@ def _decoded(finding: Finding) -> Finding:
     )
 
 
-def _in_text(where: str, text: str, place: Place) -> Iterator[Finding]:
-    for reading in readings(text):
-        if command := command_in(reading):
-            words = excerpt(reading, command.start(), command.end())
-            message = "it holds a command that takes over a machine"
-            yield Finding(FindingKind.PAYLOAD, Severity.WARNING, where, words, message)
-        for evidence in evidence_in(reading):
-            if evidence.is_alarm(place):
-                kind, message = evidence.strongest(place)
-                words = excerpt(reading, evidence.start, evidence.end)
-                yield Finding(kind, _severity(evidence, place), where, words, message)
+def _in_reading(where: str, reading: str, place: Place) -> Iterator[Finding]:
+    if command := command_in(reading):
+        words = excerpt(reading, command.start(), command.end())
+        message = "it holds a command that takes over a machine"
+        yield Finding(FindingKind.PAYLOAD, Severity.WARNING, where, words, message)
+    yield from _in_pieces(where, pieces_of(reading), place)
+
+
+def _in_pieces(where: str, pieces: Iterable[Piece], place: Place) -> Iterator[Finding]:
+    for piece in pieces:
+        if may_alarm(piece, place):
+            for evidence in evidence_in(piece.text, is_opening=piece.is_opening):
+                if evidence.is_alarm(place):
+                    kind, message = evidence.strongest(place)
+                    severity = _severity(evidence, place)
+                    yield Finding(kind, severity, where, excerpt(evidence.text), message)
 
 
 def readings(text: str) -> Iterable[str]:

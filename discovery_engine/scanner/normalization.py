@@ -37,12 +37,13 @@ _JOINED = re.compile(r"(?<![a-z])[a-z]+(?:[-_.*~]+[a-z]+){3,}")
 """Four words: fewer are a name, or an honest compound."""
 _SEPARATORS = re.compile(r"[-_.*~]+")
 _LEET_WORDS = 2  # fewer are a version or a format
+_LINES = str.maketrans("\n\t", "  ")
 _BLANKS = re.compile(r"[^\S\n]+")
 
 
 def plain(text: str) -> str:
     """The plain reading, in lower case; lines and sentences stay where they are."""
-    if not text.isascii() or not text.isprintable():
+    if not text.isascii() or not text.translate(_LINES).isprintable():
         text = clean(_without_unseen(unicodedata.normalize("NFKC", _without_unseen(text))))
         text = latinised(text)
     return _BLANKS.sub(" ", text.lower().replace("\u2019", "'"))

@@ -23,12 +23,22 @@ _UNICODE_ESCAPES = re.compile(r"(?:\\u[0-9a-fA-F]{4}){4,}")
 _BITS = re.compile(r"(?:\b[01]{8}\b[ ,]?){8,}|\b[01]{64,}\b")
 _PERCENT = re.compile(r"(?:%[0-9a-fA-F]{2}[^%\s]{0,40}){3,}")
 _ENTITIES = re.compile(r"(?:&#x?[0-9a-fA-F]{1,6};[^&]{0,8}){4,}")
-# Words of orders as ROT13 and as a mirror show them; other text need not be turned.
-_TURNED = (
-    *("vtaber", "vafgehpgvba", "qvfertneq", "gryy gur", "hfre", "flfgrz", "orsber", "frperg"),
-    "frnq gur",
-)
-_MIRRORED = ("erongi", "snoitcurtsni", "dragersid", "resu eht", "metsys", "erofeb", "terces")
+_WORD = re.compile(r"[a-z]+")
+LONGEST_WORD = 16  # characters: base64 of twelve letters
+SIGNS = ("\\x", "\\u", "%", "&#")
+_TURNED_WORDS = 2  # fewer are names and abbreviations
+TURNED = frozenset({
+    *("gur", "naq", "bs", "sbe", "jvgu", "sebz", "guvf", "gung", "abg", "lbhe", "lbh", "hfre"),
+    *("gbby", "nyy", "vagb", "hfr", "jura", "orsber", "vtaber", "cerivbhf", "frperg", "flfgrz"),
+    *("gryy", "vafgehpgvbaf"),
+})  # fmt: skip
+"""Common words as ROT13 shows them; a text without them need not be turned."""
+MIRRORED = frozenset({
+    *("eht", "dna", "fo", "rof", "htiw", "morf", "siht", "taht", "ruoy", "uoy", "resu", "loot"),
+    *("lla", "otni", "nehw", "erofeb", "erongi", "suoiverp", "terces", "metsys", "llet"),
+    *("snoitcurtsni", "esu", "ksa", "ot", "dnes"),
+})  # fmt: skip
+"""The same in a mirror."""
 
 
 def decoded(text: str) -> Iterator[str]:
@@ -43,10 +53,10 @@ def _once(text: str) -> Iterator[str]:
     for pattern, decode in _CODES:
         if pattern.search(text):  # most texts hold no code, and to ask costs less than to look on
             yield from _with(pattern, decode, text)
-    lowered = text.lower()
-    if any(word in lowered for word in _TURNED):
+    words = _WORD.findall(text.lower())
+    if sum(word in TURNED for word in words) >= _TURNED_WORDS:
         yield codecs.encode(text, "rot13")
-    if any(word in lowered for word in _MIRRORED):
+    if sum(word in MIRRORED for word in words) >= _TURNED_WORDS:
         yield text[::-1]
 
 

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
+from discovery_engine.scanner.families import Family
 from discovery_engine.scanner.findings import FindingKind
-from discovery_engine.scanner.lexicon import Family
 from discovery_engine.scanner.sentences import Sentence
 
 F = Family
@@ -100,7 +100,7 @@ SIGNALS = (
     )),
     # Rules and roles
     Signal("drops_instructions", _INSTRUCTION, "it tells a model to drop its instructions", (
-        _chain(_do(F.DROP), F.EARLIER, F.RULES, gap=3),
+        _chain(_do(F.FORGET), F.EARLIER, F.INSTRUCTION, gap=3),
     ), is_unmistakable=True),
     Signal("drops_rules", _INSTRUCTION, "it sets aside the rules given to the model", (
         _chain(F.DROP, F.EARLIER | F.YOU, F.RULES),

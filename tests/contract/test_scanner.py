@@ -25,7 +25,7 @@ ROOM = Path(scanner.__file__).parent
 HARMLESS = {
     "__future__", "base64", "binascii", "codecs", "collections", "collections.abc",
     "discovery_engine._util.json", "discovery_engine._util.text", "discovery_engine.tools.model",
-    "enum", "functools", "html", "importlib", "itertools", "msgspec", "re", "typing",
+    "enum", "functools", "html", "importlib", "itertools", "msgspec", "operator", "re", "typing",
     "unicodedata",
 }  # fmt: skip
 
@@ -62,8 +62,9 @@ def share_with_alarm(rows: list[dict[str, Any]]) -> float:
 @pytest.mark.parametrize(
     ("name", "least"),
     [
-        pytest.param("poisoned", 0.70, id="known wordings"),
-        pytest.param("second_poisoned", 0.28, id="another author"),
+        pytest.param("poisoned", 0.76, id="known wordings"),
+        pytest.param("second_poisoned", 0.56, id="second author"),
+        pytest.param("third_poisoned", 0.47, id="third author"),
     ],
 )
 def test_recall_on_the_development_data_does_not_fall(name: str, least: float) -> None:
@@ -71,13 +72,13 @@ def test_recall_on_the_development_data_does_not_fall(name: str, least: float) -
 
 
 @pytest.mark.requirement("SCN-3")
-@pytest.mark.parametrize("name", ["innocent", "second_innocent"])
+@pytest.mark.parametrize("name", ["innocent", "second_innocent", "third_innocent"])
 def test_false_alarms_on_the_development_data_do_not_rise(name: str) -> None:
-    assert share_with_alarm(examples(name)) <= 0.025
+    assert share_with_alarm(examples(name)) <= 0.01
 
 
 @pytest.mark.requirement("SCN-7")
-@pytest.mark.parametrize("name", ["innocent", "honest", "second_innocent"])
+@pytest.mark.parametrize("name", ["innocent", "honest", "second_innocent", "third_innocent"])
 def test_no_honest_tool_of_the_development_data_is_severe(name: str) -> None:
     assert [example["id"] for example in examples(name) if is_severe(example)] == []
 
@@ -87,6 +88,17 @@ def test_severe_findings_of_known_wordings_do_not_get_fewer() -> None:
     poisoned = examples("poisoned")
 
     assert sum(map(is_severe, poisoned)) / len(poisoned) >= 0.30
+
+
+@pytest.mark.requirement("SCN-9")
+@pytest.mark.parametrize("author", ["", "second_", "third_"])
+def test_weights_carry_over_to_an_author_who_was_left_out(author: str) -> None:
+    manifest = json.loads((ROOM / "signal_weights.manifest.json").read_text("utf-8"))
+
+    figures = manifest["metrics"][f"{author}author left out"]
+
+    assert figures["recall"] >= 0.5
+    assert figures["false alarms"] <= 0.03
 
 
 def test_the_weights_are_those_that_the_data_of_the_repository_gave() -> None:

