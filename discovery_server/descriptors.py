@@ -76,7 +76,11 @@ class WatchedInput:
             self._next_read = None
 
     def _read(self) -> None:
-        self._on_read(_read_some(self._descriptor))
+        try:
+            chunk = _read_some(self._descriptor)
+        except BlockingIOError:  # another process made it non-blocking, and has read first
+            return
+        self._on_read(chunk)
 
     def _read_file(self) -> None:
         self._next_read = self._loop.call_soon(self._read_file)
@@ -258,6 +262,8 @@ class ThreadOutput(Output):
 def _read_some(descriptor: int) -> bytes:
     try:
         return os.read(descriptor, _CHUNK)
+    except BlockingIOError:
+        raise
     except OSError:  # for instance a terminal that was closed
         return b""
 

@@ -203,6 +203,18 @@ async def test_requests_are_read_from_a_file_and_answers_written_to_one(tmp_path
     assert [json.loads(answer)["id"] for answer in answers] == [2, 3]
 
 
+async def test_input_that_another_process_has_read_first_has_not_ended() -> None:
+    read: list[bytes] = []
+    stdin, to_server = os.pipe()
+    os.set_blocking(stdin, False)
+
+    descriptors.WatchedInput(stdin, read.append)._read()
+
+    os.close(to_server)
+    os.close(stdin)
+    assert read == []
+
+
 async def test_input_that_is_empty_from_the_start_ends_serving() -> None:
     stdin, stdout = os.open(os.devnull, os.O_RDONLY), os.open(os.devnull, os.O_WRONLY)
 
