@@ -23,6 +23,7 @@ async def block(*_: Any) -> None:
     await anyio.sleep_forever()
 
 
+@pytest.mark.requirement("UPS-84")
 async def test_a_progress_callback_that_blocks_does_not_hold_up_the_timeout() -> None:
     requests = PendingRequests()
     number, request = requests.add(RequestTimeout(0.05), block)
@@ -32,6 +33,7 @@ async def test_a_progress_callback_that_blocks_does_not_hold_up_the_timeout() ->
         await request.wait()
 
 
+@pytest.mark.requirement("UPS-84")
 async def test_a_progress_callback_that_blocks_loses_no_result() -> None:
     requests = PendingRequests()
     number, request = requests.add(RequestTimeout(0.05), block)
@@ -42,6 +44,7 @@ async def test_a_progress_callback_that_blocks_loses_no_result() -> None:
         assert await request.wait() == {"ok": 1}
 
 
+@pytest.mark.requirement("UPS-84")
 async def test_a_progress_callback_that_blocks_does_not_hide_the_end_of_the_connection() -> None:
     requests = PendingRequests()
     number, request = requests.add(None, block)
@@ -70,6 +73,7 @@ async def test_no_progress_callback_begins_after_the_end_of_the_connection() -> 
         await request.wait()
 
 
+@pytest.mark.requirement("UPS-84")
 async def test_a_progress_callback_that_raises_is_logged_and_the_request_continues(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

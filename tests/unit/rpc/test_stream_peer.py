@@ -197,6 +197,7 @@ async def test_requests_and_notifications_of_the_other_side_are_passed_on(sink: 
     assert sink.lines == [{"jsonrpc": "2.0", "method": "notifications/z"}]
 
 
+@pytest.mark.requirement("UPS-84")
 async def test_a_request_that_waits_for_a_congested_stream_fails_when_the_connection_ends(
     peer: StreamPeer, sink: Sink
 ) -> None:
@@ -219,6 +220,7 @@ async def test_a_request_that_waits_for_a_congested_stream_fails_when_the_connec
     assert sink.lines == []
 
 
+@pytest.mark.requirement("UPS-84")
 async def test_the_timeout_covers_the_wait_for_a_congested_stream_as_well(
     peer: StreamPeer, sink: Sink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
