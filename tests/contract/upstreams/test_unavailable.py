@@ -32,7 +32,9 @@ pytestmark = pytest.mark.anyio
     ("server", "kind", "said"),
     [
         pytest.param(program("no-such-program"), "not_found", "not on the PATH", id="missing"),
-        pytest.param(program("./no/such"), "not_found", "no program 'such' where", id="no-file"),
+        pytest.param(
+            program("./no/such"), "not_found", "no program 'such' at the path", id="no-file"
+        ),
         pytest.param(
             program("uvx", env={"PATH": "/nowhere"}),
             "not_found",
@@ -145,7 +147,7 @@ ELSEWHERE = 'a redirect to "https://new.example:8443", which is not followed'
         pytest.param("301 /k3y", "of its own, which is not followed: the request", id="own-path"),
         pytest.param("308 /k3y", "a redirect after 5 others", id="circle"),
         pytest.param("sse 301 https://new.example:8443/k3y", ELSEWHERE, id="sse"),
-        pytest.param("sse 308 /k3y", "which is not followed: its stream", id="sse-own-path"),
+        pytest.param("sse 308 /k3y", "which is not followed: its event stream", id="sse-own-path"),
     ],
 )
 @pytest.mark.requirement("UPS-72")
