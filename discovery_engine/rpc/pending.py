@@ -43,6 +43,7 @@ class PendingRequest:
         self._on_progress = on_progress
         self._progress: deque[tuple[float, float | None, str | None]] = deque(maxlen=_BACKLOG)
         self._work: anyio.CancelScope | None = None  # what `work` awaits
+        self._has_failed = False  # the callback, which is logged once for each request
         self._timer: asyncio.TimerHandle | None = None
         self._timeout = timeout
         if timeout:
@@ -116,7 +117,9 @@ class PendingRequest:
             try:
                 await self._on_progress(*self._progress.popleft())
             except Exception:  # of the caller's own code: its request continues
-                logger.warning("A progress callback failed", exc_info=True)
+                level = logging.DEBUG if self._has_failed else logging.WARNING
+                logger.log(level, "A progress callback failed", exc_info=True)
+                self._has_failed = True
 
     def _wake_waiter(self) -> None:
         if not self._wake.done():
