@@ -10,7 +10,8 @@ import os
 import select
 import threading
 from collections.abc import Callable
-from queue import SimpleQueue
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 
 
 class LineWriter:
@@ -21,8 +22,16 @@ class LineWriter:
     dropped.
     """
 
-    def __init__(self, sink: Callable[[str], object], *, max_waiting: int) -> None:
+    def __init__(
+        self, sink: Callable[[str], object], *, max_waiting: int, joins: bool = False
+    ) -> None:
+        """With `joins` all that waits is passed to `sink` together.
+
+        Beside a busy event loop the thread runs every 5 ms only. Line by line it fell behind 1,200
+        calls that were logged in 0.2 s.
+        """
         self._sink = sink
+        self._joins = joins
         self._max_waiting = max_waiting
         self._waiting = SimpleQueue[str | None]()
         self._size = 0  # characters that wait or are being written
@@ -53,17 +62,33 @@ class LineWriter:
         return not self._thread.is_alive()
 
     def _run(self) -> None:
-        while (text := self._waiting.get()) is not None:
-            self._write(text, lines=text.count("\n"))
-            if dropped := self._dropped_before_next(len(text)):
-                self._write(f"… {dropped} log lines were dropped\n", lines=dropped)
+        while texts := self._next_texts():
+            self._write(texts)
+            if dropped := self._dropped_before_next(sum(map(len, texts))):
+                self._write([f"… {dropped} log lines were dropped\n"], lines=dropped)
 
-    def _write(self, text: str, *, lines: int) -> None:
+    def _next_texts(self) -> list[str]:
+        """The next text, or all that wait; empty at the end."""
+        texts = [self._waiting.get()]
+        with suppress(Empty):
+            while self._joins and texts[-1] is not None:
+                texts.append(self._waiting.get_nowait())
+        if texts[-1] is None:
+            self._waiting.put(None)  # for the next time, when nothing else waits
+        return [text for text in texts if text is not None]
+
+    def _write(self, texts: list[str], *, lines: int | None = None) -> None:
+        """Write texts together; each on its own if that fails."""
+        text = "".join(texts)
         try:
             self._sink(text)
         except (OSError, ValueError):  # the reader is gone, or the text cannot be encoded
+            if len(texts) > 1:
+                for one in texts:
+                    self._write([one])
+                return
             with self._lock:
-                self._dropped += lines
+                self._dropped += text.count("\n") if lines is None else lines
 
     def _dropped_before_next(self, written: int) -> int:
         """The number of lines dropped at this point; 0 while earlier lines still wait."""

@@ -31,7 +31,9 @@ def unblocked() -> Iterator[None]:
     descriptor, encoding, errors = stream.fileno(), stream.encoding, stream.errors or "strict"
     stream.flush()
     writer = LineWriter(
-        lambda text: write_all(descriptor, text.encode(encoding, errors)), max_waiting=_MAX_WAITING
+        lambda text: write_all(descriptor, text.encode(encoding, errors)),
+        max_waiting=_MAX_WAITING,
+        joins=True,
     )
     try:
         with redirect_stderr(_Unblocked(writer, stream)):

@@ -71,6 +71,44 @@ def test_every_line_is_written_in_order_or_counted(lengths: list[int], most: int
     assert place == len(lines)
 
 
+def test_lines_that_wait_are_written_together_where_that_is_wanted() -> None:
+    reader = Reader()
+    writer = LineWriter(reader.take, max_waiting=30, joins=True)
+
+    writer.write("line 0\n")  # 7 characters
+    assert reader.begun.acquire(timeout=SOON)
+    for n in range(1, 10):
+        writer.write(f"line {n}\n")
+    reader.let(3)
+
+    assert writer.close(SOON)
+    assert reader.texts == [
+        "line 0\n",
+        "line 1\nline 2\nline 3\n",
+        "… 6 log lines were dropped\n",
+    ]
+
+
+def test_of_lines_written_together_only_those_that_cannot_be_written_are_lost() -> None:
+    taken: list[str] = []
+    begun, let = threading.Event(), threading.Event()
+
+    def sink(text: str) -> None:
+        begun.set()
+        assert let.wait(SOON)
+        taken.append(text.encode("ascii").decode())
+
+    writer = LineWriter(sink, max_waiting=100, joins=True)
+    writer.write("line 0\n")
+    assert begun.wait(SOON)
+    for text in ("line 1\n", "größer\n", "line 3\n"):
+        writer.write(text)
+    let.set()
+
+    assert writer.close(SOON)
+    assert taken == ["line 0\n", "line 1\n", "line 3\n"]
+
+
 def test_a_line_longer_than_all_that_may_wait_is_written_when_nothing_does() -> None:
     taken: list[str] = []
     writer = LineWriter(taken.append, max_waiting=10)
