@@ -15,7 +15,12 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    asynccontextmanager,
+    suppress,
+)
 from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
@@ -30,7 +35,7 @@ from discovery_engine._util.json import JSONObject
 from discovery_engine._util.tasks import open_task_group
 from discovery_engine.catalog import Entry
 from discovery_engine.config.settings import Settings
-from discovery_engine.errors import ToolNotFoundError, concerning
+from discovery_engine.errors import DiscoveryError, ToolNotFoundError, concerning
 from discovery_engine.events import (
     ConfigurationReloaded,
     Event,
@@ -209,6 +214,19 @@ class Engine:
         """The current snapshot; keep a reference to read consistently several times."""
         return self._state.view.with_live(self._lister.live(), self._configuration.rejection)
 
+    @property
+    def has_listings(self) -> bool:
+        """Whether the tools of any server are known."""
+        return self._state.view.catalog.has_listings
+
+    def is_listed(self, server: str) -> bool:
+        """Whether the tools of a server are known.
+
+        Raises:
+            ServerNotFoundError: If it is not configured.
+        """
+        return self._state.view.is_known(self._state.view.addresses.server(server))
+
     def subscribe(self, *kinds: type[Event]) -> AbstractContextManager[Subscription]:
         """`with engine.subscribe() as events: async for event in events: ...`.
 
@@ -280,6 +298,8 @@ class Engine:
             UpstreamError: If that server has never been reached, with the reason.
             ConfigurationError: If its entry cannot be used.
         """
+        with suppress(DiscoveryError):  # which is raised below, with the present states of servers
+            return self._state.view.details(server, tool)
         try:
             return self.view.details(server, tool)
         except ToolNotFoundError as error:

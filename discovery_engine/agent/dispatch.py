@@ -170,11 +170,10 @@ def _budget(arguments: MetaArguments, default: int) -> tuple[Budget, Detail]:
 
 async def _wait_for_first_listing(engine: Engine, server: str | None) -> None:
     """Wait briefly for `server`, or for all, if none of them was ever listed."""
-    view = engine.view
     if server is None:
-        if not view.catalog.has_listings:
+        if not engine.has_listings:
             await engine.wait_listed(timeout=_FIRST_LISTING)
-    elif not view.is_known(view.server(server).name):
+    elif not engine.is_listed(server):
         with anyio.move_on_after(_FIRST_LISTING):
             try:
                 await engine.list_tools(server)
