@@ -20,7 +20,7 @@ from discovery_engine.scanner.sentences import Sentence, sentences
 from discovery_engine.scanner.signal_weights import ALARM, BIAS, SEVERE, WEIGHTS
 from discovery_engine.scanner.signals import SIGNALS, signals_of
 from discovery_engine.scanner.topic import Topic
-from discovery_engine.scanner.vocabulary import stems_of
+from discovery_engine.scanner.word_families import stems_of
 
 _NAMED = 3  # signals that a message names
 _GIVEN = Family.DO | Family.NOT | Family.DROP | Family.HIDE | Family.PATH

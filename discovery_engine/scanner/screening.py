@@ -31,7 +31,7 @@ from discovery_engine.scanner.normalization import plain
 from discovery_engine.scanner.sentences import HAS_ADDRESS, LABEL, LONGEST, SENTENCE_END
 from discovery_engine.scanner.signal_weights import ALARM, BIAS, WEIGHTS
 from discovery_engine.scanner.signals import SIGNALS
-from discovery_engine.scanner.vocabulary import (
+from discovery_engine.scanner.word_families import (
     SECRET,
     SECRET_FILE,
     known,

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from discovery_engine.scanner.families import Family
-from discovery_engine.scanner.vocabulary import (
+from discovery_engine.scanner.word_families import (
     FUNCTION_WORDS,
     NOT_LATIN,
     SECRET,

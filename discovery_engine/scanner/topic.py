@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from discovery_engine.scanner.normalization import plain
 from discovery_engine.scanner.sentences import SENTENCE_END
-from discovery_engine.scanner.vocabulary import families_of, stems_of
+from discovery_engine.scanner.word_families import families_of, stems_of
 from discovery_engine.tools.model import Tool
 
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")

@@ -11,12 +11,19 @@ import pytest
 ENGINE = Path(__file__).parents[2] / "discovery_engine"
 PACKAGES = ("discovery_engine", "discovery_server", "discovery_cli")
 COMPILERS = ("re", "regex")
-STARTERS = {"open_pipe_transport", "open_http_transport", "open_sse_transport", "start_program"}
+STARTERS = {
+    "open_http_transport",
+    "open_pipe_transport",
+    "open_sse_transport",
+    "open_transport",
+    "start_program",
+}
 ALLOWED = {
     "start_program": {"upstream/stdio/pipe_transport.py", "upstream/stdio/reaper.py"},
-    "open_pipe_transport": {"upstream/session.py"},
-    "open_http_transport": {"upstream/session.py"},
-    "open_sse_transport": {"upstream/session.py"},
+    "open_pipe_transport": {"upstream/transport_opening.py"},
+    "open_http_transport": {"upstream/transport_opening.py"},
+    "open_sse_transport": {"upstream/transport_opening.py"},
+    "open_transport": {"upstream/session.py"},
 }
 
 
@@ -42,7 +49,7 @@ def test_the_gate_is_asked_before_the_first_attempt() -> None:
     live = source[source.index("async def _connect") : source.index("async def _try")]
 
     assert live.index("self._context.admit") < live.index("self._try(")
-    assert source.count("self._open_transport(") == 1
+    assert source.count("open_transport(") == 1
 
 
 FORBIDDEN_MODULES = {"pickle", "shelve", "dill", "xmlrpc", "code"}

@@ -77,7 +77,6 @@ def private_imports() -> Iterator[str]:
 ALLOWED_TWICE = {
     "errors": "the errors of a package",
     "http": "an embedder beside the transport of the gateway",
-    "lexicon": "words of search, and words of the scanner",
     "signals": "signals of the scanner, and POSIX signals",
 }
 

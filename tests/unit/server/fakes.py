@@ -87,6 +87,13 @@ class FakeEngine:
     def settings(self) -> Settings:
         return self.view.settings
 
+    @property
+    def has_listings(self) -> bool:
+        return self.view.catalog.has_listings
+
+    def is_listed(self, server: str) -> bool:
+        return self.view.is_known(self.view.addresses.server(server))
+
     async def wait_listed(self, *, timeout: float) -> None:  # noqa: ASYNC109
         self.waits.append("all")
         self.view = self.learns or self.view

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from discovery_engine.scanner.english import ENGLISH
 from discovery_engine.scanner.families import Family
-from discovery_engine.scanner.languages import CHINESE_AND_JAPANESE, OTHER_LANGUAGES
+from discovery_engine.scanner.other_languages import CHINESE_AND_JAPANESE, OTHER_LANGUAGES
 
 F = Family
 _KNOWN_WORDS = 20_000
@@ -214,7 +214,7 @@ def families_of(word: str) -> tuple[int, int]:
     return english & ~F.VERB, foreign
 
 
-class Lexicon(Struct, frozen=True):
+class WordFamilies(Struct, frozen=True):
     english: dict[str, int]
     """Pairs of words among them, joined by `_`."""
     words: dict[str, int]
@@ -269,7 +269,7 @@ def _pairs() -> dict[str, dict[str, int]]:
 
 
 @cache
-def lexicon() -> Lexicon:
+def lexicon() -> WordFamilies:
     english: defaultdict[str, int] = defaultdict(int)
     words: defaultdict[str, int] = defaultdict(int)
     stems: defaultdict[str, int] = defaultdict(int)
@@ -283,7 +283,7 @@ def lexicon() -> Lexicon:
         for entry in row.translate(_ACCENTS).split():
             table = stems if entry.endswith("*") else words
             table[entry.rstrip("*")] |= family
-    return Lexicon(dict(english), dict(words), dict(stems))
+    return WordFamilies(dict(english), dict(words), dict(stems))
 
 
 @cache
