@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
+from functools import cached_property
+from itertools import chain
 from operator import itemgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -17,6 +19,7 @@ from msgspec import Struct
 from discovery_engine._util import gc_pause
 from discovery_engine.search.index.index import DocId, Index, indexed_servers
 from discovery_engine.search.index.storage import dump_index, load_index
+from discovery_engine.search.index.subset import Subset
 from discovery_engine.search.index.tags import Tags, TagTable
 from discovery_engine.search.query.analyzed_query import AnalyzedQuery
 from discovery_engine.search.query.analyzer import QueryAnalyzer, QueryTerms
@@ -27,6 +30,7 @@ from discovery_engine.search.query.name_match import (
     match_names,
 )
 from discovery_engine.search.query.query_passages import split_passages
+from discovery_engine.search.query.retrieval import Retrieval
 from discovery_engine.search.ranking.confidence import (
     FIRST,
     Signals,
@@ -38,7 +42,6 @@ from discovery_engine.search.ranking.confidence import (
 from discovery_engine.search.ranking.fusion import Fusion
 from discovery_engine.search.ranking.hit import Hit, ScoreParts
 from discovery_engine.search.ranking.inverse_document_frequency import default_idf
-from discovery_engine.search.ranking.retrieval import find_candidates
 from discovery_engine.search.ranking.scoring import score_tools
 from discovery_engine.search.text.lexicon import Lexicon, lexicon_for
 
@@ -86,6 +89,11 @@ class Searcher:
     def index(self) -> Index:
         return self._index
 
+    @cached_property
+    def hidden(self) -> Subset:
+        """The tools that are not visible."""
+        return Subset.of(self._index, lambda entry: not entry.is_visible)
+
     def has_lexicon(self, lexicon: Lexicon) -> bool:
         """Whether the index was made with `lexicon`, or with one that gives the same terms."""
         return self._lexicon is lexicon or self._lexicon.digest == lexicon.digest
@@ -101,7 +109,8 @@ class Searcher:
     def analyze(self, text: str) -> AnalyzedQuery:
         """The query that the other methods take."""
         terms = self._analyzer.analyze(text)
-        return AnalyzedQuery(text, terms, match_names(self._index, text, terms))
+        names = match_names(self._index, text, terms)
+        return AnalyzedQuery(text, terms, names, Retrieval(self._index, terms))
 
     def search(
         self,
@@ -111,18 +120,20 @@ class Searcher:
         accepts: Callable[[Entry], bool],
         similarities: Similarities | None = None,
         usage: Mapping[ToolKey, float] = _NO_USAGE,
+        within: Subset | None = None,
     ) -> tuple[Hit, ...]:
         """The accepted tools that fit `query`, the best first, at most `limit`.
 
         With `similarities`, to the query's vector, tools are found by their vectors, too. `usage`
         is how much tools are used, from 0 to 1: of tools that fit equally well, the most used
-        comes first.
+        comes first. If the accepted tools are few, `within` makes the search cheaper; it holds them
+        all.
         """
         if limit < 1 or not query.text.strip():
             return ()
         tag_shares = self._tags.shares(query.terms.stems)
-        found = self._found(query, tag_shares, max(_POOL, 2 * limit), accepts, similarities)
-        fuse = self._fusion(query.terms, similarities) if similarities else _words_alone
+        found = self._found(query, tag_shares, max(_POOL, 2 * limit), accepts, similarities, within)
+        fuse = self._fusion(query, similarities) if similarities else _words_alone
         ranked = []
         for doc_id, words in self._partial_scores(found, query.terms):
             entry = found[doc_id]
@@ -214,6 +225,7 @@ class Searcher:
         most: int,
         accepts: Callable[[Entry], bool],
         similarities: Similarities | None,
+        within: Subset | None,
     ) -> dict[DocId, Entry]:
         """The accepted candidates: by words, by name, by tag, and by vector."""
         index = self._index
@@ -223,9 +235,9 @@ class Searcher:
             entry = seen[doc_id] = index.entry(doc_id)
             return accepts(entry)
 
-        doc_ids = set(find_candidates(index, query.terms, least=most, allowed=allowed))
+        doc_ids = set(query.retrieval.find_candidates(least=most, allowed=allowed, within=within))
         doc_ids.update(filter(allowed, query.name_matches))
-        doc_ids.update(self._best_tagged(query.terms, tag_shares, most, allowed))
+        doc_ids.update(self._best_tagged(query.terms, tag_shares, most, allowed, within))
         if similarities:
             doc_ids.update(self._most_similar(similarities, most, allowed))
         return {doc_id: seen[doc_id] for doc_id in doc_ids}
@@ -239,11 +251,11 @@ class Searcher:
         return query.name_match(self._index.doc_id(hit.entry.tool))
 
     def _fusion(
-        self, terms: QueryTerms, similarities: Similarities
+        self, query: AnalyzedQuery, similarities: Similarities
     ) -> Callable[[float, Tool], tuple[float, float]]:
         """Fuses words and vectors; its parameters do not depend on what is filtered out."""
-        doc_ids = find_candidates(self._index, terms, least=_POOL, allowed=lambda _: True)
-        best = max((words for _, words in self._partial_scores(doc_ids, terms)), default=0.0)
+        doc_ids = query.retrieval.find_candidates(least=_POOL, allowed=lambda _: True)
+        best = max((words for _, words in self._partial_scores(doc_ids, query.terms)), default=0.0)
         fusion = Fusion(best, similarities.best, similarities.mean)
         return lambda words, tool: fusion.fuse(words, similarities.cosine(tool))
 
@@ -263,13 +275,16 @@ class Searcher:
         tag_shares: Mapping[Tags, float],
         most: int,
         allowed: Callable[[DocId], bool],
+        within: Subset | None,
     ) -> list[DocId]:
         """Tools of which the query names a tag; of equally good ones, in the order of names."""
+        if not tag_shares:
+            return []
+        index = self._index
         doc_ids = [
             doc_id
-            for server in self._tags.servers(tag_shares)
-            for doc_id in self._index.doc_ids(server)
-            if self._index.entry(doc_id).verdict.tags in tag_shares and allowed(doc_id)
+            for doc_id in (self._tagged(tag_shares) if within is None else within.doc_ids)
+            if index.entry(doc_id).verdict.tags in tag_shares and allowed(doc_id)
         ]
         if len(doc_ids) <= most:
             return doc_ids
@@ -280,6 +295,10 @@ class Searcher:
             return sum(self._parts(exact=0.0, partial=partial[doc_id], tag=tag))
 
         return heapq.nlargest(most, doc_ids, key=relevance)
+
+    def _tagged(self, tag_shares: Mapping[Tags, float]) -> Iterable[DocId]:
+        """The tools of all servers that have one with such tags."""
+        return chain.from_iterable(map(self._index.doc_ids, self._tags.servers(tag_shares)))
 
     def _partial_scores(
         self, doc_ids: Iterable[DocId], terms: QueryTerms

@@ -19,6 +19,7 @@ from discovery_engine.tools.model import ServerName, ToolKey, ToolName
 from discovery_engine.view.notices import Notice
 
 if TYPE_CHECKING:
+    from discovery_engine.search.index.subset import Subset
     from discovery_engine.search.query.analyzed_query import AnalyzedQuery
     from discovery_engine.search.searcher import Searcher
     from discovery_engine.search.vectors import Similarities
@@ -133,23 +134,26 @@ class QueryRunner(Struct, frozen=True):
         )
 
     def better_hits(self, shown: SearchAnswer, accepts: Callable[[Entry], bool]) -> tuple[Hit, ...]:
-        """The accepted tools that fit better than all that are shown."""
+        """The accepted tools that fit better than all that are shown; only hidden ones are."""
         best = max((hit.relevance for hit in (*shown.hits, *shown.nearest)), default=0.0)
         if best >= 1:
             return ()
-        found = self._find(_COUNTED, accepts)
+        found = self._find(_COUNTED, accepts, self.searcher.hidden)
         assessment = self.searcher.assess(self.query, found, self.similarities)
         if not found or assessment.confidence < self.least:
             return ()
         return tuple(hit for hit in _head(found) if hit.relevance > best)
 
-    def _find(self, most: int, accepts: Callable[[Entry], bool]) -> tuple[Hit, ...]:
+    def _find(
+        self, most: int, accepts: Callable[[Entry], bool], within: Subset | None = None
+    ) -> tuple[Hit, ...]:
         return self.searcher.search(
             self.query,
             limit=most,
             accepts=accepts,
             similarities=self.similarities,
             usage=self.usage,
+            within=within,
         )
 
 

@@ -102,3 +102,22 @@ async def test_a_tool_is_rendered_once() -> None:
         first = await work(engine, name, **arguments)
 
         assert await work(engine, name, **arguments) < first / 4
+
+
+@pytest.mark.requirement("BUD-12")
+async def test_a_few_hidden_tools_make_a_search_hardly_dearer_however_many_are_visible() -> None:
+    counted = {}
+    for hidden in (0, 20):
+        entries = [
+            make_entry(f"t{n:04}", "s", enabled=n >= hidden, description=said)
+            for n, said in enumerate(["Read a file."] * 4000 + ["Read a log file."] * 100)
+        ]
+        view = ranked_view(make_part("s", *entries))
+        view.search("read the file log")  # opens the searcher
+        profile = cProfile.Profile()
+        profile.enable()
+        view.search("read the file log")
+        profile.disable()
+        counted[hidden] = sum(entry.callcount for entry in profile.getstats())  # type: ignore[attr-defined] # as above
+
+    assert counted[20] < 1.5 * counted[0]

@@ -73,6 +73,19 @@ class Postings(Struct, frozen=True, dict=True):
         return self.spans[bisect_right(self.starts, doc) - 1]
 
 
+def impacts_of(lists: PostingList, docs: Sequence[int]) -> list[tuple[int, int]]:
+    """The impact on each of `docs` that holds the term, with its position in `docs`."""
+    held, impacts = array(IDS, lists[0]), lists[1]
+    found, low, end = [], 0, len(held)
+    for i, doc in enumerate(docs):
+        low = bisect_left(held, doc, low)
+        if low == end:
+            break
+        if held[low] == doc:
+            found.append((i, impacts[low]))
+    return found
+
+
 class PostingsWriter:
     """Collects tools, and builds postings of them."""
 

@@ -1,1 +1,1 @@
-"""Analysis of a query: weighted terms, clauses, passages, and the tools that it names."""
+"""A query: its weighted terms, clauses and passages, the tools it names, and its candidates."""

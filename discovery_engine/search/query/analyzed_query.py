@@ -9,6 +9,7 @@ from msgspec import Struct
 from discovery_engine.search.index.index import DocId
 from discovery_engine.search.query.analyzer import QueryTerms
 from discovery_engine.search.query.name_match import NameMatch, NameMatchKind
+from discovery_engine.search.query.retrieval import Retrieval
 
 _NO_MATCH = NameMatch(NameMatchKind.NONE, 0.0)
 
@@ -20,6 +21,8 @@ class AnalyzedQuery(Struct, frozen=True):
     terms: QueryTerms
     name_matches: Mapping[DocId, NameMatch]
     """Of the tools that the query names."""
+    retrieval: Retrieval
+    """Finds its candidates."""
 
     def name_match(self, doc_id: DocId | None) -> NameMatch:
         """How the query names a tool, if at all."""

@@ -1,1 +1,1 @@
-"""Ranking: candidates, scores, their fusion with vectors, confidence and explanations."""
+"""Ranking: scores, their fusion with vectors, confidence and explanations."""

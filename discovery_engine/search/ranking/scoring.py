@@ -6,13 +6,11 @@ one clause of a long request scores above one that has a little of each.
 
 from __future__ import annotations
 
-from array import array
-from bisect import bisect_left
 from math import fsum
 from typing import TYPE_CHECKING
 
 from discovery_engine.search.index.documents import MAX_IMPACT
-from discovery_engine.search.index.postings import IDS, PostingList
+from discovery_engine.search.index.postings import impacts_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -63,19 +61,6 @@ def contributions(impacts: Mapping[str, int], query: QueryTerms) -> dict[str, fl
         term: gain * (rest + (_CLAUSE_SHARE * lift if term in clause else 0.0)) / reachable
         for term, gain in gains.items()
     }
-
-
-def impacts_of(lists: PostingList, docs: Sequence[int]) -> list[tuple[int, int]]:
-    """The impact on each of `docs` that holds the term, with its position in `docs`."""
-    held, impacts = array(IDS, lists[0]), lists[1]
-    found, low, end = [], 0, len(held)
-    for i, doc in enumerate(docs):
-        low = bisect_left(held, doc, low)
-        if low == end:
-            break
-        if held[low] == doc:
-            found.append((i, impacts[low]))
-    return found
 
 
 def _best_clause(

@@ -4,7 +4,7 @@ import pytest
 
 from discovery_engine.search.index.index import DocId, Index
 from discovery_engine.search.query.analyzer import QueryAnalyzer, QueryTerms
-from discovery_engine.search.ranking.retrieval import find_candidates
+from discovery_engine.search.query.retrieval import Retrieval
 from discovery_engine.search.text.lexicon import default_lexicon
 from tests.factories import make_catalog, make_entry, make_part
 
@@ -24,7 +24,7 @@ def asked(index: Index, query: str) -> QueryTerms:
 
 
 def chosen(index: Index, query: str, allowed=lambda _: True) -> list[DocId]:
-    return find_candidates(index, asked(index, query), least=10, allowed=allowed)
+    return Retrieval(index, asked(index, query)).find_candidates(least=10, allowed=allowed)
 
 
 def test_a_common_term_is_passed_over_when_rare_ones_found_enough(index: Index) -> None:

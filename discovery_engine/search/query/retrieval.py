@@ -1,0 +1,125 @@
+"""Retrieval: the few candidates of many tools that are worth scoring in full.
+
+The heaviest terms, which are the rarest, are looked up first, until enough tools are found and
+enough postings were read. The candidates depend on the catalog and the query alone, never on how
+the tools are spread over levels.
+"""
+
+from __future__ import annotations
+
+import heapq
+from array import array
+from functools import cached_property
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from discovery_engine.search.index.index import DocId
+from discovery_engine.search.index.postings import IDS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from discovery_engine.search.index.index import Index
+    from discovery_engine.search.index.levels import Level
+    from discovery_engine.search.index.postings import PostingList
+    from discovery_engine.search.index.subset import Subset
+    from discovery_engine.search.query.analyzer import QueryTerms
+
+_MOST_POSTINGS = 8_000  # that are read for one query,
+_FEW_POSTINGS = 500  # unless fewer than these were read before
+
+
+class Retrieval:
+    """The retrieval of one query, which may be asked for among several kinds of tools."""
+
+    def __init__(self, index: Index, query: QueryTerms) -> None:
+        self._index = index
+        self._query = query
+
+    def find_candidates(
+        self, *, least: int, allowed: Callable[[DocId], bool], within: Subset | None = None
+    ) -> list[DocId]:
+        """The allowed tools most likely to fit, some more than `least` if there are as many.
+
+        Args:
+            least: How many are worth scoring.
+            allowed: Whether a tool may be chosen.
+            within: Holds all that are allowed, if they are few: no others are looked at then.
+        """
+        # A subset too small to hold half of `least` cannot be satisfied by the heaviest terms.
+        if within is None or len(within) * 2 >= least:
+            terms, found = self._heaviest
+            chosen = [doc_id for doc_id in _best(found, least) if allowed(doc_id)]
+            complete = len(terms) == len(self._query.weights) and sum(map(len, found)) <= least
+            if complete or len(chosen) * 2 >= least:
+                return chosen
+        everything = _score_levels(self._index, self._query.weights, within)
+        return _best([_allowed(n, level, allowed) for n, level in enumerate(everything)], least)
+
+    @cached_property
+    def _heaviest(self) -> tuple[dict[str, float], list[dict[int, float]]]:
+        """The heaviest terms, and the scores by them."""
+        terms = _heaviest(self._index, self._query)
+        return terms, _score_levels(self._index, terms)
+
+
+def _heaviest(index: Index, query: QueryTerms) -> dict[str, float]:
+    terms: dict[str, float] = {}
+    read = 0
+    for term, weight in query.weights.items():
+        count = index.document_frequency(term)
+        if read >= _FEW_POSTINGS and read + count > _MOST_POSTINGS:
+            break
+        terms[term] = weight
+        read += count
+    return terms
+
+
+def _score_levels(
+    index: Index, terms: Mapping[str, float], within: Subset | None = None
+) -> list[dict[int, float]]:
+    if within is not None:
+        return [
+            _scores((weight, within.postings(n, term)) for term, weight in terms.items())
+            for n in range(len(index.levels))
+        ]
+    return [_score_level(level, terms) for level in index.levels]
+
+
+def _score_level(level: Level, terms: Mapping[str, float]) -> dict[int, float]:
+    lists = level.postings.lists
+    found = ((weight, lists.get(term)) for term, weight in terms.items())
+    scores = _scores((weight, one) for weight, one in found if one)
+    for doc in level.deleted:
+        scores.pop(doc, None)
+    return scores
+
+
+def _scores(weighted: Iterable[tuple[float, PostingList]]) -> dict[int, float]:
+    scores: dict[int, float] = {}
+    get = scores.get
+    for weight, (docs, impacts) in weighted:
+        for doc, impact in zip(array(IDS, docs), impacts, strict=True):
+            scores[doc] = get(doc, 0.0) + weight * impact
+    return scores
+
+
+def _allowed(
+    number: int, scores: Mapping[int, float], allowed: Callable[[DocId], bool]
+) -> dict[int, float]:
+    return {doc: score for doc, score in scores.items() if allowed(DocId(number, doc))}
+
+
+def _best(found: list[dict[int, float]], least: int) -> list[DocId]:
+    """The `least` best and all that equal the last of them."""
+    if sum(map(len, found)) > least:
+        all_scores = chain.from_iterable(scores.values() for scores in found)
+        bar = heapq.nlargest(least, all_scores)[-1]
+    else:
+        bar = 0.0
+    return [
+        DocId(number, doc)
+        for number, scores in enumerate(found)
+        for doc, score in scores.items()
+        if score >= bar
+    ]
