@@ -7,6 +7,9 @@ One program loads what any command may need, then forks for each run: the fork h
 folder, environment and streams, and runs `main` as a fresh start would. Beside a fresh start it
 saves what loading costs, which is most of it. What a test has to say about loading itself, or
 about Python's own variables, is not for it.
+
+Coverage counts what a run does if it is `measured`, which makes it take twice as long: those are
+that show what a command does, not those that show what many commands leave alone.
 """
 
 from __future__ import annotations
@@ -59,14 +62,21 @@ class Preloaded:
         self._channel = channel
 
     def __call__(
-        self, words: Sequence[str], *, cwd: Path, environ: Mapping[str, str], stdin: bytes = b""
+        self,
+        words: Sequence[str],
+        *,
+        cwd: Path,
+        environ: Mapping[str, str],
+        stdin: bytes = b"",
+        measured: bool = False,
     ) -> Finished:
         (inlet, feed), (out, outlet), (err, errlet) = (os.pipe() for _ in range(3))
-        self.start(words, (inlet, outlet, errlet), cwd=cwd, environ=environ)
+        streams = (inlet, outlet, errlet)
+        self.start(words, streams, cwd=cwd, environ=environ, measured=measured)
         with ThreadPoolExecutor(3) as pool:
             pool.submit(_feed, feed, stdin)
-            streams = [pool.submit(_drained, stream) for stream in (out, err)]
-            written = [stream.result(_PATIENCE).decode() for stream in streams]
+            drained = [pool.submit(_drained, stream) for stream in (out, err)]
+            written = [stream.result(_PATIENCE).decode() for stream in drained]
         return Finished(self.wait(), *written)
 
     def start(
@@ -76,10 +86,12 @@ class Preloaded:
         *,
         cwd: Path,
         environ: Mapping[str, str],
+        measured: bool = False,
     ) -> None:
         """Start a command; its stdin, stdout and stderr are closed here, and `wait` must follow."""
-        request = json.dumps({"words": list(words), "cwd": str(cwd), "environ": dict(environ)})
-        socket.send_fds(self._channel, [request.encode()], streams)
+        request = {"words": list(words), "cwd": str(cwd), "environ": dict(environ)}
+        message = json.dumps({**request, "measured": measured}).encode()
+        socket.send_fds(self._channel, [message], streams)
         for stream in set(streams):
             os.close(stream)
 
@@ -116,7 +128,8 @@ def _drained(stream: int) -> bytes:
 
 def _serve(channel: socket.socket) -> None:
     _load()
-    _save_coverage()  # else each fork would write what loading covered once more
+    if coverage := _coverage():
+        coverage.save()  # else each fork would write what loading covered once more
     gc.freeze()
     while request := socket.recv_fds(channel, _MESSAGE, 3):
         asked, streams, _, _ = request
@@ -140,15 +153,16 @@ def _load() -> None:
     import_module("discovery_server.app")
 
 
-def _save_coverage() -> None:
-    if coverage := sys.modules.get("coverage"):
-        measuring = coverage.Coverage.current()
-        if measuring:
-            measuring.save()
+def _coverage() -> Any:
+    """What measures coverage in this process, if anything does."""
+    coverage = sys.modules.get("coverage")
+    return coverage and coverage.Coverage.current()
 
 
 def _run(asked: dict[str, Any], streams: Sequence[int]) -> NoReturn:
     """What a fresh start would do, in this fork."""
+    if not asked["measured"] and (coverage := _coverage()):
+        coverage.stop()
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)

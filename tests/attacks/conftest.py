@@ -64,7 +64,7 @@ class Repository:
 
     @property
     def environ(self) -> dict[str, str]:
-        kept = {k: v for k, v in os.environ.items() if k in ("PATH", "LANG") or "COV" in k}
+        kept = {k: v for k, v in os.environ.items() if k in ("PATH", "LANG")}
         return kept | {
             "HOME": str(self.home),
             "XDG_CONFIG_HOME": str(self.home / "config"),

@@ -109,7 +109,7 @@ class Discovery:
 
         controller, terminal = pty.openpty()
         environ = self.environ | environ
-        self.forked.start(words, (terminal,) * 3, cwd=self.home, environ=environ)
+        self.forked.start(words, (terminal,) * 3, cwd=self.home, environ=environ, measured=True)
         os.write(controller, typed.encode())
         shown = b"".join(_chunks(controller))
         os.close(controller)
@@ -117,7 +117,9 @@ class Discovery:
 
     def __call__(self, *words: str, stdin: str = "", **environ: str) -> Finished:
         environ = self.environ | environ
-        return self.forked(words, cwd=self.home, environ=environ, stdin=stdin.encode())
+        return self.forked(
+            words, cwd=self.home, environ=environ, stdin=stdin.encode(), measured=True
+        )
 
 
 def _chunks(controller: int) -> Iterator[bytes]:
