@@ -16,6 +16,7 @@ from discovery_engine.scanner.findings import Finding, FindingKind, Severity, ex
 from discovery_engine.scanner.invisible import hidden_in
 from discovery_engine.scanner.neighbours import Neighbours
 from discovery_engine.scanner.normalization import loose, mixes_alphabets, plain
+from discovery_engine.scanner.overview import is_harmless
 from discovery_engine.scanner.passages import Passage, capped, passages_of
 from discovery_engine.scanner.payloads import decoded
 from discovery_engine.scanner.screening import (
@@ -35,16 +36,24 @@ _ARGUMENT = "inputSchema"
 def scan(tool: Tool, neighbours: Neighbours = _NO_NEIGHBOURS) -> tuple[Finding, ...]:
     """What is suspicious in a tool's definition; of each kind one finding a place."""
     found = list(_about_name(tool, neighbours))
-    passages = [(passage, screened(passage.text)) for passage in passages_of(tool.definition)]
-    if not all(screening.is_harmless for _, screening in passages):
-        topic = topic_of(tool, sentences_of(passages))
-        for passage, screening in passages:
-            if not screening.is_harmless:
-                found += _in_passage(passage, screening, topic)
+    passages = passages_of(tool.definition)
+    if not is_harmless(passage.text for passage in passages):
+        found += _in_passages(tool, passages)
     if neighbours.servers_of:
-        for passage, _ in passages:
+        for passage in passages:
             found += _about_neighbours(tool, passage, neighbours)
     return _without_doubles(found)
+
+
+def _in_passages(tool: Tool, passages: Iterable[Passage]) -> Iterator[Finding]:
+    """What the texts of a definition say, read one by one."""
+    screenings = [(passage, screened(passage.text)) for passage in passages]
+    if all(screening.is_harmless for _, screening in screenings):
+        return
+    topic = topic_of(tool, sentences_of(screenings))
+    for passage, screening in screenings:
+        if not screening.is_harmless:
+            yield from _in_passage(passage, screening, topic)
 
 
 def scan_text(text: str, *, where: str) -> tuple[Finding, ...]:

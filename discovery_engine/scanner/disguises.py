@@ -2,26 +2,41 @@
 
 Most texts are printable ASCII without long words, odd signs or code. For them, the detectors of
 hidden characters, credentials, commands and encoded text have nothing to find, and a plain
-reading is all there is. A few searches for literals decide that: a tenth of what it takes to ask
-each detector.
+reading is all there is. Each word is asked once, and remembered; what spans several words is
+searched for only where one of them may be a part of it.
 """
 
 from __future__ import annotations
 
 import re
+from functools import reduce
+from operator import or_
 
 from discovery_engine.scanner.commands import MARKS as COMMANDS
 from discovery_engine.scanner.credentials import MARKS as CREDENTIALS
 from discovery_engine.scanner.payloads import LONGEST_WORD, MIRRORED, SIGNS, TURNED
+from discovery_engine.scanner.remembering import Remembering
 
 _FOREIGN_WORDS = TURNED | MIRRORED
 _LITERALS = (*SIGNS, *CREDENTIALS)
 _NUMBERS = re.compile(r"[0-9][0-9a-fA-F]?[ :,]+(?:0x)?[0-9a-fA-F]{2}\b|[01]{8}")
+_LEET = r"[0-8@$!|][a-zA-Z]|[a-zA-Z][0-8@$!|]+[a-zA-Z]"
+_JOINED = r"[-_.*~]+[a-zA-Z]+[-_.*~]+[a-zA-Z]+[-_.*~]+[a-zA-Z]"
 _BLANKS = str.maketrans("\n\t", "  ")
 _HEX = re.compile(r"[0-9a-f]{20}")
 _LETTERS = 4  # single letters in a row that may be a word
-_LEET = re.compile(r"[0-8@$!|][a-zA-Z]|[a-zA-Z][0-8@$!|]+[a-zA-Z]")
-_JOINED = re.compile(r"[-_.*~]+[a-zA-Z]+[-_.*~]+[a-zA-Z]+[-_.*~]+[a-zA-Z]")
+_SPACED = re.compile(r"(?:\b\w[ \t]){4}\w\b")
+_PHRASE = re.compile("|".join(map(re.escape, _LITERALS)))
+_COMMAND = re.compile("|".join(map(re.escape, COMMANDS)))
+_ODD = re.compile(f"{_PHRASE.pattern}|{_NUMBERS.pattern}|{_LEET}|{_JOINED}")
+_LAST_WORDS = {literal.rpartition(" ")[2] for literal in (*_LITERALS, *COMMANDS) if " " in literal}
+_PART = re.compile(
+    r"[0-9][0-9a-fA-F]?[:,]*$|^(?:{})".format("|".join(map(re.escape, sorted(_LAST_WORDS)))),
+    re.IGNORECASE,
+)
+"""A word with which a row of numbers may begin, or a literal of several words may end."""
+_IN_WORD = 1  # a disguise by itself
+_IN_PHRASE = 2  # or perhaps together with the words beside it
 
 
 def is_undisguised(text: str) -> bool:
@@ -29,32 +44,35 @@ def is_undisguised(text: str) -> bool:
     if not text.isascii() or not text.translate(_BLANKS).isprintable():
         return False
     words = text.split()
-    lengths = list(map(len, words))
-    if lengths.count(1) > _LETTERS:
+    marks = reduce(or_, map(_marks.__getitem__, words), 0)
+    if marks & _IN_WORD:
         return False
-    if max(lengths, default=0) >= LONGEST_WORD and _may_be_code(words):
+    if list(map(len, words)).count(1) > _LETTERS and _SPACED.search(text):
         return False
-    words = text.lower().split()
-    if _has(text, _LITERALS) or not _FOREIGN_WORDS.isdisjoint(words):
-        return False
-    if _NUMBERS.search(text) or _LEET.search(text) or _JOINED.search(text):
-        return False
-    return not _has(" ".join(words), COMMANDS)
+    return not (marks & _IN_PHRASE and _has_phrase(text, words))
 
 
-def _has(text: str, literals: tuple[str, ...]) -> bool:
-    for literal in literals:  # noqa: SIM110 - a generator takes longer than what it asks
-        if literal in text:
-            return True
-    return False
+def _has_phrase(text: str, words: list[str]) -> bool:
+    command = " ".join(words).lower()
+    return bool(_NUMBERS.search(text) or _PHRASE.search(text) or _COMMAND.search(command))
 
 
-def _may_be_code(words: list[str]) -> bool:
+def _marks_of(word: str) -> int:
+    lower = word.lower()
+    if lower in _FOREIGN_WORDS or _ODD.search(word) or _COMMAND.search(lower):
+        return _IN_WORD
+    if len(word) >= LONGEST_WORD and _may_be_code(word):
+        return _IN_WORD
+    return _IN_PHRASE if _PART.search(word) else 0
+
+
+def _may_be_code(word: str) -> bool:
     """Whether a long word may be base64, base32 or hexadecimal.
 
     Text as base64 has letters of both cases, for each letter of ASCII begins with a low bit; so
     the long names of parameters are none.
     """
-    return any(
-        len(word) >= LONGEST_WORD and (not word.islower() or _HEX.search(word)) for word in words
-    )
+    return not word.islower() or bool(_HEX.search(word))
+
+
+_marks = Remembering(_marks_of)

@@ -5,8 +5,6 @@ A definition is a stranger's: what is read of it is bounded in length, in number
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from msgspec import Struct
 
 from discovery_engine._util.json import JSONObject, JSONValue
@@ -21,12 +19,11 @@ class Passage(Struct, frozen=True):
     text: str
 
 
-def passages_of(definition: JSONObject) -> Iterator[Passage]:
+def passages_of(definition: JSONObject) -> list[Passage]:
     """The strings of a definition, the keys of its objects among them."""
-    for count, (where, text) in enumerate(_strings(definition, "", _DEPTH)):
-        if count == _PASSAGES:
-            return
-        yield Passage(where, capped(text))
+    found: list[Passage] = []
+    _add_strings(found, definition, "", _DEPTH)
+    return found
 
 
 def capped(text: str) -> str:
@@ -37,18 +34,23 @@ def capped(text: str) -> str:
     return f"{text[:half]}\n{text[-half:]}"
 
 
-def _strings(value: JSONValue, where: str, depth: int) -> Iterator[tuple[str, str]]:
+def _add_strings(found: list[Passage], value: JSONValue, where: str, depth: int) -> None:
     if isinstance(value, str):
         if value:
-            yield where, value
-    elif not depth:
+            _add(found, where, value)
+    elif not depth or len(found) >= _PASSAGES:
         return
-    elif isinstance(value, list):
-        for at, item in enumerate(value):
-            yield from _strings(item, f"{where}[{at}]", depth - 1)
     elif isinstance(value, dict):
         for key, item in value.items():
-            place = f"{where}.{key}" if where else key
             if not (key.isascii() and key.isidentifier()):
-                yield f"{where} (a key)", key
-            yield from _strings(item, place, depth - 1)
+                _add(found, f"{where} (a key)", key)
+            if isinstance(item, str | list | dict):
+                _add_strings(found, item, f"{where}.{key}" if where else key, depth - 1)
+    elif isinstance(value, list):
+        for at, item in enumerate(value):
+            _add_strings(found, item, f"{where}[{at}]", depth - 1)
+
+
+def _add(found: list[Passage], where: str, text: str) -> None:
+    if len(found) < _PASSAGES:
+        found.append(Passage(where, capped(text)))

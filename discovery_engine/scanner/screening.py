@@ -40,9 +40,9 @@ from discovery_engine.scanner.word_families import (
 )
 
 F = Family
-_TOKEN = re.compile(r"(?:[^\W_]|[\u0900-\u0dff])+(?:['_.-](?:[^\W_]|[\u0900-\u0dff])+)*")
+TOKEN = re.compile(r"(?:[^\W_]|[\u0900-\u0dff])+(?:['_.-](?:[^\W_]|[\u0900-\u0dff])+)*")
 _SIGN = re.compile(r"[~/$%*`<\[#@+]|\.\w")
-_PATH = re.compile(r"(?<!\w)[~/.$%*][~/\w.%$*-]{2}")
+PATH = re.compile(r"(?<!\w)[~/.$%*][~/\w.%$*-]{2}")
 _PAUSES = re.compile(r"[^\w\s'.-]")
 _PAUSE = 3  # words that a comma counts for at most, but in Chinese
 _KNOWN_SUMS = 50_000
@@ -91,7 +91,7 @@ def pieces_of(reading: str) -> Iterator[Piece]:
     is_opening = True
     for text in SENTENCE_END.split(reading):
         if text and not text.isspace():
-            yield _piece(text, is_opening=is_opening)
+            yield piece_of(text, is_opening=is_opening)
             is_opening = False
 
 
@@ -105,8 +105,8 @@ def may_alarm(piece: Piece, place: Place) -> bool:
     return piece.most >= least and _bound(piece.families, place.topic.families) >= least
 
 
-def _piece(text: str, *, is_opening: bool) -> Piece:
-    tokens = _TOKEN.findall(text)
+def piece_of(text: str, *, is_opening: bool = False) -> Piece:
+    tokens = TOKEN.findall(text)
     english = foreign = language = 0
     is_latin = True
     before = ""
@@ -133,7 +133,7 @@ def _signs(text: str) -> int:
         return families
     if HAS_ADDRESS.search(text):
         families = F.ADDRESS
-    if _PATH.search(text):
+    if PATH.search(text):
         families |= F.PRIVATE | (F.PATH if SECRET_FILE.search(text) else 0)
     if "`" in text:
         families |= F.NAME | (SECRET if SECRET_FILE.search(text) else 0)
@@ -144,6 +144,12 @@ def _bound(families: int, subject: int) -> float:
     """What no sentence whose words are of these families can score more than."""
     words = weight_of_words(families, subject)
     return _MOST_OF_PLACE + words + _most_of_signals(families & _IN_SIGNALS)
+
+
+def may_reach_alarm(families: int) -> bool:
+    """Whether a sentence whose words are of these families can raise an alarm, wherever it is."""
+    words = _MOST_OF_PLACE + weight_of_words(families, 0)
+    return words >= ALARM or words + _most_of_signals(families & _IN_SIGNALS) >= ALARM
 
 
 @lru_cache(maxsize=_KNOWN_SUMS)
