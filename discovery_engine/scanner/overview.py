@@ -22,7 +22,7 @@ from discovery_engine.scanner.remembering import Remembering
 from discovery_engine.scanner.screening import PATH, TOKEN, may_reach_alarm, piece_of
 from discovery_engine.scanner.sentences import HAS_ADDRESS, LABEL, SENTENCE_END
 from discovery_engine.scanner.signal_weights import ALARM
-from discovery_engine.scanner.vocabulary import SECRET, SECRET_FILE, known, unspaced_families
+from discovery_engine.scanner.word_families import SECRET, SECRET_FILE, known, unspaced_families
 
 F = Family
 _FAMILIES = (1 << 64) - 1
