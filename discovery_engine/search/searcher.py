@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import chain
 from operator import itemgetter
 from types import MappingProxyType
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 
 _NO_DESCRIPTIONS: Mapping[ServerName, str] = MappingProxyType({})
 _NO_USAGE: Mapping[ToolKey, float] = MappingProxyType({})
+_QUERIES_KEPT = 64  # whose terms and nearest tools are remembered: half of a search
 _POOL = 60  # tools that are scored in full
 _TIE = 0.03  # of the best relevance; of tools that close, each third pair is in the wrong order
 _USAGE_SHARE = 0.02  # the most that usage adds: less than separates tools that fit unalike
@@ -83,7 +84,10 @@ class Searcher:
         self._weights = weights
         self._tags = tags
         self._lexicon = lexicon
-        self._analyzer = QueryAnalyzer(lexicon, index.document_frequency, index.size)
+        analyzer = QueryAnalyzer(lexicon, index.document_frequency, index.size)
+        self._analyzer = analyzer
+        # Not of a bound method: the cycle would keep an old searcher until the next collection.
+        self._analyze = lru_cache(_QUERIES_KEPT)(lambda text: _analyze(index, analyzer, text))
 
     @property
     def index(self) -> Index:
@@ -108,9 +112,7 @@ class Searcher:
 
     def analyze(self, text: str) -> AnalyzedQuery:
         """The query that the other methods take."""
-        terms = self._analyzer.analyze(text)
-        names = match_names(self._index, text, terms)
-        return AnalyzedQuery(text, terms, names, Retrieval(self._index, terms))
+        return self._analyze(text)
 
     def search(
         self,
@@ -146,7 +148,8 @@ class Searcher:
                 tag=tag_shares.get(entry.verdict.tags, 0.0),
             )
             by_usage = self._usage_part(parts, kind, usage.get(entry.key, 0.0)) if usage else 0.0
-            order = (-kind, -sum(parts) - by_usage, entry.tool.server, entry.tool.name)
+            tool = entry.tool
+            order = (-kind, -sum(parts) - by_usage, tool.server, tool.name)
             meaning_share = by_meaning / partial if partial else 0.0
             ranked.append((order, entry, parts, meaning_share, by_usage))
         best = heapq.nsmallest(limit, ranked, key=itemgetter(0))
@@ -216,7 +219,11 @@ class Searcher:
 
     def _passages(self, query: AnalyzedQuery) -> Sequence[QueryTerms]:
         passages = split_passages(query.text)
-        return [query.terms] if len(passages) == 1 else list(map(self._analyzer.analyze, passages))
+        return (
+            [query.terms]
+            if len(passages) == 1
+            else [self._analyze(passage).terms for passage in passages]
+        )
 
     def _found(
         self,
@@ -248,7 +255,8 @@ class Searcher:
         return self._index.impacts(doc_id, terms.weights) if doc_id else {}
 
     def _name_match(self, query: AnalyzedQuery, hit: Hit) -> NameMatch:
-        return query.name_match(self._index.doc_id(hit.entry.tool))
+        # To look up a tool takes 5 us, for each hit, and few queries are names.
+        return query.name_match(self._index.doc_id(hit.entry.tool) if query.name_matches else None)
 
     def _fusion(
         self, query: AnalyzedQuery, similarities: Similarities
@@ -365,6 +373,11 @@ def build_searcher(
     with gc_pause.paused():
         index = earlier.update(catalog, descriptions, lexicon)
     return Searcher(index, settings.weights, TagTable(index.servers, lexicon), lexicon)
+
+
+def _analyze(index: Index, analyzer: QueryAnalyzer, text: str) -> AnalyzedQuery:
+    terms = analyzer.analyze(text)
+    return AnalyzedQuery(text, terms, match_names(index, text, terms), Retrieval(index, terms))
 
 
 def _words_alone(words: float, _: Tool) -> tuple[float, float]:

@@ -168,7 +168,8 @@ class View(Struct, frozen=True, dict=True):
         wanted = set(tags)
 
         def in_scope(entry: Entry) -> bool:
-            return (only is None or entry.tool.server == only) and wanted <= set(entry.verdict.tags)
+            is_tagged = not wanted or wanted.issubset(entry.verdict.tags)
+            return is_tagged and (only is None or entry.tool.server == only)
 
         def accepts(entry: Entry) -> bool:
             return in_scope(entry) and _may_be_listed(entry, include_disabled=include_disabled)

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import heapq
 from array import array
-from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from discovery_engine.search.index.index import DocId
 from discovery_engine.search.index.postings import IDS
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 _MOST_POSTINGS = 8_000  # that are read for one query,
 _FEW_POSTINGS = 500  # unless fewer than these were read before
+_KEPT = 100  # tools that are remembered with their scores; a usual search needs no more
+_MOST_TIES = 4  # times as many; with more that equal the last, they are not remembered
 
 
 class Retrieval:
@@ -35,6 +38,7 @@ class Retrieval:
     def __init__(self, index: Index, query: QueryTerms) -> None:
         self._index = index
         self._query = query
+        self._known: _Nearest | None = None
 
     def find_candidates(
         self, *, least: int, allowed: Callable[[DocId], bool], within: Subset | None = None
@@ -48,19 +52,51 @@ class Retrieval:
         """
         # A subset too small to hold half of `least` cannot be satisfied by the heaviest terms.
         if within is None or len(within) * 2 >= least:
-            terms, found = self._heaviest
-            chosen = [doc_id for doc_id in _best(found, least) if allowed(doc_id)]
-            complete = len(terms) == len(self._query.weights) and sum(map(len, found)) <= least
-            if complete or len(chosen) * 2 >= least:
+            nearest = self._nearest(least)
+            chosen = [doc_id for doc_id in nearest.best(least) if allowed(doc_id)]
+            if nearest.are_all(least) or len(chosen) * 2 >= least:
                 return chosen
         everything = _score_levels(self._index, self._query.weights, within)
-        return _best([_allowed(n, level, allowed) for n, level in enumerate(everything)], least)
+        chosen_scores = [_allowed(n, level, allowed) for n, level in enumerate(everything)]
+        return [doc_id for _, doc_id in _best(chosen_scores, least)]
 
-    @cached_property
-    def _heaviest(self) -> tuple[dict[str, float], list[dict[int, float]]]:
-        """The heaviest terms, and the scores by them."""
+    def _nearest(self, least: int) -> _Nearest:
+        known = self._known
+        if known and known.least >= least:
+            return known
         terms = _heaviest(self._index, self._query)
-        return terms, _score_levels(self._index, terms)
+        scores = _score_levels(self._index, terms)
+        most = max(least, _KEPT)
+        nearest = _Nearest(
+            most,
+            sorted(_best(scores, most), reverse=True),
+            size=sum(map(len, scores)),
+            is_by_all_terms=len(terms) == len(self._query.weights),
+        )
+        if len(nearest.scored) <= _MOST_TIES * most:
+            self._known = nearest
+        return nearest
+
+
+class _Nearest(Struct, frozen=True):
+    """The tools with the highest scores by the heaviest terms, whatever is allowed."""
+
+    least: int
+    """Of so many, or fewer, the best are known."""
+    scored: list[tuple[float, DocId]]
+    """The best first: at least so many, if there are, and all that equal the last of them."""
+    size: int
+    """How many tools hold any of the terms."""
+    is_by_all_terms: bool
+
+    def best(self, least: int) -> list[DocId]:
+        """The `least` best and all that equal the last of them."""
+        bar = self.scored[least - 1][0] if self.size > least else 0.0
+        return [doc_id for score, doc_id in self.scored if score >= bar]
+
+    def are_all(self, least: int) -> bool:
+        """Whether no tool but the `least` best holds a term of the query."""
+        return self.is_by_all_terms and self.size <= least
 
 
 def _heaviest(index: Index, query: QueryTerms) -> dict[str, float]:
@@ -110,7 +146,7 @@ def _allowed(
     return {doc: score for doc, score in scores.items() if allowed(DocId(number, doc))}
 
 
-def _best(found: list[dict[int, float]], least: int) -> list[DocId]:
+def _best(found: list[dict[int, float]], least: int) -> list[tuple[float, DocId]]:
     """The `least` best and all that equal the last of them."""
     if sum(map(len, found)) > least:
         all_scores = chain.from_iterable(scores.values() for scores in found)
@@ -118,7 +154,7 @@ def _best(found: list[dict[int, float]], least: int) -> list[DocId]:
     else:
         bar = 0.0
     return [
-        DocId(number, doc)
+        (score, DocId(number, doc))
         for number, scores in enumerate(found)
         for doc, score in scores.items()
         if score >= bar

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from discovery_engine.search.index.index import DocId, Index
 from discovery_engine.search.query.analyzer import QueryAnalyzer, QueryTerms
@@ -59,3 +60,33 @@ def test_layers_that_lack_a_term_do_without(index: Index) -> None:
 
     assert layered.entry(lion).tool.name == "lion"
     assert chosen(layered, "fox") == chosen(index, "fox")
+
+
+@pytest.mark.requirement("CAC-10")
+def test_a_query_asked_again_reads_no_postings(index: Index) -> None:
+    read: list[str] = []
+
+    class Lists(dict):
+        def get(self, term, default=None):
+            read.append(term)
+            return super().get(term, default)
+
+    [level] = index.levels
+    counting = replace(level, postings=replace(level.postings, lists=Lists(level.postings.lists)))
+    counted = replace(index, levels=(counting,))
+    retrieval = Retrieval(counted, asked(index, "fox yak zebra"))
+    first = retrieval.find_candidates(least=650, allowed=lambda _: True)
+    before = len(read)
+
+    again = [retrieval.find_candidates(least=n, allowed=lambda _: True) for n in (650, 10)]
+
+    assert before
+    assert len(read) == before
+    fresh = [
+        Retrieval(index, asked(index, "fox yak zebra")).find_candidates(
+            least=n, allowed=lambda _: True
+        )
+        for n in (650, 10)
+    ]
+    assert list(map(sorted, again)) == list(map(sorted, fresh))
+    assert sorted(first) == sorted(again[0])
