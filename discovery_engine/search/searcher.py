@@ -86,6 +86,7 @@ class Searcher:
         self._lexicon = lexicon
         analyzer = QueryAnalyzer(lexicon, index.document_frequency, index.size)
         self._analyzer = analyzer
+        self._by_server: dict[ServerName, Subset] = {}
         # Not of a bound method: the cycle would keep an old searcher until the next collection.
         self._analyze = lru_cache(_QUERIES_KEPT)(lambda text: _analyze(index, analyzer, text))
 
@@ -97,6 +98,14 @@ class Searcher:
     def hidden(self) -> Subset:
         """The tools that are not visible."""
         return Subset.of(self._index, lambda entry: not entry.is_visible)
+
+    def tools_of(self, server: ServerName) -> Subset:
+        """The tools of one server."""
+        found = self._by_server.get(server)
+        if found is None:
+            doc_ids = self._index.doc_ids(server) if server in self._index.servers else ()
+            found = self._by_server[server] = Subset(self._index, doc_ids)
+        return found
 
     def has_lexicon(self, lexicon: Lexicon) -> bool:
         """Whether the index was made with `lexicon`, or with one that gives the same terms."""

@@ -118,9 +118,12 @@ class QueryRunner(Struct, frozen=True):
     usage: Mapping[ToolKey, float]
     """How much tools are used, from 0 to 1."""
 
-    def answer(self, accepts: Callable[[Entry], bool]) -> SearchAnswer:
-        """The accepted tools that fit, otherwise the nearest."""
-        found = self._find(max(self.limit, self.searcher.assessed_hits), accepts)
+    def answer(
+        self, accepts: Callable[[Entry], bool], *, server: ServerName | None = None
+    ) -> SearchAnswer:
+        """The accepted tools that fit, otherwise the nearest; with `server`, only of that one."""
+        within = self.searcher.tools_of(server) if server else None
+        found = self._find(max(self.limit, self.searcher.assessed_hits), accepts, within)
         assessment = self.searcher.assess(self.query, found, self.similarities)
         fits = bool(found) and assessment.confidence >= self.least
         hits = _head(found[: self.limit]) if fits else ()

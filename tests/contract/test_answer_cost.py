@@ -113,11 +113,32 @@ async def test_a_few_hidden_tools_make_a_search_hardly_dearer_however_many_are_v
             for n, said in enumerate(["Read a file."] * 4000 + ["Read a log file."] * 100)
         ]
         view = ranked_view(make_part("s", *entries))
-        view.search("read the file log")  # opens the searcher
-        profile = cProfile.Profile()
-        profile.enable()
-        view.search("read the file log")
-        profile.disable()
-        counted[hidden] = sum(entry.callcount for entry in profile.getstats())  # type: ignore[attr-defined] # as above
+        counted[hidden] = search_work(view)
 
     assert counted[20] < 1.5 * counted[0]
+
+
+@pytest.mark.requirement("BUD-12")
+async def test_a_search_of_one_server_costs_what_its_tools_cost() -> None:
+    few = [make_entry(f"read_file_log_{n}", "few") for n in range(20)]
+    counted = {}
+    for others in (20, 4000):
+        many = [
+            make_entry(f"t{n:04}", "many", description="Read a log file.") for n in range(others)
+        ]
+        counted[others] = search_work(
+            ranked_view(make_part("few", *few), make_part("many", *many)), server="few"
+        )
+
+    assert counted[4000] < 1.5 * counted[20]
+
+
+def search_work(view: View, **scope: str) -> int:
+    """How many functions a search calls that is asked again."""
+    view.search("read the file log", **scope)  # type: ignore[arg-type]
+    profile = cProfile.Profile()
+    profile.enable()
+    view.search("read the file log", **scope)  # type: ignore[arg-type]
+    profile.disable()
+    entries = profile.getstats()  # type: ignore[attr-defined] # unknown to the stubs
+    return sum(entry.callcount for entry in entries)
