@@ -38,7 +38,7 @@ _JOINED = re.compile(r"(?<![a-z])[a-z]+(?:[-_.*~]+[a-z]+){3,}")
 _SEPARATORS = re.compile(r"[-_.*~]+")
 _LEET_WORDS = 2  # fewer are a version or a format
 _LINES = str.maketrans("\n\t", "  ")
-_BLANKS = re.compile(r"[^\S\n]+")
+_BLANKS = re.compile(r"[^\S\n]{2,}|[^\S\n ]")  # a single space stays as it is
 
 
 def plain(text: str) -> str:

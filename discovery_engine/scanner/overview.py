@@ -88,6 +88,8 @@ def _about_word(word: str) -> int:
 
 def _signs(word: str) -> int:
     families = SECRET if SECRET_FILE.search(word) else 0
+    if word.isalpha():
+        return families
     if HAS_ADDRESS.search(word):
         families |= F.ADDRESS
     if PATH.search(word):

@@ -12,6 +12,7 @@ from discovery_engine._util.json import JSONObject, JSONValue
 PASSAGE_LENGTH = 8192  # characters read of one string: its beginning and its end
 _PASSAGES = 512
 _DEPTH = 32
+_SPEAKING = (str, dict, list)  # kinds of values that may have strings
 
 
 class Passage(Struct, frozen=True):
@@ -36,21 +37,16 @@ def capped(text: str) -> str:
 
 def _add_strings(found: list[Passage], value: JSONValue, where: str, depth: int) -> None:
     if isinstance(value, str):
-        if value:
-            _add(found, where, value)
+        if value and len(found) < _PASSAGES:
+            found.append(Passage(where, capped(value) if len(value) > PASSAGE_LENGTH else value))
     elif not depth or len(found) >= _PASSAGES:
         return
     elif isinstance(value, dict):
         for key, item in value.items():
             if not (key.isascii() and key.isidentifier()):
-                _add(found, f"{where} (a key)", key)
-            if isinstance(item, str | list | dict):
+                _add_strings(found, key, f"{where} (a key)", depth)
+            if isinstance(item, _SPEAKING):
                 _add_strings(found, item, f"{where}.{key}" if where else key, depth - 1)
     elif isinstance(value, list):
         for at, item in enumerate(value):
             _add_strings(found, item, f"{where}[{at}]", depth - 1)
-
-
-def _add(found: list[Passage], where: str, text: str) -> None:
-    if len(found) < _PASSAGES:
-        found.append(Passage(where, capped(text)))

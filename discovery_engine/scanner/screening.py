@@ -48,6 +48,7 @@ _PAUSE = 3  # words that a comma counts for at most, but in Chinese
 _KNOWN_SUMS = 50_000
 _SHORT = 200  # characters of a text that is remembered: most short ones are said again and again
 _REMEMBERED = 5000
+_SENTENCES = 500
 
 
 class Piece(Struct, frozen=True):
@@ -106,6 +107,16 @@ def may_alarm(piece: Piece, place: Place) -> bool:
 
 
 def piece_of(text: str, *, is_opening: bool = False) -> Piece:
+    families, is_whole, most = _seen(text)
+    return Piece(text, families, is_opening, is_whole, most)
+
+
+@lru_cache(maxsize=_SENTENCES)
+def _seen(text: str) -> tuple[int, bool, float]:
+    """What a sentence may be about, whether it is read in one, and what it may score at most.
+
+    It is asked twice where a definition is not cleared at one look.
+    """
     tokens = TOKEN.findall(text)
     english = foreign = language = 0
     is_latin = True
@@ -123,7 +134,7 @@ def piece_of(text: str, *, is_opening: bool = False) -> Piece:
     if language <= 0 or not is_latin:
         families |= foreign | unspaced_families(text)
     is_whole = len(tokens) + _PAUSE * len(_PAUSES.findall(text)) < LONGEST
-    return Piece(text, families, is_opening, is_whole, _bound(families, 0))
+    return families, is_whole, _bound(families, 0)
 
 
 def _signs(text: str) -> int:
