@@ -39,6 +39,10 @@ class WordSearcher:
 
     catalog: Catalog
     assessed_hits = 1
+    hidden = None  # no subset: `accepts` alone decides
+
+    def tools_of(self, server: str) -> None:
+        """No subset either."""
 
     def analyze(self, text: str) -> WordQuery:
         return WordQuery(text)
@@ -51,6 +55,7 @@ class WordSearcher:
         accepts: Callable[[Entry], bool],
         similarities: object = None,
         usage: object = None,
+        within: object = None,
     ) -> tuple[WordHit, ...]:
         words = query.text.casefold().split()
         hits = []
