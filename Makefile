@@ -8,6 +8,8 @@ LEAST_COVERED := 97
 # Many tests wait, for programs above all: two processes for each processor keep it busy.
 WORKERS ?= $(shell $(PYTHON) -c 'import os; n = os.cpu_count() or 1; print(n + min(n, 8))')
 ARGS ?=
+# Tracing takes a third of the time of a run, so it is for `.ci/run`, and for who asks for it.
+COVERAGE ?=
 READY := $(VENV)/.ready
 
 # Tests start `discovery` a thousand times; it, and the tests, would be compiled each time.
@@ -23,14 +25,12 @@ help: ## list the recipes
 demo: $(READY) ## connect to real servers, search, inspect and execute their tools
 	@$(BIN)/python scripts/demo.py
 
-test: $(READY) servers ## run every test in parallel, with branch coverage; or those of ARGS="..."
-ifeq ($(strip $(ARGS)),)
-	@$(PARALLEL) --cov --cov-report=term:skip-covered
+test: $(READY) servers ## run every test in parallel, or those of ARGS="..."; COVERAGE=1 counts branches
+	@$(PARALLEL) $(ARGS) $(if $(COVERAGE),--cov --cov-report=term:skip-covered)
+ifneq ($(COVERAGE),)
 	@echo "== the engine by branch, in percent; at least $(LEAST_COVERED):"
 	@$(BIN)/python -m coverage report --include='discovery_engine/*' --format=total --precision=1 \
 		--fail-under=$(LEAST_COVERED)
-else
-	@$(PARALLEL) $(ARGS)
 endif
 
 check: $(READY) ## format, lint, types and import layers
