@@ -103,7 +103,7 @@ class PendingRequest:
             self._timer.cancel()
 
     def report(self, progress: float, total: float | None, message: str | None) -> None:
-        """Pass progress to the waiter and extend the timeout; no-op if nobody asked for it."""
+        """Pass progress to the waiter and extend the timeout; no-op without `on_progress`."""
         if self._on_progress is None or self._outcome is not None:
             return
         if self._timeout:

@@ -43,7 +43,7 @@ class LineSink(Protocol):
 
 
 class StreamPeer:
-    """Implements `Peer`; whoever reads the other stream passes each message to `deliver`.
+    """Implements `Peer`; the reader of the other stream passes each message to `deliver`.
 
     Callbacks are called in the order of the messages and must not block.
     """

@@ -114,7 +114,7 @@ class FirstAnswer:
         answer = _answer(received, kept)
         if answer is None:
             return EarlyStart(received)
-        with suppress(OSError):  # nobody reads, which the server will notice, too
+        with suppress(OSError):  # the reader is gone, which the server notices, too
             _write(stdout, answer)
         return EarlyStart(received, is_answered=True)
 
