@@ -1,4 +1,7 @@
-"""The connection to one client over lines: each request gets an answer, in the client's era.
+"""The connection to one client: each request gets an answer, in the client's era.
+
+It is independent of the transport, which passes each message with the stream that all the
+consequences of this message are written to.
 
 The first request decides the era. A client that probes with `server/discover` may time out during
 a slow start and send `initialize` instead: then it is served in the handshake era, whether or not
@@ -12,19 +15,25 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
+from discovery_engine.rpc import outgoing
 from discovery_engine.rpc.framing import Overlong
 from discovery_engine.rpc.incoming import IncomingRequests
-from discovery_engine.rpc.json_codec import decode_standard, encode_finite
+from discovery_engine.rpc.json_codec import decode_standard
 from discovery_engine.rpc.messages import (
+    INVALID_MESSAGE,
     ErrorResponse,
     Notification,
     Request,
     Response,
+    answered_id,
     as_json,
+    as_message,
     error_answer,
     is_request_id,
+    unreadable,
 )
 from discovery_engine.rpc.peer import RequestId, RpcError
+from discovery_engine.rpc.pending import PendingRequests
 from discovery_engine.rpc.protocol import INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR
 from discovery_server.eras import Era, HandshakeEra, era_of
 from discovery_server.gateway import ClientRequest, Gateway, method_not_found
@@ -32,7 +41,8 @@ from discovery_server.message_size import id_at_edges, refusal
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject, JSONValue
-    from discovery_engine.rpc.stream_peer import LineSink
+    from discovery_engine.rpc.peer import RequestTimeout
+    from discovery_server.client_stream import ClientStream
 
 logger = logging.getLogger(__name__)
 
@@ -42,18 +52,33 @@ MAX_LINE = 64 << 20  # bytes; a longer line is refused
 _MOST_RUNNING = 256  # requests; further ones wait
 _MOST_UNANSWERED = 1024  # requests; then no more are read
 _MOST_UNANSWERED_BYTES = MAX_LINE
+_MOST_ASKED = 256  # requests to the client without an answer; further ones fail
 
 
 class ClientConnection:
-    """Takes the client's lines in order, and writes the answers to a sink."""
+    """Takes the client's messages in order."""
+
+    standalone: ClientStream | None = None
+    """For messages that no message of the client has caused; None if there is none now."""
 
     def __init__(
-        self, gateway: Gateway, sink: LineSink, *, on_end: Callable[[], None] = lambda: None
+        self,
+        gateway: Gateway,
+        *,
+        client: str | None = None,
+        on_end: Callable[[], None] = lambda: None,
     ) -> None:
-        """`on_end` is called after each request that had to wait for its answer."""
+        """No message yet.
+
+        Args:
+            gateway: What answers the requests.
+            client: Identifies one of several concurrent clients.
+            on_end: Called after each request that had to wait for its answer.
+        """
         self._gateway = gateway
-        self._sink = sink
-        self._requests = IncomingRequests(self._send, most=_MOST_RUNNING, on_end=on_end)
+        self._client = client
+        self._requests = IncomingRequests(most=_MOST_RUNNING, on_end=on_end)
+        self._asked = PendingRequests()
         self._era: Era | None = None
         self._is_probed = False
         """Whether all requests so far were probes, so that the era may still change."""
@@ -63,11 +88,9 @@ class ClientConnection:
 
     @property
     def is_busy(self) -> bool:
-        """Whether the next line should wait: too much is unanswered, or answers are not read."""
+        """Whether the next message should wait, because too much is unanswered."""
         return (
-            self._sink.is_congested
-            or len(self._requests) >= _MOST_UNANSWERED
-            or self._requests.size >= _MOST_UNANSWERED_BYTES
+            len(self._requests) >= _MOST_UNANSWERED or self._requests.size >= _MOST_UNANSWERED_BYTES
         )
 
     def resume(self, line: bytes) -> None:
@@ -79,56 +102,106 @@ class ClientConnection:
             if isinstance(self._era, HandshakeEra):
                 self._era.accept(params)
 
+    async def request(
+        self,
+        stream: ClientStream,
+        method: str,
+        params: JSONObject | None = None,
+        *,
+        timeout: RequestTimeout,  # noqa: ASYNC109 - the client gets a cancellation
+    ) -> JSONObject:
+        """The client's result of a request of ours; only the handshake era has such requests.
+
+        Args:
+            stream: That of the client's message which caused the request, or `standalone`.
+            method: The method.
+            params: Its params.
+            timeout: How long to wait. Then the request is cancelled, as it is with its caller.
+
+        Raises:
+            RpcError: The error answer; that the connection is closed; or that the client has not
+                answered too many other requests.
+            RequestTimeoutError: If there is no answer in time.
+        """
+        if len(self._asked) >= _MOST_ASKED:
+            text = f"{_MOST_ASKED} requests to this client are not answered yet"
+            raise RpcError(INTERNAL_ERROR, text)
+        return await outgoing.request(self._asked, stream, method, params, timeout=timeout)
+
     async def close(self) -> None:
         """Cancel the requests that have no answer yet, and answer each with an error."""
+        self._asked.close()
         await self._requests.close()
 
-    def receive(self, line: Line, following: Iterable[Line] = ()) -> None:
+    def receive(self, line: Line, stream: ClientStream, following: Iterable[Line] = ()) -> None:
         """Process a line; `following` are the lines behind it that have arrived already."""
         if isinstance(line, Overlong):
-            self._refuse_overlong(line)
+            self._refuse_overlong(line, stream)
         elif error := refusal(line):
-            self._write(error)
+            stream.write(error)
         elif line and not line.isspace():
-            self._receive_message(line, following)
+            self._receive_message(line, stream, following)
 
-    def _receive_message(self, line: bytes, following: Iterable[Line]) -> None:
+    def _receive_message(
+        self, line: bytes, stream: ClientStream, following: Iterable[Line]
+    ) -> None:
         try:
             value = decode_standard(line)
         except ValueError:
             text = "Parse error: the line is not JSON, or nests too deeply"
-            self._refuse(None, PARSE_ERROR, text)
+            _refuse(stream, None, PARSE_ERROR, text)
             return
         is_batch = isinstance(value, list) and len(value) > 0
         if is_batch and self._era and self._era.accepts_batches:
             for item in value:  # that version lets a server answer each one on its own
-                self._on_message(item, len(line) // len(value), ())
+                self.process(item, len(line) // len(value), stream)
         else:
-            self._on_message(value, len(line), following)
+            self.process(value, len(line), stream, following)
 
-    def _on_message(self, value: JSONValue, size: int, following: Iterable[Line]) -> None:
+    def process(
+        self, value: JSONValue, size: int, stream: ClientStream, following: Iterable[Line] = ()
+    ) -> None:
+        """Process one message of `size` bytes that was decoded; `following` as for `receive`."""
         match _message(value):
             case Request() as request:
-                self._on_request(request, size, following)
+                self._on_request(request, size, stream, following)
             case Notification() as notification:
                 self._on_notification(notification)
-            case None if not _is_response(value):  # we send no requests, so none is expected
+            case None if _is_response(value):
+                self._on_response(value)
+            case None:
                 text = "Invalid Request: a line must be one JSON-RPC 2.0 message"
-                self._refuse(_id_of(value), INVALID_REQUEST, text)
+                _refuse(stream, _id_of(value), INVALID_REQUEST, text)
 
-    def _on_request(self, request: Request, size: int, following: Iterable[Line]) -> None:
+    def _on_request(
+        self, request: Request, size: int, stream: ClientStream, following: Iterable[Line]
+    ) -> None:
         try:
             checked, result = self._answer(request, following)
         except RpcError as error:
-            self._send(ErrorResponse(request.id, error))
+            _send(stream, ErrorResponse(request.id, error))
         except Exception:  # a defect of ours must not end the connection
             logger.exception("%s failed", request.method)
-            self._refuse(request.id, INTERNAL_ERROR, "Internal error")
+            _refuse(stream, request.id, INTERNAL_ERROR, "Internal error")
         else:
             if result is None:
-                self._requests.start(request.id, partial(self._call_tool, checked), size=size)
+                self._start(request.id, checked, size, stream)
             else:
-                self._send(Response(request.id, result))
+                _send(stream, Response(request.id, result))
+
+    def _start(
+        self, request_id: RequestId, request: ClientRequest, size: int, stream: ClientStream
+    ) -> None:
+        """Answer a request that has to wait."""
+
+        def respond(answer: Response | ErrorResponse | None) -> None:
+            if answer:
+                _send(stream, answer)
+            stream.end(request_id, is_cancelled=answer is None)
+
+        stream.begin(request_id)
+        work = partial(self._call_tool, request, stream)
+        self._requests.start(request_id, work, respond, size=size)
 
     def _answer(
         self, request: Request, following: Iterable[Line]
@@ -141,17 +214,18 @@ class ClientConnection:
         if self._era is None or (self._is_probed and method == "initialize"):
             self._era = era_of(method, params, is_initialized=self._is_initialized)
         self._is_probed = is_probe
-        checked = ClientRequest(method, params, self._era.version_of(method, params))
+        version = self._era.version_of(method, params)
+        checked = ClientRequest(method, params, version, self._client)
         result = self._gateway.answer(checked)
         if method == "initialize" and result and isinstance(self._era, HandshakeEra):
             self._era.accept(result)
         return checked, result
 
-    async def _call_tool(self, request: ClientRequest) -> JSONObject:
+    async def _call_tool(self, request: ClientRequest, stream: ClientStream) -> JSONObject:
         token = (request.params.get("_meta") or {}).get("progressToken")
         if token is None:
             return await self._gateway.call_tool(request)
-        progress = _Progress(token, self._sink)
+        progress = _Progress(token, stream)
         try:
             return await self._gateway.call_tool(request, progress.send)
         finally:
@@ -167,7 +241,15 @@ class ClientConnection:
             elif isinstance(self._era, HandshakeEra):
                 self._era.is_initialized = True
 
-    def _refuse_overlong(self, line: Overlong) -> None:
+    def _on_response(self, value: JSONValue) -> None:
+        """Pass an answer to the request that waits for it; any other is ignored."""
+        match as_message(value) or unreadable(answered_id(value), INVALID_MESSAGE):
+            case Response(id_, result):
+                self._asked.settle(id_, result)
+            case ErrorResponse(id_, error):
+                self._asked.settle(id_, error)
+
+    def _refuse_overlong(self, line: Overlong, stream: ClientStream) -> None:
         """Answer a line that is too long, when its end has arrived."""
         if line.head:
             self._overlong_id = id_at_edges(line.head, b"")
@@ -175,33 +257,20 @@ class ClientConnection:
         found, self._overlong_id = self._overlong_id, None
         text = f"INPUT_TOO_LONG: a message may have at most {MAX_LINE:,} bytes"
         request = id_at_edges(b"", line.tail) if found is None else found
-        self._refuse(request, INVALID_REQUEST, text)
-
-    def _refuse(self, request: RequestId | None, code: int, text: str) -> None:
-        self._write(error_answer(request, RpcError(code, text)))
-
-    def _send(self, answer: Response | ErrorResponse) -> None:
-        try:
-            self._write(as_json(answer))
-        except ValueError:  # a result of a server, wrapped once more, may nest too deeply
-            logger.exception("A result cannot be sent")
-            self._refuse(answer.id, INTERNAL_ERROR, "The result nests too deeply")
-
-    def _write(self, message: JSONObject) -> None:
-        self._sink.write(encode_finite(message))
+        _refuse(stream, request, INVALID_REQUEST, text)
 
 
 class _Progress:
     """The progress of one call, in order; none is written after its result."""
 
-    def __init__(self, token: RequestId, sink: LineSink) -> None:
+    def __init__(self, token: RequestId, stream: ClientStream) -> None:
         self._token = token
-        self._sink = sink
+        self._stream = stream
         self.is_over = False
 
     async def send(self, progress: float, total: float | None, message: str | None) -> None:
-        if self._sink.is_congested:
-            await self._sink.drain()
+        if self._stream.is_congested:
+            await self._stream.drain()
         if self.is_over:
             return
         params: JSONObject = {"progressToken": self._token, "progress": progress}
@@ -209,7 +278,19 @@ class _Progress:
             params["total"] = total
         if message is not None:
             params["message"] = message
-        self._sink.write(encode_finite(as_json(Notification("notifications/progress", params))))
+        self._stream.write(as_json(Notification("notifications/progress", params)))
+
+
+def _refuse(stream: ClientStream, request: RequestId | None, code: int, text: str) -> None:
+    stream.write(error_answer(request, RpcError(code, text)))
+
+
+def _send(stream: ClientStream, answer: Response | ErrorResponse) -> None:
+    try:
+        stream.write(as_json(answer))
+    except ValueError:  # a result of a server, wrapped once more, may nest too deeply
+        logger.exception("A result cannot be sent")
+        _refuse(stream, answer.id, INTERNAL_ERROR, "The result nests too deeply")
 
 
 def _message(value: JSONValue) -> Request | Notification | None:

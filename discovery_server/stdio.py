@@ -14,6 +14,7 @@ import anyio
 from discovery_engine.rpc.framing import Framer
 from discovery_engine.runtime.first_answer import EarlyStart
 from discovery_server.client_connection import MAX_LINE, ClientConnection, Line
+from discovery_server.client_stream import LineStream
 from discovery_server.descriptors import open_input, open_output
 
 if TYPE_CHECKING:
@@ -70,7 +71,9 @@ class _StdioSession:
         self._answered = answered
         self._input = open_input(stdin, self._on_read)
         self._output = open_output(stdout, self._on_written)
-        self._connection = ClientConnection(gateway, self._output, on_end=self._process_later)
+        self._stream = LineStream(self._output)
+        self._connection = ClientConnection(gateway, on_end=self._process_later)
+        self._connection.standalone = self._stream
         self._framer = Framer(MAX_LINE)
         self._lines: deque[Line] = deque()
         self._next_turn: asyncio.Handle | None = None
@@ -119,15 +122,20 @@ class _StdioSession:
         if self._lines and self._next_turn is None:
             self._next_turn = self._loop.call_soon(self._process)
 
+    @property
+    def _is_busy(self) -> bool:
+        """Whether the next line should wait: too much is unanswered, or answers are not read."""
+        return self._output.is_congested or self._connection.is_busy
+
     def _process(self) -> None:
         """Process lines until too many are unanswered, or others should have a turn."""
         self._next_turn = None
         for _ in range(_LINES):
-            if not self._lines or self._connection.is_busy:
+            if not self._lines or self._is_busy:
                 break
             line = self._lines.popleft()
-            self._connection.receive(line, self._lines)
-        is_busy = self._connection.is_busy
+            self._connection.receive(line, self._stream, self._lines)
+        is_busy = self._is_busy
         if self._is_ended and (is_busy or not self._lines):
             self._over.set()
         elif self._is_ended or self._lines:

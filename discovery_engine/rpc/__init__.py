@@ -1,7 +1,8 @@
 """JSON-RPC on the wire, for both sides: towards clients and towards servers.
 
 peer              the interface `Peer`: requests and notifications, their errors and time limits
-stream_peer       a peer over lines of text; pending holds its requests in flight
+stream_peer       a peer over lines of text
+outgoing          our requests to the other side; pending holds those in flight
 incoming          the requests of the other side, each worked on in a task
 messages          messages between plain JSON and structs
 protocol          versions, reserved keys and error codes of MCP

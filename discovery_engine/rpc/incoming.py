@@ -18,15 +18,18 @@ from discovery_engine.rpc.protocol import INTERNAL_ERROR
 logger = logging.getLogger(__name__)
 
 Work: TypeAlias = Callable[[], Awaitable[JSONObject]]
-Respond: TypeAlias = Callable[[Response | ErrorResponse], None]
+Respond: TypeAlias = Callable[[Response | ErrorResponse | None], None]
+"""Called once for a request: with its answer, or with None if the other side cancelled it. Must not
+block."""
 
 
 class _Incoming:
-    __slots__ = ("id", "is_cancelled", "scope", "size", "work")
+    __slots__ = ("id", "is_cancelled", "respond", "scope", "size", "work")
 
-    def __init__(self, request_id: RequestId, work: Work, size: int) -> None:
+    def __init__(self, request_id: RequestId, work: Work, respond: Respond, size: int) -> None:
         self.id = request_id
         self.work = work
+        self.respond = respond
         self.size = size
         self.scope = anyio.CancelScope()
         self.is_cancelled = False
@@ -36,17 +39,13 @@ class _Incoming:
 class IncomingRequests:
     """The requests of one connection that have no answer yet; `close` ends them."""
 
-    def __init__(
-        self, respond: Respond, *, most: int, on_end: Callable[[], None] = lambda: None
-    ) -> None:
+    def __init__(self, *, most: int, on_end: Callable[[], None] = lambda: None) -> None:
         """No requests yet.
 
         Args:
-            respond: Called with each answer; must not block.
             most: How many are worked on at once; further ones wait.
             on_end: Called after each request.
         """
-        self._respond = respond
         self._most = most
         self._on_end = on_end
         self._unanswered: dict[RequestId, _Incoming] = {}
@@ -58,10 +57,11 @@ class IncomingRequests:
     def __len__(self) -> int:
         return len(self._running) + len(self._waiting)
 
-    def start(self, request_id: RequestId, work: Work, *, size: int = 0) -> None:
+    def start(self, request_id: RequestId, work: Work, respond: Respond, *, size: int = 0) -> None:
         """Answer a request with the result of `work`, or with the `RpcError` that it raises."""
         # A second request with the same id is worked on, too; a cancellation then means that one.
-        incoming = self._unanswered[correlated(request_id)] = _Incoming(request_id, work, size)
+        incoming = _Incoming(request_id, work, respond, size)
+        self._unanswered[correlated(request_id)] = incoming
         self.size += size
         if len(self._running) < self._most:
             self._spawn(incoming)
@@ -110,8 +110,7 @@ class IncomingRequests:
         key = correlated(incoming.id)
         if self._unanswered.get(key) is incoming:
             del self._unanswered[key]
-        if not incoming.is_cancelled:
-            self._respond(answer)
+        incoming.respond(None if incoming.is_cancelled else answer)
 
 
 def _closed(incoming: _Incoming) -> Response | ErrorResponse:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping
 from typing import Protocol, TypeAlias
 
@@ -16,12 +15,8 @@ from discovery_engine.rpc.messages import (
     Response,
     as_json,
 )
-from discovery_engine.rpc.peer import (
-    OnProgress,
-    RequestId,
-    RequestTimeout,
-    RequestTimeoutError,
-)
+from discovery_engine.rpc.outgoing import request
+from discovery_engine.rpc.peer import OnProgress, RequestTimeout
 from discovery_engine.rpc.pending import PendingRequests
 
 OnRequest: TypeAlias = Callable[[Request], None]
@@ -55,7 +50,7 @@ class StreamPeer:
         on_request: OnRequest,
         on_notification: OnNotification = lambda _notification: None,
     ) -> None:
-        self._sink = sink
+        self._stream = _LineStream(sink)
         self._on_request = on_request
         self._on_notification = on_notification
         self.pending = PendingRequests()
@@ -76,26 +71,15 @@ class StreamPeer:
         can_cancel: bool = True,
     ) -> JSONObject:
         """As `Peer.request`."""
-        number, pending = self.pending.add(timeout, on_progress)
-        is_sent = False
-        try:
-            if self._sink.is_congested:
-                # A request that waits here was not sent, so there is nothing to cancel: a caller
-                # that gives up leaves nothing in the buffer.
-                await pending.work(self._sink.drain)
-                if pending.is_settled:
-                    return await pending.wait()
-            if on_progress:
-                params = _with_token(params, number)
-            self._sink.write(encode(as_json(Request(number, method, params))))
-            is_sent = True
-            return await pending.wait()
-        except (asyncio.CancelledError, RequestTimeoutError) as error:
-            if can_cancel and is_sent and self.pending.is_waiting(number):
-                self._cancel(number, error)
-            raise
-        finally:
-            self.pending.discard(number)
+        return await request(
+            self.pending,
+            self._stream,
+            method,
+            params,
+            timeout=timeout,
+            on_progress=on_progress,
+            can_cancel=can_cancel,
+        )
 
     async def notify(
         self,
@@ -105,8 +89,8 @@ class StreamPeer:
         headers: Mapping[str, str] | None = None,  # noqa: ARG002 - of HTTP
     ) -> None:
         """As `Peer.notify`."""
-        if self._sink.is_congested:
-            await self._sink.drain()
+        if self._stream.is_congested:
+            await self._stream.drain()
         self.send(Notification(method, params))
 
     def send(self, message: Message) -> None:
@@ -115,7 +99,7 @@ class StreamPeer:
         Raises:
             ValueError: If it contains what JSON cannot express.
         """
-        self._sink.write(encode(as_json(message)))
+        self._stream.write(as_json(message))
 
     def deliver(self, message: Message) -> None:
         """Process a message of the other side."""
@@ -136,13 +120,19 @@ class StreamPeer:
         self._is_closed = True
         self.pending.close()
 
-    def _cancel(self, number: RequestId, error: BaseException) -> None:
-        is_timeout = isinstance(error, RequestTimeoutError)
-        reason = f"timed out: {error}" if is_timeout else "the caller was cancelled"
-        params = {"requestId": number, "reason": reason}
-        self.send(Notification("notifications/cancelled", params))
 
+class _LineStream:
+    """A `MessageStream` over lines."""
 
-def _with_token(params: JSONObject | None, number: RequestId) -> JSONObject:
-    params = params or {}
-    return {**params, "_meta": {**(params.get("_meta") or {}), "progressToken": number}}
+    def __init__(self, sink: LineSink) -> None:
+        self._sink = sink
+
+    @property
+    def is_congested(self) -> bool:
+        return self._sink.is_congested
+
+    def write(self, message: JSONObject) -> None:
+        self._sink.write(encode(message))
+
+    async def drain(self) -> None:
+        await self._sink.drain()

@@ -15,6 +15,7 @@ from mcp_types.methods import validate_server_result
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.rpc.protocol import HANDSHAKE_VERSIONS, MODERN_VERSIONS
 from discovery_server.client_connection import ClientConnection
+from discovery_server.client_stream import LineStream
 from discovery_server.gateway import Gateway
 from tests.unit.server.fakes import make_engine
 from tests.unit.server.oracle import ListSink, ours, outcome, sdks
@@ -372,15 +373,15 @@ async def test_damaged_lines_are_answered_with_one_message_each_and_the_next_is_
     opened: list[JSONObject], line: bytes
 ) -> None:
     sink = ListSink()
-    connection = ClientConnection(Gateway(make_engine()), sink)
+    connection, stream = ClientConnection(Gateway(make_engine())), LineStream(sink)
     for message in opened:
-        connection.receive(json.dumps(message).encode())
+        connection.receive(json.dumps(message).encode(), stream)
     sink.take()
 
-    connection.receive(line)
+    connection.receive(line, stream)
     await connection.close()
     answers = sink.take()
-    connection.receive(json.dumps(request(77, "ping")).encode())
+    connection.receive(json.dumps(request(77, "ping")).encode(), stream)
 
     assert len(answers) <= 1
     assert [answer["id"] for answer in sink.take()] == [77]

@@ -22,12 +22,18 @@ class Requests:
         self.answers: list[Response | ErrorResponse] = []
         self.release = anyio.Event()
         self.started: list[int] = []
-        self.ended = 0
-        self.incoming = IncomingRequests(self.answers.append, most=most, on_end=self._end)
+        self.cancelled = self.ended = 0
+        self.incoming = IncomingRequests(most=most, on_end=self._end)
 
     def start(self, *numbers: int) -> None:
         for number in numbers:
-            self.incoming.start(number, self.work(number), size=10)
+            self.incoming.start(number, self.work(number), self.respond, size=10)
+
+    def respond(self, answer: Response | ErrorResponse | None) -> None:
+        if answer:
+            self.answers.append(answer)
+        else:
+            self.cancelled += 1
 
     def work(self, number: int) -> Work:
         async def run() -> JSONObject:
@@ -84,7 +90,7 @@ async def test_a_cancelled_request_gets_no_answer() -> None:
         await settled(made)
         made.incoming.cancel(1)
 
-    assert (made.started, made.answers) == ([1], [])
+    assert (made.started, made.answers, made.cancelled) == ([1], [], 1)
 
 
 @pytest.mark.requirement("SRV-45")
@@ -123,7 +129,7 @@ async def test_clean_up_that_is_shielded_is_completed() -> None:
         return {}
 
     async with requests() as made:
-        made.incoming.start("a", work)
+        made.incoming.start("a", work, made.respond)
         await anyio.wait_all_tasks_blocked()
         made.incoming.cancel("a")
         await settled(made)
@@ -141,8 +147,8 @@ async def test_errors_are_answers_and_those_of_ours_show_nothing(
         raise ZeroDivisionError("secret")
 
     async with requests() as made:
-        made.incoming.start(1, refuse)
-        made.incoming.start(2, fail)
+        made.incoming.start(1, refuse, made.respond)
+        made.incoming.start(2, fail, made.respond)
         await settled(made)
 
     assert made.outcomes() == {1: -32602, 2: -32603}

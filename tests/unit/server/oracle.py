@@ -13,6 +13,7 @@ from mcp.shared.message import SessionMessage
 
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_server.client_connection import ClientConnection
+from discovery_server.client_stream import LineStream
 from discovery_server.gateway import Gateway
 from discovery_server.sdk_server import make_server
 from tests.unit.server.fakes import make_engine
@@ -44,10 +45,10 @@ class ListSink:
 async def ours(messages: Sequence[JSONValue]) -> list[Answers]:
     """What our connection answers to each message."""
     sink = ListSink()
-    connection = ClientConnection(Gateway(make_engine()), sink)
+    connection, stream = ClientConnection(Gateway(make_engine())), LineStream(sink)
     answers = []
     for message in messages:
-        connection.receive(json.dumps(message).encode())
+        connection.receive(json.dumps(message).encode(), stream)
         await _settle()
         answers.append(sink.take())
     await connection.close()
