@@ -14,6 +14,9 @@ QUERY_BYTES = 8_192
 """Of a query in UTF-8: some 1,300 English words, or 2,700 Chinese characters."""
 NAME_LENGTH = 256
 """Characters of the name of a server, a tool, a tag or an argument of a meta-tool."""
+URI_LENGTH = 4 * NAME_LENGTH
+"""Characters of the address of a resource, of which a percent-encoded one takes several."""
+PROMPT_NAME_LENGTH = NAME_LENGTH
 TAGS = 64
 """Of one search."""
 ARGUMENTS = 1_000

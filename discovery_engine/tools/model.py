@@ -101,7 +101,7 @@ class Tool(Struct, frozen=True, gc=False):
     @property
     def definition(self) -> JSONObject:
         """The definition as the upstream gave it; treat it as read-only."""
-        return _parsed(self.source)
+        return parsed(self.source)
 
     @property
     def description(self) -> str:
@@ -133,7 +133,7 @@ class Tool(Struct, frozen=True, gc=False):
     @property
     def summary(self) -> str:
         """The first sentence of the description on one line, cut at a word if it is long."""
-        return _summary(self.description)
+        return summary_of(self.description)
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
@@ -152,13 +152,15 @@ class Tool(Struct, frozen=True, gc=False):
 
 # Parsed, a definition takes six times the memory of its text: only those in use are kept parsed.
 @lru_cache(maxsize=_PARSED)
-def _parsed(source: str) -> JSONObject:
+def parsed(source: str) -> JSONObject:
+    """The definition that is canonical JSON text; treat it as read-only."""
     definition: JSONObject = json.loads(source)
     return definition
 
 
 @lru_cache(maxsize=_PARSED)
-def _summary(description: str) -> str:
+def summary_of(description: str) -> str:
+    """The first sentence of a description on one line, cut at a word if it is long."""
     text = " ".join(description.split())
     sentence, stop, _ = text.partition(". ")
     text = sentence + stop.strip()

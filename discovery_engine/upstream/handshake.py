@@ -10,7 +10,7 @@ from __future__ import annotations
 import anyio
 from msgspec import Struct, field
 
-from discovery_engine._util.json import JSONObject, JSONValue
+from discovery_engine._util.json import JSONObject
 from discovery_engine._util.tasks import open_task_group
 from discovery_engine.rpc import protocol
 from discovery_engine.rpc.peer import RpcError
@@ -28,14 +28,27 @@ class ServerInfo(Struct, frozen=True):
 
     version: str
     instructions: str = ""
-    list_changed: bool = False
-    """Whether it declares the `listChanged` capability for tools."""
     discover: JSONObject | None = None
     """Its raw answer to `server/discover`; None after `initialize`."""
+    capabilities: JSONObject = {}
+    """As it declares them."""
 
     @property
     def is_modern(self) -> bool:
         return self.discover is not None
+
+    @property
+    def listenable(self) -> JSONObject:
+        """The changes of which it declares to notify, as `subscriptions/listen` takes them."""
+        return {
+            f"{name}ListChanged": True
+            for name in ("tools", "prompts", "resources")
+            if self.declares(name, "listChanged")
+        }
+
+    def declares(self, capability: str, option: str) -> bool:
+        declared = self.capabilities.get(capability)
+        return isinstance(declared, dict) and declared.get(option) is True
 
 
 class _Probe(Struct):
@@ -105,8 +118,8 @@ def read_discovered(answer: JSONObject | None) -> ServerInfo | None:
     return ServerInfo(
         versions[-1],
         _instructions(answer),
-        list_changed=_lists_changes(capabilities),
         discover=answer,
+        capabilities=capabilities,
     )
 
 
@@ -128,12 +141,17 @@ async def initialize(transport: Transport) -> ServerInfo:
         raise ValueError("its answer to initialize names no protocol version")  # noqa: TRY004 - external data
     if version not in protocol.HANDSHAKE_VERSIONS:
         raise ValueError(f"Unsupported protocol version from the server: {version[:100]}")
-    if not isinstance(result.get("capabilities"), dict):
+    capabilities = result.get("capabilities")
+    if not isinstance(capabilities, dict):
         raise ValueError("its answer to initialize names no capabilities")  # noqa: TRY004 - external data
     initialized = "notifications/initialized"
     headers = transport.headers(initialized, RequestDetails(version))
     await transport.peer.notify(initialized, headers=headers)
-    return ServerInfo(version, _instructions(result))
+    return ServerInfo(
+        version,
+        _instructions(result),
+        capabilities=capabilities,
+    )
 
 
 async def _initialize_or_adopt(transport: Transport, probe: _Probe) -> ServerInfo | Exception:
@@ -151,8 +169,3 @@ async def _initialize_or_adopt(transport: Transport, probe: _Probe) -> ServerInf
 def _instructions(answer: JSONObject) -> str:
     instructions = answer.get("instructions")
     return instructions if isinstance(instructions, str) else ""
-
-
-def _lists_changes(capabilities: JSONObject) -> bool:
-    tools: JSONValue = capabilities.get("tools")
-    return isinstance(tools, dict) and tools.get("listChanged") is True

@@ -1,4 +1,4 @@
-"""Reads the whole tool list of a server, page by page, and drops unusable definitions.
+"""Reads a whole list of a server, page by page, and drops unusable definitions.
 
 A bad definition costs only that tool, and the pages already read are kept if a later one fails.
 """
@@ -6,8 +6,9 @@ A bad definition costs only that tool, and the pages already read are kept if a 
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from itertools import chain, compress, islice
+from types import MappingProxyType
 from typing import Any, TypeAlias, TypeVar
 
 import anyio
@@ -16,16 +17,17 @@ from msgspec import Struct
 
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.catalog import DroppedTool
+from discovery_engine.tools.offering import OfferingKind
 from discovery_engine.upstream.transport import HeaderMap
 
 T = TypeVar("T")
 FetchPage: TypeAlias = Callable[[JSONObject], Awaitable[JSONObject]]
-"""Sends `tools/list` with the given parameters."""
-FindFault: TypeAlias = Callable[[JSONObject], str | None]
-"""Why a tool cannot be used; None if it can."""
+"""Sends the request for a list with the given parameters."""
+FindFault: TypeAlias = Callable[[Any], str | None]
+"""Why what was listed cannot be used; None if it can."""
 
 _MAX_PAGES = 1000
-_MAX_TOOLS = 20_000
+_MAX_LISTED = 20_000  # of one kind
 _MAX_SECONDS = 60.0
 _MAX_SIZE = 64 * 1024  # characters of a definition as ASCII JSON; honest ones stay under a tenth
 _MAX_DEPTH = 32
@@ -47,6 +49,22 @@ class Listing(Struct, frozen=True):
     connection: str = ""
     cut: str = ""
     """Why the list is incomplete; empty if it is complete."""
+    offerings: Mapping[OfferingKind, OfferingList] = MappingProxyType({})
+    """What it offers besides tools; a kind that it does not declare is missing."""
+
+
+class OfferingList(Struct, frozen=True):
+    """The resources, the resource templates or the prompts of a server."""
+
+    definitions: tuple[JSONObject, ...] = ()
+    """The usable ones, unchanged, in the order of the server."""
+    dropped: tuple[DroppedTool, ...] = ()
+    failure: str = ""
+    """Why they could not be listed; empty if they were."""
+    cut: str = ""
+    """As that of a `Listing`."""
+    ttl: float | None = None
+    """As that of a `Listing`."""
 
 
 class Pages(Struct, frozen=True):
@@ -55,15 +73,23 @@ class Pages(Struct, frozen=True):
     cut: str = ""
 
 
-async def read_pages(fetch: FetchPage, *, seconds: float) -> Pages:
+async def read_pages(
+    fetch: FetchPage, *, seconds: float, method: str = "tools/list", member: str = "tools"
+) -> Pages:
     """All pages that arrive within `seconds` (at most a minute).
+
+    Args:
+        fetch: Sends `method`.
+        seconds: The time limit.
+        method: Named in errors.
+        member: The member of a page that holds the list.
 
     Raises:
         TimeoutError: If the first page does not arrive in time.
         ValueError: If the first page is not valid.
         Exception: What `fetch` raises for the first page.
     """
-    reader = _PageReader()
+    reader = _PageReader(method, member)
     with anyio.move_on_after(min(seconds, _MAX_SECONDS)):
         while not reader.done:
             await reader.read(fetch)
@@ -74,7 +100,9 @@ async def read_pages(fetch: FetchPage, *, seconds: float) -> Pages:
 
 
 class _PageReader:
-    def __init__(self) -> None:
+    def __init__(self, method: str, member: str) -> None:
+        self._method = method
+        self._member = member
         self.definitions: list[JSONValue] = []
         self.ttl: float | None = None
         self.cut = ""
@@ -93,13 +121,14 @@ class _PageReader:
             self._stop(f"page {self.count + 1} failed: {error}")
 
     def _add(self, page: JSONObject) -> None:
-        tools = page.get("tools")
-        if not isinstance(tools, list):
-            raise ValueError("its answer to tools/list holds no list of tools")  # noqa: TRY004 - external data, not a caller's mistake
+        listed = page.get(self._member)
+        if not isinstance(listed, list):
+            text = f"its answer to {self._method} holds no list of {self._member}"
+            raise ValueError(text)  # noqa: TRY004 - external data, not a caller's mistake
         if not self.count:
             self.ttl = _seconds(page.get("ttlMs"))
         self.count += 1
-        self.definitions += tools
+        self.definitions += listed
         self._advance(page.get("nextCursor"))
 
     def _advance(self, cursor: JSONValue) -> None:
@@ -110,8 +139,8 @@ class _PageReader:
             self._stop(f"its cursor {self._cursor[:_NAME_SHOWN]!r} repeats")
         elif self.count >= _MAX_PAGES:
             self._stop(f"it has more than {_MAX_PAGES} pages")
-        elif len(self.definitions) >= _MAX_TOOLS:
-            self._stop(f"it has more than {_MAX_TOOLS} tools")
+        elif len(self.definitions) >= _MAX_LISTED:
+            self._stop(f"it has more than {_MAX_LISTED} {self._member}")
         else:
             self._seen.add(self._cursor)
 
@@ -128,18 +157,27 @@ async def split_usable(
     One without a usable name is called `#3` if it is the third in the list. A long list lets
     other tasks run in between.
     """
+    return await split(
+        definitions, lambda one: fault_of(one) or find_fault(one), identifier="name", noun="tool"
+    )
+
+
+async def split(
+    definitions: Iterable[JSONValue], find_fault: FindFault, *, identifier: str, noun: str
+) -> tuple[tuple[JSONObject, ...], tuple[DroppedTool, ...]]:
+    """As `split_usable`, for definitions that the member `identifier` tells apart."""
     good: dict[str, JSONObject] = {}
     dropped: list[DroppedTool] = []
     position = 0
     async for definition in in_batches(definitions):
         position += 1
-        reason = fault_of(definition) or find_fault(definition)
-        if reason is None and definition["name"] in good:
-            reason = "an earlier tool has the same name"
+        reason = find_fault(definition)
+        if reason is None and definition[identifier] in good:
+            reason = f"an earlier {noun} has the same {identifier}"
         if reason is None:
-            good[definition["name"]] = definition
+            good[definition[identifier]] = definition
         else:
-            dropped.append(DroppedTool(_shown_name(definition, position), reason))
+            dropped.append(DroppedTool(_shown_name(definition, identifier, position), reason))
     return tuple(good.values()), tuple(dropped)
 
 
@@ -166,7 +204,7 @@ def fault_of(definition: JSONValue) -> str | None:
         return "its name is not a non-empty string"
     if not isinstance(definition.get("description"), str | None):
         return "its description is not a string"
-    return _fault_of_schema(definition.get("inputSchema")) or _fault_of_size(definition)
+    return _fault_of_schema(definition.get("inputSchema")) or fault_of_size(definition)
 
 
 def depth_of(value: JSONValue, *, limit: int) -> int:
@@ -233,7 +271,8 @@ def _fault_of_schema(schema: JSONValue) -> str | None:
     return None
 
 
-def _fault_of_size(definition: JSONObject) -> str | None:
+def fault_of_size(definition: JSONObject) -> str | None:
+    """Why a definition is too large or nests too deep; None if it is not."""
     if depth_of(definition, limit=_MAX_DEPTH) > _MAX_DEPTH:
         return f"it nests more than {_MAX_DEPTH} levels deep"
     if len(json.dumps(definition)) > _MAX_SIZE:
@@ -241,8 +280,8 @@ def _fault_of_size(definition: JSONObject) -> str | None:
     return None
 
 
-def _shown_name(definition: JSONValue, position: int) -> str:
-    name = definition.get("name") if isinstance(definition, dict) else None
+def _shown_name(definition: JSONValue, identifier: str, position: int) -> str:
+    name = definition.get(identifier) if isinstance(definition, dict) else None
     return name[:_NAME_SHOWN] if isinstance(name, str) and name.strip() else f"#{position}"
 
 

@@ -8,12 +8,43 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 
+from msgspec import Struct
+
 from discovery_engine._util.json import JSONObject
 from discovery_engine.rpc.peer import OnProgress, RequestTimeout, RpcError
 from discovery_engine.upstream.handshake import ServerInfo, discover, read_discovered, request_meta
 from discovery_engine.upstream.transport import HeaderMap, RequestDetails, Transport
 
 _LONGEST_CALL = 600.0  # seconds, however often progress is reported
+
+
+class UpstreamRequest(Struct, frozen=True):
+    """A request that a caller waits for."""
+
+    method: str
+    params: JSONObject
+    subject: str
+    """What it is about, as errors name it: a tool's name, a URI."""
+    name: str | None = None
+    """What the name header of HTTP holds, for methods that have one."""
+
+    @classmethod
+    def call(cls, tool: str, arguments: JSONObject) -> UpstreamRequest:
+        """`tools/call`, by the server's own name of the tool."""
+        return cls("tools/call", {"name": tool, "arguments": arguments}, tool, tool)
+
+    @classmethod
+    def read(cls, uri: str) -> UpstreamRequest:
+        return cls("resources/read", {"uri": uri}, uri, uri)
+
+    @classmethod
+    def get_prompt(cls, name: str, arguments: JSONObject) -> UpstreamRequest:
+        given = {"arguments": arguments} if arguments else {}
+        return cls("prompts/get", {"name": name, **given}, name, name)
+
+    @classmethod
+    def complete(cls, params: JSONObject) -> UpstreamRequest:
+        return cls("completion/complete", params, "completion/complete")
 
 
 class RpcClient:
@@ -45,45 +76,44 @@ class RpcClient:
                 self.info = info
                 self.is_stored = False
 
-    async def list_page(self, params: JSONObject) -> JSONObject:
-        return await self._request("tools/list", params, RequestDetails(self.info.version))
+    async def list_page(self, method: str, params: JSONObject) -> JSONObject:
+        """One page of the list that `method` asks for."""
+        return await self._request(method, params, RequestDetails(self.info.version))
 
-    async def call(
+    async def send(
         self,
-        tool: str,
-        arguments: JSONObject,
+        request: UpstreamRequest,
         *,
         seconds: float,
         header_map: HeaderMap | None = None,
         on_progress: OnProgress | None = None,
     ) -> JSONObject:
-        """The result of `tools/call`.
+        """The result of a request that a caller waits for.
 
         Args:
-            tool: The server's own name of the tool.
-            arguments: Sent unchecked.
+            request: Sent unchecked.
             seconds: The time limit; with `on_progress`, each progress notification extends it, up
                 to ten minutes in all.
-            header_map: The arguments that are sent as headers.
+            header_map: The arguments of a tool that are sent as headers.
             on_progress: Awaited for each progress notification.
         """
-        timeout = RequestTimeout(seconds, _LONGEST_CALL)
+        arguments = request.params.get("arguments") or {}
         return await self._request(
-            "tools/call",
-            {"name": tool, "arguments": arguments},
-            RequestDetails(self.info.version, tool, arguments, header_map),
-            timeout=timeout,
+            request.method,
+            request.params,
+            RequestDetails(self.info.version, request.name, arguments, header_map),
+            timeout=RequestTimeout(seconds, _LONGEST_CALL),
             on_progress=on_progress,
         )
 
     async def listen(self) -> None:
-        """Ask for notifications when the list of tools changes, until the server ends that.
+        """Ask for notifications when a list changes, until the server ends that.
 
         Raises:
             RpcError: If it does not support that, or the connection breaks.
         """
         method = "subscriptions/listen"
-        params = {"notifications": {"toolsListChanged": True}}
+        params = {"notifications": self.info.listenable}
         await self._request(method, params, RequestDetails(self.info.version))
 
     async def _request(

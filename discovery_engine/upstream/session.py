@@ -59,6 +59,9 @@ from discovery_engine.upstream.transport_opening import (
 
 _RENEWAL = 5.0  # seconds
 _FAULT_LIMIT = 100
+_LIST_CHANGED = frozenset(
+    f"notifications/{kind}/list_changed" for kind in ("tools", "resources", "prompts")
+)
 _NOT_CAUSED_BY_ERA = {
     FailureKind.AUTH,
     FailureKind.DNS,
@@ -305,7 +308,7 @@ class Session:
 
     async def _serve(self, rpc: RpcClient) -> None:
         async with anyio.create_task_group() as tasks:
-            if rpc.info.is_modern and rpc.info.list_changed:
+            if rpc.info.is_modern and rpc.info.listenable:
                 tasks.start_soon(self._listen, rpc)
             await self._wait_retired()
             while self._users:
@@ -330,8 +333,7 @@ class Session:
             logger.debug("%r sends no notifications of changes", self.server.name, exc_info=True)
 
     def _on_notification(self, notification: Notification) -> None:
-        is_change = notification.method == "notifications/tools/list_changed"
-        if is_change and not self._change_published:
+        if notification.method in _LIST_CHANGED and not self._change_published:
             self._change_published = True
             self._context.events.publish(ToolsChanged(self.server.name))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, nullcontext
+from functools import partial
 from typing import TypeAlias, TypeVar
 
 import anyio
@@ -43,6 +44,7 @@ from discovery_engine.upstream.concurrency import (
     StartLimiter,
 )
 from discovery_engine.upstream.connection import EraMemory
+from discovery_engine.upstream.handshake import ServerInfo
 from discovery_engine.upstream.history import Policy, ServerHistory
 from discovery_engine.upstream.listing import (
     Listing,
@@ -52,13 +54,14 @@ from discovery_engine.upstream.listing import (
     read_pages,
     split_usable,
 )
+from discovery_engine.upstream.offering_listing import declared_kinds, list_offerings
 from discovery_engine.upstream.request_errors import (
     RequestNotProcessed,
     at_most_twice,
     call_error,
     listing_error,
 )
-from discovery_engine.upstream.rpc_client import RpcClient
+from discovery_engine.upstream.rpc_client import RpcClient, UpstreamRequest
 from discovery_engine.upstream.session import Session
 from discovery_engine.upstream.state import SessionStats, StateInfo
 from discovery_engine.upstream.stdio.reaper import open_reaper
@@ -72,6 +75,7 @@ SessionKey: TypeAlias = tuple[ServerName, str | None]
 """A server and the client whose session it is; None for a shared session."""
 
 _SOLE_CLIENT = ""  # where the gateway has only one client
+_OFFERINGS = 10.0  # seconds that the tools of a server wait for its resources and prompts
 _MAX_RESULT_DEPTH = 100  # deeper results may fail in JSON encoders
 _NEVER_EXECUTED = (UNSUPPORTED_PROTOCOL_VERSION, METHOD_NOT_FOUND)
 
@@ -184,14 +188,25 @@ class Upstreams:
         client: str | None = None,
         on_progress: OnProgress | None = None,
     ) -> JSONObject:
-        """The raw result of a tool, complete.
+        """The raw result of a tool, complete; as `send`."""
+        request = UpstreamRequest.call(tool, arguments)
+        return await self.send(server, request, client=client, on_progress=on_progress)
+
+    async def send(
+        self,
+        server: ServerSettings,
+        request: UpstreamRequest,
+        *,
+        client: str | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> JSONObject:
+        """The raw result of a request, complete.
 
         Args:
-            server: The server of the tool; connected first if needed.
-            tool: The server's own name of the tool.
-            arguments: Sent unchecked.
+            server: Connected first if needed.
+            request: Sent unchecked.
             client: The caller; with `session: per_client` each client has its own session.
-            on_progress: Called with the progress notifications of the tool.
+            on_progress: Called with the progress notifications of the request.
 
         Raises:
             UnavailableError: If connecting fails, the server is backing off, or its call queue is
@@ -206,9 +221,7 @@ class Upstreams:
             calls = await _acquire_slot(history, server)
             try:
                 return await at_most_twice(
-                    lambda: self._call(
-                        server, tool, arguments, client=client, on_progress=on_progress
-                    )
+                    lambda: self._send(server, request, client=client, on_progress=on_progress)
                 )
             finally:
                 calls.release()
@@ -221,19 +234,30 @@ class Upstreams:
             pages = await self._pages(server, session, rpc)
             session.history.record_success()
             info = await session.refreshed_info(rpc)
+            offerings = await list_offerings(
+                rpc.list_page, info.capabilities, seconds=min(server.timeouts.list, _OFFERINGS)
+            )
         transport = rpc.transport
         find_fault = transport.header_fault if info.is_modern else _no_fault
         tools, dropped = await split_usable(pages.definitions, find_fault=find_fault)
         maps = await header_maps(tools, transport.header_map) if info.is_modern else {}
         self._header_maps[session.connection] = maps
-        return Listing(tools, dropped, info.instructions, pages.ttl, session.connection, pages.cut)
+        return Listing(
+            tools,
+            dropped,
+            info.instructions,
+            pages.ttl,
+            session.connection,
+            pages.cut,
+            offerings,
+        )
 
     async def _pages(self, server: ServerSettings, session: Session, rpc: RpcClient) -> Pages:
         seconds = server.timeouts.list
         try:
-            return await read_pages(rpc.list_page, seconds=seconds)
+            return await read_pages(partial(rpc.list_page, "tools/list"), seconds=seconds)
         except RpcError as error:
-            if error.code == METHOD_NOT_FOUND and rpc.is_proven:
+            if rpc.is_proven and (error.code == METHOD_NOT_FOUND or _has_no_tools(rpc.info)):
                 return Pages()  # a server without tools need not support the request
             failure = await listing_error(rpc.transport, error)
             if rpc.transport.wants_new_session(error):
@@ -251,11 +275,10 @@ class Upstreams:
             else failure
         )
 
-    async def _call(
+    async def _send(
         self,
         server: ServerSettings,
-        tool: str,
-        arguments: JSONObject,
+        request: UpstreamRequest,
         *,
         client: str | None,
         on_progress: OnProgress | None,
@@ -264,20 +287,19 @@ class Upstreams:
         async with session.lease() as rpc:
             try:
                 async with self._everywhere:
-                    result = await rpc.call(
-                        tool,
-                        arguments,
+                    result = await rpc.send(
+                        request,
                         seconds=server.timeouts.call,
-                        header_map=self._header_maps.get(session.connection, {}).get(tool),
+                        header_map=self._header_map(session, request),
                         on_progress=on_progress,
                     )
             except RequestTimeoutError as timeout:
-                failure = UpstreamTimeoutError(server.name, repr(tool), timeout.seconds)
-                session.history.record_timeout(repr(tool), timeout.seconds)
+                failure = UpstreamTimeoutError(server.name, repr(request.subject), timeout.seconds)
+                session.history.record_timeout(repr(request.subject), timeout.seconds)
                 await session.reject_stored_era(rpc, failure)
                 raise failure from None
             except RpcError as error:
-                raise await self._call_error(session, rpc, tool, error) from error
+                raise await self._call_error(session, rpc, request.subject, error) from error
             except ValueError as error:
                 raise UpstreamProtocolError(server.name, str(error), INVALID_PARAMS) from error
         if await exceeds_depth(result, limit=_MAX_RESULT_DEPTH):
@@ -286,11 +308,16 @@ class Upstreams:
         session.history.record_success()
         return result
 
+    def _header_map(self, session: Session, request: UpstreamRequest) -> HeaderMap | None:
+        if request.method != "tools/call" or request.name is None:
+            return None
+        return self._header_maps.get(session.connection, {}).get(request.name)
+
     async def _call_error(
-        self, session: Session, rpc: RpcClient, tool: str, error: RpcError
+        self, session: Session, rpc: RpcClient, subject: str, error: RpcError
     ) -> UpstreamError | RequestNotProcessed:
         """The error to raise for a failed call."""
-        failure = await call_error(rpc.transport, tool, error)
+        failure = await call_error(rpc.transport, subject, error)
         if rpc.transport.wants_new_session(error):
             session.retire()
             return RequestNotProcessed(failure)
@@ -392,6 +419,11 @@ def _busy(server: ServerSettings) -> UnavailableError:
     error = UnavailableError(server.name, FailureKind.BUSY, reason, hint="try again in a moment")
     error.retry_after = 1.0
     return error
+
+
+def _has_no_tools(info: ServerInfo) -> bool:
+    """Whether a server declares that it has resources or prompts, and no tools."""
+    return "tools" not in info.capabilities and bool(declared_kinds(info.capabilities))
 
 
 def _no_fault(definition: JSONObject) -> None:  # noqa: ARG001 - same signature as `header_fault`

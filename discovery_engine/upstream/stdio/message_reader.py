@@ -43,6 +43,9 @@ _BYTES = 4096  # cost as much to read as a line
 _FORWARDED = (
     "notifications/cancelled",
     "notifications/progress",
+    "notifications/prompts/list_changed",
+    "notifications/resources/list_changed",
+    "notifications/resources/updated",
     "notifications/subscriptions/acknowledged",
     "notifications/tools/list_changed",
 )

@@ -1,0 +1,121 @@
+"""Lists the resources, the resource templates and the prompts of a server.
+
+Only what the server declares is asked for. Each kind is listed by itself: one that fails costs
+neither the others nor the tools, and a bad definition costs only itself.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import TypeAlias
+
+import anyio
+
+from discovery_engine._util.json import JSONObject, JSONValue
+from discovery_engine._util.text import quoted
+from discovery_engine.limits import PROMPT_NAME_LENGTH, URI_LENGTH
+from discovery_engine.rpc.peer import RpcError
+from discovery_engine.rpc.protocol import METHOD_NOT_FOUND
+from discovery_engine.tools.offering import OfferingKind
+from discovery_engine.upstream.listing import OfferingList, fault_of_size, read_pages, split
+
+FetchList: TypeAlias = Callable[[str, JSONObject], Awaitable[JSONObject]]
+"""Sends the method of a list with the given parameters."""
+
+_MESSAGE_LENGTH = 200  # characters of a server's message
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_TEXTS = ("title", "description", "mimeType")
+
+logger = logging.getLogger(__name__)
+
+
+def declared_kinds(capabilities: JSONObject) -> tuple[OfferingKind, ...]:
+    """What a server with these capabilities may be asked for."""
+    declared = (capabilities.get(kind.wire.capability) for kind in OfferingKind)
+    return tuple(
+        kind for kind, one in zip(OfferingKind, declared, strict=True) if isinstance(one, dict)
+    )
+
+
+async def list_offerings(
+    fetch: FetchList, capabilities: JSONObject, *, seconds: float
+) -> Mapping[OfferingKind, OfferingList]:
+    """All declared kinds, side by side, at most `seconds` each; it never fails."""
+    found: dict[OfferingKind, OfferingList] = {}
+
+    async def list_one(kind: OfferingKind) -> None:
+        found[kind] = await _list_kind(kind, fetch, seconds)
+
+    async with anyio.create_task_group() as tasks:
+        for kind in declared_kinds(capabilities):
+            tasks.start_soon(list_one, kind)
+    return found
+
+
+async def _list_kind(kind: OfferingKind, fetch: FetchList, seconds: float) -> OfferingList:
+    wire = kind.wire
+    try:
+        pages = await read_pages(
+            partial(fetch, wire.method), seconds=seconds, method=wire.method, member=wire.member
+        )
+    except RpcError as error:
+        if error.code == METHOD_NOT_FOUND:  # many servers declare resources and have no templates
+            return OfferingList()
+        said = quoted(error.message[:_MESSAGE_LENGTH])
+        return _failed(kind, f"it answered error {error.code}: {said}")
+    except TimeoutError:
+        return _failed(kind, f"it did not answer within {seconds:g} s")
+    except ValueError as error:
+        return _failed(kind, str(error))
+    good, dropped = await split(
+        pages.definitions,
+        partial(fault_of_offering, kind),
+        identifier=wire.identifier,
+        noun=kind.label,
+    )
+    return OfferingList(good, dropped, cut=pages.cut, ttl=pages.ttl)
+
+
+def _failed(kind: OfferingKind, reason: str) -> OfferingList:
+    logger.debug("%s failed: %s", kind.wire.method, reason)
+    return OfferingList(failure=reason)
+
+
+def fault_of_offering(kind: OfferingKind, definition: JSONValue) -> str | None:
+    """Why a definition cannot be listed or read; None if it can."""
+    if not isinstance(definition, dict):
+        return "it is not an object"
+    required = {kind.wire.identifier, "name"}
+    for member in sorted(required):
+        if not isinstance(definition.get(member), str) or not definition[member].strip():
+            return f"its {member} is not a non-empty string"
+    for member in _TEXTS:
+        if not isinstance(definition.get(member), str | None):
+            return f"its {member} is not a string"
+    of_kind = _fault_of_prompt if kind is OfferingKind.PROMPT else _fault_of_address
+    return of_kind(definition, kind.wire.identifier) or fault_of_size(definition)
+
+
+def _fault_of_address(definition: JSONObject, member: str) -> str | None:
+    address = definition[member]
+    if len(address) > URI_LENGTH:
+        return f"its {member} is longer than {URI_LENGTH} characters"
+    if not (address.startswith("{") or _SCHEME.match(address)):
+        return f"its {member} has no scheme"
+    return None
+
+
+def _fault_of_prompt(definition: JSONObject, member: str) -> str | None:
+    if len(definition[member]) > PROMPT_NAME_LENGTH:
+        return f"its {member} is longer than {PROMPT_NAME_LENGTH} characters"
+    arguments = definition.get("arguments")
+    if arguments is None:
+        return None
+    if not isinstance(arguments, list):
+        return "its arguments are not a list"
+    if not all(isinstance(one, dict) and isinstance(one.get("name"), str) for one in arguments):
+        return "an argument has no name"
+    return None
