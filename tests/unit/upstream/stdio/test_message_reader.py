@@ -120,8 +120,9 @@ async def test_a_request_is_answered_here_and_a_refusal_to_answer_is_its_fault()
 
 
 async def test_what_nobody_listens_to_is_left_out_and_is_no_garbage() -> None:
-    heard = ["notifications/progress", "notifications/tools/list_changed"]
-    unheard = ["notifications/message", "notifications/resources/updated", "n"]
+    kinds = ("tools/list_changed", "resources/list_changed", "resources/updated")
+    heard = ["notifications/progress", *(f"notifications/{kind}" for kind in kinds)]
+    unheard = ["notifications/message", "notifications/elicitation/complete", "n"]
     reader, _ = reader_of(b"".join(line(method=method) for method in [*heard, *unheard]))
 
     found = await messages(reader)
