@@ -1,8 +1,8 @@
 """A server that offers all of MCP in both eras, with what the official conformance suite asks for.
 
-    python everything_server.py stdio|http
+    python everything_server.py stdio|http [handshake|modern]
 
-Over HTTP it prints its port first. It is made with the SDK.
+Over HTTP it prints its port first. With an era it serves only that one. It is made with the SDK.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from mcp.server.subscriptions import (
     ResourceUpdated,
     ToolsListChanged,
 )
+from mcp.shared.message import ServerMessageMetadata
 
 BUS = InMemorySubscriptionBus()
 KEY = secrets.token_bytes(32)
@@ -39,6 +40,7 @@ CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 MISSING_CAPABILITY = -32021
 INVALID_PARAMS = -32602
 NOT_FOUND = -32002
+METHOD_NOT_FOUND = -32601
 PNG = base64.b64encode(bytes.fromhex("89504e470d0a1a0a") + b"pixels").decode()
 WAV = base64.b64encode(b"RIFF$\0\0\0WAVEfmt ").decode()
 WATCHED = "test://watched-resource"
@@ -58,7 +60,8 @@ def embedded(uri: str, mime_type: str, value: str) -> dict[str, Any]:
 
 
 def schema(**properties: Any) -> dict[str, Any]:
-    return {"type": "object", "properties": properties, "required": list(properties)}
+    needed = [name for name, one in properties.items() if "default" not in one]
+    return {"type": "object", "properties": properties, "required": needed}
 
 
 # -- what a tool asks its client for -----------------------------------------------------------
@@ -185,41 +188,31 @@ async def test_tool_with_progress(ctx: Any, params: Any) -> dict[str, Any]:
 
 @tool(inputSchema=schema(prompt={"type": "string"}))
 async def test_sampling(ctx: Any, params: Any) -> dict[str, Any]:
-    require(ctx, "sampling")
-    message = types.SamplingMessage(
-        role="user", content=types.TextContent(text=params.arguments["prompt"])
-    )
-    answer = await ctx.session.create_message(
-        [message], max_tokens=100, related_request_id=ctx.request_id
-    )
-    return content(text(f"LLM response: {answer.content.text}"))
+    answer = await ask(ctx, "sampling", sample(params.arguments["prompt"]))
+    return content(text(f"LLM response: {answer['content']['text']}"))
 
 
 @tool(inputSchema=schema(message={"type": "string"}))
 async def test_elicitation(ctx: Any, params: Any) -> dict[str, Any]:
-    asked = schema(username={"type": "string"}, email={"type": "string"})
-    answer = await elicited(ctx, params.arguments["message"], asked)
-    return content(text(f"User response: {answer}"))
+    asked = form(params.arguments["message"], username={"type": "string"}, email={"type": "string"})
+    return content(text(f"User response: {shown(await ask(ctx, 'elicitation', asked))}"))
 
 
 @tool()
 async def test_elicitation_sep1034_defaults(ctx: Any, params: Any) -> dict[str, Any]:
-    asked = {
-        "type": "object",
-        "properties": {
-            "name": {"type": "string", "default": "John Doe"},
-            "age": {"type": "integer", "default": 30},
-            "score": {"type": "number", "default": 95.5},
-            "status": {
-                "type": "string",
-                "enum": ["active", "inactive", "pending"],
-                "default": "active",
-            },
-            "verified": {"type": "boolean", "default": True},
+    asked = form(
+        "Defaults",
+        name={"type": "string", "default": "John Doe"},
+        age={"type": "integer", "default": 30},
+        score={"type": "number", "default": 95.5},
+        status={
+            "type": "string",
+            "enum": ["active", "inactive", "pending"],
+            "default": "active",
         },
-        "required": [],
-    }
-    return content(text(f"Elicitation completed: {await elicited(ctx, 'Defaults', asked)}"))
+        verified={"type": "boolean", "default": True},
+    )
+    return content(text(f"Elicitation completed: {shown(await ask(ctx, 'elicitation', asked))}"))
 
 
 @tool()
@@ -228,46 +221,37 @@ async def test_elicitation_sep1330_enums(ctx: Any, params: Any) -> dict[str, Any
     titled = [{"const": f"value{n}", "title": f"Option {n}"} for n in (1, 2, 3)]
     names = ["Option One", "Option Two", "Option Three"]
     legacy = {"type": "string", "enum": ["opt1", "opt2", "opt3"], "enumNames": names}
-    asked = {
-        "type": "object",
-        "properties": {
-            "untitledSingle": {"type": "string", "enum": options},
-            "titledSingle": {"type": "string", "oneOf": titled},
-            "legacyEnum": legacy,
-            "untitledMulti": {"type": "array", "items": {"type": "string", "enum": options}},
-            "titledMulti": {"type": "array", "items": {"anyOf": titled}},
-        },
-        "required": [],
-    }
-    return content(text(f"Elicitation completed: {await elicited(ctx, 'Choices', asked)}"))
+    asked = form(
+        "Choices",
+        untitledSingle={"type": "string", "enum": options},
+        titledSingle={"type": "string", "oneOf": titled},
+        legacyEnum=legacy,
+        untitledMulti={"type": "array", "items": {"type": "string", "enum": options}},
+        titledMulti={"type": "array", "items": {"anyOf": titled}},
+    )
+    return content(text(f"Elicitation completed: {shown(await ask(ctx, 'elicitation', asked))}"))
 
 
 @tool()
 async def test_url_elicitation(ctx: Any, params: Any) -> dict[str, Any]:
-    if ctx.protocol_version == MODERN:
-        given = responses(ctx, "visit")
-        url = {"mode": "url", "message": "Please visit", "url": "https://example.com/visit"}
-        if given is None:
-            return required(visit={"method": "elicitation/create", "params": url})
-        return content(text(f"action={given[0].get('action')}"))
-    require(ctx, "elicitation")
-    answer = await ctx.session.elicit_url(
-        "Please visit", "https://example.com/visit", "visit-1", ctx.request_id
-    )
-    return content(text(f"action={answer.action}"))
+    visit = {
+        "mode": "url",
+        "message": "Please visit",
+        "url": "https://example.com/visit",
+        "elicitationId": "visit-1",
+    }
+    request = {"method": "elicitation/create", "params": visit}
+    return content(text(shown(await ask(ctx, "elicitation", request))))
 
 
 @tool()
 async def test_roots(ctx: Any, params: Any) -> dict[str, Any]:
-    require(ctx, "roots")
-    roots = await ctx.session.list_roots()
-    return content(text(",".join(str(root.uri) for root in roots.roots)))
+    answer = await ask(ctx, "roots", ROOTS)
+    return content(text(",".join(root["uri"] for root in answer["roots"])))
 
 
-async def elicited(ctx: Any, message: str, asked: dict[str, Any]) -> str:
-    require(ctx, "elicitation")
-    answer = await ctx.session.elicit_form(message, asked, ctx.request_id)
-    return f"action={answer.action}, content={json.dumps(answer.content)}"
+def shown(answer: dict[str, Any]) -> str:
+    return f"action={answer['action']}, content={json.dumps(answer.get('content'))}"
 
 
 def declared(ctx: Any) -> dict[str, Any]:
@@ -282,6 +266,30 @@ def require(ctx: Any, capability: str) -> None:
     if capability not in declared(ctx):
         data = {"requiredCapabilities": {capability: {}}}
         raise MCPError(MISSING_CAPABILITY, f"the client has no {capability}", data)
+
+
+class AskingError(Exception):
+    """The modern era has no requests of servers: the result says what is required."""
+
+
+ASKED: dict[str, tuple[Any, Any]] = {
+    "elicitation/create": (types.ElicitRequest, types.ElicitResult),
+    "sampling/createMessage": (types.CreateMessageRequest, types.CreateMessageResult),
+    "roots/list": (types.ListRootsRequest, types.ListRootsResult),
+}
+
+
+async def ask(ctx: Any, capability: str, request: dict[str, Any]) -> dict[str, Any]:
+    """What the client answers, in either era."""
+    require(ctx, capability)
+    if ctx.protocol_version == MODERN:
+        if given := responses(ctx, "asked"):
+            return given[0]
+        raise AskingError(request)
+    kind, result = ASKED[request["method"]]
+    related = ServerMessageMetadata(related_request_id=ctx.request_id)
+    answer = await ctx.session.send_request(kind.model_validate(request), result, metadata=related)
+    return answer.model_dump(by_alias=True, mode="json", exclude_none=True)
 
 
 @tool()
@@ -393,6 +401,25 @@ async def test_header_tool(ctx: Any, params: Any) -> dict[str, Any]:
 
 
 @tool()
+async def test_wait(ctx: Any, params: Any) -> dict[str, Any]:
+    """Wait until it is cancelled, which `test_waited` counts."""
+    global WAITED  # noqa: PLW0603 - one server, one count
+    try:
+        await anyio.sleep_forever()
+    except anyio.get_cancelled_exc_class():
+        WAITED += 1
+        raise
+
+
+WAITED = 0
+
+
+@tool()
+async def test_waited(ctx: Any, params: Any) -> dict[str, Any]:
+    return content(text(str(WAITED)))
+
+
+@tool()
 async def test_change_lists(ctx: Any, params: Any) -> dict[str, Any]:
     """Announce that every list and the watched resource have changed."""
     if ctx.protocol_version == MODERN:
@@ -410,7 +437,10 @@ async def test_change_lists(ctx: Any, params: Any) -> dict[str, Any]:
 async def call_tool(ctx: Any, params: Any) -> dict[str, Any]:
     if params.name not in TOOLS:
         raise MCPError(INVALID_PARAMS, f"Unknown tool: {params.name}")
-    return await TOOLS[params.name][1](ctx, params)
+    try:
+        return await TOOLS[params.name][1](ctx, params)
+    except AskingError as asking:
+        return required(asked=asking.args[0])
 
 
 # -- resources and prompts -----------------------------------------------------------------------
@@ -542,7 +572,10 @@ HANDLERS: dict[str, tuple[Any, Handler]] = {
 }
 
 
-def make_server() -> Server[Any]:
+REFUSED = {"handshake": "server/discover", "modern": "initialize", "": ""}
+
+
+def make_server(era: str) -> Server[Any]:
     def input_schema(name: str) -> Any:
         return TOOLS[name][0]["inputSchema"] if name in TOOLS else None
 
@@ -554,6 +587,13 @@ def make_server() -> Server[Any]:
     )
     for method, (params, handler) in HANDLERS.items():
         server.add_request_handler(method, params, handler)
+
+    async def refuse(ctx: Any, call_next: Any) -> Any:
+        if ctx.method == REFUSED[era]:
+            raise MCPError(METHOD_NOT_FOUND, "Method not found")
+        return await call_next(ctx)
+
+    server.middleware.append(refuse)
     return server
 
 
@@ -570,7 +610,8 @@ def serve_http(server: Server[Any]) -> None:
 
 
 if __name__ == "__main__":
+    made = make_server("".join(sys.argv[2:]))
     if sys.argv[1] == "stdio":
-        anyio.run(serve_stdio, make_server())
+        anyio.run(serve_stdio, made)
     else:
-        serve_http(make_server())
+        serve_http(made)
