@@ -1,0 +1,191 @@
+from __future__ import annotations
+
+import base64
+import string
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from discovery_server.request_state import InvalidStateError, StateSealer, call_identity
+
+pytestmark = pytest.mark.requirement("QST-20")
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+objects = st.dictionaries(st.text(), json_values, max_size=4)
+CALL = call_identity("anna", "tools/call", {"name": "t", "arguments": {"a": 1}})
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@given(state=objects, params=objects)
+def test_what_was_sealed_is_unsealed_for_the_same_call(state: Any, params: Any) -> None:
+    sealer = StateSealer()
+    identity = call_identity("anna", "tools/call", params)
+
+    assert sealer.unseal(sealer.seal(state, identity, lifetime=60), identity) == state
+
+
+def test_half_a_surrogate_pair_in_a_servers_state_is_kept() -> None:
+    sealer = StateSealer()
+
+    sealed = sealer.seal({"state": "a\ud800b"}, CALL, lifetime=60)
+
+    assert sealer.unseal(sealed, CALL) == {"state": "a\ud800b"}
+
+
+@given(secret=st.text(string.ascii_letters, min_size=12))
+def test_a_client_reads_nothing_of_a_state(secret: str) -> None:
+    sealed = StateSealer().seal({"state": secret}, CALL, lifetime=60)
+
+    raw = base64.urlsafe_b64decode(sealed + "=" * (-len(sealed) % 4))
+    assert secret not in sealed
+    assert secret.encode() not in raw
+
+
+def test_the_same_state_is_sealed_differently_each_time() -> None:
+    sealer = StateSealer()
+
+    assert len({sealer.seal({}, CALL, lifetime=60) for _ in range(100)}) == 100
+
+
+@given(data=st.data())
+def test_a_state_with_any_character_changed_added_or_removed_is_refused(data: Any) -> None:
+    sealer = StateSealer()
+    sealed = sealer.seal({"call": "7"}, CALL, lifetime=60)
+    at = data.draw(st.integers(0, len(sealed)))
+    removed = data.draw(st.integers(0, 3))
+    added = data.draw(st.text("Aa0_-= \n+/é", max_size=3))
+    forged = sealed[:at] + added + sealed[at + removed :]
+
+    if forged != sealed:
+        with pytest.raises(InvalidStateError):
+            sealer.unseal(forged, CALL)
+
+
+def test_every_flipped_bit_is_noticed() -> None:
+    sealer = StateSealer()
+    sealed = sealer.seal({"call": "7"}, CALL, lifetime=60)
+    raw = base64.urlsafe_b64decode(sealed + "=" * (-len(sealed) % 4))
+
+    for bit in range(8 * len(raw)):
+        flipped = bytearray(raw)
+        flipped[bit // 8] ^= 1 << bit % 8
+        forged = base64.urlsafe_b64encode(flipped).decode().rstrip("=")
+        with pytest.raises(InvalidStateError):
+            sealer.unseal(forged, CALL)
+
+
+def test_every_truncated_state_is_refused() -> None:
+    sealer = StateSealer()
+    sealed = sealer.seal({"call": "7"}, CALL, lifetime=60)
+
+    for length in range(len(sealed)):
+        with pytest.raises(InvalidStateError):
+            sealer.unseal(sealed[:length], CALL)
+
+
+@given(text=st.text() | st.binary().map(lambda raw: base64.urlsafe_b64encode(raw).decode()))
+def test_no_text_that_was_not_sealed_is_accepted(text: str) -> None:
+    with pytest.raises(InvalidStateError):
+        StateSealer().unseal(text, CALL)
+
+
+@pytest.mark.parametrize(
+    ("client", "method", "params"),
+    [
+        ("berta", "tools/call", {"name": "t", "arguments": {"a": 1}}),
+        (None, "tools/call", {"name": "t", "arguments": {"a": 1}}),
+        ("anna", "prompts/get", {"name": "t", "arguments": {"a": 1}}),
+        ("anna", "tools/call", {"name": "u", "arguments": {"a": 1}}),
+        ("anna", "tools/call", {"name": "t", "arguments": {"a": 2}}),
+        ("anna", "tools/call", {"name": "t", "arguments": {"a": True}}),
+        ("anna", "tools/call", {"name": "t", "arguments": {"a": "1"}}),
+        ("anna", "tools/call", {"name": "t", "arguments": {"a": 1, "b": None}}),
+        ("anna", "tools/call", {"name": "t"}),
+        ("anna", "resources/read", {"uri": "t", "arguments": {"a": 1}}),
+    ],
+    ids=repr,
+)
+def test_the_state_of_another_client_tool_or_argument_is_refused(
+    client: Any, method: str, params: Any
+) -> None:
+    sealer = StateSealer()
+    sealed = sealer.seal({"call": "7"}, CALL, lifetime=60)
+
+    with pytest.raises(InvalidStateError):
+        sealer.unseal(sealed, call_identity(client, method, params))
+
+
+def test_a_retry_may_differ_in_what_does_not_say_what_is_called() -> None:
+    first = {"name": "t", "arguments": {"a": 1, "b": 2}, "_meta": {"progressToken": 1}}
+    retry = {
+        "arguments": {"b": 2, "a": 1},
+        "name": "t",
+        "_meta": {"progressToken": 2},
+        "requestState": "x",
+        "inputResponses": {"q": {}},
+    }
+
+    assert call_identity(None, "tools/call", first) == call_identity(None, "tools/call", retry)
+
+
+def test_no_arguments_are_the_same_in_every_spelling() -> None:
+    spellings: list[Any] = [{}, {"arguments": {}}, {"arguments": None}]
+
+    assert len({call_identity("a", "tools/call", {"name": "t", **s}) for s in spellings}) == 1
+
+
+def test_a_state_is_refused_from_the_second_on_at_which_it_expires() -> None:
+    clock = Clock()
+    sealer = StateSealer(clock=clock)
+    sealed = sealer.seal({"call": "7"}, CALL, lifetime=60)
+
+    clock.now += 59.9
+    assert sealer.unseal(sealed, CALL) == {"call": "7"}
+    clock.now += 0.1
+    with pytest.raises(InvalidStateError):
+        sealer.unseal(sealed, CALL)
+
+
+def test_the_state_of_another_process_is_refused() -> None:
+    sealed = StateSealer().seal({"call": "7"}, CALL, lifetime=60)
+
+    with pytest.raises(InvalidStateError):
+        StateSealer().unseal(sealed, CALL)
+
+
+def test_every_refusal_reads_the_same() -> None:
+    clock = Clock()
+    sealer = StateSealer(clock=clock)
+    sealed = sealer.seal({"call": "7"}, CALL, lifetime=60)
+    other = call_identity("berta", "tools/call", {})
+    texts = set()
+    for text, identity in [("", CALL), ("x" * 99, CALL), (sealed[:-1], CALL), (sealed, other)]:
+        with pytest.raises(InvalidStateError) as refused:
+            sealer.unseal(text, identity)
+        texts.add(str(refused.value.to_json()))
+
+    assert len(texts) == 1
+
+
+def test_the_library_is_loaded_when_something_is_sealed_and_not_before() -> None:
+    program = (
+        "import sys; from discovery_server.request_state import StateSealer; s = StateSealer();"
+        "assert 'cryptography' not in sys.modules; s.seal({}, b'', lifetime=1);"
+        "assert 'cryptography' in sys.modules"
+    )
+
+    subprocess.run([sys.executable, "-c", program], check=True)
