@@ -1,4 +1,4 @@
-"""LangChain's adapter, on version 1 of the SDK: a client of the handshake era."""
+"""Clients that nobody here wrote: LangChain's on version 1 of the SDK, others on version 2."""
 
 from __future__ import annotations
 
@@ -8,24 +8,33 @@ from pathlib import Path
 
 import pytest
 
-from scripts.foreign_clients import ClientMissingError, langchain_python
+from scripts.foreign_clients import ClientMissingError, python_with
 from tests.e2e.serving import Home, fault_entry
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
-AGENT = Path(__file__).parent / "foreign" / "langchain_agent.py"
+PROGRAMS = Path(__file__).parent / "foreign"
 
 
 @pytest.mark.requirement("SRV-1")
-def test_langchain_agent_searches_and_executes(home: Home) -> None:
+@pytest.mark.parametrize(
+    ("group", "program"),
+    [
+        pytest.param("langchain", "langchain_agent.py", id="LangChain"),
+        pytest.param("agents", "fastmcp_client.py", id="FastMCP"),
+        pytest.param("agents", "pydantic_ai_agent.py", id="PydanticAI"),
+        pytest.param("agents", "openai_agent.py", id="OpenAI Agents"),
+    ],
+)
+def test_foreign_client_searches_and_executes(home: Home, group: str, program: str) -> None:
     home.write({"good": fault_entry()})
     try:
-        python = langchain_python()
+        python = python_with(group)
     except ClientMissingError as missing:
-        pytest.skip(f"LangChain's adapter: {missing}")
+        pytest.skip(f"{group}: {missing}")
 
     done = subprocess.run(
-        [python, AGENT, *home.command()],
+        [python, PROGRAMS / program, *home.command()],
         check=False,
         capture_output=True,
         text=True,
