@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from discovery_engine.config.settings import Settings
     from discovery_engine.engine import Engine, open_engine
     from discovery_engine.errors import ConfigurationError, DiscoveryError
+    from discovery_engine.rpc.client import CallbackClient, Client, Continuation
     from discovery_engine.runtime.restore import stored_view
     from discovery_engine.search.ranking.hit import Hit
     from discovery_engine.tools.model import Tool, ToolKey
@@ -29,8 +30,11 @@ if TYPE_CHECKING:
     from discovery_engine.view.view import View
 
 _MODULES = {
+    "CallbackClient": "rpc.client",
     "Catalog": "catalog",
+    "Client": "rpc.client",
     "ConfigurationError": "errors",
+    "Continuation": "rpc.client",
     "Decision": "view.search_answers",
     "DiscoveryError": "errors",
     "Engine": "engine",
@@ -50,8 +54,11 @@ _MODULES = {
 }
 
 __all__ = [
+    "CallbackClient",
     "Catalog",
+    "Client",
     "ConfigurationError",
+    "Continuation",
     "Decision",
     "DiscoveryError",
     "Engine",

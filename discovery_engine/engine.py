@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from discovery_engine.owner.catalog_lock import CatalogLock
     from discovery_engine.owner.reviews import Reviews
     from discovery_engine.registry.protocols import Registry
+    from discovery_engine.rpc.client import Client, Continuation
     from discovery_engine.rpc.peer import OnProgress
     from discovery_engine.upstream.upstreams import OnStderr, Upstreams
 
@@ -318,7 +319,8 @@ class Engine:
         arguments: JSONObject,
         *,
         on_progress: OnProgress | None = None,
-        client: str | None = None,
+        caller: Client | None = None,
+        continuation: Continuation | None = None,
         max_wait: float | None = None,
         on_unchecked: OnUnchecked | None = None,
     ) -> JSONObject:
@@ -330,7 +332,9 @@ class Engine:
             arguments: Checked against the tool's schema before anything is sent, together with
                 those that the owner pins.
             on_progress: Awaited with progress, total and message of each notification.
-            client: The caller; servers with `session: per_client` keep one session for each.
+            caller: The client that makes the call: it is asked what the server asks of its user,
+                and is notified; with `session: per_client` each has its own session.
+            continuation: Its answers to an `input_required` result of the same call.
             max_wait: As `details` takes it; the call itself has the time of its `timeouts`.
             on_unchecked: Called with the reason before arguments are sent that cannot be checked.
 
@@ -340,7 +344,7 @@ class Engine:
             ConfigurationError: If a `${reference}` in a pinned argument has no value.
             UpstreamError: If the server cannot be reached, times out, or the connection breaks.
         """
-        with record_call(self._events, server, tool, arguments, client) as record:
+        with record_call(self._events, server, tool, arguments, caller) as record:
             await self._configuration.complete()
             entry = await self.details(server, tool, max_wait=max_wait)
             record.set_tool(entry.tool)
@@ -348,7 +352,8 @@ class Engine:
                 result = await self._executor.call(
                     entry.tool,
                     arguments,
-                    client=client,
+                    caller=caller,
+                    continuation=continuation,
                     on_progress=on_progress,
                     on_unchecked=on_unchecked,
                 )

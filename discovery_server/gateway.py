@@ -30,6 +30,7 @@ from discovery_server.request_params import check_params, methods_of
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
     from discovery_engine.engine import Engine
+    from discovery_engine.rpc.client import Client
 
 _MAX_URI = 4 * NAME_LENGTH  # characters; a percent-encoded character takes several
 
@@ -72,8 +73,8 @@ class ClientRequest(Struct, frozen=True):
     params: JSONObject
     version: str
     """Of the protocol."""
-    client: str | None = None
-    """Identifies one of several concurrent clients; None if there is only one."""
+    client: Client | None = None
+    """None if nothing is known of it; it cannot be asked then."""
 
 
 class Gateway:

@@ -20,6 +20,7 @@ from mcp.server.lowlevel import Server
 from mcp.server.transport_security import TransportSecuritySettings
 
 from discovery_engine.agent.definitions import META_TOOLS
+from discovery_engine.rpc.client import CallbackClient
 from discovery_engine.rpc.peer import RpcError
 from discovery_engine.rpc.protocol import MODERN_VERSIONS
 from discovery_engine.version import __version__
@@ -126,7 +127,11 @@ def _input_schema(name: str) -> JSONObject | None:
     return tool.input_schema if tool else None
 
 
-def _client(ctx: Context) -> str | None:
+def _client(ctx: Context) -> CallbackClient:
+    return CallbackClient(id=_client_id(ctx))
+
+
+def _client_id(ctx: Context) -> str | None:
     """The key of this client's own session with a server that has `session: per_client`.
 
     It is the id of the client's session. In the era without sessions a request could claim any id,

@@ -18,6 +18,7 @@ from discovery_engine._util.json import JSONObject
 from discovery_engine.config.settings import ServerSettings, StdioTransport
 from discovery_engine.engine import Engine, open_engine
 from discovery_engine.events import Event, Subscription
+from discovery_engine.rpc.client import CallbackClient
 from discovery_engine.tools.model import ServerName
 from discovery_engine.view.status import ServerReport
 from discovery_engine.view.view import View
@@ -135,7 +136,7 @@ async def heard(events: Subscription, kind: type[E], server: str | None = None) 
 
 async def pid_of(engine: Engine, server: str, client: str | None = None) -> int:
     """The process that answers for a server."""
-    return int(text_of(await engine.execute(server, "pid", {}, client=client)))
+    return int(text_of(await engine.execute(server, "pid", {}, caller=CallbackClient(id=client))))
 
 
 def summary(view: View, server: str) -> ServerReport:

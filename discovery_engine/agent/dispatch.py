@@ -32,6 +32,7 @@ from discovery_engine.view.status import ServerReport, error_code
 
 if TYPE_CHECKING:
     from discovery_engine.engine import Engine
+    from discovery_engine.rpc.client import Client, Continuation
     from discovery_engine.view.view import View
 
 logger = logging.getLogger(__name__)
@@ -46,9 +47,15 @@ OnProgress = Callable[[float, float | None, str | None], Awaitable[None]]
 class Caller(Struct, frozen=True):
     """The client that calls a meta-tool, with what is known from its transport."""
 
-    client: str | None = None
-    """Identifies one of several concurrent clients; None if there is only one."""
+    client: Client | None = None
+    """None if nothing is known of it; it cannot be asked then."""
     on_progress: OnProgress | None = None
+    continuation: Continuation | None = None
+    """Its answers to an `input_required` result of the same call of `execute_tool`."""
+
+    @property
+    def takes_input_required(self) -> bool:
+        return self.client is not None and self.client.takes_input_required
 
 
 class InputRequiredError(DiscoveryError):
@@ -136,11 +143,12 @@ async def _execute_tool(engine: Engine, arguments: MetaArguments, caller: Caller
         tool,
         given,
         on_progress=caller.on_progress,
-        client=caller.client,
+        caller=caller.client,
+        continuation=caller.continuation,
         max_wait=_START,
         on_unchecked=unchecked.append,
     )
-    if result.get("resultType") == "input_required":
+    if result.get("resultType") == "input_required" and not caller.takes_input_required:
         raise InputRequiredError(engine.view.find(server, tool).key)
     return unchecked_result(result, unchecked[0]) if unchecked else result
 

@@ -1,6 +1,7 @@
 """JSON-RPC on the wire, for both sides: towards clients and towards servers.
 
 peer              the interface `Peer`: requests and notifications, their errors and time limits
+client            the interface `Client`: who made a call, is asked and is notified
 stream_peer       a peer over lines of text
 outgoing          our requests to the other side; pending holds those in flight
 incoming          the requests of the other side, each worked on in a task

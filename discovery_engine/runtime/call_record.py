@@ -11,6 +11,7 @@ from msgspec import Struct
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.errors import DiscoveryError
 from discovery_engine.events import EventBus, ToolCalled
+from discovery_engine.rpc.client import Client
 from discovery_engine.tools.model import ServerName, Tool, ToolName
 
 _COUNTED = 1000  # values
@@ -39,7 +40,7 @@ class CallRecord(Struct):
 
 @contextmanager
 def record_call(
-    events: EventBus, server: str | None, tool: str, arguments: JSONObject, client: str | None
+    events: EventBus, server: str | None, tool: str, arguments: JSONObject, caller: Client | None
 ) -> Iterator[CallRecord]:
     """Run one call and publish its outcome at the end."""
     record = CallRecord(ServerName(server or ""), ToolName(tool))
@@ -55,7 +56,7 @@ def record_call(
             record.tool,
             record.outcome,
             time.monotonic() - started,
-            client,
+            caller.id if caller else None,
             _size(arguments),
             record.result_size,
         )

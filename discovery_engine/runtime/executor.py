@@ -20,6 +20,7 @@ from discovery_engine.tools.arguments import TOO_LONG
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
+    from discovery_engine.rpc.client import Client, Continuation
     from discovery_engine.rpc.peer import OnProgress
     from discovery_engine.runtime.catalog_state import CatalogState
     from discovery_engine.runtime.lazy_upstreams import LazyUpstreams
@@ -57,7 +58,8 @@ class ToolExecutor:
         tool: Tool,
         arguments: JSONObject,
         *,
-        client: str | None,
+        caller: Client | None,
+        continuation: Continuation | None,
         on_progress: OnProgress | None,
         on_unchecked: OnUnchecked | None,
     ) -> JSONObject:
@@ -69,7 +71,8 @@ class ToolExecutor:
             view.server_settings(tool.server),
             tool.upstream_name,
             {**arguments, **pinned},
-            client=client,
+            caller=caller,
+            continuation=continuation,
             on_progress=on_progress,
         )
 

@@ -26,6 +26,7 @@ from discovery_engine.upstream.state import ServerState, StateInfo
 from discovery_engine.upstream.stderr_log import StderrLog
 
 if TYPE_CHECKING:
+    from discovery_engine.rpc.client import Client, Continuation
     from discovery_engine.rpc.peer import OnProgress
     from discovery_engine.upstream.listing import Listing
     from discovery_engine.upstream.upstreams import OnStderr, Upstreams
@@ -67,7 +68,8 @@ class LazyUpstreams:
         tool: str,
         arguments: JSONObject,
         *,
-        client: str | None,
+        caller: Client | None,
+        continuation: Continuation | None,
         on_progress: OnProgress | None,
     ) -> JSONObject:
         """As `Upstreams.call`."""
@@ -75,7 +77,12 @@ class LazyUpstreams:
         try:
             upstreams = await self._opened()
             return await upstreams.call(
-                server, tool, arguments, client=client, on_progress=on_progress
+                server,
+                tool,
+                arguments,
+                caller=caller,
+                continuation=continuation,
+                on_progress=on_progress,
             )
         except UpstreamError as error:
             redactor.redact_error(error)

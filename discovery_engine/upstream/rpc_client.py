@@ -9,8 +9,10 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from discovery_engine._util.json import JSONObject
+from discovery_engine.rpc.client import Continuation
 from discovery_engine.rpc.peer import OnProgress, RequestTimeout, RpcError
 from discovery_engine.upstream.handshake import ServerInfo, discover, read_discovered, request_meta
 from discovery_engine.upstream.transport import HeaderMap, RequestDetails, Transport
@@ -45,6 +47,10 @@ class UpstreamRequest(Struct, frozen=True):
     @classmethod
     def complete(cls, params: JSONObject) -> UpstreamRequest:
         return cls("completion/complete", params, "completion/complete")
+
+    def continued(self, continuation: Continuation) -> UpstreamRequest:
+        """The same request with the answers that the server asked for."""
+        return replace(self, params=self.params | continuation.params)
 
 
 class RpcClient:

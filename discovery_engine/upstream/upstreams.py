@@ -26,6 +26,7 @@ from discovery_engine.errors import (
     UpstreamTimeoutError,
 )
 from discovery_engine.events import EventBus, ServerDiscovering
+from discovery_engine.rpc.client import Client, Continuation
 from discovery_engine.rpc.peer import OnProgress, RequestTimeoutError, RpcError
 from discovery_engine.rpc.protocol import (
     HEADER_MISMATCH,
@@ -185,19 +186,23 @@ class Upstreams:
         tool: str,
         arguments: JSONObject,
         *,
-        client: str | None = None,
+        caller: Client | None = None,
+        continuation: Continuation | None = None,
         on_progress: OnProgress | None = None,
     ) -> JSONObject:
         """The raw result of a tool, complete; as `send`."""
         request = UpstreamRequest.call(tool, arguments)
-        return await self.send(server, request, client=client, on_progress=on_progress)
+        return await self.send(
+            server, request, caller=caller, continuation=continuation, on_progress=on_progress
+        )
 
     async def send(
         self,
         server: ServerSettings,
         request: UpstreamRequest,
         *,
-        client: str | None = None,
+        caller: Client | None = None,
+        continuation: Continuation | None = None,
         on_progress: OnProgress | None = None,
     ) -> JSONObject:
         """The raw result of a request, complete.
@@ -205,7 +210,9 @@ class Upstreams:
         Args:
             server: Connected first if needed.
             request: Sent unchecked.
-            client: The caller; with `session: per_client` each client has its own session.
+            caller: The client that makes the request; with `session: per_client` each has its own
+                session.
+            continuation: Its answers to an `input_required` result of the same request.
             on_progress: Called with the progress notifications of the request.
 
         Raises:
@@ -215,13 +222,15 @@ class Upstreams:
             UpstreamTimeoutError: If it does not answer in time; the request is cancelled.
             UpstreamProtocolError: If it answers with an error, or the answer is invalid.
         """
+        if continuation:
+            request = request.continued(continuation)
         history = self._history(server)
         history.stats.calls += 1
         with history.attempt() if history.is_in_doubt else nullcontext():
             calls = await _acquire_slot(history, server)
             try:
                 return await at_most_twice(
-                    lambda: self._send(server, request, client=client, on_progress=on_progress)
+                    lambda: self._send(server, request, caller=caller, on_progress=on_progress)
                 )
             finally:
                 calls.release()
@@ -280,10 +289,10 @@ class Upstreams:
         server: ServerSettings,
         request: UpstreamRequest,
         *,
-        client: str | None,
+        caller: Client | None,
         on_progress: OnProgress | None,
     ) -> JSONObject:
-        session = self._calling_session(server, client)
+        session = self._calling_session(server, caller.id if caller else None)
         async with session.lease() as rpc:
             try:
                 async with self._everywhere:

@@ -29,6 +29,7 @@ from discovery_engine.errors import (
 from discovery_engine.events import (
     ToolCalled,
 )
+from discovery_engine.rpc.client import CallbackClient
 from discovery_engine.upstream.state import ServerState
 from discovery_engine.view.view import View
 from tests.engines import (
@@ -432,7 +433,7 @@ class TestExecuting:
             await engine.refresh()
             with engine.subscribe() as events:
                 with pytest.raises(DiscoveryError):
-                    await engine.execute("good", tool, {"text": [1]}, client="x")
+                    await engine.execute("good", tool, {"text": [1]}, caller=CallbackClient(id="x"))
                 called = await heard(events, ToolCalled)
 
         assert (called.server, called.tool, called.outcome) == ("good", tool, outcome)

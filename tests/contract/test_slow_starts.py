@@ -23,12 +23,15 @@ from discovery_engine.config.settings import ServerSettings, StdioTransport
 from discovery_engine.engine import Engine
 from discovery_engine.errors import ServerStartingError
 from discovery_engine.events import ServerFailed
+from discovery_engine.rpc.client import CallbackClient
 from discovery_engine.upstream.state import ServerState
 from discovery_engine.view.status import ServerReport
 from tests.contract.discovery import Discovery
 from tests.engines import Folder, good, summary, tool_names
 from tests.forked import Preloaded
 from tests.servers.programs import eventually, fault_server, text_of
+
+ALICE = CallbackClient(id="alice")
 
 pytestmark = pytest.mark.anyio
 
@@ -190,9 +193,9 @@ async def test_who_calls_a_tool_of_a_starting_server_may_try_again(
 
     async with folder.open() as engine:
         with pytest.raises(ServerStartingError):
-            await engine.execute("slow", "echo", {}, client="alice", max_wait=0.05)
+            await engine.execute("slow", "echo", {}, caller=ALICE, max_wait=0.05)
         download.end()
-        result = await engine.execute("slow", "echo", {"text": "hi"}, client="alice")
+        result = await engine.execute("slow", "echo", {"text": "hi"}, caller=ALICE)
 
     assert "hi" in text_of(result)
     assert download.starts == 1

@@ -17,6 +17,7 @@ from discovery_engine.errors import (
     RegistryError,
     UnavailableError,
 )
+from discovery_engine.rpc.client import CallbackClient
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.connection import connection_fingerprint
 from tests.servers.programs import (
@@ -33,6 +34,9 @@ from tests.servers.programs import (
     text_of,
     upstreams,
 )
+
+ALICE = CallbackClient(id="alice")
+BOB = CallbackClient(id="bob")
 
 pytestmark = pytest.mark.anyio
 
@@ -312,7 +316,7 @@ async def test_clients_share_a_session_unless_each_is_to_have_its_own() -> None:
     async with upstreams() as opened:
         pids = {
             server.name: {
-                text_of(await opened.call(server, "pid", {}, client=client))
+                text_of(await opened.call(server, "pid", {}, caller=CallbackClient(id=client)))
                 for client in ("alice", "bob", "alice")
             }
             for server in (shared, split)
@@ -329,7 +333,7 @@ async def test_the_session_that_listed_makes_the_first_call(session: str) -> Non
     async with upstreams() as opened:
         await opened.list_tools(server)
         listed_by = {opened.states()[server.name].stats.pid}
-        first = int(text_of(await opened.call(server, "pid", {}, client="alice")))
+        first = int(text_of(await opened.call(server, "pid", {}, caller=ALICE)))
         await opened.list_tools(server)
         counters = opened.states()[server.name].stats
 
@@ -343,8 +347,8 @@ async def test_a_session_that_lists_while_it_starts_is_handed_to_the_client_who_
 
     async with upstreams() as opened, anyio.create_task_group() as tasks:
         tasks.start_soon(opened.list_tools, server)
-        tasks.start_soon(partial(opened.call, server, "pid", {}, client="alice"))
-        await opened.call(server, "pid", {}, client="alice")
+        tasks.start_soon(partial(opened.call, server, "pid", {}, caller=ALICE))
+        await opened.call(server, "pid", {}, caller=ALICE)
         counters = opened.states()[server.name].stats
 
     assert counters.restarts == 0
@@ -355,9 +359,9 @@ async def test_a_session_that_was_shared_is_handed_to_no_single_client() -> None
     server = fault_server()
 
     async with upstreams() as opened:
-        shared = text_of(await opened.call(server, "pid", {}, client="alice"))
+        shared = text_of(await opened.call(server, "pid", {}, caller=ALICE))
         own = replace(server, session="per_client")
-        alone = text_of(await opened.call(own, "pid", {}, client="bob"))
+        alone = text_of(await opened.call(own, "pid", {}, caller=BOB))
         without_a_name = text_of(await opened.call(own, "pid", {}))
 
     assert len({shared, alone, without_a_name}) == 3
@@ -371,8 +375,8 @@ async def test_an_address_is_greeted_once_for_a_listing_and_a_call(session: str)
 
         async with upstreams() as opened:
             await opened.list_tools(server)
-            greeted = text_of(await opened.call(server, "echo", {}, client="alice"))
-            of_others = text_of(await opened.call(server, "echo", {}, client="bob"))
+            greeted = text_of(await opened.call(server, "echo", {}, caller=ALICE))
+            of_others = text_of(await opened.call(server, "echo", {}, caller=BOB))
 
     assert greeted == "1"
     assert of_others == ("1" if session == "shared" else "2")

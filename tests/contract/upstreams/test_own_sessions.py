@@ -9,9 +9,12 @@ import pytest
 
 from discovery_engine.config.settings import Limits
 from discovery_engine.errors import FailureKind, UnavailableError
+from discovery_engine.rpc.client import CallbackClient
 from discovery_engine.upstream.history import Policy
 from discovery_engine.upstream.upstreams import Upstreams
 from tests.servers.programs import fault_server, is_running, text_of, upstreams
+
+ALICE = CallbackClient(id="alice")
 
 pytestmark = pytest.mark.anyio
 
@@ -20,7 +23,7 @@ FEW = fault_server(session="per_client", limits=Limits(sessions=3))
 
 async def pid_for(opened: Upstreams, client: str, server=FEW) -> int:
     with anyio.fail_after(20):
-        return int(text_of(await opened.call(server, "pid", {}, client=client)))
+        return int(text_of(await opened.call(server, "pid", {}, caller=CallbackClient(id=client))))
 
 
 async def until_gone(pid: int) -> None:
@@ -101,7 +104,11 @@ async def test_a_call_that_is_under_way_is_finished_first(tmp_path: Path) -> Non
 
     async def ask(opened: Upstreams) -> None:
         answer = await opened.call(
-            server, "echo", {"text": str(file)}, client="alice", on_progress=on_progress
+            server,
+            "echo",
+            {"text": str(file)},
+            caller=ALICE,
+            on_progress=on_progress,
         )
         answers.append(text_of(answer))
 

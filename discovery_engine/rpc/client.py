@@ -1,0 +1,134 @@
+"""The client whose request is served: it can be asked, and it is notified of what its call causes.
+
+A server may ask its user something in the middle of a call (`elicitation/create`,
+`sampling/createMessage`, `roots/list`). The question goes to the `Client` that made the call:
+
+    client = CallbackClient(ask, capabilities={"elicitation": {"form": {}}})
+    await engine.execute("github", "create_issue", arguments, caller=client)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
+from typing import Protocol, TypeAlias
+
+from msgspec import Struct
+
+from discovery_engine._util.json import JSONObject
+from discovery_engine.rpc.peer import RpcError
+from discovery_engine.rpc.protocol import METHOD_NOT_FOUND
+
+Ask: TypeAlias = Callable[[str, JSONObject], Awaitable[JSONObject]]
+"""As `Client.ask`."""
+Notify: TypeAlias = Callable[[str, JSONObject], None]
+"""As `Client.notify`."""
+
+
+class Client(Protocol):
+    """The client that made a call."""
+
+    @property
+    def id(self) -> str | None:
+        """The key of its own sessions and handles; None if there is only one client."""
+
+    @property
+    def origin(self) -> object:
+        """Equal for all calls that certainly come from one client, and only for those.
+
+        A program at the other end of a pipe does not show which call caused its question. It is
+        passed on if all calls in flight have the same origin.
+        """
+
+    @property
+    def capabilities(self) -> Mapping[str, JSONObject]:
+        """As it declared them (`elicitation`, `sampling`, `roots`); empty if it cannot be asked."""
+
+    @property
+    def log_level(self) -> str | None:
+        """The least severe level of log messages that it wants; None for no messages."""
+
+    @property
+    def takes_input_required(self) -> bool:
+        """Whether it is given `input_required` results raw, and continues the call itself."""
+
+    async def ask(self, method: str, params: JSONObject) -> JSONObject:
+        """Its result for a request of a server.
+
+        It is cancelled when nobody waits for the answer any more: the call has ended, the server
+        has withdrawn the question, or `server.questionTimeout` is over.
+
+        Args:
+            method: `elicitation/create`, `sampling/createMessage` or `roots/list`.
+            params: As the server sent them; `_meta` has the server's name and the scanner's
+                findings, under the keys of `rpc.protocol`.
+
+        Raises:
+            RpcError: If it cannot be asked, or answers with an error.
+            RequestTimeoutError: If it does not answer in time.
+        """
+
+    def notify(self, method: str, params: JSONObject) -> None:
+        """Pass on a notification that its call caused; dropped if it does not want it."""
+
+
+class Continuation(Struct, frozen=True):
+    """The answers of a client to an `input_required` result, with which its call is sent again."""
+
+    responses: JSONObject
+    """The result of each question, by its key in `inputRequests`."""
+    request_state: str | None = None
+    """The server's own `requestState`, unchanged; None if it gave none."""
+
+    @property
+    def params(self) -> JSONObject:
+        """What is added to the params of the call."""
+        params: JSONObject = {"inputResponses": self.responses}
+        if self.request_state is None:
+            return params
+        return params | {"requestState": self.request_state}
+
+
+class CallbackClient:
+    """A client of which only the id is known, or one that is asked through a callback."""
+
+    takes_input_required = False
+
+    def __init__(
+        self,
+        ask: Ask | None = None,
+        *,
+        id: str | None = None,  # noqa: A002 - as `Client.id`
+        capabilities: Mapping[str, JSONObject] = MappingProxyType({}),
+        notify: Notify | None = None,
+        log_level: str | None = None,
+    ) -> None:
+        """A client that answers by `ask`.
+
+        Args:
+            ask: Awaited for each question; without it the client cannot be asked.
+            id: As `Client.id`.
+            capabilities: What `ask` can answer, for instance `{"elicitation": {"form": {}}}`.
+            notify: Called with the notifications of its calls; must not block.
+            log_level: As `Client.log_level`.
+        """
+        self.id = id
+        self.capabilities = capabilities if ask else {}
+        self.log_level = log_level
+        self._ask = ask
+        self._notify = notify
+
+    @property
+    def origin(self) -> object:
+        return self if self.id is None else self.id
+
+    async def ask(self, method: str, params: JSONObject) -> JSONObject:
+        """As `Client.ask`."""
+        if self._ask is None:
+            raise RpcError(METHOD_NOT_FOUND, f"{method} is not supported")
+        return await self._ask(method, params)
+
+    def notify(self, method: str, params: JSONObject) -> None:
+        """As `Client.notify`."""
+        if self._notify is not None:
+            self._notify(method, params)
