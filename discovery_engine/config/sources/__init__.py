@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from discovery_engine._util.suggestions import did_you_mean
 from discovery_engine.config.settings import Source
-from discovery_engine.config.sources.client_table import Client, load_table
+from discovery_engine.config.sources.client_table import ClientRow, load_table
 from discovery_engine.config.sources.docker import (
     read_gateway,
     read_named_gateway,
@@ -84,7 +84,7 @@ def _read_own_files(reading: SourceReader) -> None:
     )
 
 
-def _named_file(client: Client, path: Path, cwd: Path) -> list[FileCandidate]:
+def _named_file(client: ClientRow, path: Path, cwd: Path) -> list[FileCandidate]:
     """The file as each of the client's own might be: one file can hold several containers."""
     specs = {spec.containers: spec for spec in client.files if spec.containers}
     return [FileCandidate(path, replace(spec, scope="user"), cwd) for spec in specs.values()]

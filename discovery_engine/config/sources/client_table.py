@@ -69,7 +69,7 @@ class EntryShape(Struct, frozen=True):
     unread: Mapping[str, str]
 
 
-class Client(Struct, frozen=True):
+class ClientRow(Struct, frozen=True):
     id: str
     label: str
     last_checked: str
@@ -88,7 +88,7 @@ class Client(Struct, frozen=True):
 
 
 class Table(Struct, frozen=True):
-    clients: Mapping[str, Client]
+    clients: Mapping[str, ClientRow]
     roots: Mapping[str, Mapping[str, str]]
     kinds: Mapping[str, str]
 
@@ -108,7 +108,7 @@ def _merged(defaults: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, An
     return {**defaults, **row, "entry": entry}
 
 
-def _client(row: dict[str, Any]) -> Client:
+def _client(row: dict[str, Any]) -> ClientRow:
     row["files"] = tuple(_file(spec, row["containers"]) for spec in row["files"])
     del row["containers"]
     row["entry"] = _entry(row["entry"])
@@ -120,7 +120,7 @@ def _client(row: dict[str, Any]) -> Client:
     row["variables"] = tuple(row["variables"])
     row["bytes"] = int(row["bytes"])
     row["offered"] = row["offered"] == "true"
-    return Client(**row)
+    return ClientRow(**row)
 
 
 def _file(spec: Mapping[str, Any], containers: list[list[str]]) -> FileSpec:

@@ -21,7 +21,7 @@ from discovery_engine.config.settings import (
     StdioTransport,
     Timeouts,
 )
-from discovery_engine.config.sources.client_table import Client, EntryShape, load_table
+from discovery_engine.config.sources.client_table import ClientRow, EntryShape, load_table
 from discovery_engine.config.sources.tool_lists import allow_rule, approval_rule, deny_rule
 from discovery_engine.config.sources.variables import VariableSyntax
 from discovery_engine.config.syntax import is_address, is_header_name
@@ -57,7 +57,7 @@ class ReadEntry(Struct, frozen=True):
 class EntryReader(Struct, frozen=True):
     """Reads the entries of one container of one file."""
 
-    client: Client
+    client: ClientRow
     origin: Origin
     path: str
     """The key path of the container."""

@@ -15,7 +15,13 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from discovery_engine.config.sources.client_table import Client, FileSpec, Layout, Scope, load_table
+from discovery_engine.config.sources.client_table import (
+    ClientRow,
+    FileSpec,
+    Layout,
+    Scope,
+    load_table,
+)
 
 _ROOT = re.compile(r"\{(\w+)\}")
 _VARIABLE = re.compile(r"\$\{(\w+):-([^}]*)\}")
@@ -52,7 +58,7 @@ class FileLocator(Struct, frozen=True, dict=True):
                 return upwards[: depth + 1]
         return upwards[:1]
 
-    def candidates(self, client: Client) -> Iterator[FileCandidate]:
+    def candidates(self, client: ClientRow) -> Iterator[FileCandidate]:
         """The client's files, strongest first, with those that do not exist."""
         for spec in client.files:
             templates = spec.paths.get(self.layout, ())

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from discovery_engine._util.json import JSONValue
 from discovery_engine.config.files.inputs import observe, read_input
 from discovery_engine.config.settings import InputFile, ServerSettings
-from discovery_engine.config.sources.client_table import Client, Pointer, Scope, Switch
+from discovery_engine.config.sources.client_table import ClientRow, Pointer, Scope, Switch
 from discovery_engine.config.sources.entries import EntryReader, SkippedEntryError, entries_of
 from discovery_engine.config.sources.formats import UnreadableError, format_of, parse
 from discovery_engine.config.sources.locations import FileCandidate, FileLocator
@@ -44,7 +44,7 @@ class _ScopedServer(Struct, frozen=True):
 class SourceReader(Struct):
     """What has been found so far in one source."""
 
-    client: Client
+    client: ClientRow
     places: FileLocator
     servers: dict[str, _ScopedServer] = field(default_factory=dict)
     """By the client's names."""

@@ -6,7 +6,6 @@ from discovery_engine._util.json import JSONObject
 from discovery_engine.rpc.client import CallbackClient, Continuation
 from discovery_engine.rpc.peer import RpcError
 
-
 pytestmark = pytest.mark.anyio
 
 

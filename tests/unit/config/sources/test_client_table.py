@@ -5,7 +5,7 @@ import re
 import pytest
 
 from discovery_engine.config.sources import _READERS, SOURCE_TYPES
-from discovery_engine.config.sources.client_table import Client, load_table
+from discovery_engine.config.sources.client_table import ClientRow, load_table
 from discovery_engine.config.sources.locations import layout_of
 from discovery_engine.config.sources.variables import _SYNTAXES
 
@@ -13,7 +13,7 @@ CLIENTS = pytest.mark.parametrize("client", [*load_table().clients.values()], id
 
 
 @CLIENTS
-def test_a_row_says_only_what_the_code_knows(client: Client) -> None:
+def test_a_row_says_only_what_the_code_knows(client: ClientRow) -> None:
     assert set(client.variables) <= set(_SYNTAXES)
     assert client.reader in _READERS
     assert client.format in {"json", "toml", "yaml", "any"}
@@ -23,7 +23,7 @@ def test_a_row_says_only_what_the_code_knows(client: Client) -> None:
 
 
 @CLIENTS
-def test_the_paths_of_a_row_stand_on_known_roots(client: Client) -> None:
+def test_the_paths_of_a_row_stand_on_known_roots(client: ClientRow) -> None:
     paths = [path for spec in client.files for group in spec.paths.values() for path in group]
 
     assert {root for path in paths for root in re.findall(r"\{(\w+)\}", path)} <= set(
