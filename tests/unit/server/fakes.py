@@ -11,6 +11,7 @@ from discovery_engine._util.json import JSONObject
 from discovery_engine.catalog import Catalog, Entry, ServerPart
 from discovery_engine.config.settings import Settings
 from discovery_engine.diagnostics import Origin
+from discovery_engine.rpc.client import Client, Continuation
 from discovery_engine.rules.rule import Rule
 from discovery_engine.search.searcher import Assessment
 from discovery_engine.tools.arguments import Checker
@@ -75,6 +76,8 @@ class Call:
     arguments: JSONObject
     client: str | None
     on_progress: OnProgress | None
+    caller: Client | None = None
+    continuation: Continuation | None = None
 
 
 @dataclass
@@ -123,7 +126,8 @@ class FakeEngine:
         arguments: JSONObject,
         *,
         on_progress: OnProgress | None = None,
-        client: str | None = None,
+        caller: Client | None = None,
+        continuation: Continuation | None = None,
         max_wait: float | None = None,
         on_unchecked: Callable[[str], None] | None = None,
     ) -> JSONObject:
@@ -131,7 +135,14 @@ class FakeEngine:
         unchecked = Checker(entry.tool).check(arguments)
         if unchecked and on_unchecked:
             on_unchecked(unchecked)
-        call = Call(str(entry.key), arguments, client, on_progress)
+        call = Call(
+            str(entry.key),
+            arguments,
+            caller.id if caller else None,
+            on_progress,
+            caller,
+            continuation,
+        )
         self.calls.append(call)
         return await self.execution(call) if self.execution else self.result
 
