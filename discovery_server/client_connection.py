@@ -16,6 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from discovery_engine.rpc import outgoing
+from discovery_engine.rpc.client import CallbackClient
 from discovery_engine.rpc.framing import Overlong
 from discovery_engine.rpc.incoming import IncomingRequests
 from discovery_engine.rpc.json_codec import decode_standard
@@ -76,7 +77,7 @@ class ClientConnection:
             on_end: Called after each request that had to wait for its answer.
         """
         self._gateway = gateway
-        self._client = client
+        self._client = CallbackClient(id=client)
         self._requests = IncomingRequests(most=_MOST_RUNNING, on_end=on_end)
         self._asked = PendingRequests()
         self._era: Era | None = None
