@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from discovery_cli.scan_findings import suspicion_lines
+from discovery_engine.config.serialization import serialize_oauth
 from discovery_engine.config.settings import RemoteTransport, StdioTransport
 from discovery_engine.owner.candidates import (
     Candidate,
@@ -71,7 +72,8 @@ def candidate_form(one: Candidate) -> JSONObject:
             }
         case RemoteTransport(url, headers, kind):
             hidden = {name: redact_literals(text) for name, text in headers.items()}
-            return form | {"url": url, "headers": hidden, "transport": kind}
+            form |= {"url": url, "headers": hidden, "transport": kind}
+            return form | {"oauth": dict(_oauth_facts(one.server.transport))}
         case None:
             return form
 
@@ -94,8 +96,16 @@ def _facts(one: Candidate) -> Iterator[tuple[str, str]]:
             yield "reaches", shell_word(url)
             for name, text in headers.items():
                 yield "header", f"{shell_word(name)}: {shell_word(redact_literals(text))}"
+            for name, text in _oauth_facts(one.server.transport):
+                yield "oauth", f"{name}: {shell_word(text)}"
     if one.server.description:
         yield "description", visible_line(one.server.description)
+
+
+def _oauth_facts(remote: RemoteTransport) -> Iterator[tuple[str, str]]:
+    """The keys of `oauth` that are given; a secret only as its reference."""
+    for name, value in serialize_oauth(remote).items():
+        yield name, value if isinstance(value, str) else " ".join(value)
 
 
 def _suspicions(findings: Iterable[Finding]) -> Iterator[str]:

@@ -48,8 +48,8 @@ def _variables(server: ServerSettings) -> Iterator[str]:
     match server.transport:
         case StdioTransport(command, args, env, cwd):
             texts = [command, *args, *env.values(), cwd or ""]
-        case RemoteTransport(url, headers):
-            texts = [url, *headers.values()]
+        case RemoteTransport(url, headers, _, oauth):
+            texts = [url, *headers.values(), oauth.client_id, oauth.client_secret]
         case None:
             texts = []
     for reference in (one for text in texts for one in references_in(text)):

@@ -15,6 +15,7 @@ from discovery_engine.errors import (
     NeedsAuthError,
     NeedsConfigError,
     NotFoundError,
+    SecretStoreError,
     UntrustedServerError,
     UpstreamError,
     UpstreamProtocolError,
@@ -49,6 +50,7 @@ _EXIT_CODES: dict[type[BaseException], ExitCode] = {
     UpstreamProtocolError: ExitCode.TOOL_FAILED,
     NeedsConfigError: ExitCode.SECRET_MISSING,
     NeedsAuthError: ExitCode.SECRET_MISSING,
+    SecretStoreError: ExitCode.SECRET_MISSING,
     UntrustedServerError: ExitCode.DISABLED,
 }
 _NEEDS_SECRET = {NeedsConfigError.code, NeedsAuthError.code}

@@ -21,6 +21,7 @@
     │   ├── UpstreamTimeoutError    it did not answer in time
     │   ├── OutcomeUnknownError     it went away during a call: the work may or may not be done
     │   └── UpstreamProtocolError   it answered with a protocol error
+    ├── SecretStoreError            stored secrets cannot be read, decrypted or written
     └── RegistryError               what is remembered between runs cannot be read or written
 
 A tool that runs and fails is not an error: its result has `isError`. Catch broad above,
@@ -412,6 +413,15 @@ class UpstreamProtocolError(UpstreamError):
         self.rpc_code = rpc_code
         said = f": {quoted(message)}" if message else ""
         super().__init__(server, f"server {server!r} answered error {rpc_code}{said}")
+
+
+class SecretStoreError(DiscoveryError):
+    code = "SECRET_STORE_ERROR"
+
+    @classmethod
+    def of_file(cls, file: object, message: str, *, hint: str = "") -> Self:
+        """`message` goes on after the file."""
+        return cls(f"{file} {message}", hint=hint)
 
 
 class RegistryError(DiscoveryError):

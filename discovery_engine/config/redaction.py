@@ -41,8 +41,13 @@ def redact_transport(
     match transport:
         case StdioTransport(args=args, env=env):
             return replace(transport, args=redact_args(args), env=_redact_values(env))
-        case RemoteTransport(url=url, headers=headers):
-            return replace(transport, url=redact_url(url), headers=_redact_values(headers))
+        case RemoteTransport(url=url, headers=headers, oauth=oauth):
+            return replace(
+                transport,
+                url=redact_url(url),
+                headers=_redact_values(headers),
+                oauth=replace(oauth, client_secret=redact_literals(oauth.client_secret)),
+            )
 
 
 def redact_url(url: str) -> str:

@@ -11,7 +11,7 @@ from msgspec.structs import fields, replace
 
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.config.redaction import redact_transport, redact_url
-from discovery_engine.config.settings import INTERNAL, ServerSettings, Settings
+from discovery_engine.config.settings import INTERNAL, RemoteTransport, ServerSettings, Settings
 from discovery_engine.diagnostics import Origin
 from discovery_engine.overrides.override import Override
 from discovery_engine.secrets.references import REDACTED, redact_literals
@@ -55,6 +55,12 @@ def serialize_server(server: ServerSettings) -> JSONObject:
     """An entry of `servers`, without what has its default."""
     transport = _entry(server.transport) if server.transport else {}
     return {**transport, **_entry(replace(server, transport=None))}
+
+
+def serialize_oauth(remote: RemoteTransport) -> JSONObject:
+    """What is given under `oauth`, with its secret redacted."""
+    redacted = redact_transport(remote)
+    return _entry(redacted.oauth) if isinstance(redacted, RemoteTransport) else {}
 
 
 def _section(section: Struct) -> JSONObject:

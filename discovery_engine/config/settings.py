@@ -56,6 +56,36 @@ class StdioTransport(_Section, frozen=True, tag_field="type", tag="stdio"):
     cwd: Annotated[str | None, UNTRUSTED] = None
 
 
+class OAuthSettings(_Section, frozen=True):
+    """How access tokens of a remote server are obtained.
+
+    `client_id` and `client_secret` may hold `${references}`.
+    """
+
+    grant: Annotated[Literal["authorization_code", "client_credentials"], UNTRUSTED] = (
+        "authorization_code"
+    )
+    client_id: Annotated[str, UNTRUSTED] = ""
+    """Of a client that is registered already."""
+    client_secret: Annotated[str, UNTRUSTED] = ""
+    scopes: Annotated[tuple[str, ...], UNTRUSTED] = ()
+    """Empty for those that the server asks for."""
+    client_metadata_url: Annotated[str, UNTRUSTED] = ""
+    """A client id metadata document, which is the client id where that is supported."""
+    auth_server_metadata_url: Annotated[str, UNTRUSTED] = ""
+    """Empty for the authorization server that the server names."""
+    redirect_uri: Annotated[str, UNTRUSTED] = ""
+    """A loopback address; empty for a free port."""
+
+    @property
+    def is_given(self) -> bool:
+        """Whether anything of it is written."""
+        return self != _NO_OAUTH
+
+
+_NO_OAUTH = OAuthSettings()
+
+
 class RemoteTransport(_Section, frozen=True, tag_field="type", tag="remote"):
     """An address to connect to. Values may hold `${references}`, resolved when it is reached."""
 
@@ -65,6 +95,12 @@ class RemoteTransport(_Section, frozen=True, tag_field="type", tag="remote"):
         default="auto", name="transport"
     )
     """`auto` tries streamable HTTP first and falls back to SSE."""
+    oauth: OAuthSettings = OAuthSettings()
+
+    @property
+    def has_own_authorization(self) -> bool:
+        """Whether its entry gives an `Authorization` header, so that no token is added."""
+        return any(name.lower() == "authorization" for name in self.headers)
 
 
 USUAL_CONNECT = 30.0  # seconds

@@ -3,14 +3,44 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import urlsplit
 
 _ADDRESS = re.compile(r"(https?://|\$\{)[^/?#\s]\S*", re.IGNORECASE)
+_LOOPBACK = re.compile(r"127\.\d{1,3}\.\d{1,3}\.\d{1,3}")
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
 
 def is_address(text: str) -> bool:
     """Whether a text is an HTTP address, or begins with a reference to one."""
     return _ADDRESS.fullmatch(text) is not None
+
+
+def is_secure_address(url: str) -> bool:
+    """Whether what is sent to an address cannot be read on the way: HTTPS, or this machine."""
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        return False
+    if not host or re.search(r"[\s\\]", url):
+        return False
+    return parts.scheme == "https" or (parts.scheme == "http" and is_loopback(host))
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine, by its name or literal address."""
+    return host.lower() in ("localhost", "::1") or _LOOPBACK.fullmatch(host) is not None
+
+
+def is_loopback_redirect(url: str) -> bool:
+    """Whether a browser can be redirected to an address at which this program listens."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        return False
+    is_plain = parts.scheme == "http" and not (parts.username or parts.query or parts.fragment)
+    return is_plain and bool(port) and bool(host) and is_loopback(host or "")
 
 
 def is_header_name(text: str) -> bool:

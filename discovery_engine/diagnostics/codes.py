@@ -373,6 +373,11 @@ FAMILIES: Mapping[str, Mapping[str, Row]] = {
         ),
     },
     "Registry and lock file": {
+        "SECRET_STORE_ERROR": (
+            "error",
+            "stored secrets cannot be read, decrypted or written",
+            "follow the hint",
+        ),
         "REGISTRY_ERROR": (
             "error",
             "the registry cannot be read or written",

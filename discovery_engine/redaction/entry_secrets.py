@@ -64,8 +64,8 @@ def _kept_apart(server: ServerSettings) -> Iterable[tuple[str, str]]:
     match server.transport:
         case StdioTransport(env=env):
             return env.items()
-        case RemoteTransport(headers=headers):
-            return headers.items()
+        case RemoteTransport(headers=headers, oauth=oauth):
+            return (*headers.items(), ("client_secret", oauth.client_secret))
     return ()
 
 
@@ -74,8 +74,8 @@ def _shown(server: ServerSettings) -> tuple[str, ...]:
     match server.transport:
         case StdioTransport(command, args, env, cwd):
             return (command, *args, *env.values(), cwd or "")
-        case RemoteTransport(url, headers):
-            return (url, *headers.values())
+        case RemoteTransport(url, headers, _, oauth):
+            return (url, *headers.values(), oauth.client_id, oauth.client_secret)
     return ()
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import convert, to_builtins
 from msgspec.structs import replace
 
-from discovery_engine.registry.sqlite.file_lock import lock_file
+from discovery_engine._util.file_lock import lock_file
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.state import ServerState, StateInfo
 from discovery_engine.view.status import Observation

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple, TypeAlias
 
+from msgspec import to_builtins
+from msgspec.structs import replace
+
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
 from discovery_engine.secrets.references import references_in
 from discovery_engine.tools.model import canonical_json, fingerprint
@@ -35,9 +38,11 @@ def earlier_identity(server: ServerSettings, transport: Transport, program: str 
         case StdioTransport() as stdio, StdioTransport(env=written):
             what |= {"program": program, "command": stdio.command, "args": list(stdio.args)}
             what |= {"cwd": stdio.cwd, "env": _bound(written, stdio.env)}
-        case RemoteTransport() as remote, RemoteTransport(headers=written):
+        case RemoteTransport() as remote, RemoteTransport(headers=written, oauth=oauth):
             what |= {"url": remote.url, "kind": remote.kind}
             what |= {"headers": _bound(written, remote.headers)}
+            if oauth.is_given:  # earlier versions had none, so none of their approvals fits
+                what |= {"oauth": to_builtins(oauth)}
     return fingerprint(canonical_json(what))
 
 
@@ -50,8 +55,10 @@ def written_identity(server: ServerSettings) -> str:
     match server.transport:
         case StdioTransport(command, args, env, cwd):
             what = ["stdio", command, list(args), sorted(env), cwd]
-        case RemoteTransport(url, headers, kind):
+        case RemoteTransport(url, headers, kind, oauth):
             what = ["remote", url, sorted(name.lower() for name in headers), kind]
+            if oauth.is_given:
+                what.append(to_builtins(replace(oauth, client_secret="")))
     return fingerprint(canonical_json(what))
 
 

@@ -58,7 +58,10 @@ class Era(Struct, frozen=True):
 def connection_fingerprint(server: ServerSettings) -> str:
     """Equal for entries with the same transport; references stay unresolved."""
     transport = server.transport
-    how = [type(transport).__name__, asdict(transport) if transport else None]
+    fields = asdict(transport) if transport else None
+    if isinstance(transport, RemoteTransport) and fields is not None:
+        fields.pop("oauth")  # a login changes neither the era nor the tools of a server
+    how = [type(transport).__name__, fields]
     return fingerprint(canonical_json(how))
 
 
@@ -109,8 +112,13 @@ def written_fields(transport: StdioTransport | RemoteTransport | None) -> dict[s
             fields |= {f"args.{i}": arg for i, arg in enumerate(args)}
             fields |= {f"env.{name}": text for name, text in env.items()}
             return fields if cwd is None else fields | {"cwd": cwd}
-        case RemoteTransport(url, headers, _):
-            return {"url": url, **{f"headers.{name}": text for name, text in headers.items()}}
+        case RemoteTransport(url, headers, _, oauth):
+            named = {"clientId": oauth.client_id, "clientSecret": oauth.client_secret}
+            return {
+                "url": url,
+                **{f"headers.{name}": text for name, text in headers.items()},
+                **{f"oauth.{name}": text for name, text in named.items() if text},
+            }
         case None:
             return {}
 
@@ -132,6 +140,11 @@ def with_fields(
                 env={name: values[f"env.{name}"] for name in env},
                 cwd=values.get("cwd"),
             )
-        case RemoteTransport(headers=headers):
+        case RemoteTransport(headers=headers, oauth=oauth):
             resolved = {name: values[f"headers.{name}"] for name in headers}
-            return replace(transport, url=values["url"], headers=resolved)
+            login = replace(
+                oauth,
+                client_id=values.get("oauth.clientId", ""),
+                client_secret=values.get("oauth.clientSecret", ""),
+            )
+            return replace(transport, url=values["url"], headers=resolved, oauth=login)

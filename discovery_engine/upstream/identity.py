@@ -12,6 +12,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from urllib.parse import urlsplit
 
+from msgspec import to_builtins
+
 from discovery_engine.config.redaction import selecting_references, without_credentials
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
 from discovery_engine.errors import UnavailableError
@@ -84,8 +86,10 @@ def _entry(server: ServerSettings) -> dict[str, object]:
     match server.transport:
         case StdioTransport(command, args, env, cwd):
             return said | {"command": command, "args": list(args), "env": dict(env), "cwd": cwd}
-        case RemoteTransport(url, headers, kind):
-            return said | {"url": url, "headers": dict(headers), "transport": kind}
+        case RemoteTransport(url, headers, kind, oauth):
+            said |= {"url": url, "headers": dict(headers), "transport": kind}
+            # It selects who is sent the client's secret and the person's browser.
+            return said | ({"oauth": to_builtins(oauth)} if oauth.is_given else {})
     return said
 
 
@@ -172,7 +176,7 @@ def _earlier(server: ServerSettings, values: Mapping[str, str], program: str) ->
 
 
 def _was_resolved(place: str, text: str) -> bool:
-    return not place.startswith(("env.", "headers.")) or _reads_a_file(text)
+    return not place.startswith(("env.", "headers.", "oauth.")) or _reads_a_file(text)
 
 
 def _reads_a_file(text: str) -> bool:

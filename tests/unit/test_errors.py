@@ -18,6 +18,7 @@ from discovery_engine.errors import (
     NotFoundError,
     OutcomeUnknownError,
     RegistryError,
+    SecretStoreError,
     ServerDisabledError,
     ServerNotFoundError,
     ServerStartingError,
@@ -141,6 +142,7 @@ ERRORS = [
         "",
     ),
     (RegistryError("it is locked", hint="wait"), "it is locked", "wait"),
+    (SecretStoreError.of_file("f", "is gone", hint="wait"), "f is gone", "wait"),
 ]
 
 

@@ -75,8 +75,13 @@ def _import_remote(
         for name, value in remote.headers.items()
     }
     replaced = [variables[name] for name, value in headers.items() if value != remote.headers[name]]
+    oauth, variable = remote.oauth, _variable_of_header(server.name, "client_secret")
+    secret = _without_secret("client_secret", oauth.client_secret, variable)
+    if secret != oauth.client_secret:
+        oauth = replace(oauth, client_secret=secret)
+        replaced.append(variable)
     return ImportCandidate(
-        replace(server, transport=replace(remote, headers=headers)), tuple(replaced)
+        replace(server, transport=replace(remote, headers=headers, oauth=oauth)), tuple(replaced)
     )
 
 

@@ -135,8 +135,9 @@ class _ServerIndex:
         match server.transport:
             case StdioTransport(env=env, cwd=cwd):
                 named = [*env.items(), ("", cwd or "")]
-            case RemoteTransport(headers=headers):
+            case RemoteTransport(headers=headers, oauth=oauth):
                 named = [(name.lower(), value) for name, value in headers.items()]
+                named += [("oauth", oauth.client_id)] if oauth.client_id else []
             case None:
                 named = []
         return frozenset((name, self._resolved(value)) for name, value in named)

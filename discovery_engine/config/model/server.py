@@ -22,9 +22,11 @@ from discovery_engine.config.model.field_types import (
     list_or_nothing,
     mapping_or_nothing,
 )
+from discovery_engine.config.model.oauth import OAuthSection
 from discovery_engine.config.model.section import Section
 from discovery_engine.config.settings import (
     LONGEST_TIMEOUT,
+    OAuthSettings,
     RemoteTransport,
     ServerSettings,
     StdioTransport,
@@ -43,7 +45,7 @@ _PREFIX = re.compile(r"[A-Za-z0-9_.-]{0,64}")
 # What clients call a transport, without case, dashes and underscores.
 _SAME_TRANSPORT = {"streamablehttp": "http", "remote": "auto", "local": "stdio"}
 _STARTED = ("args", "env", "cwd")
-_REACHED = ("headers",)
+_REACHED = ("headers", "oauth")
 
 
 def validate_name(name: str) -> str:
@@ -213,6 +215,12 @@ class ServerEntry(Section):
         description="The protocol of a `url`: `auto` tries streamable HTTP, then SSE.",
         examples=["http"],
     )
+    oauth: Annotated[OAuthSection, mapping_or_nothing] = Field(
+        default=OAuthSection(),
+        description="How access tokens of a `url` are obtained, if the server's own metadata is"
+        " not enough; see `discovery login`.",
+        examples=[{"clientId": "discovery-laptop", "scopes": ["files:read"]}],
+    )
     description: Text = Field(
         default="",
         description="What the server is for; it is searched and shown to agents.",
@@ -259,6 +267,10 @@ class ServerEntry(Section):
         if not self.command and not self.url:
             raise custom_error("has neither a command to start nor a url to reach")
         self._refuse_keys_of_the_other_kind()
+        if self.oauth != OAuthSection() and "authorization" in map(str.lower, self.headers):
+            raise custom_error(
+                "stands beside an Authorization header", key="oauth", hint="keep one of the two"
+            )
         if " " in self.command and "args" not in self.model_fields_set and _is_line(self.command):
             raise custom_error(
                 "is a whole command line", key="command", hint="put the arguments under 'args'"
@@ -267,7 +279,8 @@ class ServerEntry(Section):
 
     def _refuse_keys_of_the_other_kind(self) -> None:
         other, needed = (_REACHED, "url") if self.command else (_STARTED, "command")
-        if stray := next((key for key in other if getattr(self, key)), None):
+        fields = type(self).model_fields
+        if stray := next((key for key in other if getattr(self, key) != fields[key].default), None):
             raise custom_error(f"{stray!r} is of no use without a {needed}", key=stray)
         if "transport" in self.model_fields_set and (self.transport == "stdio") is bool(self.url):
             raise custom_error(
@@ -286,7 +299,8 @@ class ServerEntry(Section):
     def _transport(self) -> StdioTransport | RemoteTransport:
         if self.transport == "stdio" or self.command:
             return StdioTransport(self.command, tuple(self.args), dict(self.env), self.cwd or None)
-        return RemoteTransport(self.url, dict(self.headers), self.transport)
+        oauth = self.oauth.to_settings(OAuthSettings)
+        return RemoteTransport(self.url, dict(self.headers), self.transport, oauth)
 
 
 class NamedServerEntry(ServerEntry):

@@ -56,6 +56,7 @@ class EntryShape(Struct, frozen=True):
     header_names: tuple[str, ...]
     bearer: tuple[str, ...]
     bearer_name: tuple[str, ...]
+    oauth: Mapping[str, tuple[str, ...]]
     on: tuple[str, ...]
     off: tuple[str, ...]
     timeouts: Mapping[Literal["connect", "list", "call"], Mapping[str, str]]

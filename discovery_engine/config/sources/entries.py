@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.config.settings import (
     LONGEST_TIMEOUT,
+    OAuthSettings,
     RemoteTransport,
     ServerSettings,
     StdioTransport,
@@ -24,7 +25,12 @@ from discovery_engine.config.settings import (
 from discovery_engine.config.sources.client_table import ClientRow, EntryShape, load_table
 from discovery_engine.config.sources.tool_lists import allow_rule, approval_rule, deny_rule
 from discovery_engine.config.sources.variables import VariableSyntax
-from discovery_engine.config.syntax import is_address, is_header_name
+from discovery_engine.config.syntax import (
+    is_address,
+    is_header_name,
+    is_loopback_redirect,
+    is_secure_address,
+)
 from discovery_engine.diagnostics import Diagnostic, Origin
 from discovery_engine.rules.rule import Rule
 from discovery_engine.secrets.references import is_variable
@@ -137,7 +143,28 @@ class EntryReader(Struct, frozen=True):
             headers[header] = f"${{{_variable(variable, shape.header_names[0])}}}"
         for header, value in headers.items():
             _check_header(header, value, shape.headers[0])
-        return RemoteTransport(url, headers, kind)
+        return self._with_oauth(RemoteTransport(url, headers, kind), fields)
+
+    def _with_oauth(self, remote: RemoteTransport, fields: _Fields) -> RemoteTransport:
+        """What the entry says of OAuth and can be used here; the rest is noted."""
+        keys = self.client.entry.oauth
+        client = fields.text(keys["client_id"])
+        secret = fields.text(keys["client_secret"])
+        metadata = fields.text(keys["auth_server_metadata_url"]) or ""
+        redirect = _redirect_uri(fields, keys)
+        for address, is_usable in ((metadata, is_secure_address), (redirect, is_loopback_redirect)):
+            if address and not is_usable(address):
+                self.dialect.notes.append("an address of its oauth cannot be used and is left out")
+        if remote.has_own_authorization:
+            return remote
+        oauth = OAuthSettings(
+            client_id=self._translate(client or ""),
+            client_secret=self._translate(secret or "") if client else "",
+            scopes=_scopes(fields, keys["scopes"]),
+            auth_server_metadata_url=metadata if is_secure_address(metadata) else "",
+            redirect_uri=redirect if is_loopback_redirect(redirect) else "",
+        )
+        return replace(remote, oauth=oauth)
 
     def _translate(self, text: str, *, in_env: bool = False) -> str:
         return self.dialect.translate(text, in_env=in_env)
@@ -286,6 +313,23 @@ def _variable(name: str, path: str) -> str:
     if is_variable(name):
         return name
     raise EntryError(path, "must hold the name of a variable")
+
+
+def _scopes(fields: _Fields, keys: Sequence[str]) -> tuple[str, ...]:
+    """Scopes of a list, or of one text with blanks."""
+    found = fields.first(keys)
+    if found is None:
+        return ()
+    texts = (
+        _texts(found[1], found[0]) if isinstance(found[1], list) else [_text(found[1], found[0])]
+    )
+    return tuple(dict.fromkeys(scope for text in texts for scope in text.split()))
+
+
+def _redirect_uri(fields: _Fields, keys: Mapping[str, Sequence[str]]) -> str:
+    if port := fields.text(keys["callback_port"]):
+        return f"http://localhost:{port}/callback"
+    return fields.text(keys["redirect_uri"]) or ""
 
 
 def _check_header(name: str, value: str, path: str) -> None:

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from discovery_engine._util.file_lock import lock_file
 from discovery_engine.registry.sqlite.busy_handler import BusyHandler
-from discovery_engine.registry.sqlite.file_lock import lock_file
 
 _PRIVATE = 0o600
 _LIMIT = 1 << 20  # bytes that are read of it

@@ -10,13 +10,14 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import fields
 
-from discovery_engine.config.model import config_file, embeddings, overrides, rules, server
+from discovery_engine.config.model import config_file, embeddings, oauth, overrides, rules, server
 from discovery_engine.config.model.section import Section
 from discovery_engine.config.settings import (
     CacheSettings,
     EmbeddingsSettings,
     Limits,
     LogSettings,
+    OAuthSettings,
     SearchSettings,
     ServerSettings,
     ServeSettings,
@@ -28,7 +29,7 @@ from discovery_engine.config.settings import (
 NOTHING = ("", None)
 
 
-@pytest.mark.parametrize("module", [config_file, embeddings, overrides, rules, server])
+@pytest.mark.parametrize("module", [config_file, embeddings, oauth, overrides, rules, server])
 def test_no_default_but_nothing_is_written_in_a_section(module: object) -> None:
     def written() -> Iterator[object]:
         for node in ast.walk(ast.parse(inspect.getsource(module))):  # type: ignore[arg-type]
@@ -54,6 +55,7 @@ def test_no_default_but_nothing_is_written_in_a_section(module: object) -> None:
         (server.ServerEntry, ServerSettings),
         (server.TimeoutsSection, Timeouts),
         (server.LimitsSection, Limits),
+        (oauth.OAuthSection, OAuthSettings),
     ],
 )
 def test_a_key_that_is_left_out_is_as_the_settings_have_it(

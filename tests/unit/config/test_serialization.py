@@ -15,6 +15,7 @@ from discovery_engine.config.settings import (
     CacheSettings,
     Limits,
     LogSettings,
+    OAuthSettings,
     RemoteTransport,
     SearchSettings,
     ServerSettings,
@@ -51,6 +52,19 @@ REACHED = st.builds(
     url=st.sampled_from(["https://example.com/mcp", "http://[::1]:8000", "${BASE}/mcp"]),
     headers=st.dictionaries(st.sampled_from(["Authorization", "X-Key"]), TEMPLATES, max_size=2),
     kind=st.sampled_from(["auto", "http", "sse"]),
+) | st.builds(
+    RemoteTransport,
+    url=st.just("https://example.com/mcp"),
+    oauth=st.builds(
+        OAuthSettings,
+        grant=st.sampled_from(["authorization_code", "client_credentials"]),
+        client_id=st.sampled_from(["no", "${CLIENT}"]),
+        client_secret=st.sampled_from(["0123", "${SECRET:-x}"]),
+        scopes=st.lists(st.sampled_from(["a:b", "no"]), unique=True).map(tuple),
+        client_metadata_url=st.sampled_from(["", "https://example.com/client.json"]),
+        auth_server_metadata_url=st.sampled_from(["", "http://127.0.0.1:1/x"]),
+        redirect_uri=st.sampled_from(["", "http://[::1]:8765/callback"]),
+    ),
 )
 SERVERS = st.builds(
     ServerSettings,

@@ -9,7 +9,12 @@ from discovery_engine.config.editing.import_entries import (
     import_entry,
 )
 from discovery_engine.config.editing.import_plan import plan_import
-from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
+from discovery_engine.config.settings import (
+    OAuthSettings,
+    RemoteTransport,
+    ServerSettings,
+    StdioTransport,
+)
 from discovery_engine.config.sources import SourceResult
 from discovery_engine.diagnostics import Origin
 from discovery_engine.rules.rule import Rule
@@ -51,6 +56,18 @@ def test_a_secret_in_a_variable_becomes_a_reference(name: str, value: str, writt
 
     assert taken.server.transport == StdioTransport("git-server", env={name: written})
     assert taken.variables == ((name,) if written != value else ())
+
+
+@pytest.mark.requirement("CLI-22", "AUT-9")
+def test_the_secret_of_an_oauth_client_becomes_a_reference() -> None:
+    oauth = OAuthSettings(client_id="c", client_secret="geheim")
+    found = candidate(
+        make_server("web", transport=RemoteTransport("https://example.com/mcp", oauth=oauth))
+    )
+
+    assert isinstance(found.server.transport, RemoteTransport)
+    assert found.server.transport.oauth.client_secret == "${WEB_CLIENT_SECRET}"
+    assert found.variables == ("WEB_CLIENT_SECRET",)
 
 
 @pytest.mark.requirement("CLI-22")

@@ -4,7 +4,12 @@ from typing import Any
 
 import pytest
 
-from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
+from discovery_engine.config.settings import (
+    OAuthSettings,
+    RemoteTransport,
+    ServerSettings,
+    StdioTransport,
+)
 from discovery_engine.config.sources.client_table import load_table
 from discovery_engine.config.sources.entries import EntryReader, entries_of
 from discovery_engine.config.sources.variables import VariableSyntax
@@ -20,6 +25,57 @@ def read(entry: object, client: str = "custom") -> ServerSettings:
         row, Origin("file"), "mcpServers", VariableSyntax(row.label, row.variables)
     )
     return reader.read(ServerName("a"), entry, key="a").server
+
+
+@pytest.mark.parametrize(
+    ("entry", "oauth"),
+    [
+        pytest.param(
+            {"oauth": {"clientId": "c", "callbackPort": 8765, "authServerMetadataUrl": URL}},
+            OAuthSettings(
+                client_id="c",
+                auth_server_metadata_url=URL,
+                redirect_uri="http://localhost:8765/callback",
+            ),
+            id="as Claude Code writes it",
+        ),
+        pytest.param(
+            {"oauth": {"enabled": True, "clientId": "c", "clientSecret": "s", "scopes": ["a"]}},
+            OAuthSettings(client_id="c", client_secret="s", scopes=("a",)),
+            id="as Gemini CLI writes it",
+        ),
+        pytest.param(
+            {"oauth": {"clientId": "c", "scope": "a b a"}},
+            OAuthSettings(client_id="c", scopes=("a", "b")),
+            id="as opencode writes it",
+        ),
+        pytest.param(
+            {"auth": {"CLIENT_ID": "c", "CLIENT_SECRET": "s", "scopes": ["a", "b"]}},
+            OAuthSettings(client_id="c", client_secret="s", scopes=("a", "b")),
+            id="as Cursor writes it",
+        ),
+        pytest.param({"oauth": False}, OAuthSettings(), id="switched off"),
+        pytest.param(
+            {"oauth": {"clientSecret": "s"}}, OAuthSettings(), id="a secret without a client"
+        ),
+        pytest.param(
+            {"oauth": {"redirectUri": "https://evil.example/x", "authServerMetadataUrl": "x"}},
+            OAuthSettings(),
+            id="addresses that cannot be used",
+        ),
+        pytest.param(
+            {"headers": {"authorization": "x"}, "oauth": {"clientId": "c"}},
+            OAuthSettings(),
+            id="beside a header that logs in",
+        ),
+    ],
+)
+@pytest.mark.requirement("AUT-9")
+def test_the_oauth_of_other_clients_is_kept(entry: Any, oauth: OAuthSettings) -> None:
+    transport = read({"url": URL, **entry}).transport
+
+    assert isinstance(transport, RemoteTransport)
+    assert transport.oauth == oauth
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""Secrets that this program obtained itself, encrypted on disk."""
