@@ -1,8 +1,9 @@
 """The handshake of a connection, in both eras.
 
-A server of unknown era gets `server/discover`; any error answer means the older `initialize`. If
-it does not answer within three seconds, it gets `initialize` as well. If it refuses that too, it
-may be a slow starter of the newer era: its late answer to `server/discover` still counts.
+A server of unknown era gets `server/discover`. If it refuses the version and names one that we
+support, it gets that one; any other error answer means the older `initialize`. If it does not
+answer within three seconds, it gets `initialize` as well. If it refuses that too, it may be a slow
+starter of the newer era: its late answer to `server/discover` still counts.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from discovery_engine.version import __version__
 _CLIENT_INFO = {"name": "discovery", "version": __version__}
 _DISCOVER = "server/discover"
 _PROBE_TIMEOUT = 3.0  # seconds without an answer after which `initialize` is sent as well
-_MODERN = RequestDetails(protocol.LATEST_MODERN)
+_UNSUPPORTED = protocol.UNSUPPORTED_PROTOCOL_VERSION
 
 
 class ServerInfo(Struct, frozen=True):
@@ -59,7 +60,7 @@ class _Probe(Struct):
 
     async def run(self, transport: Transport) -> None:
         try:
-            self.answer = await discover(transport)
+            self.answer = await _discover_any_version(transport)
         except RpcError:
             self.answer = None
         self.settled.set()
@@ -74,15 +75,34 @@ def request_meta(version: str) -> JSONObject:
     }
 
 
-async def discover(transport: Transport) -> JSONObject:
+async def discover(transport: Transport, version: str = protocol.LATEST_MODERN) -> JSONObject:
     """The raw answer to `server/discover`.
 
     Raises:
         RpcError: If the server answers with an error or the connection breaks.
     """
-    params = {"_meta": request_meta(protocol.LATEST_MODERN)}
-    headers = transport.headers(_DISCOVER, _MODERN)
+    params = {"_meta": request_meta(version)}
+    headers = transport.headers(_DISCOVER, RequestDetails(version))
     return await transport.peer.request(_DISCOVER, params, headers=headers, can_cancel=False)
+
+
+async def _discover_any_version(transport: Transport) -> JSONObject:
+    """As `discover`; a server that refuses the version is asked again with one that it names."""
+    try:
+        return await discover(transport)
+    except RpcError as error:
+        versions = _mutual_versions(error)
+        if not versions:
+            raise
+    return await discover(transport, versions[-1])
+
+
+def _mutual_versions(error: RpcError) -> list[str]:
+    """The versions that we share with a server which refuses the one that it was given."""
+    match error.data:
+        case {"supported": list() as supported} if error.code == _UNSUPPORTED:
+            return [version for version in protocol.MODERN_VERSIONS if version in supported]
+    return []
 
 
 async def negotiate(transport: Transport) -> ServerInfo:

@@ -33,7 +33,7 @@ from discovery_engine.rpc.peer import (
 from discovery_engine.rpc.scheduling import FairScheduler
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.handshake import initialize, negotiate
-from discovery_engine.upstream.rpc_client import RpcClient
+from discovery_engine.upstream.rpc_client import RpcClient, UpstreamRequest
 from discovery_engine.upstream.stdio.pipe_transport import PipeTransport, StdioCallbacks
 from discovery_engine.upstream.stdio.pipes import PipeReader, PipeWriter
 from discovery_engine.upstream.stdio.process import ChildProcess
@@ -108,13 +108,14 @@ class OurClient(Client):
         return info.version
 
     async def list_tools(self, cursor: str | None = None) -> JSONObject:
-        return await self.rpc.list_page({"cursor": cursor} if cursor else {})
+        return await self.rpc.list_page("tools/list", {"cursor": cursor} if cursor else {})
 
     async def call(
         self, tool: str = "t", *, seconds: float = 30.0, on_progress: OnProgress | None = None
     ) -> Outcome:
         try:
-            result = await self.rpc.call(tool, {"a": 1}, seconds=seconds, on_progress=on_progress)
+            request = UpstreamRequest.call(tool, {"a": 1})
+            result = await self.rpc.send(request, seconds=seconds, on_progress=on_progress)
         except RequestTimeoutError:
             return "timeout", None
         except ConnectionClosedError:
