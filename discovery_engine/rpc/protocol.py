@@ -20,6 +20,9 @@ LOG_LEVEL = "io.modelcontextprotocol/logLevel"
 SERVER_INFO = "io.modelcontextprotocol/serverInfo"
 SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
 
+# Our own keys of `_meta`, in what passes from a server to the client whose call caused it.
+ASKING_SERVER = "discovery/server"
+
 # Error codes of JSON-RPC 2.0.
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -30,6 +33,7 @@ INTERNAL_ERROR = -32603
 # Error codes of MCP.
 RESOURCE_NOT_FOUND = -32002  # in the handshake era; since 2026-07-28 it is INVALID_PARAMS
 HEADER_MISMATCH = -32020
+MISSING_CLIENT_CAPABILITY = -32021
 UNSUPPORTED_PROTOCOL_VERSION = -32022
 
 # Never sent, but given to the callers of requests that get no answer.
