@@ -10,7 +10,7 @@ from msgspec import NODEFAULT, Struct, to_builtins
 from msgspec.structs import fields, replace
 
 from discovery_engine._util.json import JSONObject, JSONValue
-from discovery_engine.config.redaction import redact_transport, redact_url
+from discovery_engine.config.redaction import redact_args, redact_transport, redact_url
 from discovery_engine.config.settings import INTERNAL, RemoteTransport, ServerSettings, Settings
 from discovery_engine.diagnostics import Origin
 from discovery_engine.overrides.override import Override
@@ -29,7 +29,7 @@ def serialize_redacted(settings: Settings) -> JSONObject:
     these two keys are only for display.
     """
     overrides = tuple(map(_redacted, settings.overrides))
-    form = serialize(replace(_without_key(settings), overrides=overrides))
+    form = serialize(replace(_without_secrets(settings), overrides=overrides))
     for server in settings.servers:
         form["servers"][server.name] = serialize_server_redacted(server)
     return form
@@ -121,14 +121,19 @@ def _defaults(cls: type[Struct]) -> dict[str, Any]:
     }
 
 
-def _without_key(settings: Settings) -> Settings:
+def _without_secrets(settings: Settings) -> Settings:
     embeddings = settings.search.embeddings
     redacted = replace(
         embeddings,
         url=redact_url(embeddings.url) if embeddings.url else "",
         api_key=redact_literals(embeddings.api_key),
     )
-    return replace(settings, search=replace(settings.search, embeddings=redacted))
+    server = settings.server
+    return replace(
+        settings,
+        search=replace(settings.search, embeddings=redacted),
+        server=replace(server, on_list_changed=redact_args(server.on_list_changed)),
+    )
 
 
 def _redacted(override: Override) -> Override:

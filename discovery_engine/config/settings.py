@@ -19,8 +19,11 @@ from msgspec import Struct, field
 from discovery_engine.diagnostics import Diagnostic, Origin
 from discovery_engine.overrides.override import Override
 from discovery_engine.rules.rule import Rule
+from discovery_engine.tools.client_names import Naming, Style
 from discovery_engine.tools.model import ServerName
 
+ServeMode: TypeAlias = Literal["meta", "direct", "dynamic"]
+"""What a client is shown: the meta-tools, the tools of the servers, or those that it searched."""
 TrustPolicy: TypeAlias = Literal["open", "on_first_use", "quarantine"]
 """What happens to a tool that was never accepted: it is used unchecked, accepted, or withheld."""
 
@@ -215,6 +218,13 @@ class SearchSettings(_Section, frozen=True):
     """Whether tools that were found and then used come before others that fit as well."""
 
 
+class PoolWeights(_Section, frozen=True):
+    """What keeps a tool in the pool of a client; see `discovery_server.tool_pool`."""
+
+    score: Annotated[float, UNTRUSTED] = 0.7
+    freshness: Annotated[float, UNTRUSTED] = 0.3
+
+
 class ServeSettings(_Section, frozen=True):
     """How upstreams are held and how `discovery serve` presents itself."""
 
@@ -231,6 +241,26 @@ class ServeSettings(_Section, frozen=True):
     """Clients that have a session over HTTP at the same time."""
     max_own_sessions: Annotated[int, AT_MOST_DEFAULT] = 64
     """Sessions of all servers with `session: per_client`."""
+    mode: Annotated[ServeMode, UNTRUSTED] = "meta"
+    expose: Annotated[tuple[str, ...], UNTRUSTED] = ()
+    """Patterns of the tools that clients may use in the modes `direct` and `dynamic`; all if none
+    is given."""
+    pins: Annotated[tuple[str, ...], UNTRUSTED] = ()
+    """Patterns of tools that are listed before all others, and never evicted."""
+    pool_limit: Annotated[int, UNTRUSTED] = 15
+    """The most tools of servers that a client is shown in its list of tools."""
+    pool_weights: PoolWeights = PoolWeights()
+    pool_fresh_for: Annotated[float, UNTRUSTED] = 1800.0
+    """Seconds in which the freshness of a tool in the pool falls from 1 to 0."""
+    max_tool_name_length: Annotated[int, UNTRUSTED] = 64
+    tool_name_style: Annotated[Style, UNTRUSTED] = "standard"
+    on_list_changed: tuple[str, ...] = ()
+    """The program that is run when the pool of a client changed, and its arguments."""
+
+    @property
+    def naming(self) -> Naming:
+        """How tools are named towards clients."""
+        return Naming(self.max_tool_name_length, self.tool_name_style)
 
 
 class LogSettings(_Section, frozen=True):

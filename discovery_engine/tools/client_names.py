@@ -14,9 +14,9 @@ already uses for another one.
 
 from __future__ import annotations
 
-import base64
 import re
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct
@@ -40,7 +40,8 @@ RESERVED = frozenset(
 )
 """Names of meta-tools, which no tool of a server gets."""
 
-_HASH = re.compile(r"_[2-7][a-z2-7]{7}\Z")
+_LETTERS = "abcdefghijklmnopqrstuvwxyz234567"
+_DIGITS = "234567"
 _HASH_LENGTH = 9
 """With its underscore. The digit tells it from the words that end the names of tools."""
 _ROUNDS = 16
@@ -59,24 +60,31 @@ class _Style(NamedTuple):
     """What the name must begin with."""
 
 
-_STYLES: Mapping[Style, _Style] = {
-    "standard": _Style(
+# Compiled when first needed: every start of the command line imports this module.
+@cache
+def _style(name: Style) -> _Style:
+    if name == "gemini":
+        return _Style(
+            # Without `_`: the first one is the separator.
+            server=re.compile(r"[a-z][a-z0-9]*\Z"),
+            tool=re.compile(r"[a-z0-9]+(?:_[a-z0-9]+)*\Z"),
+            separator="_",
+            other=re.compile(r"[^a-z0-9]+"),
+            begins=re.compile(r"[a-z_]"),
+        )
+    return _Style(
         # Without `__`, and not with `_` at the end: the first `__` is the separator.
-        server=re.compile(r"(?:_?[A-Za-z0-9-]+)+\Z"),
+        server=re.compile(r"_?[A-Za-z0-9-]+(?:_[A-Za-z0-9-]+)*\Z"),
         tool=re.compile(r"[A-Za-z0-9_-]+\Z"),
         separator="__",
         other=re.compile(r"[^A-Za-z0-9_-]"),
         begins=re.compile(r"[A-Za-z0-9_-]"),
-    ),
-    "gemini": _Style(
-        # Without `_`: the first one is the separator.
-        server=re.compile(r"[a-z][a-z0-9]*\Z"),
-        tool=re.compile(r"[a-z0-9]+(?:_[a-z0-9]+)*\Z"),
-        separator="_",
-        other=re.compile(r"[^a-z0-9]+"),
-        begins=re.compile(r"[a-z_]"),
-    ),
-}
+    )
+
+
+@cache
+def _hash_pattern() -> re.Pattern[str]:
+    return re.compile(r"_[2-7][a-z2-7]{7}\Z")
 
 
 class Naming(Struct, frozen=True):
@@ -87,20 +95,20 @@ class Naming(Struct, frozen=True):
 
     def plain(self, server: str, tool: str) -> str | None:
         """The name without a hash; None if it has one."""
-        style = _STYLES[self.style]
+        style = _style(self.style)
         name = f"{server}{style.separator}{tool}"
         is_plain = (
             len(name) <= self.max_length
             and style.server.match(server)
             and style.tool.match(tool)
-            and not _HASH.search(name)
+            and not has_hash(name)
             and name not in RESERVED
         )
         return name if is_plain else None
 
     def hashed(self, key: ToolKey, attempt: int = 0) -> str:
         """The name with a hash: the next one after so many collisions."""
-        style = _STYLES[self.style]
+        style = _style(self.style)
         server, tool = self._part(key.server, "server"), self._part(key.tool, "tool")
         room = self.max_length - _HASH_LENGTH
         parts = room - len(style.separator)
@@ -114,7 +122,7 @@ class Naming(Struct, frozen=True):
 
     def reading(self, name: str) -> ToolKey | None:
         """The only tool that may have a name without a hash."""
-        server, separator, tool = name.partition(_STYLES[self.style].separator)
+        server, separator, tool = name.partition(_style(self.style).separator)
         if not separator or self.plain(server, tool) != name:
             return None
         return ToolKey(ServerName(server), ToolName(tool))
@@ -122,7 +130,7 @@ class Naming(Struct, frozen=True):
     def _part(self, text: str, otherwise: str) -> str:
         if self.style == "gemini":
             text = text.lower()
-        return _STYLES[self.style].other.sub("_", text).strip("_") or otherwise
+        return _style(self.style).other.sub("_", text).strip("_") or otherwise
 
 
 class ClientNames(Struct, frozen=True):
@@ -165,9 +173,13 @@ class ClientNames(Struct, frozen=True):
         return self.keys.get(name) or self.naming.reading(name)
 
 
+def has_hash(name: str) -> bool:
+    """Whether a name ends as those with a hash do."""
+    return _hash_pattern().search(name) is not None
+
+
 def _hash(key: ToolKey, attempt: int) -> str:
     """37 bits of a digest: a digit, then seven letters or digits."""
     text = f"{attempt}:{len(key.server)}:{key.server}:{key.tool}"
     digest = digests.digest(text.encode("utf-8", "surrogatepass"))
-    letters = base64.b32encode(digest[:5]).decode().lower()
-    return "234567"[digest[5] % 6] + letters[:7]
+    return _DIGITS[digest[0] % 6] + "".join(_LETTERS[byte % 32] for byte in digest[1:8])

@@ -5,6 +5,7 @@ github__create_issue         a common one of gateways
 github.create_issue
 mcp__github__create_issue    as some hosts show it
 create_issue                 if only one server has it
+github__get_user_4k3q6yvm    the name towards clients, where it has a hash
 
 An unknown name is an error with the nearest names; invisible tools are never suggested.
 """
@@ -26,6 +27,7 @@ from discovery_engine.errors import (
     ToolNotFoundError,
 )
 from discovery_engine.limits import require_name
+from discovery_engine.tools.client_names import ClientNames, Naming, has_hash
 from discovery_engine.tools.model import ServerName, ToolName
 
 _SEPARATOR = re.compile(r"(?=(:|__|\.))")  # looks ahead, so that one may begin within another
@@ -38,6 +40,8 @@ class AddressBook(Struct, frozen=True, dict=True):
     """All configured servers, listed or not."""
     place: Callable[[Entry], str]
     """What hides a tool, for the owner."""
+    naming: Naming = Naming()
+    """How tools are named towards clients."""
 
     def server(self, name: str) -> ServerName:
         """The server of exactly that name, or the only one of it in another case.
@@ -78,6 +82,20 @@ class AddressBook(Struct, frozen=True, dict=True):
             return found
         raise self._not_found(of, name, own)
 
+    def by_client_name(self, name: str) -> Entry | None:
+        """The tool that clients know by exactly this name, visible or not."""
+        # The table is made of all tools, and most words are no name of it.
+        key = self.naming.reading(name)
+        if key is None and has_hash(name):
+            key = self.client_names.keys.get(name)
+        return self.catalog.get(key.server, key.tool) if key else None
+
+    @cached_property
+    def client_names(self) -> ClientNames:
+        """The names of all tools towards clients, visible or not, so that hiding renames none."""
+        tools = ((entry.tool.server, entry.tool.name) for entry in self.catalog)
+        return ClientNames.of(tools, self.naming)
+
     def _anywhere(self, word: str) -> Entry:
         if named := self._named(word):
             return named
@@ -100,6 +118,8 @@ class AddressBook(Struct, frozen=True, dict=True):
             for server, tool in self._readings(word)
             if (entry := self.catalog.get(server, tool))
         }
+        if entry := self.by_client_name(word):
+            found[entry.key] = entry
         if len(found) < 2:  # noqa: PLR2004 - one meaning
             return next(iter(found.values()), None)
         if exact := next((one for key, one in found.items() if str(key) == word), None):
@@ -132,6 +152,9 @@ class AddressBook(Struct, frozen=True, dict=True):
         """A tool's name without its server's, which callers often repeat."""
         if self.catalog.get(server, ToolName(name)):
             return ToolName(name)
+        entry = self.by_client_name(name)
+        if entry and entry.tool.server == server:
+            return entry.tool.name
         own = (tool for read, tool in self._readings(name) if read == server)
         return next(own, ToolName(name))
 

@@ -323,7 +323,8 @@ class View(Struct, frozen=True, dict=True):
         """Finds servers and tools by the names that callers use."""
         # A bound method would make a reference cycle and keep an unused view alive.
         place = partial(_place, self.settings)
-        return AddressBook(self.catalog, self.settings.by_name.keys(), place)
+        naming = self.settings.server.naming
+        return AddressBook(self.catalog, self.settings.by_name.keys(), place, naming)
 
     def _hidden(self, entry: Entry) -> notices.HiddenTool:
         return notices.HiddenTool(entry.key.label, public_decider(entry.verdict), self.place(entry))

@@ -17,6 +17,8 @@ from discovery_engine.config.model.field_types import (
     Count,
     Flag,
     Number,
+    Patterns,
+    Template,
     Text,
     Word,
     Words,
@@ -29,7 +31,8 @@ from discovery_engine.config.model.overrides import OverrideEntry
 from discovery_engine.config.model.rules import ServerRuleEntry, ToolRuleEntry
 from discovery_engine.config.model.section import Section
 from discovery_engine.config.model.server import NamedServerEntry, ServerEntry
-from discovery_engine.config.settings import Settings, TrustPolicy
+from discovery_engine.config.settings import LONGEST_TIMEOUT, ServeMode, Settings, TrustPolicy
+from discovery_engine.tools.client_names import Style
 
 _DEFAULTS = Settings()
 
@@ -152,6 +155,21 @@ class SearchSection(Section):
     )
 
 
+class PoolWeightsSection(Section):
+    """How much each part of the weight of a found tool counts; each from 0 to 1."""
+
+    score: Weight = Field(
+        default=_DEFAULTS.server.pool_weights.score,
+        description="How relevant it was to the search that found it.",
+        examples=[0.5],
+    )
+    freshness: Weight = Field(
+        default=_DEFAULTS.server.pool_weights.freshness,
+        description="How recently it was found or called.",
+        examples=[0.5],
+    )
+
+
 class ServeSection(Section):
     """How upstream servers are held, and how `discovery serve` presents itself."""
 
@@ -193,6 +211,57 @@ class ServeSection(Section):
         default=_DEFAULTS.server.max_own_sessions,
         description="The most sessions that servers with `session: per_client` have in all.",
         examples=[16],
+    )
+    mode: Annotated[ServeMode, choice] = Field(
+        default=_DEFAULTS.server.mode,
+        description="What a client is shown: the five meta-tools (`meta`), the tools of the "
+        "servers themselves (`direct`), or one search, and the tools that it found (`dynamic`).",
+        examples=["direct"],
+    )
+    expose: Patterns = Field(
+        default=[],
+        description="Which tools a client may use with `direct` and `dynamic`: patterns as in "
+        "`toolRules`; all that are enabled if there is none.",
+        examples=[["github:*", "!*delete*"]],
+    )
+    pins: Patterns = Field(
+        default=[],
+        description="Tools that are listed before all others, and that no search evicts: patterns "
+        "as in `toolRules`.",
+        examples=[["github:create_issue"]],
+    )
+    pool_limit: Annotated[Count, Field(ge=1, le=100)] = Field(
+        default=_DEFAULTS.server.pool_limit,
+        description="The most tools of servers in the list of a client, with `direct` and "
+        "`dynamic`.",
+        examples=[30],
+    )
+    pool_weights: Annotated[PoolWeightsSection, mapping_or_nothing] = Field(
+        default=PoolWeightsSection(),
+        description="What a tool weighs that a search found; the lightest are evicted first.",
+        examples=[{"score": 0.5, "freshness": 0.5}],
+    )
+    pool_fresh_for: Annotated[Number, Field(gt=0, le=LONGEST_TIMEOUT)] = Field(
+        default=_DEFAULTS.server.pool_fresh_for,
+        description="Seconds in which the freshness of a found tool falls from 1 to 0.",
+        examples=[600],
+    )
+    max_tool_name_length: Annotated[Count, Field(ge=10, le=200)] = Field(
+        default=_DEFAULTS.server.max_tool_name_length,
+        description="The most characters in the name of a tool towards clients.",
+        examples=[60],
+    )
+    tool_name_style: Annotated[Style, choice] = Field(
+        default=_DEFAULTS.server.tool_name_style,
+        description="The alphabet of these names: `a-z A-Z 0-9 _ -` (`standard`), or lower case "
+        "without a dash, beginning with a letter (`gemini`).",
+        examples=["gemini"],
+    )
+    on_list_changed: Annotated[list[Template], list_or_nothing] = Field(
+        default=[],
+        description="A program and its arguments, run without a shell after the list of tools of "
+        "a client has changed, for at most 60 seconds.",
+        examples=[["notify-send", "The tools have changed"]],
     )
 
 

@@ -133,3 +133,42 @@ def test_a_hidden_tool_is_never_offered() -> None:
 def test_an_unknown_server_in_one_word_is_said_to_be() -> None:
     with pytest.raises(ServerNotFoundError):
         book(GITHUB).tool(None, "gitlab:create_issue")
+
+
+AWKWARD = make_part("a.b", make_entry("get/it", "a.b"))
+
+
+@pytest.mark.requirement("MOD-23")
+@pytest.mark.parametrize("server", [None, "a.b"])
+def test_a_tool_is_found_by_its_name_towards_clients(server: str | None) -> None:
+    addresses = book(GITHUB, AWKWARD)
+    name = addresses.client_names.name(AWKWARD.entries[0].key)
+
+    assert name == "a_b__get_it_77xs5nzk"
+    assert addresses.tool(server, name).key == AWKWARD.entries[0].key
+
+
+@pytest.mark.requirement("MOD-23")
+def test_a_name_towards_clients_that_is_also_another_spelling_is_ambiguous() -> None:
+    named_alike = make_part("a_b", make_entry("get_it_77xs5nzk", "a_b"))
+    addresses = book(AWKWARD, named_alike)
+
+    with pytest.raises(ToolAmbiguousError):
+        addresses.tool(None, "a_b__get_it_77xs5nzk")
+    found = addresses.by_client_name("a_b__get_it_77xs5nzk")
+    assert found is not None
+    assert found.key == AWKWARD.entries[0].key
+
+
+@pytest.mark.requirement("MOD-22")
+def test_a_client_reaches_each_of_two_tools_that_are_spelt_alike() -> None:
+    addresses = book(
+        make_part("a", make_entry("b__c", "a")), make_part("a__b", make_entry("c", "a__b"))
+    )
+
+    for entry in addresses.catalog:
+        name = addresses.client_names.name(entry.key)
+        assert name is not None
+        found = addresses.by_client_name(name)
+        assert found is not None
+        assert found.key == entry.key

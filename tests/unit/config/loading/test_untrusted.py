@@ -9,6 +9,7 @@ from typing import Any, get_type_hints
 import pytest
 from msgspec import Struct, defstruct
 from msgspec.structs import asdict, fields, replace
+from pydantic.alias_generators import to_camel
 
 from discovery_engine.config.files.location import Location, locate
 from discovery_engine.config.loading.untrusted import is_untrusted_origin, restrict
@@ -18,6 +19,7 @@ from discovery_engine.config.settings import (
     Limits,
     LogSettings,
     Permission,
+    PoolWeights,
     RemoteTransport,
     SearchSettings,
     ServerSettings,
@@ -43,6 +45,7 @@ SECTIONS = {
     Weights: ("search", "weights"),
     EmbeddingsSettings: ("search", "embeddings"),
     ServeSettings: ("server",),
+    PoolWeights: ("server", "pool_weights"),
     LogSettings: ("log",),
 }
 ENTRIES = {ServerSettings: (), Timeouts: ("timeouts",), Limits: ("limits",)}
@@ -54,6 +57,7 @@ OWNERS_ALONE = {
     (EmbeddingsSettings, "url"),
     (EmbeddingsSettings, "api_key"),
     (LogSettings, "file"),
+    (ServeSettings, "on_list_changed"),
 }
 
 
@@ -87,7 +91,9 @@ def test_a_field_that_is_added_to_a_section_is_its_owners_alone(
     restricted = restrict(settings)
 
     assert at(restricted, path).new_key == "usual"
-    assert [warning.subject for warning in restricted.warnings] == [".".join((*path, "newKey"))]
+    assert [warning.subject for warning in restricted.warnings] == [
+        ".".join((*map(to_camel, path), "newKey"))
+    ]
 
 
 @pytest.mark.requirement("TRU-8")
@@ -171,6 +177,11 @@ def elsewhere(*embeddings: str, **more: str) -> dict[str, object]:
             {"server": ServeSettings(max_own_sessions=999)},
             "server.maxOwnSessions",
             id="sessions of clients",
+        ),
+        pytest.param(
+            {"server": ServeSettings(on_list_changed=("sh", "-c", "evil"))},
+            "server.onListChanged",
+            id="a program to run",
         ),
         pytest.param(
             {"server": ServeSettings(max_sessions=999)},
