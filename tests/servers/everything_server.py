@@ -1,19 +1,21 @@
 """A server that offers all of MCP in both eras, with what the official conformance suite asks for.
 
-    python everything_server.py stdio|http [handshake|modern]
+    python everything_server.py stdio|http [--era handshake|modern] [--tools PREFIX]
 
-Over HTTP it prints its port first. With an era it serves only that one. It is made with the SDK.
+Over HTTP it prints its port first. With an era it serves only that one. With a prefix it has only
+the tools whose names begin with it, named by the rest, and resources and prompts only if that is
+`test_`. It is made with the SDK.
 """
 
 from __future__ import annotations
 
+import argparse
 import base64
 import hashlib
 import hmac
 import json
 import secrets
 import socket
-import sys
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -435,10 +437,11 @@ async def test_change_lists(ctx: Any, params: Any) -> dict[str, Any]:
 
 
 async def call_tool(ctx: Any, params: Any) -> dict[str, Any]:
-    if params.name not in TOOLS:
+    name = OPTIONS.tools + params.name
+    if name not in TOOLS:
         raise MCPError(INVALID_PARAMS, f"Unknown tool: {params.name}")
     try:
-        return await TOOLS[params.name][1](ctx, params)
+        return await TOOLS[name][1](ctx, params)
     except AskingError as asking:
         return required(asked=asking.args[0])
 
@@ -513,7 +516,12 @@ CACHED = {"resultType": "complete", "ttlMs": 1000, "cacheScope": "private"}
 
 
 async def list_tools(ctx: Any, params: Any) -> dict[str, Any]:
-    return {"tools": [definition for definition, _ in TOOLS.values()], **CACHED}
+    listed = [
+        definition | {"name": name.removeprefix(OPTIONS.tools)}
+        for name, (definition, _) in TOOLS.items()
+        if name.startswith(OPTIONS.tools)
+    ]
+    return {"tools": listed, **CACHED}
 
 
 async def list_resources(ctx: Any, params: Any) -> dict[str, Any]:
@@ -575,8 +583,9 @@ HANDLERS: dict[str, tuple[Any, Handler]] = {
 REFUSED = {"handshake": "server/discover", "modern": "initialize", "": ""}
 
 
-def make_server(era: str) -> Server[Any]:
+def make_server() -> Server[Any]:
     def input_schema(name: str) -> Any:
+        name = OPTIONS.tools + name
         return TOOLS[name][0]["inputSchema"] if name in TOOLS else None
 
     server: Server[Any] = Server(
@@ -585,11 +594,13 @@ def make_server(era: str) -> Server[Any]:
         get_tool_input_schema=input_schema,
         on_subscriptions_listen=ListenHandler(BUS),
     )
+    has_all = OPTIONS.tools in ("", "test_")
     for method, (params, handler) in HANDLERS.items():
-        server.add_request_handler(method, params, handler)
+        if has_all or method.startswith("tools/"):
+            server.add_request_handler(method, params, handler)
 
     async def refuse(ctx: Any, call_next: Any) -> Any:
-        if ctx.method == REFUSED[era]:
+        if ctx.method == REFUSED[OPTIONS.era]:
             raise MCPError(METHOD_NOT_FOUND, "Method not found")
         return await call_next(ctx)
 
@@ -609,9 +620,17 @@ def serve_http(server: Server[Any]) -> None:
     uvicorn.Server(uvicorn.Config(app, log_level="error")).run(sockets=[listener])
 
 
+def options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("transport", choices=["stdio", "http"])
+    parser.add_argument("--era", choices=REFUSED, default="")
+    parser.add_argument("--tools", default="")
+    return parser.parse_args()
+
+
 if __name__ == "__main__":
-    made = make_server("".join(sys.argv[2:]))
-    if sys.argv[1] == "stdio":
-        anyio.run(serve_stdio, made)
+    OPTIONS = options()
+    if OPTIONS.transport == "stdio":
+        anyio.run(serve_stdio, make_server())
     else:
-        serve_http(made)
+        serve_http(make_server())
