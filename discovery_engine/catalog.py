@@ -18,12 +18,30 @@ from msgspec import Struct, field
 from discovery_engine._util import digests
 from discovery_engine.rules.rule import WITHHELD, Verdict
 from discovery_engine.tools.model import AppliedOverride, ServerName, Tool, ToolKey, ToolName
+from discovery_engine.tools.offering import Offering, OfferingKind
 
 if TYPE_CHECKING:
     from discovery_engine.scanner.findings import Finding, Findings
 
 
-class Entry(Struct, frozen=True, gc=False):
+class _Judged:
+    """What has a verdict."""
+
+    __slots__ = ()
+    verdict: Verdict
+
+    @property
+    def is_visible(self) -> bool:
+        """Whether an agent may find, inspect and use it. Nothing else decides this."""
+        return self.verdict.enabled
+
+    @property
+    def is_withheld(self) -> bool:
+        """Whether its own words must reach no agent, not even in a list of what is disabled."""
+        return self.verdict.reason in WITHHELD
+
+
+class Entry(_Judged, Struct, frozen=True, gc=False):
     """A tool in the catalog."""
 
     tool: Tool
@@ -33,15 +51,12 @@ class Entry(Struct, frozen=True, gc=False):
     def key(self) -> ToolKey:
         return self.tool.key
 
-    @property
-    def is_visible(self) -> bool:
-        """Whether an agent may find, inspect and execute it. Nothing else decides this."""
-        return self.verdict.enabled
 
-    @property
-    def is_withheld(self) -> bool:
-        """Whether its own words must reach no agent, not even in a list of what is disabled."""
-        return self.verdict.reason in WITHHELD
+class OfferingEntry(_Judged, Struct, frozen=True, gc=False):
+    """A resource, a resource template or a prompt in the catalog."""
+
+    offering: Offering
+    verdict: Verdict
 
 
 class DroppedTool(Struct, frozen=True):
@@ -90,6 +105,10 @@ class ServerPart(Struct, frozen=True, dict=True):
     failure: Failure | None = None
     """Set when the newest attempt failed: the entries are then the last known ones."""
     dropped: tuple[DroppedTool, ...] = ()
+    offerings: tuple[OfferingEntry, ...] = ()
+    """What it offers besides tools, in the order of kinds and identifiers."""
+    unlisted: Mapping[str, str] = MappingProxyType({})
+    """The kinds of these whose last listing failed, with the reason; the last known ones stay."""
     instructions: str = ""
     """Its instructions, if they were accepted."""
     new_instructions: str | None = None
@@ -97,8 +116,8 @@ class ServerPart(Struct, frozen=True, dict=True):
     connection: str = ""
     """Fingerprint of how the server was reached; another one makes the listing out of date."""
     findings: Findings | None = None
-    """What is suspicious in what it says, by its own names of the tools; by "" what is so in the
-    instructions. None if that was never read."""
+    """What is suspicious in what it says, by the keys of definitions in decisions; by "" what is so
+    in the instructions. None if that was never read."""
 
     @property
     def said(self) -> str:
@@ -135,9 +154,29 @@ class ServerPart(Struct, frozen=True, dict=True):
         """How many of its tools are withheld for one of these reasons."""
         return sum(tools for verdict, tools in self.verdicts.items() if verdict.reason in reasons)
 
-    def found_in(self, name: str) -> tuple[Finding, ...]:
-        """What is suspicious in the tool that the server calls so; with "" in the instructions."""
-        return self.findings.get(name, ()) if self.findings else ()
+    def offerings_held_back(self, reasons: Container[str]) -> int:
+        """How many of its resources, templates and prompts are."""
+        return sum(entry.verdict.reason in reasons for entry in self.offerings)
+
+    def of_kind(self, kind: OfferingKind) -> tuple[OfferingEntry, ...]:
+        """Its resources, its templates or its prompts, in the order of their identifiers."""
+        return tuple(entry for entry in self.offerings if entry.offering.kind is kind)
+
+    @property
+    def resources(self) -> tuple[OfferingEntry, ...]:
+        return self.of_kind(OfferingKind.RESOURCE)
+
+    @property
+    def templates(self) -> tuple[OfferingEntry, ...]:
+        return self.of_kind(OfferingKind.TEMPLATE)
+
+    @property
+    def prompts(self) -> tuple[OfferingEntry, ...]:
+        return self.of_kind(OfferingKind.PROMPT)
+
+    def found_in(self, key: str) -> tuple[Finding, ...]:
+        """What is suspicious in the definition of that key; with "" in the instructions."""
+        return self.findings.get(key, ()) if self.findings else ()
 
     @cached_property
     def by_name(self) -> Mapping[ToolName, Entry]:
@@ -164,8 +203,11 @@ class CatalogDiff(Struct, frozen=True):
     removed: tuple[ToolKey, ...] = ()
     changed: tuple[ToolKey, ...] = ()
     """Another definition, another override or another verdict."""
+    kinds: frozenset[OfferingKind] = frozenset()
+    """The kinds of which something else is visible now."""
 
     def __bool__(self) -> bool:
+        """Whether any tool is different."""
         return bool(self.added or self.removed or self.changed)
 
 
@@ -243,6 +285,20 @@ class Catalog(Struct, frozen=True, dict=True):
                     if _identity(before[key]) != _identity(after[key])
                 )
             ),
+            kinds=frozenset(
+                entry.offering.kind
+                for entry in self._offerings_unlike(newer) ^ newer._offerings_unlike(self)
+            ),
+        )
+
+    def _offerings_unlike(self, other: Catalog) -> frozenset[OfferingEntry]:
+        """The visible ones of the parts that are not the same in both."""
+        return frozenset(
+            entry
+            for server, part in self.parts.items()
+            if part is not other.parts.get(server)
+            for entry in part.offerings
+            if entry.is_visible
         )
 
     def _parts_unlike(self, other: Catalog) -> dict[ToolKey, Entry]:

@@ -287,6 +287,9 @@ class Settings(_Section, frozen=True, dict=True):
     servers: Annotated[tuple[ServerSettings, ...], UNTRUSTED] = ()
     server_rules: Annotated[tuple[Rule, ...], UNTRUSTED] = ()
     tool_rules: Annotated[tuple[Rule, ...], UNTRUSTED] = ()
+    resource_rules: Annotated[tuple[Rule, ...], UNTRUSTED] = ()
+    """Of resource templates, too."""
+    prompt_rules: Annotated[tuple[Rule, ...], UNTRUSTED] = ()
     overrides: Annotated[tuple[Override, ...], UNTRUSTED] = ()
     """The approval of each server of an untrusted file is bound to all of them."""
     search: SearchSettings = SearchSettings()

@@ -101,9 +101,9 @@ def _frozen(value: JSONValue) -> Any:
 
 
 def to_text(value: ServerPart | Verdict) -> str:
-    """JSON text of `value`; of a part without its entries, but with what overrides them."""
+    """JSON text of `value`; of a part without its definitions, but with what overrides them."""
     if isinstance(value, ServerPart):
-        record = _encode(replace(value, entries=())) | _overridden_of(value)
+        record = _encode(replace(value, entries=(), offerings=())) | _overridden_of(value)
     else:
         record = _encode(value)
     return json.dumps(record, separators=(",", ":"))
@@ -194,6 +194,8 @@ _ITEMS: dict[str, type[Struct]] = {
     "servers": ServerSettings,
     "serverRules": Rule,
     "toolRules": Rule,
+    "resourceRules": Rule,
+    "promptRules": Rule,
     "overrides": Override,
     "sources": Source,
     "inputs": InputFile,

@@ -13,10 +13,11 @@ if TYPE_CHECKING:
     from discovery_engine.rules.rule import Rule, Verdict
     from discovery_engine.rules.rule_explanation import RuleExplanation, Step, describe
     from discovery_engine.rules.rule_lint import lint_rules
-    from discovery_engine.rules.ruleset import ServerRules, ToolRules
+    from discovery_engine.rules.ruleset import OfferingRules, ServerRules, ToolRules
 
 _MODULES = {
     "RuleExplanation": "rule_explanation",
+    "OfferingRules": "ruleset",
     "Pattern": "patterns",
     "PatternError": "patterns",
     "Rule": "rule",
@@ -29,6 +30,7 @@ _MODULES = {
 }
 
 __all__ = [
+    "OfferingRules",
     "Pattern",
     "PatternError",
     "Rule",

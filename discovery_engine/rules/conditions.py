@@ -12,10 +12,11 @@ from functools import cached_property
 from msgspec import Struct, field
 
 from discovery_engine.rules.name_index import Names, Positions
-from discovery_engine.rules.patterns import Pattern, PatternList
+from discovery_engine.rules.patterns import Pattern, PatternList, any_of
 from discovery_engine.rules.regexes import Selection, TimeLimit
 from discovery_engine.rules.rule import Rule
 from discovery_engine.tools.model import ServerName, Tool
+from discovery_engine.tools.offering import Offering
 
 _ITSELF = frozenset({0})  # the position of a lone server
 _NOTHING = Selection(frozenset())
@@ -65,6 +66,37 @@ class ToolBatch:
         return Names([f"{server}:{name}" for name in self.names.texts])
 
 
+class OfferingBatch:
+    """Some resources, templates or prompts of one server, read by identifier and by short name.
+
+    Both are the server's, so a pattern matches if it matches either.
+    """
+
+    def __init__(
+        self, offerings: Sequence[Offering], server_tags: Sequence[str], matcher: PatternMatcher
+    ) -> None:
+        self.everything = frozenset(range(len(offerings)))
+        self.server = ServerTarget(
+            offerings[0].server if offerings else ServerName(""), server_tags, matcher
+        )
+        self._identifiers = Names([one.identifier for one in offerings])
+        self._names = Names([one.name for one in offerings])
+        self._offerings = offerings
+        self._matcher = matcher
+
+    def select(self, pattern: Pattern) -> Selection:
+        if pattern.is_address:
+            return self._matcher.select(pattern, self._identifiers)
+        plain = self._identifiers, self._names
+        read = self._qualified if pattern.is_qualified else plain
+        return any_of([self._matcher.select(pattern, names) for names in read])
+
+    @cached_property
+    def _qualified(self) -> tuple[Names, Names]:
+        identifiers = Names([f"{one.server}:{one.identifier}" for one in self._offerings])
+        return identifiers, Names([f"{one.server}:{one.name}" for one in self._offerings])
+
+
 class ServerTarget:
     """One server by its name and its own tags."""
 
@@ -103,6 +135,25 @@ class ToolCondition(Struct, frozen=True):
 
     def _annotated(self, positions: Positions, batch: ToolBatch) -> Positions:
         return {at for at in positions if _says(batch.tools[at], self.annotations)}
+
+
+class OfferingCondition(Struct, frozen=True):
+    """What a rule of `resourceRules` or `promptRules` asks."""
+
+    patterns: PatternList
+    server: ServerCondition
+
+    @classmethod
+    def of(cls, rule: Rule) -> OfferingCondition:
+        server = ServerCondition(PatternList.parse(rule.servers), PatternList.parse(rule.has_tags))
+        return cls(PatternList.parse(rule.patterns), server)
+
+    def select(self, batch: OfferingBatch) -> Selection:
+        server = self.server.select(batch.server)
+        if not server.hits and not server.slow:
+            return _NOTHING
+        found = self.patterns.select(batch.everything, batch.select)
+        return found if server.hits else Selection(frozenset(), found.hits | found.slow)
 
 
 class ServerCondition(Struct, frozen=True):

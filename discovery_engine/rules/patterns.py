@@ -46,6 +46,8 @@ class Pattern(Struct, frozen=True):
     is_negated: bool
     is_qualified: bool
     """Of a tool, it reads `server:tool`."""
+    is_address: bool
+    """Its first `:` is that of a `://`: of a resource, it reads the URI."""
     body: Glob | Regex
     """What stands behind the `!`, if there is one."""
 
@@ -61,7 +63,9 @@ class Pattern(Struct, frozen=True):
             compiled = _compile(body)
         except ValueError as exc:
             raise PatternError(text, str(exc)) from exc
-        return cls(text, text.startswith("!"), ":" in _SYNTAX.sub("", body), compiled)
+        plain = _SYNTAX.sub("", body.replace(r"\/", "/"))
+        _, colon, rest = plain.partition(":")
+        return cls(text, text.startswith("!"), bool(colon), rest.startswith("//"), compiled)
 
     def select(self, names: Names, limit: TimeLimit) -> Selection:
         """The names that the body matches; what the `!` makes of them is `PatternList`'s."""

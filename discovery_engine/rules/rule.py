@@ -30,18 +30,18 @@ REFUSALS: frozenset[str] = frozenset(get_args(Refusal))
 
 
 class Rule(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """One entry of `toolRules` or `serverRules`, as the owner wrote it.
+    """One entry of `toolRules`, `resourceRules`, `promptRules` or `serverRules`, as written.
 
     Written out, a field has the name of its key.
     """
 
     patterns: tuple[str, ...] = field(default=(), name="pattern")
     servers: tuple[str, ...] = field(default=(), name="server")
-    """Patterns that the server's name must match; only in `toolRules`."""
+    """Patterns that the server's name must match; not in `serverRules`."""
     annotations: Mapping[str, bool | str] = field(default_factory=dict)
     """The annotations that the tool must have; only in `toolRules`."""
     has_tags: tuple[str, ...] = field(default=(), name="matchTags")
-    """Patterns of which the server's own tags must match one; only in `serverRules`."""
+    """Patterns of which the server's tags must match one; not in `toolRules`."""
     enabled: bool | None = None
     tags: tuple[str, ...] = ()
     origin: Origin = Origin("")

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from discovery_engine.rules.rule import Reason, Rule, Verdict
 
-Subject = Literal["tool", "server"]
+Subject = Literal["tool", "server", "resource", "prompt"]
 
 _HELD_BACK: Mapping[Reason, str] = {
     "changed": "a change that waits for review",
@@ -60,7 +60,7 @@ def describe(verdict: Verdict, rules: Sequence[Rule], *, subject: Subject = "too
         verb = "enables" if verdict.enabled else "disables"
         return f"{rule_name(verdict.rule, rules)} {verb} {_scope(rules[verdict.rule], subject)}"
     if verdict.reason == "server":
-        return "its server is disabled" if subject == "tool" else "its entry has enabled: false"
+        return "its entry has enabled: false" if subject == "server" else "its server is disabled"
     if verdict.reason == "off":
         return "the configuration has `enabled: false`"
     if verdict.reason in _HELD_BACK:

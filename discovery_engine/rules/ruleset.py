@@ -1,4 +1,4 @@
-"""The rules of a configuration at work: verdicts on tools and on servers, and why.
+"""The rules of a configuration at work: verdicts on tools, on servers and on all else, and why.
 
 The first rule that matches and has `enabled` decides; tags come from every rule that matches. If
 any rule enables, what no rule decides is disabled. If a pattern times out, a rule
@@ -9,11 +9,14 @@ name for it, any other rule reads both.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
+from typing import Literal
 
 from discovery_engine.diagnostics import Diagnostic
 from discovery_engine.rules.conditions import (
+    OfferingBatch,
+    OfferingCondition,
     PatternMatcher,
     ServerCondition,
     ServerTarget,
@@ -26,6 +29,7 @@ from discovery_engine.rules.regexes import DEFAULT_LIMIT, Selection, TimeLimit
 from discovery_engine.rules.rule import Rule, Verdict
 from discovery_engine.rules.rule_explanation import RuleExplanation, Step, Subject, describe
 from discovery_engine.tools.model import ServerName, Tool
+from discovery_engine.tools.offering import Offering
 
 
 class ToolRules:
@@ -51,16 +55,7 @@ class ToolRules:
 
         Tags begin with the server's. The tools of a disabled server are disabled.
         """
-        matching: list[list[int]] = [[] for _ in tools]
-        for index, positions in enumerate(self.matches(tools)):
-            for position in positions:
-                matching[position].append(index)
-        keys = [tuple(indices) for indices in matching]
-        verdicts = {
-            key: self._evaluator.verdict(key, server.tags, enabled=server.enabled)
-            for key in set(keys)
-        }
-        return [verdicts[key] for key in keys]
+        return self._evaluator.verdicts(len(tools), self.matches(tools), server)
 
     def matches(self, tools: Sequence[Tool]) -> Iterator[Positions]:
         """For each rule in turn, the positions of those of one server's tools that it matches."""
@@ -83,6 +78,52 @@ class ToolRules:
             if renamed and not self._evaluator.enables(index):
                 selection = any_of([selection, condition.select(renamed)])
             yield selection
+            self._evaluator.note_slow(index, matcher)
+
+
+class OfferingRules:
+    """Judges resources (with templates) or prompts, those of one server at a time."""
+
+    def __init__(
+        self,
+        rules: Sequence[Rule],
+        subject: Literal["resource", "prompt"],
+        *,
+        limit: TimeLimit = DEFAULT_LIMIT,
+    ) -> None:
+        """Compile the rules.
+
+        Raises:
+            PatternError: For the first pattern that cannot be used.
+        """
+        self._evaluator = _RuleEvaluator(rules, f"{subject}Rules", subject)
+        self._conditions = [OfferingCondition.of(rule) for rule in rules]
+        self._limit = limit
+
+    @property
+    def problems(self) -> tuple[Diagnostic, ...]:
+        """The patterns that were too slow so far, each once."""
+        return self._evaluator.problems
+
+    def verdicts(self, offerings: Sequence[Offering], server: Verdict) -> list[Verdict]:
+        """As `ToolRules.verdicts`."""
+        return self._evaluator.verdicts(len(offerings), self.matches(offerings, server), server)
+
+    def matches(self, offerings: Sequence[Offering], server: Verdict) -> Iterator[Positions]:
+        """As `ToolRules.matches`."""
+        for index, selection in enumerate(self._selections(offerings, server)):
+            yield self._evaluator.taken(index, selection)
+
+    def explain(self, offering: Offering, server: Verdict) -> RuleExplanation:
+        """As `ToolRules.explain`."""
+        selections = list(self._selections([offering], server))
+        return self._evaluator.explanation(selections, server.tags, enabled=server.enabled)
+
+    def _selections(self, offerings: Sequence[Offering], server: Verdict) -> Iterator[Selection]:
+        matcher = PatternMatcher(self._limit)
+        batch = OfferingBatch(offerings, server.tags, matcher)
+        for index, condition in enumerate(self._conditions):
+            yield condition.select(batch)
             self._evaluator.note_slow(index, matcher)
 
 
@@ -153,6 +194,18 @@ class _RuleEvaluator:
         if self._rules[index].enabled is False:
             return selection.hits | selection.slow
         return selection.hits
+
+    def verdicts(self, count: int, matches: Iterable[Positions], server: Verdict) -> list[Verdict]:
+        """The verdicts on `count` things of a server, of which each rule in turn `matches` some."""
+        matching: list[list[int]] = [[] for _ in range(count)]
+        for index, positions in enumerate(matches):
+            for position in positions:
+                matching[position].append(index)
+        keys = [tuple(indices) for indices in matching]
+        verdicts = {
+            key: self.verdict(key, server.tags, enabled=server.enabled) for key in set(keys)
+        }
+        return [verdicts[key] for key in keys]
 
     def verdict(
         self, matching: Sequence[int], own_tags: Sequence[str], *, enabled: bool

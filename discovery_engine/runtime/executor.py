@@ -17,6 +17,7 @@ from discovery_engine.overrides.pinning import pinned_values
 from discovery_engine.runtime.checkers import CheckerCache
 from discovery_engine.secrets.resolver import SecretResolver
 from discovery_engine.tools.arguments import TOO_LONG
+from discovery_engine.upstream.requests import UpstreamRequest
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
@@ -67,10 +68,9 @@ class ToolExecutor:
         view = self._current.view
         pinned = pinned_values(tool, view.settings.overrides, self._secrets)
         await self._check(self._checkers.get(tool), arguments, pinned, on_unchecked)
-        return await self._upstreams.call(
+        return await self._upstreams.send(
             view.server_settings(tool.server),
-            tool.upstream_name,
-            {**arguments, **pinned},
+            UpstreamRequest.call(tool.upstream_name, {**arguments, **pinned}),
             caller=caller,
             continuation=continuation,
             on_progress=on_progress,

@@ -5,14 +5,15 @@ All functions are pure, over frozen values; the engine does the waiting.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
+from itertools import chain
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from discovery_engine.catalog import CatalogDiff, Entry, Failure, ServerPart
+from discovery_engine.catalog import CatalogDiff, Entry, Failure, OfferingEntry, ServerPart
 from discovery_engine.errors import (
     NeedsConfigError,
     UnavailableError,
@@ -21,9 +22,10 @@ from discovery_engine.errors import (
 )
 from discovery_engine.events import ServerConnected, ServerFailed
 from discovery_engine.overrides.applying import Overrides
-from discovery_engine.rules import ServerRules, ToolRules
+from discovery_engine.rules import OfferingRules, ServerRules, ToolRules
 from discovery_engine.rules.rule import WITHHELD, Verdict
 from discovery_engine.tools.model import AppliedOverride, ServerName, Tool, ToolName
+from discovery_engine.tools.offering import Definition, Offering, OfferingKind
 from discovery_engine.trust.effective_trust import ListedServer, Trust
 from discovery_engine.trust.server_identity import known_as
 from discovery_engine.trust.suspicion import SUSPICIOUS, suspects, suspicions
@@ -33,9 +35,11 @@ if TYPE_CHECKING:
     from discovery_engine.config.settings import CacheSettings, ServerSettings, Settings
     from discovery_engine.diagnostics import Diagnostic
     from discovery_engine.registry.protocols import Snapshot
-    from discovery_engine.rules.rule import Withheld
+    from discovery_engine.rules.rule import Rule, Withheld
     from discovery_engine.scanner import Findings
     from discovery_engine.upstream.listing import Listing
+
+E = TypeVar("E", bound=Entry | OfferingEntry)
 
 _RETRY_AFTER = 60.0  # seconds until a server that failed is listed again by itself
 
@@ -60,6 +64,8 @@ class ListingResult(Struct, frozen=True):
     """Unix time in seconds."""
     tools: tuple[Tool, ...] = ()
     """Its tools, once parsed by `read`."""
+    offerings: tuple[Offering, ...] = ()
+    """The same of all else; of a kind that could not be listed, the last known ones."""
     findings: Findings | None = None
 
     @property
@@ -68,7 +74,8 @@ class ListingResult(Struct, frozen=True):
         if isinstance(self.outcome, UpstreamError):
             return None
         instructions = self.outcome.instructions
-        return ListedServer(self.server, self.tools, instructions, suspects(self.findings))
+        offered = self.tools + self.offerings
+        return ListedServer(self.server, offered, instructions, suspects(self.findings))
 
     @property
     def event(self) -> ServerConnected | ServerFailed:
@@ -88,6 +95,17 @@ class Rulebook(Struct, frozen=True, dict=True):
         return ToolRules(self.settings.tool_rules)
 
     @cached_property
+    def resource_rules(self) -> OfferingRules:
+        return OfferingRules(self.settings.resource_rules, "resource")
+
+    @cached_property
+    def prompt_rules(self) -> OfferingRules:
+        return OfferingRules(self.settings.prompt_rules, "prompt")
+
+    def rules_of(self, kind: OfferingKind) -> OfferingRules:
+        return self.prompt_rules if kind is OfferingKind.PROMPT else self.resource_rules
+
+    @cached_property
     def server_rules(self) -> ServerRules:
         return ServerRules(self.settings.server_rules)
 
@@ -99,6 +117,7 @@ class Rulebook(Struct, frozen=True, dict=True):
     def problems(self) -> tuple[Diagnostic, ...]:
         """Patterns that were too slow and overrides that cannot be applied, each once."""
         rules = self.server_rules.problems + self.tool_rules.problems
+        rules += self.resource_rules.problems + self.prompt_rules.problems
         return rules + self.overrides.problems
 
 
@@ -118,15 +137,21 @@ class Ingestor(Struct, frozen=True):
         return verdict
 
     def make_part(
-        self, server: ServerSettings, part: ServerPart, tools: Sequence[Tool]
+        self,
+        server: ServerSettings,
+        part: ServerPart,
+        tools: Sequence[Tool],
+        offerings: Sequence[Offering],
     ) -> ServerPart:
-        """`part` with these tools and their current verdicts."""
+        """`part` with these tools and offerings, and their current verdicts."""
         verdict, instructions = self.server_verdict(server), part.said
-        entries = tuple(_marked(one, part) for one in self.make_entries(tools, verdict))
-        held, is_held = self._reasons_to_withhold(server, part, entries)
+        entries = [_marked(one, part) for one in self.make_entries(tools, verdict)]
+        others = [_marked(one, part) for one in self._judged(offerings, verdict)]
+        held, is_held = self._reasons_to_withhold(server, part, [*entries, *others])
         return replace(
             part,
             entries=tuple(map(_withheld, entries, held)),
+            offerings=tuple(map(_withheld, others, held[len(entries) :])),
             verdict=verdict,
             instructions="" if is_held else instructions,
             new_instructions=instructions if is_held else None,
@@ -134,20 +159,20 @@ class Ingestor(Struct, frozen=True):
 
     def withholds_same(self, server: ServerSettings, part: ServerPart) -> bool:
         """Whether the withheld tools of a part are those to withhold now."""
-        held, is_held = self._reasons_to_withhold(server, part, part.entries)
+        entries: list[Entry | OfferingEntry] = [*part.entries, *part.offerings]
+        held, is_held = self._reasons_to_withhold(server, part, entries)
         same = (
-            _withheld(entry, reason) is entry
-            for entry, reason in zip(part.entries, held, strict=True)
+            _withheld(entry, reason) is entry for entry, reason in zip(entries, held, strict=True)
         )
         return is_held == (part.new_instructions is not None) and all(same)
 
     def _reasons_to_withhold(
-        self, server: ServerSettings, part: ServerPart, entries: Sequence[Entry]
+        self, server: ServerSettings, part: ServerPart, entries: Sequence[Entry | OfferingEntry]
     ) -> tuple[list[Withheld | None], bool]:
-        """Why each of these tools is withheld, and whether the instructions are."""
+        """Why each of these is withheld, and whether the instructions are."""
         instructions, suspected = part.said, suspects(part.findings)
-        tools = [entry.tool for entry in entries]
-        held = self.trust.withheld(server, tools, instructions, suspected)
+        definitions = list(map(_definition, entries))
+        held = self.trust.withheld(server, definitions, instructions, suspected)
         return held, self.trust.holds_back(server, instructions, suspected) is not None
 
     def make_entries(self, tools: Sequence[Tool], server: Verdict) -> tuple[Entry, ...]:
@@ -156,15 +181,30 @@ class Ingestor(Struct, frozen=True):
         verdicts = self.rulebook.tool_rules.verdicts(ordered, server)
         return tuple(map(_entry, ordered, verdicts))
 
+    def _judged(self, offerings: Sequence[Offering], server: Verdict) -> Iterator[OfferingEntry]:
+        """In the order of kinds and identifiers."""
+        ordered = sorted(offerings, key=lambda one: one.identifier)
+        for rules, kinds in (
+            (self.rulebook.resource_rules, (OfferingKind.RESOURCE, OfferingKind.TEMPLATE)),
+            (self.rulebook.prompt_rules, (OfferingKind.PROMPT,)),
+        ):
+            judged = [one for kind in kinds for one in ordered if one.kind is kind]
+            if judged:
+                yield from map(OfferingEntry, judged, rules.verdicts(judged, server))
+
+
+def _definition(entry: Entry | OfferingEntry) -> Definition:
+    return entry.tool if isinstance(entry, Entry) else entry.offering
+
 
 def _entry(tool: Tool, verdict: Verdict) -> Entry:
     """An entry with the tags of overrides after those of the rules."""
     return Entry(tool, _tagged(verdict, *tool.overridden.tags))
 
 
-def _marked(entry: Entry, part: ServerPart) -> Entry:
+def _marked(entry: E, part: ServerPart) -> E:
     """The entry, tagged if it has suspicious findings."""
-    if not part.found_in(entry.tool.upstream_name):
+    if not part.found_in(_definition(entry).decision_key):
         return entry
     return replace(entry, verdict=_tagged(entry.verdict, SUSPICIOUS))
 
@@ -174,7 +214,7 @@ def _tagged(verdict: Verdict, *more: str) -> Verdict:
     return verdict if tags == verdict.tags else replace(verdict, tags=tags)
 
 
-def _withheld(entry: Entry, reason: Withheld | None) -> Entry:
+def _withheld(entry: E, reason: Withheld | None) -> E:
     """The entry, withheld if there is a reason."""
     verdict = entry.verdict
     if reason == (verdict.reason if verdict.reason in WITHHELD else None):
@@ -192,9 +232,18 @@ def read(result: ListingResult, known: ServerPart) -> ListingResult:
     if isinstance(result.outcome, UpstreamError):
         return result
     tools = tuple(Tool.from_mcp(result.server.name, one) for one in result.outcome.tools)
-    return replace(
-        result, tools=tools, findings=suspicions(tools, result.outcome.instructions, known)
-    )
+    offerings = tuple(_offerings(result.server.name, result.outcome, known))
+    findings = suspicions((*tools, *offerings), result.outcome.instructions, known)
+    return replace(result, tools=tools, offerings=offerings, findings=findings)
+
+
+def _offerings(server: ServerName, listing: Listing, known: ServerPart) -> Iterator[Offering]:
+    """What was listed besides tools; of a kind that failed, what was known before."""
+    for kind, listed in listing.offerings.items():
+        if listed.failure:
+            yield from (entry.offering for entry in known.of_kind(kind))
+        for definition in listed.definitions:
+            yield Offering.from_mcp(server, kind, definition)
 
 
 def part_from_result(
@@ -210,16 +259,24 @@ def listed(
     server: ServerSettings, listing: Listing, result: ListingResult, ingestor: Ingestor
 ) -> ServerPart:
     """The part of a server that was listed successfully."""
+    others = listing.offerings.items()
     part = ServerPart(
         server.name,
         listed_at=result.at,
-        ttl=listing.ttl,
-        dropped=listing.dropped,
+        ttl=min((ttl for ttl in _ttls(listing) if ttl is not None), default=None),
+        dropped=tuple(chain(listing.dropped, *(one.dropped for _, one in others))),
+        unlisted={kind.value: one.failure for kind, one in others if one.failure},
         instructions=listing.instructions,
         connection=listing.connection,
         findings=result.findings,
     )
-    return ingestor.make_part(server, part, [_named(tool, server.prefix) for tool in result.tools])
+    tools = [_named(tool, server.prefix) for tool in result.tools]
+    return ingestor.make_part(server, part, tools, result.offerings)
+
+
+def _ttls(listing: Listing) -> Iterator[float | None]:
+    yield listing.ttl
+    yield from (listed.ttl for listed in listing.offerings.values())
 
 
 def failed(part: ServerPart, error: UpstreamError, now: float) -> ServerPart:
@@ -250,7 +307,7 @@ def carried_over(known: Snapshot, ingestor: Ingestor) -> tuple[ServerPart, ...]:
     before = known.settings
     # Not known, if processes with different rules have saved listings.
     is_known = known.decided is not None
-    same_rules = before.tool_rules == settings.tool_rules and _same_overrides(before, settings)
+    same_rules = _rules_of(before) == _rules_of(settings) and _same_overrides(before, settings)
     same_decisions = known.decided == ingestor.trust.decisions.number
     same_trust = same_decisions and _same_trust(before, settings)
     return tuple(
@@ -282,7 +339,7 @@ def _carried_over(
     if is_same and (is_judged or _is_named_and_withheld_alike(part, server, ingestor)):
         return part
     tools = [_named(entry.tool, server.prefix) for entry in part.entries]
-    return ingestor.make_part(server, part, tools)
+    return ingestor.make_part(server, part, tools, [entry.offering for entry in part.offerings])
 
 
 def _is_named_and_withheld_alike(
@@ -304,6 +361,10 @@ def _is_judged_alike(before: Settings, settings: Settings, server: ServerSetting
     if known is None or (known.prefix, known.trust) != (server.prefix, server.trust):
         return False
     return known_as(known, before.path) == known_as(server, settings.path)
+
+
+def _rules_of(settings: Settings) -> tuple[tuple[Rule, ...], ...]:
+    return settings.tool_rules, settings.resource_rules, settings.prompt_rules
 
 
 def _same_overrides(one: Settings, other: Settings) -> bool:

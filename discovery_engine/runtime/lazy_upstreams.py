@@ -16,6 +16,7 @@ from anyio.abc import TaskGroup, TaskStatus
 from msgspec.structs import replace
 
 from discovery_engine._util.json import JSONObject
+from discovery_engine.catalog import DroppedTool
 from discovery_engine.config.settings import ServerSettings
 from discovery_engine.errors import UpstreamError
 from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
@@ -28,7 +29,9 @@ from discovery_engine.upstream.stderr_log import StderrLog
 if TYPE_CHECKING:
     from discovery_engine.rpc.client import Client, Continuation
     from discovery_engine.rpc.peer import OnProgress
-    from discovery_engine.upstream.listing import Listing
+    from discovery_engine.tools.offering import OfferingKind
+    from discovery_engine.upstream.listing import Listing, OfferingList
+    from discovery_engine.upstream.requests import UpstreamRequest
     from discovery_engine.upstream.upstreams import OnStderr, Upstreams
 
 _NO_SECRETS = None, OutputRedactor(frozenset())
@@ -62,24 +65,22 @@ class LazyUpstreams:
             raise
         return await anyio.to_thread.run_sync(_redacted, listing, redactor)
 
-    async def call(
+    async def send(
         self,
         server: ServerSettings,
-        tool: str,
-        arguments: JSONObject,
+        request: UpstreamRequest,
         *,
         caller: Client | None,
         continuation: Continuation | None,
         on_progress: OnProgress | None,
     ) -> JSONObject:
-        """As `Upstreams.call`."""
+        """As `Upstreams.send`."""
         redactor = await self._redactor_of(server)
         try:
             upstreams = await self._opened()
-            return await upstreams.call(
+            return await upstreams.send(
                 server,
-                tool,
-                arguments,
+                request,
                 caller=caller,
                 continuation=continuation,
                 on_progress=on_progress,
@@ -203,4 +204,29 @@ def _redacted(listing: Listing, redactor: OutputRedactor) -> Listing:
         tools=tools,
         instructions=redactor.redact_json(listing.instructions),
         dropped=tuple(replace(one, reason=redactor.redact(one.reason)) for one in listing.dropped),
+        offerings={
+            kind: _redacted_list(kind, listed, redactor)
+            for kind, listed in listing.offerings.items()
+        },
+    )
+
+
+def _redacted_list(
+    kind: OfferingKind, listed: OfferingList, redactor: OutputRedactor
+) -> OfferingList:
+    """The list without secrets, and without what could not be named without one."""
+    kept: list[JSONObject] = []
+    dropped = [replace(one, reason=redactor.redact(one.reason)) for one in listed.dropped]
+    for definition in listed.definitions:
+        identifier = definition[kind.wire.identifier]
+        if (shown := redactor.redact(identifier)) == identifier:
+            kept.append(redactor.redact_json(definition))
+        else:
+            reason = f"its {kind.wire.identifier} holds a secret of the server's entry"
+            dropped.append(DroppedTool(shown, reason))
+    return replace(
+        listed,
+        definitions=tuple(kept),
+        dropped=tuple(dropped),
+        failure=redactor.redact(listed.failure),
     )

@@ -28,13 +28,15 @@ from discovery_engine.scanner.screening import (
 )
 from discovery_engine.scanner.topic import Topic, topic_of
 from discovery_engine.tools.model import ServerName, Tool, ToolKey
+from discovery_engine.tools.offering import Definition
 
 _NO_NEIGHBOURS = Neighbours()
-_ARGUMENT = "inputSchema"
+_ARGUMENTS = ("inputSchema", "arguments")  # of a tool, and of a prompt
+_IDENTIFIERS = frozenset({"name", "uri", "uriTemplate"})
 
 
-def scan(tool: Tool, neighbours: Neighbours = _NO_NEIGHBOURS) -> tuple[Finding, ...]:
-    """What is suspicious in a tool's definition; of each kind one finding a place."""
+def scan(tool: Definition, neighbours: Neighbours = _NO_NEIGHBOURS) -> tuple[Finding, ...]:
+    """What is suspicious in a definition; of each kind one finding a place."""
     found = list(_about_name(tool, neighbours))
     passages = passages_of(tool.definition)
     if not is_harmless(passage.text for passage in passages):
@@ -45,7 +47,7 @@ def scan(tool: Tool, neighbours: Neighbours = _NO_NEIGHBOURS) -> tuple[Finding, 
     return _without_doubles(found)
 
 
-def _in_passages(tool: Tool, passages: Iterable[Passage]) -> Iterator[Finding]:
+def _in_passages(tool: Definition, passages: Iterable[Passage]) -> Iterator[Finding]:
     """What the texts of a definition say, read one by one."""
     screenings = [(passage, screened(passage.text)) for passage in passages]
     if all(screening.is_harmless for _, screening in screenings):
@@ -85,7 +87,7 @@ def scan_catalog(
     return {subject: findings for subject, findings in found.items() if findings}
 
 
-def _about_name(tool: Tool, neighbours: Neighbours) -> Iterator[Finding]:
+def _about_name(tool: Definition, neighbours: Neighbours) -> Iterator[Finding]:
     if imitated := neighbours.imitated(tool):
         message = f"its name passes for {imitated}"
     elif mixes_alphabets(tool.name):
@@ -105,7 +107,7 @@ def _in_passage(passage: Passage, screening: Screening, topic: Topic) -> Iterato
     for hidden in hidden_in(text):
         around = excerpt(text, max(0, hidden.start - 20), hidden.end + 20)
         # A name is an identifier: there, not even one has a reason to be.
-        severity = Severity.DANGER if where == "name" else hidden.severity
+        severity = Severity.DANGER if where in _IDENTIFIERS else hidden.severity
         yield Finding(FindingKind.HIDDEN_TEXT, severity, where, around, hidden.message)
     if credential := credential_in(text):
         shown = excerpt(credential[0][:8]) + "…"
@@ -131,7 +133,7 @@ def texts_of(passage: Passage, topic: Topic) -> Iterator[tuple[str, Place]]:
 
 def _place_of(where: str, topic: Topic) -> Place:
     is_description = where in ("description", "title")
-    return Place(topic, is_description=is_description, is_argument=where.startswith(_ARGUMENT))
+    return Place(topic, is_description=is_description, is_argument=where.startswith(_ARGUMENTS))
 
 
 def _decoded(finding: Finding) -> Finding:
@@ -174,7 +176,9 @@ def _severity(evidence: Evidence, place: Place) -> Severity:
     return Severity.DANGER if evidence.is_severe(place) else Severity.WARNING
 
 
-def _about_neighbours(tool: Tool, passage: Passage, neighbours: Neighbours) -> Iterator[Finding]:
+def _about_neighbours(
+    tool: Definition, passage: Passage, neighbours: Neighbours
+) -> Iterator[Finding]:
     for name, server, start, end in neighbours.ordered_about(tool, passage.text):
         message = f"it gives orders about {name!r}, a tool of {server!r}"
         words = excerpt(passage.text, start, end)

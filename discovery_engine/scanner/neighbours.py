@@ -10,6 +10,7 @@ from msgspec import Struct, field
 
 from discovery_engine.scanner.normalization import letters_only
 from discovery_engine.tools.model import ServerName, Tool, ToolKey
+from discovery_engine.tools.offering import Definition
 
 _IDENTIFIER = re.compile(
     r"\b[A-Za-z][A-Za-z0-9]*(?:[_-][A-Za-z0-9]+)+\b|\b[a-z]+(?:[A-Z][a-z0-9]+)+\b"
@@ -55,7 +56,7 @@ class Neighbours(Struct, frozen=True):
             words[_spelling(tool.name)].add(tool.key)
         return cls(dict(servers), dict(looks), dict(words))
 
-    def imitated(self, tool: Tool) -> ToolKey | None:
+    def imitated(self, tool: Definition) -> ToolKey | None:
         """Another server's tool for which this one's name passes; None for a plain collision."""
         spelling = _spelling(tool.name)
         for key in sorted(self.looks.get(_look(tool.name), ())):
@@ -64,7 +65,7 @@ class Neighbours(Struct, frozen=True):
                 return key
         return self._misspelt(tool, spelling)
 
-    def _misspelt(self, tool: Tool, spelling: str) -> ToolKey | None:
+    def _misspelt(self, tool: Definition, spelling: str) -> ToolKey | None:
         """Another server's tool whose name has a word right that is one letter off in this one."""
         if not self.words:
             return None
@@ -74,7 +75,9 @@ class Neighbours(Struct, frozen=True):
                     return key
         return None
 
-    def ordered_about(self, tool: Tool, text: str) -> Iterator[tuple[str, ServerName, int, int]]:
+    def ordered_about(
+        self, tool: Definition, text: str
+    ) -> Iterator[tuple[str, ServerName, int, int]]:
         """Another server's tools that a text gives orders about: name, server, where."""
         if not self.servers_of:
             return

@@ -14,7 +14,7 @@ from msgspec import Struct
 from discovery_engine.scanner.normalization import plain
 from discovery_engine.scanner.sentences import SENTENCE_END
 from discovery_engine.scanner.word_families import families_of, stems_of
-from discovery_engine.tools.model import Tool
+from discovery_engine.tools.offering import Definition
 
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _WORD = re.compile(r"[^\W\d_]+")
@@ -35,7 +35,7 @@ class Topic(Struct, frozen=True):
         return len(stems & self.stems) / max(_LEAST, len(stems))
 
 
-def topic_of(tool: Tool, sentences: Iterable[str]) -> Topic:
+def topic_of(tool: Definition, sentences: Iterable[str]) -> Topic:
     """The topic of a tool, with all sentences of its definition."""
     counts: Counter[str] = Counter()
     for sentence in sentences:
@@ -46,7 +46,7 @@ def topic_of(tool: Tool, sentences: Iterable[str]) -> Topic:
     return Topic(_families(tool), named.union(said))
 
 
-def _families(tool: Tool) -> int:
+def _families(tool: Definition) -> int:
     title = tool.definition.get("title")
     texts = (tool.description, title if isinstance(title, str) else "")
     openings = [SENTENCE_END.split(plain(text[:_OPENING]), maxsplit=1)[0] for text in texts]

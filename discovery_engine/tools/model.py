@@ -94,6 +94,11 @@ class Tool(Struct, frozen=True, gc=False):
         return ToolKey(self.server, self.name)
 
     @property
+    def decision_key(self) -> str:
+        """What its acceptance is kept under, beside those of its server's other tools."""
+        return self.upstream_name
+
+    @property
     def fingerprint(self) -> str:
         """Of the upstream's definition, without overrides."""
         return fingerprint(self.source)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from msgspec import Struct
 
@@ -16,6 +16,7 @@ from discovery_engine._util.text import named
 from discovery_engine.tools.model import (
     Parameter,
     ServerName,
+    Tool,
     canonical_json,
     fingerprint,
     parsed,
@@ -59,6 +60,10 @@ _WIRE: Mapping[OfferingKind, WireNames] = {
 }
 
 
+def decision_key(kind: OfferingKind, identifier: str) -> str:
+    return f"{kind}:{identifier}"
+
+
 class Offering(Struct, frozen=True, gc=False):
     """What one server offers besides tools. `source` is its definition as canonical JSON text."""
 
@@ -86,7 +91,7 @@ class Offering(Struct, frozen=True, gc=False):
     @property
     def decision_key(self) -> str:
         """What its acceptance is kept under, beside those of its server's tools."""
-        return f"{self.kind}:{self.identifier}"
+        return decision_key(self.kind, self.identifier)
 
     @property
     def label(self) -> str:
@@ -123,6 +128,10 @@ class Offering(Struct, frozen=True, gc=False):
             return ()
         found = [_parameter(one) for one in arguments if isinstance(one, dict)]
         return tuple(sorted(found, key=lambda p: (not p.required, p.name)))
+
+
+Definition: TypeAlias = Tool | Offering
+"""Whatever a server offers: it is scanned, accepted and pinned in the same way."""
 
 
 def _parameter(argument: JSONObject) -> Parameter:

@@ -62,6 +62,8 @@ def _of_definitions(before: JSONObject, after: JSONObject) -> Iterator[Change]:
                 yield from _of_schemas(key, old, new)
             case "outputSchema":
                 yield from _of_outputs(key, old, new)
+            case "arguments":  # of a prompt
+                yield _change("breaking", key, old, new)
             case "annotations":
                 yield from _of_annotations(key, old, new)
             case _:

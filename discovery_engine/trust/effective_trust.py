@@ -21,7 +21,8 @@ from discovery_engine.trust.tool_acceptance import are_held_back, first_seen, wi
 if TYPE_CHECKING:
     from discovery_engine.config.settings import ServerSettings, Settings, TrustPolicy
     from discovery_engine.rules.rule import Withheld
-    from discovery_engine.tools.model import ServerName, Tool
+    from discovery_engine.tools.model import ServerName
+    from discovery_engine.tools.offering import Definition
     from discovery_engine.trust.lockfile import Lock
 
 _NOTHING: AcceptedTools = MappingProxyType({})
@@ -31,7 +32,8 @@ class ListedServer(NamedTuple):
     """The result of listing a server."""
 
     server: ServerSettings
-    tools: tuple[Tool, ...]
+    tools: tuple[Definition, ...]
+    """With its resources, templates and prompts."""
     instructions: str
     suspects: Collection[str]
     """The names of tools, or of the instructions, that are not to be used unseen."""
@@ -71,7 +73,7 @@ class Trust(Struct, frozen=True):
     def withheld(
         self,
         server: ServerSettings,
-        tools: Sequence[Tool],
+        tools: Sequence[Definition],
         instructions: str,
         suspects: Collection[str] = (),
     ) -> list[Withheld | None]:
@@ -98,7 +100,7 @@ class Trust(Struct, frozen=True):
     def first_seen(
         self,
         server: ServerSettings,
-        tools: Iterable[Tool],
+        tools: Iterable[Definition],
         instructions: str,
         suspects: Collection[str] = (),
     ) -> Iterator[Acceptance]:
@@ -109,7 +111,7 @@ class Trust(Struct, frozen=True):
         if self.lock:
             if not self.lock.pins_instructions(server.name, instructions):
                 return iter(())
-            tools = filter(self.lock.pins_tool, tools)
+            tools = filter(self.lock.pins, tools)
         name, policy = known_as(server, self.path), self.policy_of(server)
         return first_seen(name, tools, instructions, policy, self.accepted(server), suspects)
 
@@ -128,5 +130,5 @@ class Trust(Struct, frozen=True):
     def accepted(self, server: ServerSettings) -> AcceptedTools:
         return self.decisions.accepted.get(known_as(server, self.path), _NOTHING)
 
-    def _unpinned(self, tool: Tool) -> Withheld | None:
-        return "unpinned" if self.lock and not self.lock.pins_tool(tool) else None
+    def _unpinned(self, tool: Definition) -> Withheld | None:
+        return "unpinned" if self.lock and not self.lock.pins(tool) else None

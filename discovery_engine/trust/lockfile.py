@@ -21,6 +21,7 @@ import json
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
+from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
@@ -33,7 +34,8 @@ from discovery_engine.config.redaction import redact_transport
 from discovery_engine.config.settings import ServerSettings, Settings, StdioTransport
 from discovery_engine.diagnostics import Diagnostic
 from discovery_engine.errors import ConfigurationError
-from discovery_engine.tools.model import ServerName, Tool, canonical_json, fingerprint
+from discovery_engine.tools.model import ServerName, canonical_json, fingerprint
+from discovery_engine.tools.offering import Definition
 from discovery_engine.trust.definition_diff import Change, Weight, diff_definitions, heaviest
 from discovery_engine.trust.server_identity import written_identity
 from discovery_engine.trust.tool_acceptance import meaning
@@ -51,10 +53,18 @@ class PinnedServer(Struct, frozen=True, dict=True):
     tools: Mapping[str, JSONObject]
     """Definitions by the tools' own names."""
     meanings: Mapping[str, str]
+    """Of all definitions, by their keys."""
+    offerings: Mapping[str, JSONObject] = MappingProxyType({})
+    """Definitions of resources, templates and prompts, by their keys in decisions."""
+
+    @cached_property
+    def definitions(self) -> Mapping[str, JSONObject]:
+        """All definitions, by their keys in decisions."""
+        return {**self.tools, **self.offerings}
 
     @cached_property
     def fingerprints(self) -> Mapping[str, str]:
-        return {name: fingerprint(canonical_json(one)) for name, one in self.tools.items()}
+        return {key: fingerprint(canonical_json(one)) for key, one in self.definitions.items()}
 
 
 class Lock(Struct, frozen=True):
@@ -65,13 +75,13 @@ class Lock(Struct, frozen=True):
         pinned = self.servers.get(name)
         return pinned is not None and pinned.identity == identity
 
-    def pins_tool(self, tool: Tool) -> bool:
-        pinned = self.servers.get(tool.server)
-        if pinned is None or tool.upstream_name not in pinned.tools:
+    def pins(self, one: Definition) -> bool:
+        pinned, key = self.servers.get(one.server), one.decision_key
+        if pinned is None or key not in pinned.definitions:
             return False
-        if tool.fingerprint == pinned.fingerprints[tool.upstream_name]:
+        if one.fingerprint == pinned.fingerprints[key]:
             return True
-        return meaning(tool.definition) == pinned.meanings[tool.upstream_name]
+        return meaning(one.definition) == pinned.meanings[key]
 
     def pins_instructions(self, name: ServerName, text: str) -> bool:
         pinned = self.servers.get(name)
@@ -181,9 +191,12 @@ def _no_lock(path: str, message: str) -> ConfigurationError:
 
 
 def _pinned(server: ServerSettings, part: ServerPart) -> PinnedServer:
-    tools = {entry.tool.upstream_name: entry.tool.definition for entry in part.entries}
-    meanings = {name: meaning(definition) for name, definition in tools.items()}
-    return PinnedServer(written_identity(server), _reached(server), part.said, tools, meanings)
+    tools = {entry.tool.decision_key: entry.tool.definition for entry in part.entries}
+    offerings = {e.offering.decision_key: e.offering.definition for e in part.offerings}
+    meanings = {key: meaning(definition) for key, definition in {**tools, **offerings}.items()}
+    return PinnedServer(
+        written_identity(server), _reached(server), part.said, tools, meanings, offerings
+    )
 
 
 def _reached(server: ServerSettings) -> str:
@@ -196,14 +209,23 @@ def _reached(server: ServerSettings) -> str:
 
 
 def _server_form(pinned: PinnedServer) -> JSONObject:
-    return {
+    form = {
         "identity": pinned.identity,
         "reached": pinned.reached,
         "instructions": pinned.instructions,
-        "tools": {
-            name: {"fingerprint": pinned.meanings[name], "definition": definition}
-            for name, definition in pinned.tools.items()
-        },
+        "tools": _definitions_form(pinned.tools, pinned.meanings),
+    }
+    if pinned.offerings:
+        form["offerings"] = _definitions_form(pinned.offerings, pinned.meanings)
+    return form
+
+
+def _definitions_form(
+    definitions: Mapping[str, JSONObject], meanings: Mapping[str, str]
+) -> JSONObject:
+    return {
+        key: {"fingerprint": meanings[key], "definition": definition}
+        for key, definition in definitions.items()
     }
 
 
@@ -214,22 +236,27 @@ def _read_server(name: str, form: JSONValue) -> PinnedServer:
             "reached": str() as reached,
             "instructions": str() as instructions,
             "tools": dict() as tools,
-        }:
-            definitions = {tool: _read_tool(f"{name}:{tool}", one) for tool, one in tools.items()}
-            meanings = {tool: tools[tool]["fingerprint"] for tool in tools}
-            return PinnedServer(identity, reached, instructions, definitions, meanings)
+        } if isinstance(offerings := form.get("offerings", {}), dict):
+            of_tools = _read_definitions(name, tools)
+            of_others = _read_definitions(name, offerings)
+            meanings = {key: one["fingerprint"] for key, one in {**tools, **offerings}.items()}
+            return PinnedServer(identity, reached, instructions, of_tools, meanings, of_others)
         case _:
             raise ValueError(f"server {name!r} is not whole")
 
 
-def _read_tool(name: str, form: JSONValue) -> JSONObject:
+def _read_definitions(server: str, forms: JSONObject) -> dict[str, JSONObject]:
+    return {key: _read_definition(f"{server}:{key}", form) for key, form in forms.items()}
+
+
+def _read_definition(name: str, form: JSONValue) -> JSONObject:
     match form:
         case {"fingerprint": str() as pinned, "definition": dict() as definition}:
             if meaning(definition) != pinned:
                 raise ValueError(f"the fingerprint of {name!r} is not that of its definition")
             return definition
         case _:
-            raise ValueError(f"tool {name!r} is not whole")
+            raise ValueError(f"definition {name!r} is not whole")
 
 
 def _of_server(
@@ -247,17 +274,17 @@ def _of_server(
     if pinned.instructions != now.instructions:
         change = Change("text", "instructions", pinned.instructions, now.instructions)
         yield Deviation.between("changed", name, "", "text", (change,))
-    for tool in sorted({*pinned.tools, *now.tools}):
-        yield from _of_tool(name, tool, pinned, now)
+    for key in sorted({*pinned.definitions, *now.definitions}):
+        yield from _of_definition(name, key, pinned, now)
 
 
-def _of_tool(
-    server: ServerName, tool: str, pinned: PinnedServer, now: PinnedServer
+def _of_definition(
+    server: ServerName, key: str, pinned: PinnedServer, now: PinnedServer
 ) -> Iterator[Deviation]:
-    if tool not in now.tools:
-        yield Deviation.between("removed", server, tool, "breaking")
-    elif tool not in pinned.tools:
-        yield Deviation.between("added", server, tool, "compatible")
-    elif pinned.meanings[tool] != now.meanings[tool]:
-        changes = diff_definitions(pinned.tools[tool], now.tools[tool])
-        yield Deviation.between("changed", server, tool, heaviest(changes) or "text", changes)
+    if key not in now.definitions:
+        yield Deviation.between("removed", server, key, "breaking")
+    elif key not in pinned.definitions:
+        yield Deviation.between("added", server, key, "compatible")
+    elif pinned.meanings[key] != now.meanings[key]:
+        changes = diff_definitions(pinned.definitions[key], now.definitions[key])
+        yield Deviation.between("changed", server, key, heaviest(changes) or "text", changes)

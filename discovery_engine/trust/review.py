@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from discovery_engine._util.json import JSONValue
-from discovery_engine.rules.rule import WITHHELD
 from discovery_engine.scanner import Finding, Neighbours, alarms, scan, scan_text
-from discovery_engine.tools.model import Tool
+from discovery_engine.tools.offering import Definition
 from discovery_engine.trust.decisions import INSTRUCTIONS, Acceptance
 from discovery_engine.trust.definition_diff import Change, Weight, diff_definitions, heaviest
 from discovery_engine.trust.server_identity import known_as
@@ -40,7 +39,7 @@ class Review(Struct, frozen=True):
 
     @property
     def tool(self) -> str:
-        """The tool's own name; empty for the server's instructions."""
+        """The tool's own name, or as `prompt:review`; empty for the server's instructions."""
         return self.acceptance.tool
 
     @property
@@ -57,7 +56,7 @@ def reviews(
     *,
     neighbours: Neighbours = _NOBODY,
 ) -> tuple[Review, ...]:
-    """What waits of a server: its instructions first, then tools by name.
+    """What waits of a server: its instructions first, then tools by name, then all else.
 
     A tool that only waits because the instructions changed is not among them. `history` is what
     was accepted of the server, the last one last; `neighbours` are all tools that are known.
@@ -79,10 +78,13 @@ def _reviews(
     policy, known = trust.policy_of(server), trust.accepted(server)
     suspected = suspects(part.findings)
     for entry in part.entries:
-        is_held = entry.verdict.reason in WITHHELD
-        if is_held and withheld(entry.tool, policy, known, suspected):
-            before = accepted.get(entry.tool.upstream_name)
-            yield _of_tool(name, entry.tool, before, neighbours)
+        if entry.is_withheld and withheld(entry.tool, policy, known, suspected):
+            before = accepted.get(entry.tool.decision_key)
+            yield _of_definition(name, entry.tool, before, neighbours)
+    for other in part.offerings:
+        if other.is_withheld and withheld(other.offering, policy, known, suspected):
+            before = accepted.get(other.offering.decision_key)
+            yield _of_definition(name, other.offering, before, _NOBODY)
 
 
 def _of_instructions(server: str, now: str, before: JSONValue) -> Review:
@@ -91,7 +93,9 @@ def _of_instructions(server: str, now: str, before: JSONValue) -> Review:
     return Review(accept_instructions(server, now), before, now, changes, found)
 
 
-def _of_tool(server: str, tool: Tool, before: JSONValue, neighbours: Neighbours) -> Review:
-    changes = () if before is None else diff_definitions(before, tool.definition)
-    found = alarms(scan(tool, neighbours))
-    return Review(accept(server, tool), before, tool.definition, changes, found)
+def _of_definition(
+    server: str, one: Definition, before: JSONValue, neighbours: Neighbours
+) -> Review:
+    changes = () if before is None else diff_definitions(before, one.definition)
+    found = alarms(scan(one, neighbours))
+    return Review(accept(server, one), before, one.definition, changes, found)

@@ -15,23 +15,24 @@ from discovery_engine.trust.decisions import INSTRUCTIONS
 if TYPE_CHECKING:
     from discovery_engine.catalog import ServerPart
     from discovery_engine.scanner import Finding, Findings
-    from discovery_engine.tools.model import Tool
+    from discovery_engine.tools.offering import Definition
 
 SUSPICIOUS = "suspicious"
 """The tag of a tool about which there is an alarm."""
 
 
-def suspicions(tools: Iterable[Tool], instructions: str, known: ServerPart) -> Findings:
-    """The alarms about a server's tools, by its own names of them, and about its instructions.
+def suspicions(tools: Iterable[Definition], instructions: str, known: ServerPart) -> Findings:
+    """The alarms about a server's definitions, by their keys, and about its instructions.
 
-    Each tool is judged alone, for its neighbours may be others tomorrow. What is `known` of the
+    Each is judged alone, for its neighbours may be others tomorrow. What is `known` of the
     server, and the same now, is not read again.
     """
     was_read = known.findings is not None
-    before = {e.tool.upstream_name: e.tool.source for e in known.entries if was_read}
+    before = {e.tool.decision_key: e.tool.source for e in known.entries if was_read}
+    before |= {e.offering.decision_key: e.offering.source for e in known.offerings if was_read}
     found: dict[str, tuple[Finding, ...]] = {}
     for tool in tools:
-        name = tool.upstream_name
+        name = tool.decision_key
         is_old = before.get(name) == tool.source
         found[name] = known.found_in(name) if is_old else scanner.alarms(scanner.scan(tool))
     if was_read and instructions == known.said:
@@ -43,6 +44,6 @@ def suspicions(tools: Iterable[Tool], instructions: str, known: ServerPart) -> F
 
 
 def suspects(findings: Findings | None) -> frozenset[str]:
-    """The names of tools with severe findings."""
+    """The keys of definitions with severe findings."""
     found = (findings or {}).items()
     return frozenset(name for name, about in found if any(one.is_severe for one in about))

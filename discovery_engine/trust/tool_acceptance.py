@@ -1,4 +1,4 @@
-"""Whether a tool is as it was accepted.
+"""Whether a tool, a resource, a template or a prompt is as it was accepted.
 
 The whole definition of a tool counts, whatever its order: keys,
 `required`, `enum` and other lists in which order means nothing may move about freely. Tools are
@@ -11,16 +11,17 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from discovery_engine._util.json import JSONObject, JSONValue
-from discovery_engine.tools.model import Tool, canonical_json, fingerprint
+from discovery_engine.tools.model import canonical_json, fingerprint
 from discovery_engine.trust.decisions import INSTRUCTIONS, Acceptance, AcceptedTools
 
 if TYPE_CHECKING:
     from discovery_engine.config.settings import TrustPolicy
     from discovery_engine.rules.rule import Withheld
+    from discovery_engine.tools.offering import Definition
 
-_MOST_NAMES = 20_001
-"""Names that one server may have had: a listing's most, and the instructions. Who invents new ones
-without end has the rest withheld."""
+_MOST_NAMES = 80_001
+"""Names that one server may have had: the most that it may list of tools, resources, templates and
+prompts, and the instructions. Who invents new ones without end has the rest withheld."""
 _UNORDERED = frozenset({"required", "enum", "type", "anyOf", "oneOf", "allOf", "examples"})
 _NAMED_SCHEMAS = frozenset(
     {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"}
@@ -30,19 +31,19 @@ _SCHEMAS = frozenset({"inputSchema", "outputSchema"})
 
 
 def withheld(
-    tool: Tool, policy: TrustPolicy, accepted: AcceptedTools, suspects: Collection[str] = ()
+    tool: Definition, policy: TrustPolicy, accepted: AcceptedTools, suspects: Collection[str] = ()
 ) -> Withheld | None:
     """Why a tool is withheld; None if it may be used.
 
     `accepted` is what was accepted of its server. A tool of which nothing was accepted yet
     follows the policy, and is not used unseen if it is among the `suspects`.
     """
-    known = accepted.get(tool.upstream_name)
+    known = accepted.get(tool.decision_key)
     if policy == "open" or (known and tool.fingerprint in known):
         return None
     if known:
         return None if meaning(tool.definition) in known else "changed"
-    if tool.upstream_name in suspects:
+    if tool.decision_key in suspects:
         return "suspicious"
     return "pending" if policy == "quarantine" or len(accepted) >= _MOST_NAMES else None
 
@@ -66,7 +67,7 @@ def are_held_back(
 
 def first_seen(
     server: str,
-    tools: Iterable[Tool],
+    tools: Iterable[Definition],
     instructions: str,
     policy: TrustPolicy,
     accepted: AcceptedTools,
@@ -80,15 +81,15 @@ def first_seen(
         yield accept_instructions(server, instructions)
     room = _MOST_NAMES - len(accepted)
     for tool in tools:
-        if tool.upstream_name not in known and room > 0:
+        if tool.decision_key not in known and room > 0:
             room -= 1
             yield accept(server, tool)
 
 
-def accept(server: str, tool: Tool) -> Acceptance:
+def accept(server: str, tool: Definition) -> Acceptance:
     """A tool as it is now; `server` is what its server is known as."""
     return Acceptance(
-        server, tool.upstream_name, meaning(tool.definition), tool.fingerprint, tool.source
+        server, tool.decision_key, meaning(tool.definition), tool.fingerprint, tool.source
     )
 
 

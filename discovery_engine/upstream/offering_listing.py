@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 from typing import TypeAlias
 
@@ -19,8 +19,14 @@ from discovery_engine._util.text import quoted
 from discovery_engine.limits import PROMPT_NAME_LENGTH, URI_LENGTH
 from discovery_engine.rpc.peer import RpcError
 from discovery_engine.rpc.protocol import METHOD_NOT_FOUND
-from discovery_engine.tools.offering import OfferingKind
-from discovery_engine.upstream.listing import OfferingList, fault_of_size, read_pages, split
+from discovery_engine.tools.offering import OfferingKind, decision_key
+from discovery_engine.upstream.listing import (
+    FindFault,
+    OfferingList,
+    fault_of_size,
+    read_pages,
+    split,
+)
 
 FetchList: TypeAlias = Callable[[str, JSONObject], Awaitable[JSONObject]]
 """Sends the method of a list with the given parameters."""
@@ -41,13 +47,17 @@ def declared_kinds(capabilities: JSONObject) -> tuple[OfferingKind, ...]:
 
 
 async def list_offerings(
-    fetch: FetchList, capabilities: JSONObject, *, seconds: float
+    fetch: FetchList, capabilities: JSONObject, *, tools: Collection[str], seconds: float
 ) -> Mapping[OfferingKind, OfferingList]:
-    """All declared kinds, side by side, at most `seconds` each; it never fails."""
+    """All declared kinds, side by side, at most `seconds` each; it never fails.
+
+    `tools` are the names of the server's tools: no key of a decision may be one of them.
+    """
     found: dict[OfferingKind, OfferingList] = {}
 
     async def list_one(kind: OfferingKind) -> None:
-        found[kind] = await _list_kind(kind, fetch, seconds)
+        find_fault = partial(fault_of_offering, kind, tools=tools)
+        found[kind] = await _list_kind(kind, fetch, seconds, find_fault)
 
     async with anyio.create_task_group() as tasks:
         for kind in declared_kinds(capabilities):
@@ -55,7 +65,9 @@ async def list_offerings(
     return found
 
 
-async def _list_kind(kind: OfferingKind, fetch: FetchList, seconds: float) -> OfferingList:
+async def _list_kind(
+    kind: OfferingKind, fetch: FetchList, seconds: float, find_fault: FindFault
+) -> OfferingList:
     wire = kind.wire
     try:
         pages = await read_pages(
@@ -71,10 +83,7 @@ async def _list_kind(kind: OfferingKind, fetch: FetchList, seconds: float) -> Of
     except ValueError as error:
         return _failed(kind, str(error))
     good, dropped = await split(
-        pages.definitions,
-        partial(fault_of_offering, kind),
-        identifier=wire.identifier,
-        noun=kind.label,
+        pages.definitions, find_fault, identifier=wire.identifier, noun=kind.label
     )
     return OfferingList(good, dropped, cut=pages.cut, ttl=pages.ttl)
 
@@ -84,7 +93,9 @@ def _failed(kind: OfferingKind, reason: str) -> OfferingList:
     return OfferingList(failure=reason)
 
 
-def fault_of_offering(kind: OfferingKind, definition: JSONValue) -> str | None:
+def fault_of_offering(
+    kind: OfferingKind, definition: JSONValue, *, tools: Collection[str] = ()
+) -> str | None:
     """Why a definition cannot be listed or read; None if it can."""
     if not isinstance(definition, dict):
         return "it is not an object"
@@ -95,6 +106,8 @@ def fault_of_offering(kind: OfferingKind, definition: JSONValue) -> str | None:
     for member in _TEXTS:
         if not isinstance(definition.get(member), str | None):
             return f"its {member} is not a string"
+    if (key := decision_key(kind, definition[kind.wire.identifier])) in tools:
+        return f"a tool is called {key!r}"
     of_kind = _fault_of_prompt if kind is OfferingKind.PROMPT else _fault_of_address
     return of_kind(definition, kind.wire.identifier) or fault_of_size(definition)
 

@@ -8,49 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 
-from msgspec import Struct
-from msgspec.structs import replace
-
 from discovery_engine._util.json import JSONObject
 from discovery_engine.rpc.client import Continuation
 from discovery_engine.rpc.peer import OnProgress, RequestTimeout, RpcError
 from discovery_engine.upstream.handshake import ServerInfo, discover, read_discovered, request_meta
+from discovery_engine.upstream.requests import UpstreamRequest
 from discovery_engine.upstream.transport import HeaderMap, RequestDetails, Transport
 
 _LONGEST_CALL = 600.0  # seconds, however often progress is reported
-
-
-class UpstreamRequest(Struct, frozen=True):
-    """A request that a caller waits for."""
-
-    method: str
-    params: JSONObject
-    subject: str
-    """What it is about, as errors name it: a tool's name, a URI."""
-    name: str | None = None
-    """What the name header of HTTP holds, for methods that have one."""
-
-    @classmethod
-    def call(cls, tool: str, arguments: JSONObject) -> UpstreamRequest:
-        """`tools/call`, by the server's own name of the tool."""
-        return cls("tools/call", {"name": tool, "arguments": arguments}, tool, tool)
-
-    @classmethod
-    def read(cls, uri: str) -> UpstreamRequest:
-        return cls("resources/read", {"uri": uri}, uri, uri)
-
-    @classmethod
-    def get_prompt(cls, name: str, arguments: JSONObject) -> UpstreamRequest:
-        given = {"arguments": arguments} if arguments else {}
-        return cls("prompts/get", {"name": name, **given}, name, name)
-
-    @classmethod
-    def complete(cls, params: JSONObject) -> UpstreamRequest:
-        return cls("completion/complete", params, "completion/complete")
-
-    def continued(self, continuation: Continuation) -> UpstreamRequest:
-        """The same request with the answers that the server asked for."""
-        return replace(self, params=self.params | continuation.params)
 
 
 class RpcClient:

@@ -62,7 +62,8 @@ from discovery_engine.upstream.request_errors import (
     call_error,
     listing_error,
 )
-from discovery_engine.upstream.rpc_client import RpcClient, UpstreamRequest
+from discovery_engine.upstream.requests import UpstreamRequest
+from discovery_engine.upstream.rpc_client import RpcClient
 from discovery_engine.upstream.session import Session
 from discovery_engine.upstream.state import SessionStats, StateInfo
 from discovery_engine.upstream.stdio.reaper import open_reaper
@@ -243,12 +244,15 @@ class Upstreams:
             pages = await self._pages(server, session, rpc)
             session.history.record_success()
             info = await session.refreshed_info(rpc)
+            transport = rpc.transport
+            find_fault = transport.header_fault if info.is_modern else _no_fault
+            tools, dropped = await split_usable(pages.definitions, find_fault=find_fault)
             offerings = await list_offerings(
-                rpc.list_page, info.capabilities, seconds=min(server.timeouts.list, _OFFERINGS)
+                rpc.list_page,
+                info.capabilities,
+                tools={tool["name"] for tool in tools},
+                seconds=min(server.timeouts.list, _OFFERINGS),
             )
-        transport = rpc.transport
-        find_fault = transport.header_fault if info.is_modern else _no_fault
-        tools, dropped = await split_usable(pages.definitions, find_fault=find_fault)
         maps = await header_maps(tools, transport.header_map) if info.is_modern else {}
         self._header_maps[session.connection] = maps
         return Listing(

@@ -22,7 +22,7 @@ from discovery_engine.config.document.yaml_reader import read_document
 from discovery_engine.config.loading.error_messages import faults_from
 from discovery_engine.config.loading.key_names import known_keys, normalize_keys
 from discovery_engine.config.model.config_file import Configuration
-from discovery_engine.config.model.rules import ServerRuleEntry, ToolRuleEntry
+from discovery_engine.config.model.rules import RuleEntry
 from discovery_engine.config.model.server import NamedServerEntry, ServerEntry, validate_name
 from discovery_engine.config.settings import (
     CacheSettings,
@@ -202,6 +202,8 @@ class _Parser:
             enabled=written.enabled,
             server_rules=self._rules(written.server_rules, root.child("serverRules")),
             tool_rules=self._rules(written.tool_rules, root.child("toolRules")),
+            resource_rules=self._rules(written.resource_rules, root.child("resourceRules")),
+            prompt_rules=self._rules(written.prompt_rules, root.child("promptRules")),
             overrides=tuple(
                 entry.to_override(origin)
                 for entry, origin in zip(
@@ -217,9 +219,7 @@ class _Parser:
             name=written.name,
         )
 
-    def _rules(
-        self, entries: Sequence[ToolRuleEntry | ServerRuleEntry], node: Node | None
-    ) -> tuple[Rule, ...]:
+    def _rules(self, entries: Sequence[RuleEntry], node: Node | None) -> tuple[Rule, ...]:
         origins = self._origins(node)
         return tuple(entry.to_rule(origin) for entry, origin in zip(entries, origins, strict=True))
 

@@ -28,7 +28,12 @@ from discovery_engine.config.model.field_types import (
     mapping_or_nothing,
 )
 from discovery_engine.config.model.overrides import OverrideEntry
-from discovery_engine.config.model.rules import ServerRuleEntry, ToolRuleEntry
+from discovery_engine.config.model.rules import (
+    PromptRuleEntry,
+    ResourceRuleEntry,
+    ServerRuleEntry,
+    ToolRuleEntry,
+)
 from discovery_engine.config.model.section import Section
 from discovery_engine.config.model.server import NamedServerEntry, ServerEntry
 from discovery_engine.config.settings import LONGEST_TIMEOUT, ServeMode, Settings, TrustPolicy
@@ -327,6 +332,16 @@ class Configuration(Section):
         default=[],
         description="Rules that enable, disable and tag tools, tried in order.",
         examples=[[{"pattern": "*delete*", "enabled": False, "tags": ["dangerous"]}]],
+    )
+    resource_rules: Annotated[list[ResourceRuleEntry], list_or_nothing] = Field(
+        default=[],
+        description="Rules that enable, disable and tag resources and their templates.",
+        examples=[[{"pattern": "file:///etc/*", "enabled": False}]],
+    )
+    prompt_rules: Annotated[list[PromptRuleEntry], list_or_nothing] = Field(
+        default=[],
+        description="Rules that enable, disable and tag prompts.",
+        examples=[[{"pattern": "*deploy*", "enabled": False}]],
     )
     overrides: Annotated[list[OverrideEntry], list_or_nothing] = Field(
         default=[],

@@ -1,7 +1,8 @@
-"""One entry of `toolRules` or `serverRules`."""
+"""One entry of `toolRules`, `resourceRules`, `promptRules` or `serverRules`."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Annotated, Self
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -54,7 +55,7 @@ def _annotation(written: str, wanted: JSONValue) -> tuple[str, bool | str]:
     return name, str(wanted)
 
 
-class _RuleEntry(Section):
+class RuleEntry(Section):
     enabled: Annotated[bool | None, BeforeValidator(_verdict, json_schema_input_type=bool)] = Field(
         default=None,
         description="Enables or disables what the rule matches, unless an earlier rule has done "
@@ -74,8 +75,12 @@ class _RuleEntry(Section):
             raise custom_error("the rule does nothing", hint="give it 'enabled' or 'tags'")
         return self
 
+    @abstractmethod
+    def to_rule(self, origin: Origin) -> Rule:
+        """The rule that is written at `origin`."""
 
-class ToolRuleEntry(_RuleEntry):
+
+class ToolRuleEntry(RuleEntry):
     """A rule over tools; the first that has `enabled` decides, all that match add tags."""
 
     pattern: Patterns = Field(
@@ -107,7 +112,52 @@ class ToolRuleEntry(_RuleEntry):
         )
 
 
-class ServerRuleEntry(_RuleEntry):
+class _OfferingRuleEntry(RuleEntry):
+    server: Patterns = Field(
+        default=[],
+        description="Names of servers, as patterns; the rule is for what they offer only.",
+        examples=["docs"],
+    )
+    match_tags: Patterns = Field(
+        default=[],
+        description="Patterns of which a tag of the server must match one.",
+        examples=[["internal"]],
+    )
+    pattern: Patterns = Field(default=[])
+
+    def to_rule(self, origin: Origin) -> Rule:
+        return Rule(
+            patterns=tuple(self.pattern),
+            servers=tuple(self.server),
+            has_tags=tuple(self.match_tags),
+            enabled=self.enabled,
+            tags=tuple(dict.fromkeys(self.tags)),
+            origin=origin,
+        )
+
+
+class ResourceRuleEntry(_OfferingRuleEntry):
+    """A rule over resources and their templates, which works as one over tools."""
+
+    pattern: Patterns = Field(
+        default=[],
+        description="URIs or names of resources and templates, as patterns. One with `://` is "
+        "tested against the URI, another one with a `:` against `server:uri` and `server:name`.",
+        examples=[["file:///etc/*", "*secret*"]],
+    )
+
+
+class PromptRuleEntry(_OfferingRuleEntry):
+    """A rule over prompts, which works as one over tools."""
+
+    pattern: Patterns = Field(
+        default=[],
+        description="Names of prompts, as patterns; with a `:` tested against `server:prompt`.",
+        examples=[["*deploy*"]],
+    )
+
+
+class ServerRuleEntry(RuleEntry):
     """A rule over servers; the first that has `enabled` decides, all that match add tags."""
 
     pattern: Patterns = Field(

@@ -16,10 +16,11 @@ from itertools import chain, groupby, repeat
 from msgspec import Struct
 from msgspec.structs import astuple, replace
 
-from discovery_engine.catalog import Entry, ServerPart
+from discovery_engine.catalog import Entry, OfferingEntry, ServerPart
 from discovery_engine.registry.codec import from_text, part_from_text, to_text
 from discovery_engine.rules.rule import Verdict
-from discovery_engine.tools.model import AppliedOverride, Tool
+from discovery_engine.tools.model import AppliedOverride, ServerName, Tool
+from discovery_engine.tools.offering import Offering, OfferingKind
 
 _AS_LISTED = AppliedOverride()
 
@@ -34,6 +35,8 @@ class ToolRow(Struct, frozen=True):
     judged: str
     sources: bytes
     digest: bytes | None
+    offerings: str | None
+    """JSON of all but tools; NULL if there is nothing else."""
 
 
 def row_of(part: ServerPart) -> ToolRow:
@@ -48,6 +51,7 @@ def row_of(part: ServerPart) -> ToolRow:
         json.dumps([(numbers[verdict], len(list(run))) for verdict, run in runs]),
         "\n".join([tool.source for tool in tools]).encode(),
         part.digest,
+        _offerings_text(part.offerings) if part.offerings else None,
     )
 
 
@@ -70,13 +74,14 @@ def part_of(row: ToolRow) -> ServerPart:
     said = map(overridden.get, upstream_names, repeat(_AS_LISTED))
     texts = map(bytes.decode, map(bytes.rstrip, sources))
     tools = map(Tool, repeat(part.server), names, upstream_names, texts, said)
-    part = replace(part, entries=tuple(map(Entry, tools, verdicts)))
+    offerings = _offerings(part.server, row.offerings) if row.offerings else ()
+    part = replace(part, entries=tuple(map(Entry, tools, verdicts)), offerings=offerings)
     return part.with_digest(row.digest) if row.digest else part
 
 
 def rows(connection: sqlite3.Connection, scope: int) -> list[ToolRow]:
     query = """
-        SELECT part, names, upstream_names, verdicts, judged, sources, digest
+        SELECT part, names, upstream_names, verdicts, judged, sources, digest, offerings
         FROM servers JOIN listings ON listings.server = servers.id WHERE scope = ?
         """
     return [ToolRow(*row) for row in connection.execute(query, (scope,))]
@@ -85,7 +90,7 @@ def rows(connection: sqlite3.Connection, scope: int) -> list[ToolRow]:
 def save(connection: sqlite3.Connection, server: int, row: ToolRow) -> None:
     part, *columns = astuple(row)
     connection.execute("UPDATE servers SET part = ? WHERE id = ?", (part, server))
-    query = "INSERT OR REPLACE INTO listings VALUES (?, ?, ?, ?, ?, ?, ?)"
+    query = "INSERT OR REPLACE INTO listings VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
     connection.execute(query, (server, *columns))
 
 
@@ -99,6 +104,22 @@ def forget(connection: sqlite3.Connection, servers: Iterable[int]) -> int:
         connection.execute("UPDATE servers SET part = NULL WHERE id = ?", (server,))
         connection.execute("DELETE FROM listings WHERE server = ?", (server,))
     return tools
+
+
+def _offerings_text(entries: Iterable[OfferingEntry]) -> str:
+    return json.dumps(
+        [
+            (e.offering.kind, e.offering.identifier, _text(e.verdict), e.offering.source)
+            for e in entries
+        ]
+    )
+
+
+def _offerings(server: ServerName, text: str) -> tuple[OfferingEntry, ...]:
+    return tuple(
+        OfferingEntry(Offering(server, OfferingKind(kind), identifier, source), _verdict(verdict))
+        for kind, identifier, verdict, source in json.loads(text)
+    )
 
 
 # A catalog has few verdicts that differ, and each server has most of them.

@@ -13,7 +13,7 @@ from discovery_engine.errors import UpstreamProtocolError
 from discovery_engine.events import EventBus, ToolsChanged
 from discovery_engine.tools.offering import OfferingKind
 from discovery_engine.upstream.listing import Listing
-from discovery_engine.upstream.rpc_client import UpstreamRequest
+from discovery_engine.upstream.requests import UpstreamRequest
 from tests.factories import make_definition
 from tests.servers.offerings import World, prompt, resource, template
 from tests.servers.programs import call, upstreams
