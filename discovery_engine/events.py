@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from discovery_engine.diagnostics import Diagnostic
 from discovery_engine.tools.model import ServerName, ToolName
+from discovery_engine.tools.offering import OfferingKind
 
 TrustChange: TypeAlias = Literal["approved", "revoked", "accepted", "loss acknowledged", "locked"]
 
@@ -68,6 +69,12 @@ class CatalogChanged(Struct, frozen=True):
     changed: int
 
 
+class OfferingsChanged(Struct, frozen=True):
+    """Other resources, templates or prompts are visible, or they have other definitions."""
+
+    kinds: frozenset[OfferingKind]
+
+
 class ConfigurationReloaded(Struct, frozen=True):
     servers: int
 
@@ -111,6 +118,7 @@ Event: TypeAlias = (
     | ServerStateChanged
     | ToolsChanged
     | CatalogChanged
+    | OfferingsChanged
     | ConfigurationReloaded
     | ConfigurationRejected
     | ToolCalled

@@ -6,11 +6,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from discovery_engine._util.json import JSONObject
-from discovery_engine.catalog import Catalog, Entry, ServerPart
+from discovery_engine.catalog import Catalog, Entry, OfferingEntry, ServerPart
 from discovery_engine.config.settings import ServerSettings, Settings, StdioTransport
 from discovery_engine.diagnostics import Diagnostic, Origin
 from discovery_engine.rules.rule import Verdict
 from discovery_engine.tools.model import ServerName, Tool, ToolName
+from discovery_engine.tools.offering import Offering, OfferingKind
 
 
 def make_definition(name: str = "create_issue", description: str = "", **fields: Any) -> JSONObject:
@@ -80,3 +81,26 @@ def make_problem(
 ) -> Diagnostic:
     """What is wrong with a configuration."""
     return Diagnostic(code, message, hint, subject, origin, excerpt)
+
+
+def make_offering(
+    identifier: str = "file:///readme",
+    server: str = "docs",
+    *,
+    kind: OfferingKind = OfferingKind.RESOURCE,
+    **fields: Any,
+) -> Offering:
+    """A resource, a template or a prompt; `fields` are further members of its definition."""
+    definition = {"name": identifier, kind.wire.identifier: identifier, **fields}
+    return Offering.from_mcp(ServerName(server), kind, definition)
+
+
+def make_offering_entry(
+    offering: Offering | str = "file:///readme",
+    server: str = "docs",
+    *,
+    enabled: bool = True,
+    **fields: Any,
+) -> OfferingEntry:
+    made = make_offering(offering, server, **fields) if isinstance(offering, str) else offering
+    return OfferingEntry(made, Verdict() if enabled else Verdict(False, (), "rule", 0))

@@ -42,7 +42,8 @@ class Reviews:
 
         Args:
             servers: Which; all if there is none.
-            tools: Only these, by any of their names; all if there is none.
+            tools: Only these tools, resources, templates and prompts, by any of their names; all
+                if there is none.
 
         Raises:
             ServerNotFoundError, ToolNotFoundError: If what is named does not exist.
@@ -130,7 +131,11 @@ def _upstream_names(
     known: defaultdict[str, set[tuple[ServerName, str]]] = defaultdict(set)
     for tool in (entry.tool for entry in view.catalog if entry.tool.server in servers):
         for name in (tool.name, tool.upstream_name, str(tool.key)):
-            known[name].add((tool.server, tool.upstream_name))
+            known[name].add((tool.server, tool.decision_key))
+    for part in (view.catalog.part(server) for server in servers):
+        for offering in (entry.offering for entry in part.offerings):
+            for name in (offering.identifier, offering.decision_key):
+                known[name].add((part.server, offering.decision_key))
     for name in tools:
         if name not in known:
             raise ToolNotFoundError(None, name, nearest(name, known))

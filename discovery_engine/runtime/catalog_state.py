@@ -24,7 +24,7 @@ from discovery_engine.config.files.location import catalog_key
 from discovery_engine.config.settings import ServerSettings, Settings
 from discovery_engine.diagnostics import Diagnostic
 from discovery_engine.errors import RegistryError, UpstreamError
-from discovery_engine.events import CatalogChanged, EventBus
+from discovery_engine.events import CatalogChanged, EventBus, OfferingsChanged
 from discovery_engine.registry.protocols import Snapshot
 from discovery_engine.runtime.ingest import (
     Ingestor,
@@ -336,6 +336,8 @@ class CatalogState:
             counts = len(diff.added), len(diff.removed), len(diff.changed)
             if diff:
                 self._events.publish(CatalogChanged(catalog.revision, *counts))
+            if diff.kinds:
+                self._events.publish(OfferingsChanged(diff.kinds))
 
     def _log_slow_rules(self) -> None:
         for problem in self._ingestor.rulebook.problems:

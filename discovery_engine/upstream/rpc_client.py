@@ -9,7 +9,6 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from discovery_engine._util.json import JSONObject
-from discovery_engine.rpc.client import Continuation
 from discovery_engine.rpc.peer import OnProgress, RequestTimeout, RpcError
 from discovery_engine.upstream.handshake import ServerInfo, discover, read_discovered, request_meta
 from discovery_engine.upstream.requests import UpstreamRequest

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from discovery_engine._util.quantities import counted
 from discovery_engine.diagnostics import Diagnostic
 from discovery_engine.tools.model import ServerName
 
@@ -151,18 +152,27 @@ def _named_hidden(tools: Sequence[HiddenTool]) -> Iterator[str]:
         yield f"{', '.join(names[:_NAMED])}{left} {verb} disabled: {place}"
 
 
-def review(server: ServerName, count: int) -> Notice:
-    """How many tools wait; never their texts."""
-    wait = "1 tool waits" if count == 1 else f"{count} tools wait"
-    message = f"{server}: {wait} for review by the owner (`discovery review {server}`)"
+def review(server: ServerName, tools: int, others: int = 0) -> Notice:
+    """How many tools, and how many resources, templates and prompts wait; never their texts."""
+    wait = "waits" if tools + others == 1 else "wait"
+    waiting = f"{_counted(tools, others)} {wait}"
+    message = f"{server}: {waiting} for review by the owner (`discovery review {server}`)"
     return Notice("TOOL_WITHHELD", message, subject=server)
 
 
-def unpinned(server: ServerName, count: int) -> Notice:
-    """How many tools the lock file keeps away."""
-    differ = "1 tool is" if count == 1 else f"{count} tools are"
-    message = f"{server}: {differ} not as the lock file pins (`discovery lock --check`)"
+def unpinned(server: ServerName, tools: int, others: int = 0) -> Notice:
+    """How many tools, and how many resources, templates and prompts the lock file keeps away."""
+    are = "is" if tools + others == 1 else "are"
+    differing = f"{_counted(tools, others)} {are}"
+    message = f"{server}: {differing} not as the lock file pins (`discovery lock --check`)"
     return Notice("TOOL_WITHHELD", message, subject=server)
+
+
+def _counted(tools: int, others: int) -> str:
+    found = [counted(tools, "tool")] if tools or not others else []
+    if others:
+        found.append("1 resource or prompt" if others == 1 else f"{others} resources and prompts")
+    return " and ".join(found)
 
 
 def by_words(reason: str, hint: str = "") -> Notice:

@@ -110,7 +110,8 @@ class ServerReport(Struct, frozen=True, kw_only=True):
     tool_count: int = 0
     enabled_count: int = 0
     withheld_count: int = 0
-    """Tools that are quarantined until the owner has accepted their definitions."""
+    """Tools, resources, templates and prompts that are quarantined until the owner has accepted
+    their definitions."""
     tags: tuple[str, ...] = ()
     listed_at: float | None = None
     """Unix time in seconds of the last successful listing; None for never."""
@@ -198,7 +199,7 @@ class ConfiguredServer(Struct, frozen=True, dict=True):
             stderr=self._stderr if is_down else "",
             tool_count=len(part.entries),
             enabled_count=part.visible_count,
-            withheld_count=part.held_back(WITHHELD),
+            withheld_count=part.held_back(WITHHELD) + part.offerings_held_back(WITHHELD),
             tags=(part.verdict.tags or server.tags) if is_trusted else (),
             listed_at=part.listed_at,
             is_stale=part.is_stale,

@@ -419,10 +419,12 @@ def _outage(server: ConfiguredServer) -> Notice | None:
 
 def _held_back_of(parts: Iterable[ServerPart]) -> Iterator[Notice]:
     for part in parts:
-        if waiting := part.held_back(FOR_REVIEW):
-            yield notices.review(part.server, waiting)
-        if unpinned := part.held_back({"unpinned"}):
-            yield notices.unpinned(part.server, unpinned)
+        waiting = part.held_back(FOR_REVIEW), part.offerings_held_back(FOR_REVIEW)
+        if any(waiting):
+            yield notices.review(part.server, *waiting)
+        unpinned = part.held_back({"unpinned"}), part.offerings_held_back({"unpinned"})
+        if any(unpinned):
+            yield notices.unpinned(part.server, *unpinned)
 
 
 def _may_be_listed(entry: Entry, *, include_disabled: bool) -> bool:

@@ -155,6 +155,25 @@ def test_a_registry_of_every_released_version_still_loads(tmp_path: Path, golden
 
 
 @pytest.mark.requirement("REG-14")
+@pytest.mark.parametrize("version", [10, 11])
+def test_what_a_server_offers_besides_tools_is_restored_since_it_is_stored(
+    tmp_path: Path, version: int
+) -> None:
+    path = tmp_path / "registry.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(GOLDEN[version - 1].read_text(encoding="utf-8"))
+
+    with open_sqlite(path) as store:
+        world = store.load("/home/someone/discovery.yaml")
+
+    assert world
+    part = world.catalog.part(ServerName("a"))
+    found = [(e.offering.kind, e.offering.name, e.verdict.reason) for e in part.offerings]
+    stored = [("resource", "a", "default"), ("prompt", "review", "changed")]
+    assert found == (stored if version == 11 else [])
+
+
+@pytest.mark.requirement("REG-14")
 def test_tools_that_were_rows_of_their_own_stand_in_the_row_of_their_server(
     tmp_path: Path,
 ) -> None:

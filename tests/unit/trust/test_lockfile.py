@@ -70,14 +70,14 @@ def test_the_file_hides_nothing_and_tells_no_secret() -> None:
 def test_a_tool_that_means_something_else_is_not_pinned(mutation: str) -> None:
     lock = lock_of(TOOL)
 
-    assert lock.pins_tool(tool(TOOL))
-    assert not lock.pins_tool(tool(MUTATIONS[mutation]))
+    assert lock.pins(tool(TOOL))
+    assert not lock.pins(tool(MUTATIONS[mutation]))
 
 
 @pytest.mark.requirement("TRU-31")
 @given(seed=st.integers())
 def test_a_tool_in_another_order_is_pinned(seed: int) -> None:
-    assert lock_of(TOOL).pins_tool(tool(moved(random.Random(seed))))
+    assert lock_of(TOOL).pins(tool(moved(random.Random(seed))))
 
 
 @pytest.mark.requirement("TRU-32")
