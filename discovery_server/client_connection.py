@@ -38,7 +38,9 @@ from discovery_engine.rpc.pending import PendingRequests
 from discovery_engine.rpc.protocol import INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR
 from discovery_server.eras import Era, HandshakeEra, era_of
 from discovery_server.gateway import ClientRequest, Gateway, method_not_found
+from discovery_server.handshake_calls import serve_handshake_call
 from discovery_server.message_size import id_at_edges, refusal
+from discovery_server.modern_calls import ModernCalls
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject, JSONValue
@@ -77,7 +79,8 @@ class ClientConnection:
             on_end: Called after each request that had to wait for its answer.
         """
         self._gateway = gateway
-        self._client = CallbackClient(id=client)
+        self._client = client
+        self._modern = ModernCalls()
         self._requests = IncomingRequests(most=_MOST_RUNNING, on_end=on_end)
         self._asked = PendingRequests()
         self._era: Era | None = None
@@ -133,6 +136,7 @@ class ClientConnection:
         """Cancel the requests that have no answer yet, and answer each with an error."""
         self._asked.close()
         await self._requests.close()
+        await self._modern.close()
 
     def receive(self, line: Line, stream: ClientStream, following: Iterable[Line] = ()) -> None:
         """Process a line; `following` are the lines behind it that have arrived already."""
@@ -216,21 +220,24 @@ class ClientConnection:
             self._era = era_of(method, params, is_initialized=self._is_initialized)
         self._is_probed = is_probe
         version = self._era.version_of(method, params)
-        checked = ClientRequest(method, params, version, self._client)
+        checked = ClientRequest(method, params, version, CallbackClient(id=self._client))
         result = self._gateway.answer(checked)
-        if method == "initialize" and result and isinstance(self._era, HandshakeEra):
-            self._era.accept(result)
+        if isinstance(self._era, HandshakeEra):
+            if method == "initialize":
+                self._era.accept(params)
+            elif method == "logging/setLevel":
+                self._era.log_level = params["level"]
         return checked, result
 
     async def _call_tool(self, request: ClientRequest, stream: ClientStream) -> JSONObject:
-        token = (request.params.get("_meta") or {}).get("progressToken")
-        if token is None:
-            return await self._gateway.call_tool(request)
-        progress = _Progress(token, stream)
-        try:
-            return await self._gateway.call_tool(request, progress.send)
-        finally:
-            progress.is_over = True
+        client = self._client
+        if not isinstance(self._era, HandshakeEra):
+            return await self._modern.serve(
+                self._gateway, request, stream, client=client, origin=self
+            )
+        return await serve_handshake_call(
+            self._gateway, request, stream, client=client, era=self._era, connection=self
+        )
 
     def _on_notification(self, notification: Notification) -> None:
         if notification.method == "notifications/cancelled":
@@ -259,27 +266,6 @@ class ClientConnection:
         text = f"INPUT_TOO_LONG: a message may have at most {MAX_LINE:,} bytes"
         request = id_at_edges(b"", line.tail) if found is None else found
         _refuse(stream, request, INVALID_REQUEST, text)
-
-
-class _Progress:
-    """The progress of one call, in order; none is written after its result."""
-
-    def __init__(self, token: RequestId, stream: ClientStream) -> None:
-        self._token = token
-        self._stream = stream
-        self.is_over = False
-
-    async def send(self, progress: float, total: float | None, message: str | None) -> None:
-        if self._stream.is_congested:
-            await self._stream.drain()
-        if self.is_over:
-            return
-        params: JSONObject = {"progressToken": self._token, "progress": progress}
-        if total is not None:
-            params["total"] = total
-        if message is not None:
-            params["message"] = message
-        self._stream.write(as_json(Notification("notifications/progress", params)))
 
 
 def _refuse(stream: ClientStream, request: RequestId | None, code: int, text: str) -> None:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
 
 _VERSION_WITH_BATCHES = "2025-03-26"
+_LOG_LEVEL = "info"  # until the client sets one
 _BEFORE_INITIALIZE = frozenset({"initialize", "ping"})
 
 
@@ -33,12 +34,16 @@ class HandshakeEra:
     def __init__(self, *, is_initialized: bool = False) -> None:
         self.is_initialized = is_initialized
         """Whether the client has sent `initialize`, or claims so by `notifications/initialized`."""
-        self._version = LATEST_HANDSHAKE
+        self.version = LATEST_HANDSHAKE
+        self.capabilities: JSONObject = {}
+        """Of the client."""
+        self.log_level = _LOG_LEVEL
+        """The least severe level of log messages that the client wants."""
 
     @property
     def accepts_batches(self) -> bool:
         """Whether a line may be an array of messages, which one version alone allows."""
-        return self._version == _VERSION_WITH_BATCHES
+        return self.version == _VERSION_WITH_BATCHES
 
     def version_of(self, method: str, params: JSONObject) -> str:
         """The version in which a request is served.
@@ -47,25 +52,26 @@ class HandshakeEra:
             RpcError: If it may not be sent now.
         """
         if method == "initialize":
-            return self._version
+            return self.version
         if _has_envelope(params):
             text = (
                 "this connection was opened with `initialize`; requests with the envelope of"
                 " 2026-07-28 are not accepted on it"
             )
             raise RpcError(INVALID_REQUEST, text)
-        is_served = method in methods_of(self._version)
+        is_served = method in methods_of(self.version)
         if is_served and not self.is_initialized and method not in _BEFORE_INITIALIZE:
             text = (
                 f"the connection is not initialized: send `initialize` before `{method}`, or give"
                 f" {PROTOCOL_VERSION!r} and {CLIENT_CAPABILITIES!r} in `params._meta`"
             )
             raise RpcError(INVALID_PARAMS, text)
-        return self._version
+        return self.version
 
     def accept(self, initialize: JSONObject) -> None:
-        """Apply the params or the result of an `initialize` that was answered."""
-        self._version = negotiated(initialize["protocolVersion"])
+        """Apply the params of an `initialize` that was answered."""
+        self.version = negotiated(initialize["protocolVersion"])
+        self.capabilities = initialize["capabilities"]
         self.is_initialized = True
 
 

@@ -30,11 +30,12 @@ from discovery_server.request_params import check_params, methods_of
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
     from discovery_engine.engine import Engine
-    from discovery_engine.rpc.client import Client
+    from discovery_engine.rpc.client import Client, Continuation
 
 _MAX_URI = 4 * NAME_LENGTH  # characters; a percent-encoded character takes several
 
 _CAPABILITIES: JSONObject = {
+    "logging": {},
     "prompts": {"listChanged": False},
     "resources": {"subscribe": False, "listChanged": False},
     "tools": {"listChanged": False},
@@ -75,6 +76,8 @@ class ClientRequest(Struct, frozen=True):
     """Of the protocol."""
     client: Client | None = None
     """None if nothing is known of it; it cannot be asked then."""
+    continuation: Continuation | None = None
+    """The client's responses, with which it continues a call."""
 
 
 class Gateway:
@@ -125,7 +128,7 @@ class Gateway:
     ) -> JSONObject:
         """The result of a `tools/call` that `answer` has checked."""
         tool = META_TOOLS[request.params["name"]]
-        caller = Caller(request.client, on_progress)
+        caller = Caller(request.client, on_progress, request.continuation)
         result = await call(self._engine, tool, request.params.get("arguments") or {}, caller)
         return completed("tools/call", result, request.version)
 
@@ -140,7 +143,7 @@ class Gateway:
             case "resources/read":
                 return self._resource(request.params["uri"], request.version)
             case _:
-                return {}  # ping
+                return {}  # ping, logging/setLevel
 
     def _initialized(self, requested: str) -> JSONObject:
         return {

@@ -117,6 +117,10 @@ class _ReadResource(_Params, kw_only=True):
     uri: str
 
 
+class _SetLevel(_Params, kw_only=True):
+    level: _LogLevel
+
+
 class _ModernParams(Struct):
     meta: _ModernMeta = field(name="_meta")
 
@@ -126,7 +130,7 @@ class _ModernPage(_ModernParams):
 
 
 class _Resumable(_ModernParams, rename="camel"):
-    input_responses: dict[str, Any] | None = None
+    input_responses: dict[str, dict[str, Any]] | None = None
     request_state: str | None = None
 
 
@@ -147,6 +151,7 @@ class _ModernReadResource(_Resumable, kw_only=True):
 _HANDSHAKE: dict[str, type[Struct]] = {
     "initialize": _Initialize,
     "ping": _Params,
+    "logging/setLevel": _SetLevel,
     "tools/list": _Page,
     "tools/call": _CallTool,
     "prompts/list": _Page,

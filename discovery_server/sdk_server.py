@@ -38,6 +38,7 @@ User: TypeAlias = AuthenticatedUser
 _SESSION_HEADER = "mcp-session-id"
 _OPENING_METHODS = frozenset({"initialize", "server/discover"})
 _PARAMS: dict[str, type[types.RequestParams]] = {
+    "logging/setLevel": types.SetLevelRequestParams,
     "tools/list": types.PaginatedRequestParams,
     "tools/call": types.CallToolRequestParams,
     "prompts/list": types.PaginatedRequestParams,
@@ -111,6 +112,7 @@ class _Adapter:
 
 _COMPLETE = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
 _EMPTY: dict[str, JSONObject] = {
+    "logging/setLevel": {},
     "tools/list": {"tools": [], **_COMPLETE},
     "tools/call": {"content": [], **_COMPLETE},
     "prompts/list": {"prompts": [], **_COMPLETE},

@@ -233,7 +233,7 @@ DIFFERENCES: dict[str, tuple[list[JSONValue], list[Any], list[Any]]] = {
         NOTHING,
     ),
     "a method that is not served is not found, whatever its params": (
-        [*OPENED, request(3, "logging/setLevel", level=5)],
+        [*OPENED, request(3, "completion/complete", ref=5)],
         [(3, -32601)],
         [(3, -32602)],
     ),

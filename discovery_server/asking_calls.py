@@ -1,0 +1,262 @@
+"""Calls that ask their client something, in the era without requests to clients.
+
+The question is the answer to the call. The call itself goes on in a task of its own, parked until
+the client sends the call again with its responses. Whatever nobody continues is cancelled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from itertools import count
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+import anyio
+from msgspec import Struct
+
+from discovery_engine.rpc.peer import RpcError
+from discovery_engine.rpc.protocol import INTERNAL_ERROR
+from discovery_server.request_state import InvalidStateError
+
+if TYPE_CHECKING:
+    from discovery_engine._util.json import JSONObject
+
+logger = logging.getLogger(__name__)
+
+_GATHERING = 0.01  # seconds in which a call may ask more, so that one round has all its questions
+_ROUNDS = 64  # of one call; the SDK's client gives up after ten
+_QUESTIONS = 16  # of one call at once
+
+
+class ParkingLimits(Struct, frozen=True):
+    calls: int = 128
+    """Of all clients; each holds a task and a session of a server."""
+    calls_of_client: int = 32
+
+
+class CallChannel(Protocol):
+    """Where the messages go that a call causes, until its request is answered."""
+
+    async def report_progress(
+        self, progress: float, total: float | None, message: str | None
+    ) -> None:
+        """As `OnProgress`."""
+
+    def notify(self, method: str, params: JSONObject) -> None:
+        """As `Client.notify`."""
+
+
+Work: TypeAlias = Callable[["AskingCall"], Awaitable["JSONObject"]]
+"""Makes the call; asks through it."""
+
+
+class InputRequired(Struct, frozen=True):
+    """What a call asks, instead of its result."""
+
+    requests: JSONObject
+    """Each question, with its method and params, by a key of the call."""
+    call: str
+    round: int
+
+
+class _Question(Struct):
+    request: JSONObject
+    response: asyncio.Future[JSONObject]
+
+
+class AskingCall:
+    """One call, across the requests of its client."""
+
+    def __init__(self, calls: AskingCalls, client: str | None) -> None:
+        self.id = secrets.token_hex(16)
+        self.client = client
+        self.round = 0
+        """The number of the questions that the client has now."""
+        self._calls = calls
+        self._output: CallChannel | None = (
+            None  # while a request of the client waits for its result
+        )
+        self._questions: dict[str, _Question] = {}
+        self._numbers = count(1)
+        self._progress = asyncio.Event()
+        self._scope = anyio.CancelScope()
+        self._task: asyncio.Task[JSONObject | None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def is_parked(self) -> bool:
+        """Whether it waits for its client to send the call again."""
+        return self._output is None
+
+    async def ask(self, method: str, params: JSONObject) -> JSONObject:
+        """The client's response to a question.
+
+        Raises:
+            RpcError: If too many questions are open.
+        """
+        self._calls.admit(self)
+        if len(self._questions) >= _QUESTIONS:
+            raise RpcError(INTERNAL_ERROR, f"a call may ask {_QUESTIONS} questions at once")
+        key = f"question-{next(self._numbers)}"
+        request: JSONObject = {"method": method, "params": params}
+        question = _Question(request, asyncio.get_running_loop().create_future())
+        self._questions[key] = question
+        self._progress.set()
+        try:
+            return await question.response
+        finally:
+            self._questions.pop(key, None)
+
+    async def report_progress(
+        self, progress: float, total: float | None, message: str | None
+    ) -> None:
+        """To the request that waits for the result now; dropped while there is none."""
+        if self._output:
+            await self._output.report_progress(progress, total, message)
+
+    def notify(self, method: str, params: JSONObject) -> None:
+        """As `report_progress`."""
+        if self._output:
+            self._output.notify(method, params)
+
+    def start(self, work: Work) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._run(work))
+        self._task.add_done_callback(self._end)
+
+    def respond(self, responses: Mapping[str, object]) -> None:
+        """Answer its questions; a key that it has not asked for means nothing."""
+        for key, response in responses.items():
+            if isinstance(response, dict) and (question := self._questions.pop(key, None)):
+                question.response.set_result(response)
+
+    async def attend(self, output: CallChannel) -> JSONObject | InputRequired:
+        """Its result, or what it asks before it can have one.
+
+        A caller that is cancelled cancels the call.
+
+        Raises:
+            RpcError: The error of the call.
+        """
+        self._stop_timer()
+        self._output = output
+        try:
+            return await self._next_outcome()
+        except BaseException:
+            await self.cancel()
+            raise
+        finally:
+            self._output = None
+
+    def park(self, seconds: float) -> None:
+        """It is cancelled if nobody continues it within so many seconds."""
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(seconds, self._scope.cancel)
+
+    async def cancel(self) -> None:
+        """End it, and wait until it has ended."""
+        self._scope.cancel()
+        if self._task:
+            with anyio.CancelScope(shield=True):
+                await asyncio.wait([self._task])
+
+    async def _next_outcome(self) -> JSONObject | InputRequired:
+        task = self._task
+        while task is not None and not task.done():
+            self._progress.clear()
+            if not self._questions:
+                await self._progress.wait()
+            await anyio.sleep(_GATHERING if self._questions else 0)
+            if self._questions and not task.done():
+                return self._input_required()
+        result = task.result() if task else None
+        if result is None:  # it was cancelled by its timer, or on shutdown
+            raise InvalidStateError
+        return result
+
+    def _input_required(self) -> InputRequired:
+        if self.round >= _ROUNDS:
+            raise RpcError(INTERNAL_ERROR, f"the call asked its client more than {_ROUNDS} times")
+        self.round += 1
+        requests = {key: question.request for key, question in self._questions.items()}
+        return InputRequired(requests, self.id, self.round)
+
+    async def _run(self, work: Work) -> JSONObject | None:
+        """The result; None if the call was cancelled."""
+        # A scope, because cancelling the task would also interrupt shielded clean-up.
+        with self._scope:
+            if not self._scope.cancel_called:  # takes effect at the first wait, after a request
+                return await work(self)
+        return None
+
+    def _end(self, task: asyncio.Task[JSONObject | None]) -> None:
+        self._stop_timer()
+        self._calls.remove(self)
+        if not task.cancelled() and task.exception() and self.is_parked:
+            logger.debug("A parked call failed: %s", task.exception())
+        self._progress.set()
+
+    def _stop_timer(self) -> None:
+        if self._timer:
+            self._timer.cancel()
+            self._timer = None
+
+
+class AskingCalls:
+    """The calls that have asked their client something, until each has ended."""
+
+    def __init__(self, limits: ParkingLimits | None = None) -> None:
+        self._limits = limits or ParkingLimits()
+        self._calls: dict[str, AskingCall] = {}
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    def begin(self, client: str | None, work: Work) -> AskingCall:
+        """A call of a client, which runs; its caller attends to it."""
+        call = AskingCall(self, client)
+        call.start(work)
+        return call
+
+    def admit(self, call: AskingCall) -> None:
+        """Let a call ask.
+
+        Raises:
+            RpcError: If too many calls wait for responses already.
+        """
+        if call.id in self._calls:
+            return
+        of_client = sum(one.client == call.client for one in self._calls.values())
+        if of_client >= self._limits.calls_of_client or len(self) >= self._limits.calls:
+            text = (
+                f"too many calls wait for responses of their clients ({of_client} of this one);"
+                " respond to one of them, or call again later"
+            )
+            raise RpcError(INTERNAL_ERROR, text)
+        self._calls[call.id] = call
+
+    def parked(self, call: str, number: int) -> AskingCall:
+        """The call that waits for the responses of this round.
+
+        Raises:
+            InvalidStateError: If there is none: it has ended, or was continued already.
+        """
+        found = self._calls.get(call)
+        if found is None or not found.is_parked or found.round != number:
+            raise InvalidStateError
+        return found
+
+    def remove(self, call: AskingCall) -> None:
+        """A call has ended; no-op if it never asked."""
+        self._calls.pop(call.id, None)
+
+    async def end(self, client: str | None) -> None:
+        """Cancel the calls of a client that is gone."""
+        for call in [one for one in self._calls.values() if one.client == client]:
+            await call.cancel()
+
+    async def close(self) -> None:
+        """Cancel all calls."""
+        for call in list(self._calls.values()):
+            await call.cancel()

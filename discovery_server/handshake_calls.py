@@ -1,0 +1,84 @@
+"""The calls of a client that began with `initialize`: a question is a request to the client."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from msgspec.structs import replace
+
+from discovery_engine.rpc.peer import RequestTimeout
+from discovery_server.call_output import CallOutput
+from discovery_server.question_text import presented
+
+if TYPE_CHECKING:
+    from discovery_engine._util.json import JSONObject
+    from discovery_server.client_stream import ClientStream
+    from discovery_server.eras import HandshakeEra
+    from discovery_server.gateway import ClientRequest, Gateway
+
+_QUESTION_TIMEOUT = 120.0  # seconds
+
+
+class AskableConnection(Protocol):
+    """The connection of the client."""
+
+    async def request(
+        self,
+        stream: ClientStream,
+        method: str,
+        params: JSONObject | None = None,
+        *,
+        timeout: RequestTimeout,  # noqa: ASYNC109 - the client gets a cancellation
+    ) -> JSONObject:
+        """As `ClientConnection.request`."""
+
+
+async def serve_handshake_call(
+    gateway: Gateway,
+    request: ClientRequest,
+    stream: ClientStream,
+    *,
+    client: str | None,
+    era: HandshakeEra,
+    connection: AskableConnection,
+) -> JSONObject:
+    """The result of a request that waits, of the client with this id.
+
+    Raises:
+        RpcError: If it is answered with an error.
+    """
+    output = CallOutput(stream, request.params)
+    caller = _HandshakeClient(client, era, output, connection)
+    on_progress = output.report_progress if output.wants_progress else None
+    try:
+        return await gateway.call_tool(replace(request, client=caller), on_progress)
+    finally:
+        output.end()
+
+
+class _HandshakeClient:
+    """Implements `Client`."""
+
+    takes_input_required = False
+
+    def __init__(
+        self,
+        client: str | None,
+        era: HandshakeEra,
+        output: CallOutput,
+        connection: AskableConnection,
+    ) -> None:
+        self.id = client
+        self.origin = connection
+        self.capabilities = era.capabilities
+        self.log_level = era.log_level
+        self.notify = output.notify
+        self._version = era.version
+        self._stream = output.stream
+        self._connection = connection
+
+    async def ask(self, method: str, params: JSONObject) -> JSONObject:
+        """As `Client.ask`."""
+        question = presented(method, params, self._version)
+        timeout = RequestTimeout(_QUESTION_TIMEOUT)
+        return await self._connection.request(self._stream, method, question, timeout=timeout)

@@ -1,0 +1,203 @@
+"""The calls of clients since 2026-07-28, in which a server asks by its answer.
+
+The client sends the call again with its responses. A server of that era has the state of the call
+itself, and its questions pass; any other call is parked until the client continues it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from discovery_engine.rpc.client import Ask, Continuation, Notify
+from discovery_engine.rpc.peer import RpcError
+from discovery_engine.rpc.protocol import (
+    CLIENT_CAPABILITIES,
+    INVALID_PARAMS,
+    LOG_LEVEL,
+    METHOD_NOT_FOUND,
+)
+from discovery_server.asking_calls import AskingCall, AskingCalls, CallChannel, InputRequired
+from discovery_server.call_output import CallOutput
+from discovery_server.envelope import completed
+from discovery_server.question_text import presented, require_capability
+from discovery_server.request_state import InvalidStateError, StateSealer, call_identity
+
+if TYPE_CHECKING:
+    from discovery_engine._util.json import JSONObject, JSONValue
+    from discovery_server.client_stream import ClientStream
+    from discovery_server.gateway import ClientRequest, Gateway
+
+_ASKED = ("elicitation", "sampling", "roots")
+_QUESTION_TIMEOUT = 120.0  # seconds
+_GRACE = 30.0  # seconds after which a question that nobody answered no longer matters
+_PASSED_ON = 3600.0  # seconds for which the state of another server is kept; it has its own limit
+
+
+class ModernCalls:
+    """The calls of clients since 2026-07-28, also of several clients: each is known by its name."""
+
+    def __init__(self, asking: AskingCalls | None = None) -> None:
+        self._asking = asking or AskingCalls()
+        self._sealer = StateSealer()
+
+    async def serve(
+        self,
+        gateway: Gateway,
+        request: ClientRequest,
+        stream: ClientStream,
+        *,
+        client: str | None,
+        origin: object,
+    ) -> JSONObject:
+        """The result of a request that waits, or what the client must respond to first.
+
+        Args:
+            gateway: What makes the call.
+            request: The request; with a `requestState`, a call is continued.
+            stream: The stream of the request.
+            client: The client, if there may be others.
+            origin: As `Client.origin`.
+
+        Raises:
+            RpcError: If the call is answered with an error.
+        """
+        output = CallOutput(stream, request.params)
+        try:
+            call, continuation = self._continued(request, client)
+            if call is None:
+                made = replace(request, continuation=continuation)
+                work = partial(_call, gateway, made, client, origin)
+                if not _askable(request):
+                    return await work(output, None)
+                call = self._asking.begin(client, lambda call: work(call, call.ask))
+            return self._settled(await call.attend(output), call, request)
+        finally:
+            output.end()
+
+    async def close(self) -> None:
+        """Cancel the calls that wait for a client."""
+        await self._asking.close()
+
+    def _continued(
+        self, request: ClientRequest, client: str | None
+    ) -> tuple[AskingCall | None, Continuation | None]:
+        """The parked call that a request continues, or what its server is given to continue it."""
+        responses = request.params.get("inputResponses")
+        state = request.params.get("requestState")
+        if state is None:
+            return None, None if responses is None else Continuation(responses)
+        identity = call_identity(client, request.method, request.params)
+        match self._sealer.unseal(state, identity):
+            case {"call": str(number), "round": int(turn)}:
+                call = self._asking.parked(number, turn)
+                call.respond(responses or {})
+                return call, None
+            case {"state": str(own)}:
+                return None, Continuation(responses or {}, own)
+        raise InvalidStateError
+
+    def _settled(
+        self, outcome: JSONObject | InputRequired, call: AskingCall, request: ClientRequest
+    ) -> JSONObject:
+        """The answer to a request, with a sealed state if the call is to be continued."""
+        if isinstance(outcome, InputRequired):
+            call.park(_QUESTION_TIMEOUT + _GRACE)
+            state: JSONObject = {"call": outcome.call, "round": outcome.round}
+            result: JSONObject = {
+                "resultType": "input_required",
+                "inputRequests": outcome.requests,
+                "requestState": self._sealed(state, call, request, _QUESTION_TIMEOUT + _GRACE),
+            }
+            return completed(request.method, result, request.version)
+        if outcome.get("resultType") == "input_required":
+            return self._passed_on(outcome, call, request)
+        return outcome
+
+    def _passed_on(
+        self, result: JSONObject, call: AskingCall, request: ClientRequest
+    ) -> JSONObject:
+        """The result of a server that asks by itself, with its questions presented."""
+        passed = dict(result)
+        if isinstance(asked := result.get("inputRequests"), dict):
+            capabilities = _askable(request)
+            passed["inputRequests"] = {
+                key: _presented(question, capabilities, request.version)
+                for key, question in asked.items()
+            }
+        if isinstance(state := result.get("requestState"), str):
+            passed["requestState"] = self._sealed({"state": state}, call, request, _PASSED_ON)
+        return passed
+
+    def _sealed(
+        self, state: JSONObject, call: AskingCall, request: ClientRequest, lifetime: float
+    ) -> str:
+        identity = call_identity(call.client, request.method, request.params)
+        return self._sealer.seal(state, identity, lifetime=lifetime)
+
+
+class _ModernClient:
+    """Implements `Client`."""
+
+    def __init__(
+        self,
+        client: str | None,
+        origin: object,
+        request: ClientRequest,
+        notify: Notify,
+        ask: Ask | None,
+    ) -> None:
+        self.id = client
+        self.origin = origin
+        self.capabilities = _askable(request)
+        self.log_level: str | None = request.params["_meta"].get(LOG_LEVEL)
+        self.takes_input_required = ask is not None
+        self.notify = notify
+        self._version = request.version
+        self._ask = ask
+
+    async def ask(self, method: str, params: JSONObject) -> JSONObject:
+        """As `Client.ask`."""
+        if self._ask is None:
+            raise RpcError(METHOD_NOT_FOUND, f"the client cannot answer {method}")
+        return await self._ask(method, presented(method, params, self._version))
+
+
+async def _call(
+    gateway: Gateway,
+    request: ClientRequest,
+    client: str | None,
+    origin: object,
+    output: CallChannel,
+    ask: Ask | None,
+) -> JSONObject:
+    caller = _ModernClient(client, origin, request, output.notify, ask)
+    has_token = (request.params["_meta"]).get("progressToken") is not None
+    on_progress = output.report_progress if has_token else None
+    return await gateway.call_tool(replace(request, client=caller), on_progress)
+
+
+def _askable(request: ClientRequest) -> dict[str, JSONObject]:
+    """The capabilities of a client that say what it can answer."""
+    declared = request.params["_meta"][CLIENT_CAPABILITIES]
+    return {name: declared[name] for name in _ASKED if isinstance(declared.get(name), dict)}
+
+
+def _presented(
+    question: JSONValue, capabilities: Mapping[str, JSONObject], version: str
+) -> JSONObject:
+    """A member of `inputRequests` as the client is given it.
+
+    Raises:
+        RpcError: If the client cannot answer it.
+    """
+    match question:
+        case {"method": str(method)}:
+            params = question.get("params")
+            given = params if isinstance(params, dict) else {}
+            require_capability(method, given, capabilities)
+            return {**question, "params": presented(method, given, version)}
+    raise RpcError(INVALID_PARAMS, "the server requires input, but asks no question")
