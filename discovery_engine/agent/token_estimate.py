@@ -70,6 +70,19 @@ def estimated_tokens(text: str) -> int:
     return _tokens(price + _line_price(lines[-1]))
 
 
+def end_within(text: str, tokens: int, start: int = 0) -> int:
+    """The end of the longest part of `text` from `start` on that takes at most `tokens`.
+
+    Only that part is looked at, however long the text is.
+    """
+    left = tokens * UNITS
+    for piece in _PIECES.finditer(text, start):
+        left -= _piece_price(piece)
+        if left < 0:
+            return piece.start()
+    return len(text)
+
+
 def _tokens(price: int) -> int:
     return -(-price // UNITS)
 

@@ -1,0 +1,1 @@
+"""Results that are too long for an agent: cut where they stay valid, kept, and read on."""

@@ -1,0 +1,220 @@
+"""A result of a tool, cut to a number of tokens where it stays valid.
+
+Text ends behind a line or a word; JSON, as structured content or as a text, stays JSON; binary
+content is replaced by a line that names it. What was cut is reported, never silent. Counted is
+what a model reads: the text blocks, the structured content, and all other blocks as JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from discovery_engine._util.json import JSONObject, JSONValue, parse_json
+from discovery_engine._util.text import one_line
+from discovery_engine.agent.results.json_cutting import Cut, allot, json_text, prune, text_end
+from discovery_engine.agent.token_estimate import UNITS, end_within, estimated_tokens
+from discovery_engine.limits import shortened
+
+STRUCTURED = "structuredContent"
+
+_MOST_PRICE = 54 / UNITS  # tokens of the costliest character
+_CONTAINERS = 1000  # of a small result; with more it is counted in full
+_BLOCK = 4  # tokens that a block takes at least
+_WORD = 60  # characters of a type in a placeholder
+
+Note: TypeAlias = Callable[[Sequence[Cut]], str]
+"""The line that says what was cut, and how to read on."""
+
+
+class CutResult(Struct, frozen=True):
+    result: JSONObject
+    cuts: tuple[Cut, ...]
+
+
+class _Part(Struct, frozen=True):
+    """One block of the content, or the structured content."""
+
+    path: str
+    value: JSONValue
+    text: str
+    """What is counted of it."""
+
+
+def is_small(result: JSONObject, tokens: int) -> bool:
+    """Whether a result certainly takes no more than `tokens`; a quick look that proves nothing."""
+    left = int(tokens / _MOST_PRICE)
+    rest: list[JSONValue] = [result.get("content"), result.get(STRUCTURED)]
+    for _ in range(_CONTAINERS):
+        if not rest:
+            return True
+        match rest.pop():
+            case str() as text:
+                left -= len(text) + 3
+            case dict() as members:
+                left -= sum(map(len, members)) + 4 * len(members) + 2
+                if left < 0:
+                    return False
+                rest += members.values()
+            case list() as items:
+                left -= len(items) + 2
+                if left < 0:
+                    return False
+                rest += items
+            case plain:
+                left -= len(str(plain))
+        if left < 0:
+            return False
+    return False
+
+
+def result_tokens(result: JSONObject) -> int:
+    """What a model has to read, by the estimate."""
+    return sum(estimated_tokens(part.text) for part in _parts(result))
+
+
+def exceeds(result: JSONObject, tokens: int) -> bool:
+    left = tokens
+    for part in _parts(result):
+        if end_within(part.text, left) < len(part.text):
+            return True
+        left -= estimated_tokens(part.text)
+    return False
+
+
+def cut_result(result: JSONObject, tokens: int, note: Note, *, reserve: int) -> CutResult:
+    """A result that takes more than `tokens`, cut, with the `note` as its last block.
+
+    The note has `reserve` tokens of these; it must not take more.
+    """
+    parts = list(_parts(result))
+    room = goal = tokens - reserve
+    while True:
+        made, cuts = _cut_parts(result, parts, max(room, 0))
+        excess = result_tokens(made) - goal
+        if excess <= 0 or room <= 0:
+            break
+        room -= max(excess, room // 50, 1)
+    line = {"type": "text", "text": note(cuts)}
+    return CutResult({**made, "content": [*made.get("content", ()), line]}, tuple(cuts))
+
+
+def document(text: str) -> JSONValue:
+    """The object or list that a text holds as JSON; None if it holds none."""
+    if not text.lstrip().startswith(("{", "[")):
+        return None
+    try:
+        return parse_json(text)
+    except ValueError:
+        return None
+
+
+def head_and_tail(text: str, length: int, *, marker: str, tail: int) -> str:
+    """At most about `length` characters: the beginning, a marker, and the last ones."""
+    if len(text) <= length:
+        return text
+    head = length - tail - len(marker)
+    return text[:head] + marker + text[-tail:] if head > 0 else text[:length] + marker.rstrip()
+
+
+def _parts(result: JSONObject) -> Iterator[_Part]:
+    for at, block in enumerate(_content(result)):
+        yield _Part(f"content[{at}]", block, _counted(block))
+    structured = result.get(STRUCTURED)
+    if structured is not None:
+        yield _Part(STRUCTURED, structured, json_text(structured))
+
+
+def _content(result: JSONObject) -> Sequence[JSONValue]:
+    content = result.get("content")
+    return content if isinstance(content, list) else ()
+
+
+def _counted(block: JSONValue) -> str:
+    match block:
+        case {"type": "text", "text": str(text)}:
+            return text
+    return json_text(block)
+
+
+def _cut_parts(
+    result: JSONObject, parts: Sequence[_Part], room: int
+) -> tuple[JSONObject, list[Cut]]:
+    shown = max(room // _BLOCK, 1)
+    blocks = [part for part in parts if part.path != STRUCTURED]
+    kept = [*blocks[:shown], *parts[len(blocks) :]]
+    content: list[JSONValue] = []
+    made, cuts = dict(result), []
+    for part, share in zip(kept, allot([part.text for part in kept], room), strict=True):
+        if share is None:
+            value = part.value
+        elif part.path == STRUCTURED:
+            pruned = prune(part.value, share, STRUCTURED)
+            value, cuts = pruned.value, [*cuts, *pruned.cuts]
+        else:
+            value, found = _cut_block(part, share)
+            cuts += found
+        if part.path == STRUCTURED:
+            made[STRUCTURED] = value
+        else:
+            content.append(value)
+    if len(blocks) > shown:
+        cuts.append(Cut("content", shown, len(blocks), "items"))
+    return made | {"content": content}, cuts
+
+
+def _cut_block(part: _Part, share: int) -> tuple[JSONValue, Sequence[Cut]]:
+    match part.value:
+        case {"type": "text", "text": str(text)} as block:
+            kept, cuts = _cut_text(text, share, f"{part.path}.text")
+            return {**block, "text": kept}, cuts
+        case {"type": "resource", "resource": {"text": str(text)} as resource} as block:
+            frame = {**block, "resource": {**resource, "text": ""}}
+            left = share - estimated_tokens(json_text(frame))
+            kept, cuts = _cut_text(text, left, f"{part.path}.resource.text")
+            return {**block, "resource": {**resource, "text": kept}}, cuts
+        case {"type": str(kind), "data": str(data), "mimeType": str(mime)}:
+            return _placeholder(mime or kind, f"{part.path}.data", data)
+        case {"type": "resource", "resource": {"blob": str(data), **resource}}:
+            mime = str(resource.get("mimeType", "resource"))
+            return _placeholder(mime, f"{part.path}.resource.blob", data)
+        case {"type": str(kind)}:
+            return _placeholder(kind, part.path, part.text)
+    return _placeholder("block", part.path, part.text)
+
+
+def _cut_text(text: str, share: int, path: str) -> tuple[str, Sequence[Cut]]:
+    value = document(text)
+    if value is not None:
+        pruned = prune(value, share, f"{path.removesuffix('.text')}.json")
+        return json_text(pruned.value), pruned.cuts
+    end = text_end(text, max(share, 0))
+    return text[:end], [Cut(path, end, len(text), "characters")]
+
+
+def _placeholder(kind: str, path: str, data: str) -> tuple[JSONValue, Sequence[Cut]]:
+    """A line in place of a block that is not shown."""
+    name = one_line(shortened(kind, _WORD))
+    text = f"[{name}: {len(data):,} characters, not shown]"
+    return {"type": "text", "text": text}, [Cut(path, 0, len(data), "characters")]
+
+
+def with_documents(result: JSONObject) -> JSONObject:
+    """A result in which each text block and resource with JSON has it as `json`, for paths."""
+    return {**result, "content": [_with_document(block) for block in _content(result)]}
+
+
+def _with_document(block: JSONValue) -> JSONValue:
+    match block:
+        case {"type": "text", "text": str(text)}:
+            return _documented(block, text)
+        case {"type": "resource", "resource": {"text": str(text)} as resource}:
+            return {**block, "resource": _documented(resource, text)}
+    return block
+
+
+def _documented(holder: Mapping[str, JSONValue], text: str) -> JSONValue:
+    value = document(text)
+    return dict(holder) if value is None else {**holder, "json": value}

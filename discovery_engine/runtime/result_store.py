@@ -1,0 +1,202 @@
+"""Long results of tools, kept on disk for the client that caused them.
+
+Each process has a folder of its own under `results`, and holds a lock in it: what a process that
+was killed left there is removed by the next one. A handle is random and looked up in memory, so it
+never becomes part of a path. The folder is bounded; the oldest results of the client that has the
+most are dropped first, so that a flood of one client costs the others nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from threading import Lock
+
+from msgspec import Struct
+
+from discovery_engine.errors import DiscoveryError
+from discovery_engine.registry.sqlite.file_lock import lock_file
+
+LIFE = 3600.0
+"""Seconds for which a result is kept."""
+MOST_BYTES = 64 << 20
+"""Of all results of one process."""
+_MOST = 1024  # results; each is a file
+_FOLDER = "results"
+_LOCK = "lock"
+_HANDLE = 12  # random bytes
+_PRIVATE = 0o600
+
+
+class ResultNotFoundError(DiscoveryError):
+    """No such handle, or not this client's, or no longer kept: which one is not said."""
+
+    code = "RESULT_NOT_FOUND"
+
+    def __init__(self) -> None:
+        message = "no result is kept under this handle"
+        super().__init__(message, hint="results are kept for an hour; call the tool again")
+
+
+class KeptResult(Struct, frozen=True):
+    owner: str | None
+    """The client; None if there is only one."""
+    file: str
+    size: int
+    until: float
+    path: str
+    """The part that was cut first, as a JMESPath expression."""
+
+
+class ResultStore:
+    """Safe to use from several threads. Nothing is written before the first result is kept."""
+
+    def __init__(
+        self, data: Path, *, clock: Callable[[], float], most_bytes: int = MOST_BYTES
+    ) -> None:
+        self._root = data / _FOLDER
+        self._clock = clock
+        self._most_bytes = most_bytes
+        self._kept: dict[str, KeptResult] = {}
+        self._sizes: Counter[str | None] = Counter()
+        self._lock = Lock()
+        self._folder: Path | None = None
+        self._descriptor = -1
+
+    @property
+    def size(self) -> int:
+        """Bytes on disk."""
+        return sum(self._sizes.values())
+
+    def put(self, data: bytes, *, owner: str | None, path: str) -> str | None:
+        """Keep a result; its handle, or None if it is too large or cannot be written."""
+        if len(data) > self._most_bytes:
+            return None
+        with self._lock:
+            self._expire()
+            while self.size + len(data) > self._most_bytes or len(self._kept) >= _MOST:
+                self._drop_one()
+            handle = secrets.token_hex(_HANDLE)
+            try:
+                file = self._write(data)
+            except OSError:
+                return None
+            until = self._clock() + LIFE
+            self._kept[handle] = KeptResult(owner, file, len(data), until, path)
+            self._sizes[owner] += len(data)
+            return handle
+
+    def get(self, handle: str, *, owner: str | None) -> tuple[KeptResult, bytes]:
+        """A result and its bytes.
+
+        Raises:
+            ResultNotFoundError: If there is none, or it is another client's.
+        """
+        with self._lock:
+            self._expire()
+            kept = self._kept.get(handle)
+            if kept is None or kept.owner != owner:
+                raise ResultNotFoundError
+            try:
+                return kept, self._path(kept.file).read_bytes()
+            except OSError as error:
+                raise ResultNotFoundError from error
+
+    def expire(self) -> None:
+        """Remove what is older than `LIFE`."""
+        with self._lock:
+            self._expire()
+
+    def forget(self, owner: str | None) -> None:
+        """Remove all results of a client that has left."""
+        with self._lock:
+            for handle in [h for h, kept in self._kept.items() if kept.owner == owner]:
+                self._remove(handle)
+
+    def close(self) -> None:
+        """Remove all results, and the folder."""
+        with self._lock:
+            self._kept.clear()
+            self._sizes.clear()
+            if self._folder is not None:
+                shutil.rmtree(self._folder, ignore_errors=True)
+                os.close(self._descriptor)
+                self._folder, self._descriptor = None, -1
+
+    def _expire(self) -> None:
+        now = self._clock()
+        for handle in [h for h, kept in self._kept.items() if kept.until <= now]:
+            self._remove(handle)
+
+    def _drop_one(self) -> None:
+        """Drop the oldest result of the client with the most bytes."""
+        [(owner, _)] = self._sizes.most_common(1)
+        self._remove(next(h for h, kept in self._kept.items() if kept.owner == owner))
+
+    def _remove(self, handle: str) -> None:
+        kept = self._kept.pop(handle)
+        self._sizes[kept.owner] -= kept.size
+        if not self._sizes[kept.owner]:
+            del self._sizes[kept.owner]
+        with contextlib.suppress(OSError):
+            self._path(kept.file).unlink()
+
+    def _path(self, file: str) -> Path:
+        if self._folder is None:
+            self._folder, self._descriptor = _opened(self._root)
+        return self._folder / file
+
+    def _write(self, data: bytes) -> str:
+        # The name is not the handle: who may list the folder still cannot read on over MCP.
+        file = secrets.token_hex(8)
+        path = self._path(file)
+        descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _PRIVATE)
+        try:
+            with os.fdopen(descriptor, "wb") as opened:
+                opened.write(data)
+        except OSError:
+            with contextlib.suppress(OSError):
+                path.unlink()
+            raise
+        return file
+
+
+def _opened(root: Path) -> tuple[Path, int]:
+    """A new folder of this process with a lock in it; folders of dead processes are removed."""
+    root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for old in root.iterdir():
+        if _is_abandoned(old):
+            shutil.rmtree(old, ignore_errors=True)
+    name = f"{os.getpid()}-{secrets.token_hex(4)}"
+    new = root / f".{name}"  # its lock must be held before others can find it
+    new.mkdir(mode=0o700)
+    descriptor = os.open(new / _LOCK, os.O_CREAT | os.O_EXCL | os.O_RDWR, _PRIVATE)
+    try:
+        with contextlib.suppress(OSError):  # where locks do not work, nothing is abandoned
+            lock_file(descriptor)
+        return new.rename(root / name), descriptor
+    except OSError:
+        os.close(descriptor)
+        raise
+
+
+def _is_abandoned(folder: Path) -> bool:
+    if folder.name.startswith(".") or folder.is_symlink():
+        return False
+    try:
+        descriptor = os.open(folder / _LOCK, os.O_RDWR)
+    except OSError:
+        return False
+    try:
+        lock_file(descriptor)
+    except OSError:
+        return False
+    else:
+        return True
+    finally:
+        os.close(descriptor)
