@@ -176,13 +176,17 @@ def _cut_block(part: _Part, share: int) -> tuple[JSONValue, Sequence[Cut]]:
             kept, cuts = _cut_text(text, left, f"{part.path}.resource.text")
             return {**block, "resource": {**resource, "text": kept}}, cuts
         case {"type": str(kind), "data": str(data), "mimeType": str(mime)}:
-            return _placeholder(mime or kind, f"{part.path}.data", data)
+            if data:
+                cut = Cut(f"{part.path}.data", 0, len(data), "characters")
+                return _placeholder(mime or kind, cut), [cut]
         case {"type": "resource", "resource": {"blob": str(data), **resource}}:
             mime = str(resource.get("mimeType", "resource"))
-            return _placeholder(mime, f"{part.path}.resource.blob", data)
-        case {"type": str(kind)}:
-            return _placeholder(kind, part.path, part.text)
-    return _placeholder("block", part.path, part.text)
+            if data:
+                cut = Cut(f"{part.path}.resource.blob", 0, len(data), "characters")
+                return _placeholder(mime, cut), [cut]
+    kind = part.value.get("type") if isinstance(part.value, dict) else None
+    cut = Cut(part.path, 0, len(part.text.encode()), "bytes")
+    return _placeholder(kind if isinstance(kind, str) else "block", cut), [cut]
 
 
 def _cut_text(text: str, share: int, path: str) -> tuple[str, Sequence[Cut]]:
@@ -194,11 +198,10 @@ def _cut_text(text: str, share: int, path: str) -> tuple[str, Sequence[Cut]]:
     return text[:end], [Cut(path, end, len(text), "characters")]
 
 
-def _placeholder(kind: str, path: str, data: str) -> tuple[JSONValue, Sequence[Cut]]:
+def _placeholder(kind: str, cut: Cut) -> JSONValue:
     """A line in place of a block that is not shown."""
     name = one_line(shortened(kind, _WORD))
-    text = f"[{name}: {len(data):,} characters, not shown]"
-    return {"type": "text", "text": text}, [Cut(path, 0, len(data), "characters")]
+    return {"type": "text", "text": f"[{name}: {cut.total:,} {cut.unit}, not shown]"}
 
 
 def with_documents(result: JSONObject) -> JSONObject:

@@ -84,10 +84,11 @@ def member_path(path: str, key: str) -> str:
 
 
 def sliced(path: str, start: int) -> str:
-    """The path of the items of a list from `start` on."""
+    """The path of the items from `start` on of the list at `path`."""
     found = _TAIL.search(path)
     if found is None:
-        return f"{path}[{start}:]"
+        return f"{path}[{start}:]" if path != "@" else f"[{start}:]"
+    # A slice of a slice would be a slice of each item.
     return f"{path[: found.start()]}[{int(found[1]) + start}:]"
 
 

@@ -1,0 +1,295 @@
+"""Results that are too long are cut such that they stay valid, and every cut is named."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from discovery_engine._util.json import JSONObject, JSONValue
+from discovery_engine.agent.results.cutting import (
+    cut_result,
+    exceeds,
+    head_and_tail,
+    is_small,
+    result_tokens,
+    with_documents,
+)
+from discovery_engine.agent.results.json_cutting import Cut, json_text, prune
+from discovery_engine.agent.results.query import Query
+from discovery_engine.agent.results.reading import (
+    NOTE_TOKENS,
+    Asked,
+    cut_note,
+    read,
+    whole_part,
+)
+from discovery_engine.agent.token_estimate import end_within, estimated_tokens
+from discovery_engine.rpc.json_codec import encode_finite
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=80)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXTS,
+    lambda inner: st.lists(inner, max_size=12) | st.dictionaries(TEXTS, inner, max_size=8),
+    max_leaves=40,
+)
+BLOCKS = st.one_of(
+    TEXTS.map(lambda text: {"type": "text", "text": text}),
+    JSON.map(lambda value: {"type": "text", "text": json.dumps(value)}),
+    st.text("ABCD", max_size=600).map(
+        lambda data: {"type": "image", "mimeType": "image/png", "data": data}
+    ),
+    st.builds(
+        lambda uri, text: {"type": "resource", "resource": {"uri": uri, "text": text}},
+        TEXTS,
+        TEXTS,
+    ),
+    st.builds(
+        lambda data: {"type": "resource", "resource": {"uri": "x:y", "blob": data}},
+        st.text("ABCD", max_size=600),
+    ),
+)
+RESULTS = st.builds(
+    lambda content, structured: {"content": content, **structured},
+    st.lists(BLOCKS, max_size=8),
+    st.just({}) | st.dictionaries(TEXTS, JSON, max_size=5).map(lambda v: {"structuredContent": v}),
+)
+
+
+def note_of(result: JSONObject, tokens: int) -> Any:
+    size = len(encode_finite(result))
+
+    def note(cuts: Sequence[Cut]) -> str:
+        return cut_note(cuts, size=size, handle="ab" * 12, tokens=tokens, budget=NOTE_TOKENS)
+
+    return note
+
+
+@given(TEXTS, st.integers(0, 200), st.integers(0, 50))
+def test_the_longest_part_of_a_text_that_fits_does_fit(text: str, tokens: int, start: int) -> None:
+    start = min(start, len(text))
+    end = end_within(text, tokens, start)
+
+    assert start <= end <= len(text)
+    assert estimated_tokens(text[start:end]) <= tokens
+
+
+@pytest.mark.requirement("RES-1")
+@given(JSON, st.integers(0, 400))
+def test_pruned_json_is_json_within_its_tokens_and_whole_only_if_nothing_was_cut(
+    value: JSONValue, tokens: int
+) -> None:
+    made = prune(value, tokens, "")
+
+    assert estimated_tokens(json_text(made.value)) <= tokens or made.value is None
+    assert (json_text(made.value) == json_text(value)) or made.cuts
+
+
+@pytest.mark.requirement("RES-1")
+@settings(max_examples=40)
+@given(RESULTS, st.integers(200, 600))
+def test_a_cut_result_is_valid_and_never_longer_than_its_limit(
+    result: JSONObject, tokens: int
+) -> None:
+    if not exceeds(result, tokens):
+        return
+    made = cut_result(result, tokens, note_of(result, tokens), reserve=NOTE_TOKENS)
+
+    assert result_tokens(made.result) <= tokens
+    note = made.result["content"][-1]["text"]
+    assert note.startswith("Note: cut to") if made.cuts else note.startswith("Note: JSON was")
+    for before, after in zip(result["content"], made.result["content"], strict=False):
+        if before["type"] != "text":
+            continue
+        kept = after["text"]
+        try:
+            whole = json.loads(before["text"])
+        except ValueError:
+            assert before["text"].startswith(kept)
+        else:
+            if isinstance(whole, dict | list):
+                json.loads(kept)
+
+
+@pytest.mark.requirement("RES-2")
+@settings(max_examples=40)
+@given(RESULTS, st.integers(200, 600))
+def test_each_cut_names_how_much_of_what_is_shown(result: JSONObject, tokens: int) -> None:
+    if not exceeds(result, tokens):
+        return
+    made = cut_result(result, tokens, note_of(result, tokens), reserve=NOTE_TOKENS)
+    whole, shown = with_documents(result), with_documents(made.result)
+
+    for cut in made.cuts:
+        assert cut.shown < cut.total
+        value = Query(cut.path).search(whole)
+        if cut.unit == "bytes":
+            assert len(encode_finite(value)) - 1 == cut.total
+        elif isinstance(value, str | list | dict) and cut.path != "content":
+            kept = Query(cut.path).search(shown)
+            counted = len(value)
+            assert counted == cut.total or not isinstance(value, str | list)
+            if isinstance(kept, str | list | dict) and kept:
+                assert len(kept) == cut.shown
+
+
+@settings(max_examples=40)
+@given(RESULTS, st.integers(50, 600))
+def test_a_result_that_looks_small_is_small(result: JSONObject, tokens: int) -> None:
+    if is_small(result, tokens):
+        assert not exceeds(result, tokens)
+
+
+@pytest.mark.requirement("RES-4")
+@settings(max_examples=40)
+@given(RESULTS, st.integers(200, 400))
+def test_reads_by_offset_give_back_the_whole_to_the_last_character(
+    result: JSONObject, tokens: int
+) -> None:
+    data = encode_finite(result)
+    for part in ("content[0].text", "structuredContent", "@"):
+        value = Query(part).search(result)
+        if value is None:
+            continue
+        text, offset = value if isinstance(value, str) else json_text(value), 0
+        pieces = []
+        for _ in range(len(text) + 1):
+            answer = read(data, Asked("h", part, tokens, offset=offset))
+            assert sum(map(estimated_tokens, answer.texts)) <= tokens
+            pieces.append(answer.texts[0])
+            offset = answer.fields["end"]
+            if offset == len(text):
+                break
+
+        assert "".join(pieces) == text
+
+
+def rows(count: int) -> JSONObject:
+    items = [{"id": at, "name": f"row {at}"} for at in range(count)]
+    return {"content": [], "structuredContent": {"items": items, "next": "page 2"}}
+
+
+@pytest.mark.requirement("RES-1", "RES-4")
+def test_a_list_is_read_on_from_where_it_was_cut_until_its_end() -> None:
+    result = rows(500)
+    made = cut_result(result, 1000, note_of(result, 1000), reserve=NOTE_TOKENS)
+    structured = made.result["structuredContent"]
+    data, got = encode_finite(result), list(structured["items"])
+    [cut] = made.cuts
+
+    while len(got) < 500:
+        answer = read(data, Asked("h", "structuredContent", 1000, path=cut.rest))
+        got += json.loads(answer.texts[0])
+        if "cut" in answer.fields:
+            [fields] = answer.fields["cut"]
+            cut = Cut(**fields)
+
+    assert structured["next"] == "page 2"
+    assert got == result["structuredContent"]["items"]
+
+
+@pytest.mark.requirement("RES-1")
+def test_json_in_a_text_stays_json_and_is_read_on_by_its_path() -> None:
+    inner = rows(300)["structuredContent"]
+    result = {"content": [{"type": "text", "text": json.dumps(inner, indent=1)}]}
+    made = cut_result(result, 1000, note_of(result, 1000), reserve=NOTE_TOKENS)
+    shown = json.loads(made.result["content"][0]["text"])
+    [cut] = made.cuts
+
+    answer = read(encode_finite(result), Asked("h", "content[0].text", 900, path=cut.rest))
+
+    assert shown["next"] == "page 2"
+    assert cut.path == "content[0].json.items"
+    assert json.loads(answer.texts[0])[0] == inner["items"][len(shown["items"])]
+
+
+@pytest.mark.requirement("RES-5")
+def test_an_image_past_the_limit_is_named_and_read_by_its_path() -> None:
+    image = {"type": "image", "mimeType": "image/png", "data": "iVBORw0KGgo" * 2000}
+    result = {"content": [{"type": "text", "text": "A picture:"}, image]}
+    made = cut_result(result, 1000, note_of(result, 1000), reserve=NOTE_TOKENS)
+
+    text, shown, note = made.result["content"]
+
+    assert text == {"type": "text", "text": "A picture:"}
+    assert shown["text"] == "[image/png: 22,000 characters, not shown]"
+    assert '"path": "content[1].data"' in note["text"]
+    assert "iVBORw0KGgo" not in json.dumps(made.result)
+
+
+@pytest.mark.requirement("RES-2")
+def test_the_note_names_what_was_cut_of_how_much_and_the_call_that_reads_on() -> None:
+    result = {"content": [{"type": "text", "text": "one line of text\n" * 5000}]}
+    made = cut_result(result, 1000, note_of(result, 1000), reserve=NOTE_TOKENS)
+
+    kept, note = (block["text"] for block in made.result["content"])
+
+    assert kept.endswith("text\n")
+    assert note == (
+        f"Note: cut to 1,000 tokens; the whole has {len(encode_finite(result)):,} bytes: "
+        f"content[0].text {len(kept):,} of 85,000 characters. read_result "
+        f'{{"handle": "{"ab" * 12}", "path": "content[0].text", "offset": {len(kept)}}}'
+        " reads on, within an hour."
+    )
+
+
+@pytest.mark.requirement("RES-4")
+def test_a_search_gives_the_places_of_a_text() -> None:
+    text = "\n".join(f"line {at}" if at % 100 else f"ERROR at {at}" for at in range(1000))
+    data = encode_finite({"content": [{"type": "text", "text": text}]})
+
+    answer = read(data, Asked("h", "content[0].text", 1000, search="error"))
+
+    lines = answer.texts[0].split("\n")
+    assert lines[0] == "10 matches"
+    assert lines[1].startswith("0: ERROR at 0 line 1 line 2")
+    assert [text[at : at + 5] for at in answer.fields["offsets"]] == ["ERROR"] * 10
+
+
+@pytest.mark.requirement("RES-4")
+def test_a_path_that_matches_nothing_shows_the_shape() -> None:
+    answer = read(encode_finite(rows(3)), Asked("h", "@", 500, path="structuredContent.rows"))
+
+    assert answer.texts == (
+        "Nothing is at structuredContent.rows. The result is {content: [], structuredContent: "
+        "{items: [3 of {2 members}], next: string}}",
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "part"),
+    [
+        ("structuredContent.items", "structuredContent"),
+        ("content[3].text", "content[3].text"),
+        ("content[3].json.items", "content[3].text"),
+        ("content[0].data", "content[0].data"),
+        ("content[0].resource.blob", "content[0].resource.blob"),
+        ("content[0].resource.json.a", "content[0].resource.text"),
+        ("content", "@"),
+    ],
+)
+def test_the_part_of_a_cut_is_the_text_that_holds_it(path: str, part: str) -> None:
+    assert whole_part({}, path) == part
+
+
+@pytest.mark.requirement("RES-8")
+@pytest.mark.parametrize(
+    ("length", "expected"),
+    [
+        (200, "a" * 118 + " <truncated> " + "b" * 50),
+        (55, "a" * 55 + " <truncated>"),
+        (300, "a" * 150 + "b" * 150),
+    ],
+)
+def test_head_and_tail_keep_the_beginning_and_the_last_characters(
+    length: int, expected: str
+) -> None:
+    text = "a" * 150 + "b" * 150
+
+    kept = head_and_tail(text, length, marker=" <truncated> ", tail=50)
+
+    assert kept == (expected if length != 200 else "a" * 137 + " <truncated> " + "b" * 50)
