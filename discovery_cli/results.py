@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from discovery_cli.exit_codes import ExitCode
 from discovery_cli.output import Output
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine._util.text import block, clean
-from discovery_engine.catalog import Entry
+
+if TYPE_CHECKING:
+    from discovery_engine.catalog import Entry
+    from discovery_engine.runtime.call_preview import CallPreview
 
 _KB = 1000
 _BASE64 = 3 / 4  # bytes per character
@@ -36,6 +40,41 @@ def show_failure(output: Output, entry: Entry, result: JSONObject) -> ExitCode:
     for line in block(clean("\n".join(_texts(result))).strip()):
         output.say(line)
     return ExitCode.TOOL_FAILED
+
+
+def show_preview(output: Output, preview: CallPreview) -> ExitCode:
+    """What a call would send, and where."""
+    entry = preview.entry
+    sent = {**preview.arguments, **preview.pinned}
+    form: JSONObject = {
+        "server": entry.tool.server,
+        "tool": entry.tool.name,
+        "sent": False,
+        "to": preview.target,
+        "as": entry.tool.upstream_name,
+        "arguments": sent,
+        "pinned": list(preview.pinned),
+        "unchecked": preview.unchecked,
+        "annotations": entry.tool.annotations,
+        "enabled": entry.verdict.enabled,
+        "tags": list(entry.verdict.tags),
+    }
+    if output.as_json:
+        output.answer(form)
+        return ExitCode.OK
+    fits = f"not checked: {preview.unchecked}" if preview.unchecked else "fit its schema"
+    lines = [
+        f"{entry.key.label}: nothing was sent",
+        f"  to           {preview.target}",
+        f"  as           {entry.tool.upstream_name}",
+        f"  arguments    {json.dumps(sent, ensure_ascii=False)} ({fits})",
+        f"  pinned       {', '.join(preview.pinned) or 'none'}",
+        f"  annotations  {json.dumps(entry.tool.annotations, ensure_ascii=False)}",
+        f"  tags         {', '.join(entry.verdict.tags) or 'none'}",
+    ]
+    for line in lines:
+        output.text(clean(line, newlines=False))
+    return ExitCode.OK
 
 
 def _form(entry: Entry, result: JSONObject) -> JSONObject:

@@ -58,6 +58,7 @@ from discovery_engine.runtime.restore import (
     registry_path,
     unchanged_settings,
 )
+from discovery_engine.runtime.result_store import ResultStore
 from discovery_engine.runtime.semantic_search import SemanticSearch
 from discovery_engine.search.usage import RecentFinds
 from discovery_engine.secrets.resolver import EnvironmentResolver, SecretResolver
@@ -73,6 +74,7 @@ if TYPE_CHECKING:
     from discovery_engine.registry.protocols import Registry
     from discovery_engine.rpc.client import Client, Continuation
     from discovery_engine.rpc.peer import OnProgress
+    from discovery_engine.runtime.call_preview import CallPreview
     from discovery_engine.upstream.upstreams import OnStderr, Upstreams
 
 
@@ -132,7 +134,10 @@ async def open_engine(
                 whole = settings if unchanged is None else await anyio.to_thread.run_sync(load)
                 await state.restore(whole)
             tasks.start_soon(semantic.run)
-            yield engine
+            try:
+                yield engine
+            finally:
+                engine.results.close()
             tasks.cancel_scope.cancel()
 
 
@@ -174,6 +179,8 @@ class Engine:
             clock=clock,
         )
         self._executor = ToolExecutor(self._state, self._upstreams, secrets=secrets)
+        self.results = ResultStore(data, clock=clock)
+        """Long results of tools, for those who cut them and read on."""
 
     # The verbs of the owner are imported on first use: agents never need them.
 
@@ -362,9 +369,28 @@ class Engine:
             self._tasks.start_soon(self._state.count_use, entry.key)
         return result
 
+    async def preview(
+        self,
+        server: str | None,
+        tool: str,
+        arguments: JSONObject,
+        *,
+        max_wait: float | None = None,
+    ) -> CallPreview:
+        """What `execute` would send, and where; nothing is sent.
+
+        Raises:
+            DiscoveryError: As `execute`, if nothing would be sent.
+        """
+        await self._configuration.complete()
+        entry = await self.details(server, tool, max_wait=max_wait)
+        with concerning(entry.tool.server, entry.tool.name):
+            return await self._executor.preview(entry, arguments)
+
     def close_client(self, client: str) -> None:
         """Close the sessions of a client that has disconnected."""
         self._upstreams.close_client(client)
+        self.results.forget(client)
 
     async def refresh(
         self,

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from discovery_engine.agent import resources
-from discovery_engine.agent.definitions import META_TOOLS
-from discovery_engine.agent.dispatch import Caller, OnProgress, call
+from discovery_engine.agent.caller import Caller, OnProgress
+from discovery_engine.agent.definitions import meta_tools
+from discovery_engine.agent.dispatch import call
 from discovery_engine.agent.instructions import render_instructions
 from discovery_engine.errors import DiscoveryError, NotFoundError
 from discovery_engine.limits import NAME_LENGTH, shortened
@@ -41,7 +42,6 @@ _CAPABILITIES: JSONObject = {
     "tools": {"listChanged": False},
 }
 _LISTS: dict[str, JSONObject] = {
-    "tools/list": {"tools": [tool.definition for tool in META_TOOLS.values()]},
     "prompts/list": {
         "prompts": [
             {
@@ -85,9 +85,11 @@ class Gateway:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self._tools = meta_tools(engine.settings)
+        tools = {"tools": [tool.definition for tool in self._tools.values()]}
         self._fixed = {
             (method, version): completed(method, result, version)
-            for method, result in _LISTS.items()
+            for method, result in {"tools/list": tools, **_LISTS}.items()
             for version in (*HANDSHAKE_VERSIONS, *MODERN_VERSIONS)
         }
 
@@ -118,7 +120,7 @@ class Gateway:
             raise method_not_found(method)
         check_params(method, params, version)
         if method == "tools/call":
-            _require_meta_tool(params["name"])
+            self._require_meta_tool(params["name"])
             return None
         fixed = self._fixed.get((method, version))
         return fixed or completed(method, self._current(request), version)
@@ -127,10 +129,16 @@ class Gateway:
         self, request: ClientRequest, on_progress: OnProgress | None = None
     ) -> JSONObject:
         """The result of a `tools/call` that `answer` has checked."""
-        tool = META_TOOLS[request.params["name"]]
+        tool = self._tools[request.params["name"]]
         caller = Caller(request.client, on_progress, request.continuation)
         result = await call(self._engine, tool, request.params.get("arguments") or {}, caller)
         return completed("tools/call", result, request.version)
+
+    def _require_meta_tool(self, name: str) -> None:
+        if name not in self._tools:
+            names = ", ".join(self._tools)
+            hint = f"this server has {names}; other tools are called through execute_tool"
+            raise RpcError(INVALID_PARAMS, f"Unknown tool: {_shown(name)}; {hint}")
 
     def _current(self, request: ClientRequest) -> JSONObject:
         match request.method:
@@ -179,13 +187,6 @@ class Gateway:
 def method_not_found(method: str) -> RpcError:
     """The error of a method that is not served."""
     return RpcError(METHOD_NOT_FOUND, "Method not found", shortened(method, NAME_LENGTH))
-
-
-def _require_meta_tool(name: str) -> None:
-    if name not in META_TOOLS:
-        names = ", ".join(META_TOOLS)
-        hint = f"this server has {names}; other tools are called through execute_tool"
-        raise RpcError(INVALID_PARAMS, f"Unknown tool: {_shown(name)}; {hint}")
 
 
 def _resource_error(error: DiscoveryError, uri: str, version: str) -> RpcError:

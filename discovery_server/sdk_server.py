@@ -19,7 +19,7 @@ from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.transport_security import TransportSecuritySettings
 
-from discovery_engine.agent.definitions import META_TOOLS
+from discovery_engine.agent.definitions import ALL_META_TOOLS
 from discovery_engine.rpc.client import CallbackClient
 from discovery_engine.rpc.peer import RpcError
 from discovery_engine.rpc.protocol import MODERN_VERSIONS
@@ -125,7 +125,7 @@ _EMPTY: dict[str, JSONObject] = {
 
 
 def _input_schema(name: str) -> JSONObject | None:
-    tool = META_TOOLS.get(name)
+    tool = ALL_META_TOOLS.get(name)
     return tool.input_schema if tool else None
 
 

@@ -14,7 +14,7 @@ from discovery_cli.exit_codes import ExitCode
 from discovery_cli.invocation import Concerned, Invocation, get_to_know
 from discovery_cli.options import complete_server, complete_target, pass_invocation
 from discovery_cli.output import json_text
-from discovery_cli.results import show_failure, show_result
+from discovery_cli.results import show_failure, show_preview, show_result
 from discovery_cli.targets import servers_of, tool_named
 from discovery_engine._util.json import JSONObject, parse_json
 from discovery_engine._util.text import one_line
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from discovery_engine.catalog import Entry
     from discovery_engine.engine import Engine
     from discovery_engine.rpc.peer import OnProgress
+    from discovery_engine.runtime.call_preview import CallPreview
     from discovery_engine.view.view import View
 
 
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 @click.option(
     "--args", "document", metavar="JSON|@FILE|-", help="Arguments as a JSON object; - is stdin."
 )
+@click.option("--dry-run", is_flag=True, help="Show what would be sent, and send nothing.")
 @click.option("--stream", is_flag=True, help="Show progress messages of the tool on stderr.")
 @pass_invocation
 def command(
@@ -46,6 +48,7 @@ def command(
     *,
     server: str | None,
     document: str | None,
+    dry_run: bool,
     stream: bool,
 ) -> ExitCode:
     """Call a tool.
@@ -65,6 +68,8 @@ def command(
     if known is not None:  # a mistake is answered before anything is started
         asked.prepared_unless_unknown(known)
     output = invocation.output
+    if dry_run:
+        return show_preview(output, invocation.run(partial(_preview, asked=asked)))
     on_progress = (_report_progress if output.as_json else _say_progress) if stream else None
     entry, result = invocation.run(partial(_execute, asked=asked, on_progress=on_progress))
     show = show_failure if result.get("isError") else show_result
@@ -102,21 +107,31 @@ class _Asked(Struct, frozen=True):
             return error
 
 
+async def _preview(engine: Engine, *, asked: _Asked) -> CallPreview:
+    tool, arguments = await _prepared(engine, asked)
+    return await engine.preview(tool.tool.server, tool.tool.name, arguments)
+
+
 async def _execute(
     engine: Engine, *, asked: _Asked, on_progress: OnProgress | None
 ) -> tuple[Entry, JSONObject]:
-    """List the servers of the tool if they were not listed yet, and call it, in one start."""
-    view = await get_to_know(engine, concerned=asked.concerned)
-    prepared = asked.prepared_unless_unknown(view)
-    if isinstance(prepared, ToolNotFoundError):  # its server failed before, and is tried again
-        await engine.details(prepared.server, prepared.tool)
-        prepared = asked.prepared(engine.view)
-    entry, arguments = prepared
+    """Call the tool."""
+    entry, arguments = await _prepared(engine, asked)
     tool = entry.tool
     call = engine.execute(
         tool.server, tool.name, arguments, on_progress=on_progress, on_unchecked=_say_unchecked
     )
     return entry, await call
+
+
+async def _prepared(engine: Engine, asked: _Asked) -> tuple[Entry, JSONObject]:
+    """The tool and its arguments; its servers are listed first if they never were."""
+    view = await get_to_know(engine, concerned=asked.concerned)
+    prepared = asked.prepared_unless_unknown(view)
+    if isinstance(prepared, ToolNotFoundError):  # its server failed before, and is tried again
+        await engine.details(prepared.server, prepared.tool)
+        prepared = asked.prepared(engine.view)
+    return prepared
 
 
 def _document(text: str) -> JSONObject:

@@ -1,6 +1,7 @@
-"""The definitions of the five meta-tools, as `tools/list` returns them.
+"""The definitions of the meta-tools, as `tools/list` returns them.
 
-They never change, whatever servers come and go, so that a host can keep its prompt cache.
+Five are always there; two more depend on the settings alone. They never change, whatever servers
+come and go, so that a host can keep its prompt cache.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from types import MappingProxyType
 from msgspec import Struct
 
 from discovery_engine._util.json import JSONObject
+from discovery_engine.config.settings import Settings
 
 MIN_TOKENS = 50
 """The smallest `maxTokens`: enough for one name, a count of what is left out, and a notice."""
@@ -100,6 +102,8 @@ _DEFINITIONS = (
             "server": _TEXT,
             "tool": _TOOL,
             "arguments": {"type": "object", "description": "The tool's own arguments"},
+            "select": {"type": "string", "description": "JMESPath of the part wanted"},
+            "dryRun": {"type": "boolean"},
         },
         required=("tool",),
         annotations={"readOnlyHint": False, "destructiveHint": True, "openWorldHint": True},
@@ -107,4 +111,31 @@ _DEFINITIONS = (
 )
 
 META_TOOLS: Mapping[str, MetaTool] = MappingProxyType({tool.name: tool for tool in _DEFINITIONS})
-"""By name, in the order in which they are listed."""
+"""Those that are always there, by name, in the order in which they are listed."""
+
+READ_RESULT = MetaTool(
+    name="read_result",
+    description="Read on in a result that was cut.",
+    properties={
+        "handle": _TEXT,
+        "path": {"type": "string", "description": "JMESPath"},
+        "offset": {"type": "integer", "minimum": 0},
+        "search": _TEXT,
+        "limit": {"type": "integer", "description": "Tokens"},
+    },
+    required=("handle",),
+    annotations=_READ_ONLY,
+)
+
+_OPTIONAL = (READ_RESULT,)
+
+ALL_META_TOOLS: Mapping[str, MetaTool] = MappingProxyType(
+    {tool.name: tool for tool in (*_DEFINITIONS, *_OPTIONAL)}
+)
+
+
+def meta_tools(settings: Settings) -> Mapping[str, MetaTool]:
+    """The meta-tools under some settings, by name, in the order in which they are listed."""
+    is_cutting = bool(settings.result_limits) and settings.server.truncate.style == "boundary"
+    optional = [READ_RESULT] if is_cutting else []
+    return {**META_TOOLS, **{tool.name: tool for tool in optional}}

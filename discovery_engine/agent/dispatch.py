@@ -11,65 +11,33 @@ from typing import TYPE_CHECKING
 
 import anyio
 from anyio.lowlevel import checkpoint
-from msgspec import Struct
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine.agent.budget import Budget
+from discovery_engine.agent.caller import Caller
 from discovery_engine.agent.definitions import MIN_TOKENS, MetaTool
+from discovery_engine.agent.execution import execute_tool, read_result
+from discovery_engine.agent.first_listing import FIRST_LISTING, wait_for_first_listing
 from discovery_engine.agent.meta_arguments import MetaArguments
-from discovery_engine.agent.render.calls import error_result, unchecked_result
+from discovery_engine.agent.render.calls import error_result
 from discovery_engine.agent.render.details import details_result
 from discovery_engine.agent.render.search import search_result, searches_result
 from discovery_engine.agent.render.servers import servers_result
 from discovery_engine.agent.render.tools import tools_result
 from discovery_engine.agent.tool_text import Detail
-from discovery_engine.errors import DiscoveryError, ServerDisabledError, ToolNotFoundError
+from discovery_engine.errors import DiscoveryError, ToolNotFoundError
 from discovery_engine.limits import require_query
-from discovery_engine.tools.model import ToolKey
 from discovery_engine.upstream.state import ServerState
 from discovery_engine.view.notices import Notice
 from discovery_engine.view.status import ServerReport, error_code
 
 if TYPE_CHECKING:
     from discovery_engine.engine import Engine
-    from discovery_engine.rpc.client import Client, Continuation
     from discovery_engine.view.view import View
 
 logger = logging.getLogger(__name__)
 
-_FIRST_LISTING = 3.0  # seconds that an answer waits for servers that were never listed
-_START = 30.0  # seconds that a call waits for a start; hosts time out after 60
 _MAX_HITS = 50  # of one search; more is a list, which list_tools gives
-
-OnProgress = Callable[[float, float | None, str | None], Awaitable[None]]
-
-
-class Caller(Struct, frozen=True):
-    """The client that calls a meta-tool, with what is known from its transport."""
-
-    client: Client | None = None
-    """None if nothing is known of it; it cannot be asked then."""
-    on_progress: OnProgress | None = None
-    continuation: Continuation | None = None
-    """Its answers to an `input_required` result of the same call of `execute_tool`."""
-
-    @property
-    def takes_input_required(self) -> bool:
-        return self.client is not None and self.client.takes_input_required
-
-
-class InputRequiredError(DiscoveryError):
-    """A tool requires input during a call, which is not passed on to the client."""
-
-    code = "TOOL_NEEDS_INPUT"
-
-    def __init__(self, key: ToolKey) -> None:
-        self.server = key.server
-        self.tool = key.tool
-        hint = "give everything it may need as arguments, or use another tool"
-        message = f"{key.label} requires input during the call, which this gateway does not support"
-        super().__init__(message, hint=hint)
-
 
 Handler = Callable[["Engine", MetaArguments, Caller], Awaitable[JSONObject]]
 
@@ -89,7 +57,7 @@ async def call(engine: Engine, tool: MetaTool, arguments: JSONObject, caller: Ca
 
 
 async def _list_mcp_servers(engine: Engine, _: MetaArguments, __: Caller) -> JSONObject:
-    await _wait_for_first_listing(engine, None)
+    await wait_for_first_listing(engine, None)
     view = engine.view
     budget = Budget(view.settings.server.list_tokens)
     return servers_result(view.servers(), budget, view.general_notices())
@@ -100,7 +68,7 @@ async def _search_tools(engine: Engine, arguments: MetaArguments, _: Caller) -> 
     server = arguments.optional_name("server")
     limit = arguments.optional_count("limit")
     tags = arguments.texts("tags")
-    await _wait_for_first_listing(engine, server)
+    await wait_for_first_listing(engine, server)
     most = None if limit is None else min(limit, _MAX_HITS)
     answers = []
     for query in queries:
@@ -118,7 +86,7 @@ async def _search_tools(engine: Engine, arguments: MetaArguments, _: Caller) -> 
 async def _list_tools(engine: Engine, arguments: MetaArguments, _: Caller) -> JSONObject:
     server = arguments.text("server")
     include_disabled = arguments.flag("includeDisabled")
-    await _wait_for_first_listing(engine, server)
+    await wait_for_first_listing(engine, server)
     view = engine.view
     listed = view.list_tools(server, include_disabled=include_disabled)
     return tools_result(listed, *_budget(arguments, view.settings.server.list_tokens))
@@ -127,30 +95,10 @@ async def _list_tools(engine: Engine, arguments: MetaArguments, _: Caller) -> JS
 async def _get_tool_details(engine: Engine, arguments: MetaArguments, __: Caller) -> JSONObject:
     server, tool = arguments.optional_name("server"), arguments.text("tool")
     budget, _ = _budget(arguments, engine.settings.server.details_tokens)
-    with anyio.move_on_after(_FIRST_LISTING) as scope:
-        await _wait_for_first_listing(engine, server)
+    with anyio.move_on_after(FIRST_LISTING) as scope:
+        await wait_for_first_listing(engine, server)
     max_wait = max(0.0, scope.deadline - anyio.current_time())
     return details_result(await engine.details(server, tool, max_wait=max_wait), budget)
-
-
-async def _execute_tool(engine: Engine, arguments: MetaArguments, caller: Caller) -> JSONObject:
-    server, tool = arguments.optional_name("server"), arguments.text("tool")
-    given = arguments.mapping("arguments")
-    await _wait_for_first_listing(engine, server)
-    unchecked: list[str] = []
-    result = await engine.execute(
-        server,
-        tool,
-        given,
-        on_progress=caller.on_progress,
-        caller=caller.client,
-        continuation=caller.continuation,
-        max_wait=_START,
-        on_unchecked=unchecked.append,
-    )
-    if result.get("resultType") == "input_required" and not caller.takes_input_required:
-        raise InputRequiredError(engine.view.find(server, tool).key)
-    return unchecked_result(result, unchecked[0]) if unchecked else result
 
 
 def _queries(arguments: MetaArguments) -> list[str]:
@@ -174,19 +122,6 @@ def _budget(arguments: MetaArguments, default: int) -> tuple[Budget, Detail]:
     if requested is None:
         return Budget(max(default, MIN_TOKENS)), Detail.SIGNATURE
     return Budget(requested), Detail.SCHEMA
-
-
-async def _wait_for_first_listing(engine: Engine, server: str | None) -> None:
-    """Wait briefly for `server`, or for all, if none of them was ever listed."""
-    if server is None:
-        if not engine.has_listings:
-            await engine.wait_listed(timeout=_FIRST_LISTING)
-    elif not engine.is_listed(server):
-        with anyio.move_on_after(_FIRST_LISTING):
-            try:
-                await engine.list_tools(server)
-            except ServerDisabledError:
-                return  # the answer reports it
 
 
 def _unlisted_servers(view: View, server: str | None) -> list[Notice]:
@@ -216,5 +151,6 @@ _HANDLERS: Mapping[str, Handler] = {
     "search_tools": _search_tools,
     "list_tools": _list_tools,
     "get_tool_details": _get_tool_details,
-    "execute_tool": _execute_tool,
+    "execute_tool": execute_tool,
+    "read_result": read_result,
 }

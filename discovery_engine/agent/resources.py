@@ -37,6 +37,10 @@ Five tools give access to the tools of many MCP servers. Work in three steps:
 Answers are short. `maxTokens` allows a longer one: a search then also describes the arguments of
 the tools that it found, so that step 2 can often be skipped.
 
+A long result is cut and ends with a note that names the call of `read_result` that reads on.
+`execute_tool` with `select` (JMESPath, such as `items[*].name`) returns only that part of a result,
+and with `dryRun` shows what would be sent without sending it.
+
 `list_mcp_servers` shows the servers, and `list_tools` the tools of one of them: useful when you
 know the server and not the words.
 
@@ -56,7 +60,8 @@ QUICK_REFERENCE = """\
 | `search_tools {query or queries, server?, limit?, tags?, maxTokens?}` | tools that fit |
 | `list_tools {server, includeDisabled?, maxTokens?}` | the tools of one server |
 | `get_tool_details {tool, server?, maxTokens?}` | a tool's description and arguments |
-| `execute_tool {tool, server?, arguments?}` | the tool's own result |
+| `execute_tool {tool, server?, arguments?, select?, dryRun?}` | the tool's own result |
+| `read_result {handle, path?, offset?, search?, limit?}` | more of a result that was cut |
 
 A tool is named `server:tool`, or by `server` and `tool` in two arguments, or by `tool` alone if
 only one server has it.
@@ -79,6 +84,8 @@ An error begins with its code; the next line is the next step.
 | TOOL_WITHHELD, SERVER_UNTRUSTED | the owner has not approved it yet | tell the user |
 | INVALID_ARGUMENTS | the arguments do not fit the schema | correct them by the signature given |
 | VALIDATION_ERROR | a meta-tool was called with wrong arguments | correct them |
+| RESULT_NOT_FOUND | nothing is kept under the handle | call the tool again |
+| INVALID_QUERY | `select` or `path` is not JMESPath | correct it at the given place |
 | SERVER_STARTING | the server is being started | try again in a few seconds |
 | SERVER_CONNECTION_ERROR | the server cannot be reached | try later, or tell the user |
 | SERVER_NEEDS_CONFIG, SERVER_NEEDS_AUTH | a value or a login is missing | tell the user |

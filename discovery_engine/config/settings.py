@@ -42,6 +42,13 @@ AT_MOST_DEFAULT = Permission(min)
 NOT_OPEN = Permission(lambda policy, _: "on_first_use" if policy == "open" else policy)
 LOCAL = Permission(lambda provider, default: provider if provider == "hash" else default)
 """Only the provider that neither sends texts and keys elsewhere nor loads files of the project."""
+MIN_RESULT_TOKENS = 250
+"""With fewer, little more than the note on the cut would fit."""
+MAX_RESULT_TOKENS = 25_000
+RESULT_TOKENS = Permission(
+    lambda tokens, default: tokens if tokens and tokens <= MAX_RESULT_TOKENS else default
+)
+"""Not longer than the default; 0, which cuts nothing, would be."""
 INTERNAL = Permission(lambda value, _: value)
 """Set by the engine; no key of any file."""
 
@@ -135,6 +142,12 @@ class Limits(_Section, frozen=True):
     """The longest message, in MiB; a tool result of this size is already unusable to an agent."""
     sessions: Annotated[int, AT_MOST_DEFAULT] = 16
     """Sessions at the same time, where each client has its own: as many programs."""
+    calls_per_minute: Annotated[int | None, UNTRUSTED] = None
+    """Calls in a minute, on average; None for any number."""
+    burst: Annotated[int | None, UNTRUSTED] = None
+    """Calls at once, after a pause; None for what ten seconds allow."""
+    max_result_tokens: Annotated[int | None, RESULT_TOKENS] = None
+    """As `server.maxResultTokens`, for this server; None follows that one."""
 
     @property
     def answer_bytes(self) -> int:
@@ -225,6 +238,15 @@ class PoolWeights(_Section, frozen=True):
     freshness: Annotated[float, UNTRUSTED] = 0.3
 
 
+class TruncateSettings(_Section, frozen=True):
+    """How a long result is cut."""
+
+    style: Annotated[Literal["boundary", "head_tail"], UNTRUSTED] = "boundary"
+    """At a boundary, with a handle to read on; or plainly in the middle of each text."""
+    characters: Annotated[int, UNTRUSTED] = 20_000
+    """What `head_tail` leaves of the texts of a result."""
+
+
 class ServeSettings(_Section, frozen=True):
     """How upstreams are held and how `discovery serve` presents itself."""
 
@@ -256,6 +278,11 @@ class ServeSettings(_Section, frozen=True):
     tool_name_style: Annotated[Style, UNTRUSTED] = "standard"
     on_list_changed: tuple[str, ...] = ()
     """The program that is run when the pool of a client changed, and its arguments."""
+    max_result_tokens: Annotated[int, RESULT_TOKENS] = MAX_RESULT_TOKENS
+    """The most that an agent gets of one result, in estimated tokens; 0 for all of it."""
+    truncate: TruncateSettings = TruncateSettings()
+    steps: Annotated[bool, UNTRUSTED] = False
+    """Whether agents have `execute_steps`."""
 
     @property
     def naming(self) -> Naming:
@@ -310,3 +337,11 @@ class Settings(_Section, frozen=True, dict=True):
     def by_name(self) -> Mapping[ServerName, ServerSettings]:
         """The servers by their names, in the order of the settings."""
         return {server.name: server for server in self.servers}
+
+    @cached_property
+    def result_limits(self) -> tuple[int, ...]:
+        """Every limit on the tokens of a result that is set, the smallest first; 0 is none."""
+        of_servers = (server.limits.max_result_tokens for server in self.servers)
+        of_tools = (override.max_result_tokens for override in self.overrides)
+        limits = {self.server.max_result_tokens, *of_servers, *of_tools}
+        return tuple(sorted(limit for limit in limits if limit))

@@ -57,6 +57,16 @@ FAMILIES: Mapping[str, Mapping[str, Row]] = {
             "a tool requires input from the user during a call",
             "pass what it asks for as an argument, or use another tool",
         ),
+        "RESULT_NOT_FOUND": (
+            "error",
+            "no result is kept under this handle for this client; results are kept for an hour",
+            "call the tool again",
+        ),
+        "INVALID_QUERY": (
+            "error",
+            "a `select` or a path is not JMESPath, or takes too much work",
+            "correct it at the given position",
+        ),
         "USAGE_ERROR": (
             "error",
             "a command, an option or an argument of the command line is wrong",

@@ -31,6 +31,8 @@ class Override(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tr
     arguments: Mapping[str, JSONValue] = field(default_factory=dict)
     """Values of parameters; their texts may hold `${references}`, resolved at the call."""
     origin: Origin = Origin("")
+    max_result_tokens: int | None = field(default=None, name="maxResultTokens")
+    """The most that an agent gets of a result; 0 for all of it, None follows the server's."""
 
     def without_values(self) -> Override:
         """The same with nothing of what it pins but the names of the parameters."""
@@ -49,3 +51,5 @@ class Override(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tr
             yield f"tags {', '.join(self.tags)}"
         if self.arguments:
             yield f"pins {', '.join(self.arguments)}"
+        if self.max_result_tokens is not None:
+            yield f"results of {self.max_result_tokens:,} tokens"

@@ -13,7 +13,12 @@ from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.diagnostics import Diagnostic
 from discovery_engine.errors import ConfigurationError
 from discovery_engine.overrides.override import Override
-from discovery_engine.secrets.references import MalformedReferenceError, UnsetReference
+from discovery_engine.secrets.references import (
+    MalformedReferenceError,
+    UnsetReference,
+    redact_literals,
+    references_in,
+)
 from discovery_engine.secrets.resolver import SecretResolver, resolve
 from discovery_engine.tools.model import Tool
 
@@ -41,6 +46,25 @@ def pinned_values(tool: Tool, overrides: Sequence[Override], secrets: SecretReso
     if problems:
         raise ConfigurationError(problems)
     return values
+
+
+def pinned_references(tool: Tool, overrides: Sequence[Override]) -> JSONObject:
+    """The same as written, for display: of a text with a reference only the references."""
+    return {
+        name: _as_references(overrides[index].arguments[name])
+        for name, index in tool.overridden.pinned.items()
+    }
+
+
+def _as_references(value: JSONValue) -> JSONValue:
+    match value:
+        case str():
+            return redact_literals(value) if references_in(value) else value
+        case list():
+            return list(map(_as_references, value))
+        case dict():
+            return {name: _as_references(member) for name, member in value.items()}
+    return value
 
 
 def _resolved(value: JSONValue, override: Override, secrets: SecretResolver) -> JSONValue:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, TypeAlias
 import anyio
 import anyio.to_thread
 
-from discovery_engine.overrides.pinning import pinned_values
+from discovery_engine.overrides.pinning import pinned_references, pinned_values
+from discovery_engine.runtime.call_preview import CallPreview
 from discovery_engine.runtime.checkers import CheckerCache
 from discovery_engine.secrets.resolver import SecretResolver
 from discovery_engine.tools.arguments import TOO_LONG
@@ -21,6 +22,7 @@ from discovery_engine.upstream.requests import UpstreamRequest
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
+    from discovery_engine.catalog import Entry
     from discovery_engine.rpc.client import Client, Continuation
     from discovery_engine.rpc.peer import OnProgress
     from discovery_engine.runtime.catalog_state import CatalogState
@@ -74,6 +76,21 @@ class ToolExecutor:
             caller=caller,
             continuation=continuation,
             on_progress=on_progress,
+        )
+
+    async def preview(self, entry: Entry, arguments: JSONObject) -> CallPreview:
+        """As `Engine.preview`, for a tool that may be called."""
+        view, tool = self._current.view, entry.tool
+        overrides = view.settings.overrides
+        pinned = pinned_values(tool, overrides, self._secrets)
+        unchecked: list[str] = []
+        await self._check(self._checkers.get(tool), arguments, pinned, unchecked.append)
+        return CallPreview(
+            entry=entry,
+            arguments=arguments,
+            pinned=pinned_references(tool, overrides),
+            transport=view.server_settings(tool.server).transport,
+            unchecked=unchecked[0] if unchecked else "",
         )
 
     async def _check(

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from discovery_engine.config.settings import Settings
     from discovery_engine.registry.protocols import ChangeFeed
     from discovery_engine.runtime.lister import ServerLister
+    from discovery_engine.runtime.result_store import ResultStore
     from discovery_engine.tools.model import ServerName
 
 logger = logging.getLogger(__name__)
@@ -56,6 +57,9 @@ class MaintainedEngine(Protocol):
 
     @property
     def settings(self) -> Settings: ...
+
+    @property
+    def results(self) -> ResultStore: ...
 
     def subscribe(self, *kinds: type[Event]) -> AbstractContextManager[Subscription]: ...
 
@@ -84,6 +88,7 @@ async def run_maintenance(
         tasks.start_soon(_follow_files, engine)
         tasks.start_soon(_follow_decisions, engine, decisions)
         while True:
+            engine.results.expire()
             await engine.refresh(only_due=True, max_wait=_LONGEST_ROUND)
             await anyio.sleep(min(max(lister.seconds_until_due(), _SHORTEST_SLEEP), _LONGEST_SLEEP))
 

@@ -19,8 +19,8 @@ from threading import Lock
 
 from msgspec import Struct
 
+from discovery_engine._util.file_lock import lock_file
 from discovery_engine.errors import DiscoveryError
-from discovery_engine.registry.sqlite.file_lock import lock_file
 
 LIFE = 3600.0
 """Seconds for which a result is kept."""
@@ -67,6 +67,7 @@ class ResultStore:
         self._lock = Lock()
         self._folder: Path | None = None
         self._descriptor = -1
+        self._is_closed = False
 
     @property
     def size(self) -> int:
@@ -78,6 +79,8 @@ class ResultStore:
         if len(data) > self._most_bytes:
             return None
         with self._lock:
+            if self._is_closed:
+                return None
             self._expire()
             while self.size + len(data) > self._most_bytes or len(self._kept) >= _MOST:
                 self._drop_one()
@@ -121,6 +124,7 @@ class ResultStore:
     def close(self) -> None:
         """Remove all results, and the folder."""
         with self._lock:
+            self._is_closed = True
             self._kept.clear()
             self._sizes.clear()
             if self._folder is not None:

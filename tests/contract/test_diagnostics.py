@@ -256,6 +256,7 @@ PRODUCERS: dict[str, Producer] = {
 ERRORS = "tests/unit/test_errors.py::test_an_error_says_what_is_wrong_and_what_to_do"
 CATALOG_LINT = "tests/unit/evaluation/test_catalog_lint.py::"
 META = "tests/contract/test_meta_tools.py::"
+RESULTS = "tests/contract/test_results.py::"
 CLI = "tests/unit/cli/test_error_output.py::"
 SHOWN_BY: dict[str, str] = {
     "SERVER_NOT_FOUND": ERRORS,
@@ -283,6 +284,9 @@ SHOWN_BY: dict[str, str] = {
     "TOOL_SCHEMA_COSTLY": "tests/unit/cli/test_setting_up.py::"
     "test_doctor_names_tools_whose_schema_is_too_costly_to_check",
     "TOOL_NEEDS_INPUT": META + "test_tool_that_wants_input_meanwhile_is_an_error",
+    "RESULT_NOT_FOUND": RESULTS + "test_nobody_but_the_client_that_made_the_call_reads_on",
+    "INVALID_QUERY": RESULTS
+    + "test_a_mistake_in_select_is_named_with_its_place_and_nothing_is_sent",
     "VALIDATION_ERROR": META
     + "test_an_argument_that_it_does_not_take_is_named_with_those_it_takes",
     "RESOURCE_NOT_FOUND": "tests/unit/agent/test_instructions.py::"

@@ -11,12 +11,12 @@ import pytest
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine.agent.budget import Budget
-from discovery_engine.agent.definitions import META_TOOLS
+from discovery_engine.agent.definitions import META_TOOLS, meta_tools
 from discovery_engine.agent.render.details import details_result
 from discovery_engine.agent.render.search import search_result
 from discovery_engine.agent.token_estimate import estimated_tokens
 from discovery_engine.agent.tool_text import Detail
-from discovery_engine.config.settings import SearchSettings, ServeSettings
+from discovery_engine.config.settings import SearchSettings, ServeSettings, Settings
 from discovery_server.gateway import Gateway
 from tests.factories import make_entry, make_part
 from tests.unit.server.fakes import Call, FakeEngine, make_engine, make_view, object_schema
@@ -98,6 +98,11 @@ def test_definitions_are_these() -> None:
                     "server": {"type": "string"},
                     "tool": TOOL,
                     "arguments": {"type": "object", "description": "The tool's own arguments"},
+                    "select": {
+                        "type": "string",
+                        "description": "JMESPath of the part wanted",
+                    },
+                    "dryRun": {"type": "boolean"},
                 },
                 "required": ["tool"],
             },
@@ -133,7 +138,7 @@ async def test_an_argument_that_it_does_not_take_is_named_with_those_it_takes(
 
 @pytest.mark.requirement("MET-3")
 def test_definitions_take_less_than_600_tokens() -> None:
-    definitions = [tool.definition for tool in META_TOOLS.values()]
+    definitions = [tool.definition for tool in meta_tools(Settings()).values()]
 
     assert estimated_tokens(json.dumps(definitions, separators=(",", ":"))) < 600
 

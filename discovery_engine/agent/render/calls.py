@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 
 from discovery_engine._util.json import JSONObject
-from discovery_engine._util.text import clean
+from discovery_engine._util.text import clean, one_line
 from discovery_engine.agent.budget import Budget, first_fitting
 from discovery_engine.agent.render.notice_text import notice_lines
 from discovery_engine.agent.render.result import ANSWER, notices_budget, text_content
-from discovery_engine.agent.tool_text import cut
+from discovery_engine.agent.tool_text import cut, tag_text
 from discovery_engine.errors import DiscoveryError, NotFoundError
+from discovery_engine.runtime.call_preview import CallPreview
 from discovery_engine.view.notices import Notice
 
 ERROR = "discovery/error"
 """The member of `_meta` with an error's fields."""
 
+_PINNED = "(set by the owner)"
 _ERROR_TOKENS = 1000
 _ERROR_CUTS = (1500, 700, 300)  # characters of a message, and of a hint
 _REASON = 120  # characters
@@ -31,6 +34,36 @@ def unchecked_result(result: JSONObject, reason: str) -> JSONObject:
         "content": [*(content if isinstance(content, list) else ()), text_content(text)],
         "_meta": {**(meta if isinstance(meta, dict) else {}), ANSWER: {"unchecked": reason}},
     }
+
+
+def preview_result(preview: CallPreview) -> JSONObject:
+    """What a call would send; of what the owner adds only the names."""
+    tool = preview.entry.tool
+    pinned = dict.fromkeys(preview.pinned, _PINNED)
+    # The owner's own values win, as in a call.
+    arguments = json.dumps({**preview.arguments, **pinned}, ensure_ascii=False)
+    hints = {name: value for name, value in tool.annotations.items() if name.endswith("Hint")}
+    lines = [
+        f"Dry run: {tool.key.label} is enabled and its arguments fit; nothing was sent.",
+        f"To: {preview.place}",
+        f"Arguments: {arguments}",
+        f"Annotations: {json.dumps(hints)}" if hints else "",
+        f"Tags: {tag_text(preview.entry.verdict.tags)}" if preview.entry.verdict.tags else "",
+        f"Note: the arguments were not checked: {preview.unchecked}" if preview.unchecked else "",
+    ]
+    fields: JSONObject = {
+        "dryRun": True,
+        "server": tool.server,
+        "tool": tool.name,
+        "to": preview.place,
+        "arguments": preview.arguments,
+        "pinned": list(preview.pinned),
+        "annotations": tool.annotations,
+        "tags": list(preview.entry.verdict.tags),
+        **({"unchecked": preview.unchecked} if preview.unchecked else {}),
+    }
+    text = "\n".join(one_line(line) for line in lines if line)
+    return {"content": [text_content(text)], "isError": False, "_meta": {ANSWER: fields}}
 
 
 def error_result(error: DiscoveryError, notices: Sequence[Notice] = ()) -> JSONObject:

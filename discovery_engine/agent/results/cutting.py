@@ -34,7 +34,7 @@ class CutResult(Struct, frozen=True):
     cuts: tuple[Cut, ...]
 
 
-class _Part(Struct, frozen=True):
+class _Portion(Struct, frozen=True):
     """One block of the content, or the structured content."""
 
     path: str
@@ -119,12 +119,12 @@ def head_and_tail(text: str, length: int, *, marker: str, tail: int) -> str:
     return text[:head] + marker + text[-tail:] if head > 0 else text[:length] + marker.rstrip()
 
 
-def _parts(result: JSONObject) -> Iterator[_Part]:
+def _parts(result: JSONObject) -> Iterator[_Portion]:
     for at, block in enumerate(_content(result)):
-        yield _Part(f"content[{at}]", block, _counted(block))
+        yield _Portion(f"content[{at}]", block, _counted(block))
     structured = result.get(STRUCTURED)
     if structured is not None:
-        yield _Part(STRUCTURED, structured, json_text(structured))
+        yield _Portion(STRUCTURED, structured, json_text(structured))
 
 
 def _content(result: JSONObject) -> Sequence[JSONValue]:
@@ -140,13 +140,13 @@ def _counted(block: JSONValue) -> str:
 
 
 def _cut_parts(
-    result: JSONObject, parts: Sequence[_Part], room: int
+    result: JSONObject, parts: Sequence[_Portion], room: int
 ) -> tuple[JSONObject, list[Cut]]:
     shown = max(room // _BLOCK, 1)
     blocks = [part for part in parts if part.path != STRUCTURED]
     kept = [*blocks[:shown], *parts[len(blocks) :]]
     content: list[JSONValue] = []
-    made, cuts = dict(result), []
+    made, cuts = dict(result), list[Cut]()
     for part, share in zip(kept, allot([part.text for part in kept], room), strict=True):
         if share is None:
             value = part.value
@@ -165,28 +165,25 @@ def _cut_parts(
     return made | {"content": content}, cuts
 
 
-def _cut_block(part: _Part, share: int) -> tuple[JSONValue, Sequence[Cut]]:
-    match part.value:
-        case {"type": "text", "text": str(text)} as block:
-            kept, cuts = _cut_text(text, share, f"{part.path}.text")
-            return {**block, "text": kept}, cuts
-        case {"type": "resource", "resource": {"text": str(text)} as resource} as block:
-            frame = {**block, "resource": {**resource, "text": ""}}
-            left = share - estimated_tokens(json_text(frame))
-            kept, cuts = _cut_text(text, left, f"{part.path}.resource.text")
-            return {**block, "resource": {**resource, "text": kept}}, cuts
-        case {"type": str(kind), "data": str(data), "mimeType": str(mime)}:
-            if data:
-                cut = Cut(f"{part.path}.data", 0, len(data), "characters")
-                return _placeholder(mime or kind, cut), [cut]
-        case {"type": "resource", "resource": {"blob": str(data), **resource}}:
-            mime = str(resource.get("mimeType", "resource"))
-            if data:
-                cut = Cut(f"{part.path}.resource.blob", 0, len(data), "characters")
-                return _placeholder(mime, cut), [cut]
-    kind = part.value.get("type") if isinstance(part.value, dict) else None
-    cut = Cut(part.path, 0, len(part.text.encode()), "bytes")
-    return _placeholder(kind if isinstance(kind, str) else "block", cut), [cut]
+def _cut_block(part: _Portion, share: int) -> tuple[JSONValue, Sequence[Cut]]:
+    block = part.value if isinstance(part.value, dict) else {}
+    resource = block.get("resource")
+    kind = block.get("type")
+    if kind == "text" and isinstance(block.get("text"), str):
+        kept, cuts = _cut_text(block["text"], share, f"{part.path}.text")
+        return {**block, "text": kept}, cuts
+    if isinstance(resource, dict) and isinstance(text := resource.get("text"), str):
+        frame = {**block, "resource": {**resource, "text": ""}}
+        left = share - estimated_tokens(json_text(frame))
+        kept, cuts = _cut_text(text, left, f"{part.path}.resource.text")
+        return {**block, "resource": {**resource, "text": kept}}, cuts
+    mime, cut = kind, Cut(part.path, 0, len(part.text.encode()), "bytes")
+    if isinstance(resource, dict) and isinstance(blob := resource.get("blob"), str) and blob:
+        mime = resource.get("mimeType")
+        cut = Cut(f"{part.path}.resource.blob", 0, len(blob), "characters")
+    elif isinstance(data := block.get("data"), str) and data:
+        mime, cut = block.get("mimeType"), Cut(f"{part.path}.data", 0, len(data), "characters")
+    return _placeholder(mime if isinstance(mime, str) else "block", cut), [cut]
 
 
 def _cut_text(text: str, share: int, path: str) -> tuple[str, Sequence[Cut]]:

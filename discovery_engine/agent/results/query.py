@@ -30,7 +30,7 @@ class QueryError(DiscoveryError):
     code = "INVALID_QUERY"
 
 
-class Query:
+class PathQuery:
     """A compiled expression."""
 
     def __init__(self, expression: str) -> None:

@@ -18,7 +18,7 @@ from discovery_engine._util.text import one_line
 from discovery_engine.agent.budget import Budget, first_fitting
 from discovery_engine.agent.results.cutting import with_documents
 from discovery_engine.agent.results.json_cutting import Cut, json_text, prune, text_end
-from discovery_engine.agent.results.query import Query
+from discovery_engine.agent.results.query import PathQuery
 from discovery_engine.agent.results.shape import shape
 from discovery_engine.rpc.json_codec import decode_standard
 
@@ -51,7 +51,7 @@ class Answer(Struct, frozen=True):
     fields: JSONObject
 
 
-def whole_part(result: JSONObject, path: str) -> str:
+def whole_part(path: str) -> str:
     """The path of the part that holds what is at `path`: a text, binary data, or all the JSON."""
     found = _PART.match(path)
     if found is None:
@@ -73,7 +73,7 @@ def read(data: bytes, asked: Asked) -> Answer:
     """
     result = decode_standard(data)
     path = asked.path or asked.part
-    value = Query(path).search(with_documents(result) if ".json" in path else result)
+    value = PathQuery(path).search(with_documents(result) if ".json" in path else result)
     if value is None:
         return Answer((f"Nothing is at {path}. {_shape_note(result)}",), {"matches": 0})
     if asked.search is not None:
@@ -193,4 +193,3 @@ def _line(text: str, at: int, length: int) -> str:
     before = text[max(at - _CONTEXT, 0) : at]
     behind = text[at + length : at + length + _CONTEXT]
     return f"{at}: {one_line(f'{before}{text[at : at + length]}{behind}')}"
-

@@ -1,6 +1,6 @@
 """The shape of a JSON value in a few words, for a reader whose path into it matched nothing.
 
-    {items: [50,000 of {id: number, name: string}], next: string}
+{items: [50,000 of {id: number, name: string}], next: string}
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 
-from discovery_engine._util.json import JSONValue
+from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine._util.text import one_line
 from discovery_engine.limits import shortened
 
@@ -16,6 +16,7 @@ _DEPTH = 3
 _MEMBERS = 12
 _NAME = 40  # characters
 _LONGEST = 600  # characters
+_KINDS = {str: "string", bool: "boolean", type(None): "null"}
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -25,24 +26,20 @@ def shape(value: JSONValue, depth: int = _DEPTH) -> str:
 
 def _shape(value: JSONValue, depth: int) -> str:
     match value:
-        case dict() if not depth:
-            return f"{{{len(value):,} members}}"
         case dict():
-            names = list(value)[:_MEMBERS]
-            more = [f"{len(value) - len(names):,} more"] if len(value) > len(names) else []
-            members = [f"{_name(name)}: {_shape(value[name], depth - 1)}" for name in names]
-            return f"{{{', '.join([*members, *more])}}}"
-        case []:
-            return "[]"
+            return f"{{{_members(value, depth)}}}"
         case list():
-            return f"[{len(value):,} of {_shape(value[0], depth - 1) if depth else '…'}]"
-        case bool():
-            return "boolean"
-        case str():
-            return "string"
-        case None:
-            return "null"
-    return "number"
+            item = _shape(value[0], depth - 1) if depth and value else "…"
+            return f"[{len(value):,} of {item}]" if value else "[]"
+    return _KINDS.get(type(value), "number")
+
+
+def _members(value: JSONObject, depth: int) -> str:
+    if not depth:
+        return f"{len(value):,} members"
+    names = list(value)[:_MEMBERS]
+    more = [f"{len(value) - len(names):,} more"] if len(value) > len(names) else []
+    return ", ".join([*(f"{_name(n)}: {_shape(value[n], depth - 1)}" for n in names), *more])
 
 
 def _name(name: str) -> str:

@@ -18,6 +18,7 @@ from discovery_engine.config.model.field_types import (
     Flag,
     Number,
     Patterns,
+    ResultTokens,
     Template,
     Text,
     Word,
@@ -175,6 +176,22 @@ class PoolWeightsSection(Section):
     )
 
 
+class TruncateSection(Section):
+    """How a long result is cut."""
+
+    style: Annotated[Literal["boundary", "head_tail"], choice] = Field(
+        default=_DEFAULTS.server.truncate.style,
+        description="`boundary` leaves valid text or JSON and a handle to read on; `head_tail` "
+        "keeps the beginning and the last 50 characters, and no more can be read.",
+        examples=["head_tail"],
+    )
+    characters: Annotated[Count, Field(ge=1)] = Field(
+        default=_DEFAULTS.server.truncate.characters,
+        description="With `head_tail`, the most characters that the texts of a result keep.",
+        examples=[10_000],
+    )
+
+
 class ServeSection(Section):
     """How upstream servers are held, and how `discovery serve` presents itself."""
 
@@ -267,6 +284,22 @@ class ServeSection(Section):
         description="A program and its arguments, run without a shell after the list of tools of "
         "a client has changed, for at most 60 seconds.",
         examples=[["notify-send", "The tools have changed"]],
+    )
+    max_result_tokens: ResultTokens = Field(
+        default=_DEFAULTS.server.max_result_tokens,
+        description="The most that an agent gets of one result at once, in estimated tokens; it "
+        "reads on with `read_result`. 0 passes every result whole.",
+        examples=[10_000],
+    )
+    truncate: Annotated[TruncateSection, mapping_or_nothing] = Field(
+        default=TruncateSection(),
+        description="How a longer result is cut.",
+        examples=[{"style": "head_tail", "characters": 10_000}],
+    )
+    steps: Flag = Field(
+        default=_DEFAULTS.server.steps,
+        description="Whether agents have `execute_steps`, several calls in one.",
+        examples=[True],
     )
 
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import AfterValidator, BeforeValidator
+from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
 from discovery_engine._util.json import JSONValue
 from discovery_engine.config.document.scalars import PlainScalar
+from discovery_engine.config.settings import MIN_RESULT_TOKENS
 from discovery_engine.rules.patterns import Pattern
 from discovery_engine.secrets.references import split
 
@@ -62,6 +63,14 @@ def _with_good_references(text: str) -> str:
     return text
 
 
+def _nothing_or_enough(tokens: int) -> int:
+    if 0 < tokens < MIN_RESULT_TOKENS:
+        raise custom_error(
+            f"must be {MIN_RESULT_TOKENS} or more", hint="write 0 to pass every result whole"
+        )
+    return tokens
+
+
 def _good_pattern(text: str) -> str:
     Pattern.parse(text)
     return text
@@ -80,6 +89,8 @@ Template = Annotated[
 Flag = Annotated[bool, BeforeValidator(_as_meant)]
 Number = Annotated[float, BeforeValidator(_as_meant)]
 Count = Annotated[int, BeforeValidator(_as_meant)]
+ResultTokens = Annotated[Count, AfterValidator(_nothing_or_enough), Field(ge=0, le=100_000_000)]
+"""The length of a result; 0 for any."""
 
 _OneOrMany = BeforeValidator(_one_or_many, json_schema_input_type=str | list[str])
 Words = Annotated[list[Word], _OneOrMany]

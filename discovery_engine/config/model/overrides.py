@@ -10,7 +10,13 @@ from pydantic import BeforeValidator, Field, model_validator
 from discovery_engine._util.json import JSONValue
 from discovery_engine.config.document.key_redaction import NAME_LIKE
 from discovery_engine.config.document.scalars import PlainScalar
-from discovery_engine.config.model.field_types import Patterns, Word, Words, custom_error
+from discovery_engine.config.model.field_types import (
+    Patterns,
+    ResultTokens,
+    Word,
+    Words,
+    custom_error,
+)
 from discovery_engine.config.model.section import Section
 from discovery_engine.diagnostics import Origin
 from discovery_engine.overrides.override import Override
@@ -88,12 +94,19 @@ class OverrideEntry(Section):
         examples=[{"owner": "acme", "token": "${ISSUES_TOKEN}"}],
     )
 
+    max_result_tokens: ResultTokens | None = Field(
+        default=None,
+        description="As `server.maxResultTokens`, for the results of these tools.",
+        examples=[5000],
+    )
+
     @model_validator(mode="after")
     def _does_something(self) -> OverrideEntry:
         if not self.pattern:
             raise custom_error("names no tool", key="pattern", hint="write '*' for all")
-        if not (self.description or self.name or self.tags or self.arguments):
-            hint = "give it 'description', 'name', 'tags' or 'arguments'"
+        is_limit = self.max_result_tokens is not None
+        if not (self.description or self.name or self.tags or self.arguments or is_limit):
+            hint = "give it 'description', 'name', 'tags', 'arguments' or 'maxResultTokens'"
             raise custom_error("the entry does nothing", hint=hint)
         return self
 
@@ -105,5 +118,6 @@ class OverrideEntry(Section):
             name=ToolName(self.name) if self.name else None,
             tags=tuple(dict.fromkeys(self.tags)),
             arguments=dict(self.arguments),
+            max_result_tokens=self.max_result_tokens,
             origin=origin,
         )

@@ -13,6 +13,7 @@ from discovery_engine.config.model.field_types import (
     Count,
     Flag,
     Number,
+    ResultTokens,
     Template,
     Text,
     Word,
@@ -164,6 +165,22 @@ class LimitsSection(Section):
         description="With `session: per_client`, clients that have a session at the same time; "
         "a further one is refused.",
         examples=[4],
+    )
+    calls_per_minute: Annotated[Count, Field(ge=1, le=1_000_000)] | None = Field(
+        default=None,
+        description="Calls in a minute, on average; a further one is refused with the time after "
+        "which it is possible. By default any number.",
+        examples=[60],
+    )
+    burst: Annotated[Count, Field(ge=1, le=1_000_000)] | None = Field(
+        default=None,
+        description="With `callsPerMinute`, calls at once after a pause; by default a sixth of it.",
+        examples=[10],
+    )
+    max_result_tokens: ResultTokens | None = Field(
+        default=None,
+        description="As `server.maxResultTokens`, for the results of this server.",
+        examples=[50_000],
     )
 
 

@@ -25,6 +25,7 @@ from discovery_engine.config.settings import (
     Source,
     StdioTransport,
     Timeouts,
+    TruncateSettings,
     Weights,
 )
 from discovery_engine.diagnostics import Origin
@@ -82,6 +83,9 @@ SERVERS = st.builds(
         queue=st.integers(0, 10_000),
         answer_mib=st.integers(1, 1024),
         sessions=st.integers(1, 1000),
+        calls_per_minute=st.none() | st.integers(1, 1_000_000),
+        burst=st.none() | st.integers(1, 1_000_000),
+        max_result_tokens=st.none() | st.just(0) | st.integers(250, 99_999),
     ),
     session=st.sampled_from(["shared", "per_client"]),
 )
@@ -159,6 +163,11 @@ SETTINGS = st.builds(
         max_tool_name_length=st.integers(10, 200),
         tool_name_style=st.sampled_from(["standard", "gemini"]),
         on_list_changed=st.lists(WORDS, max_size=2).map(tuple),
+        max_result_tokens=st.just(0) | st.integers(250, 99_999),
+        truncate=st.builds(
+            TruncateSettings, st.sampled_from(["boundary", "head_tail"]), st.integers(1, 99_999)
+        ),
+        steps=st.booleans(),
     ),
     log=st.builds(
         LogSettings,

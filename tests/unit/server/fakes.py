@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 from discovery_engine._util.json import JSONObject
@@ -13,6 +16,7 @@ from discovery_engine.config.settings import Settings
 from discovery_engine.diagnostics import Origin
 from discovery_engine.rpc.client import Client, Continuation
 from discovery_engine.rules.rule import Rule
+from discovery_engine.runtime.result_store import ResultStore
 from discovery_engine.search.searcher import Assessment
 from discovery_engine.tools.arguments import Checker
 from discovery_engine.upstream.state import StateInfo
@@ -88,6 +92,9 @@ class FakeEngine:
     """What a call does instead of returning `result`."""
     calls: list[Call] = field(default_factory=list)
     waits: list[str] = field(default_factory=list)
+    results: ResultStore = field(
+        default_factory=lambda: ResultStore(Path(mkdtemp(prefix="results-")), clock=time.time)
+    )
     learns: View | None = None
     """The view once the servers have been asked."""
 

@@ -41,7 +41,7 @@ async def text_of(engine: FakeEngine, mode: str, name: str, **arguments: Any) ->
 
 @ERAS
 @pytest.mark.requirement("MET-1", "MET-2", "SRV-1")
-async def test_five_tools_are_listed_in_either_era(mode: str) -> None:
+async def test_the_meta_tools_are_listed_in_either_era(mode: str) -> None:
     async with connected(make_engine(), mode) as client:
         tools = (await client.list_tools()).tools
 
@@ -51,8 +51,9 @@ async def test_five_tools_are_listed_in_either_era(mode: str) -> None:
         "list_tools",
         "get_tool_details",
         "execute_tool",
+        "read_result",
     ]
-    assert [tool.annotations.read_only_hint for tool in tools] == [True] * 4 + [False]
+    assert [tool.annotations.read_only_hint for tool in tools] == [True] * 4 + [False, True]
     assert tools[4].annotations.destructive_hint
     assert tools[4].annotations.open_world_hint
 

@@ -9,10 +9,11 @@ import anyio.lowlevel
 import pytest
 
 from discovery_engine._util.json import JSONObject
+from discovery_engine.config.settings import ServeSettings
 from discovery_server import descriptors, stdio
 from discovery_server.gateway import Gateway
 from tests.servers.programs import eventually
-from tests.unit.server.fakes import Call, make_engine
+from tests.unit.server.fakes import ISSUES, Call, FakeEngine, make_engine, make_view
 from tests.unit.server.wire import (
     INITIALIZE,
     INITIALIZED,
@@ -163,7 +164,8 @@ async def test_large_messages_pass_in_both_directions() -> None:
 
     text = "x" * (4 << 20)
     arguments = {"tool": "list_issues", "arguments": {"text": text}}
-    async with served(make_gateway(execution=echo)) as wire:
+    whole = make_view(ISSUES, server=ServeSettings(max_result_tokens=0))
+    async with served(Gateway(FakeEngine(whole, execution=echo))) as wire:  # type: ignore[arg-type]
         await open_handshake(wire)
         answer = await wire.ask(call(3, "execute_tool", **arguments))
 

@@ -188,6 +188,16 @@ def elsewhere(*embeddings: str, **more: str) -> dict[str, object]:
             "server.maxSessions",
             id="clients with a session",
         ),
+        pytest.param(
+            {"server": ServeSettings(max_result_tokens=0)},
+            "server.maxResultTokens",
+            id="results of any length",
+        ),
+        pytest.param(
+            {"server": ServeSettings(max_result_tokens=25_001)},
+            "server.maxResultTokens",
+            id="longer results",
+        ),
     ],
 )
 def test_what_loosens_is_not_taken_and_is_a_warning(

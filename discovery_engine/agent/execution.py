@@ -1,0 +1,69 @@
+"""`execute_tool` and `read_result`: a call of a tool, and its result as an agent gets it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from discovery_engine._util.json import JSONObject
+from discovery_engine.agent.caller import Caller, InputRequiredError
+from discovery_engine.agent.first_listing import wait_for_first_listing
+from discovery_engine.agent.meta_arguments import MetaArguments
+from discovery_engine.agent.render.calls import preview_result, unchecked_result
+from discovery_engine.agent.results.presentation import read_on, shortened_result
+from discovery_engine.agent.results.query import PathQuery
+from discovery_engine.agent.results.selection import selected
+from discovery_engine.limits import require_query
+
+if TYPE_CHECKING:
+    from discovery_engine.engine import Engine
+
+_START = 30.0  # seconds that a call waits for a start; hosts time out after 60
+
+
+async def execute_tool(engine: Engine, arguments: MetaArguments, caller: Caller) -> JSONObject:
+    server, tool = arguments.optional_name("server"), arguments.text("tool")
+    given = arguments.mapping("arguments")
+    expression = arguments.optional_text("select")
+    query = PathQuery(expression) if expression else None  # a mistake is answered before the call
+    is_dry_run = arguments.flag("dryRun")
+    await wait_for_first_listing(engine, server)
+    if is_dry_run:
+        return preview_result(await engine.preview(server, tool, given, max_wait=_START))
+    result = await call_tool(engine, server, tool, given, caller)
+    if query is not None:
+        result = await selected(engine, result, query, caller)
+    return await shortened_result(engine, server, tool, result, caller)
+
+
+async def call_tool(
+    engine: Engine, server: str | None, tool: str, arguments: JSONObject, caller: Caller
+) -> JSONObject:
+    """A tool's own result, whole, with a note if its arguments were sent unchecked."""
+    unchecked: list[str] = []
+    result = await engine.execute(
+        server,
+        tool,
+        arguments,
+        on_progress=caller.on_progress,
+        caller=caller.client,
+        continuation=caller.continuation,
+        max_wait=_START,
+        on_unchecked=unchecked.append,
+    )
+    if result.get("resultType") == "input_required" and not caller.takes_input_required:
+        raise InputRequiredError(engine.view.find(server, tool).key)
+    return unchecked_result(result, unchecked[0]) if unchecked else result
+
+
+async def read_result(engine: Engine, arguments: MetaArguments, caller: Caller) -> JSONObject:
+    search = arguments.optional_text("search")
+    require_query(search or "")
+    return await read_on(
+        engine,
+        arguments.text("handle"),
+        caller,
+        path=arguments.optional_text("path"),
+        offset=arguments.optional_count("offset"),
+        search=search,
+        limit=arguments.optional_count("limit"),
+    )

@@ -1,0 +1,419 @@
+"""Results of any size through the gateway: specs/results.md."""
+
+from __future__ import annotations
+
+import json
+import stat
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from discovery_engine._util.json import JSONObject
+from discovery_engine.agent.definitions import ALL_META_TOOLS, meta_tools
+from discovery_engine.agent.dispatch import Caller, call
+from discovery_engine.agent.results.cutting import result_tokens
+from discovery_engine.config.settings import Limits, ServeSettings, TruncateSettings
+from discovery_engine.engine import Engine
+from discovery_engine.rpc.client import CallbackClient
+from discovery_engine.runtime.result_store import ResultNotFoundError, ResultStore
+from tests.engines import Folder, program
+from tests.factories import make_server, make_settings
+from tests.servers.programs import text_of
+
+pytestmark = pytest.mark.anyio
+
+SERVER = Path(__file__).parents[1] / "servers" / "results_server.py"
+
+
+@dataclass(frozen=True)
+class Agent:
+    """One client of an engine with the server of results."""
+
+    engine: Engine
+    log: Path
+    client: str | None = None
+
+    async def __call__(self, meta_tool: str, **arguments: Any) -> JSONObject:
+        client = CallbackClient(id=self.client) if self.client else None
+        return await call(self.engine, ALL_META_TOOLS[meta_tool], arguments, Caller(client))
+
+    async def run(self, tool: str, given: JSONObject, **more: Any) -> JSONObject:
+        return await self("execute_tool", tool=f"results:{tool}", arguments=given, **more)
+
+    @property
+    def sent(self) -> list[JSONObject]:
+        """What has reached the server."""
+        if not self.log.exists():
+            return []
+        return [json.loads(line) for line in self.log.read_text("utf-8").splitlines()]
+
+
+@asynccontextmanager
+async def agent_of(folder: Path, *, limits: JSONObject | None = None, **sections: Any):
+    """An agent, whose server has `limits`."""
+    log = folder / "calls.jsonl"
+    place = Folder(folder)
+    place.write(program("results", sys.executable, str(SERVER), str(log)), **sections)
+    if limits:
+        content = json.loads(place.config.read_text("utf-8"))
+        content["servers"]["results"]["limits"] = limits
+        place.config.write_text(json.dumps(content), "utf-8")
+    async with place.open() as engine:
+        await engine.refresh()
+        yield Agent(engine, log)
+
+
+@pytest.fixture
+async def agent(tmp_path: Path) -> AsyncIterator[Agent]:
+    async with agent_of(tmp_path, server={"maxResultTokens": 1000}) as made:
+        yield made
+
+
+def fields(result: JSONObject) -> JSONObject:
+    return result["_meta"]["discovery/answer"]
+
+
+def kept_files(agent: Agent) -> list[Path]:
+    root = agent.log.parent / "data" / "results"
+    return [file for file in root.glob("*/*") if file.name != "lock"]
+
+
+@pytest.mark.requirement("RES-1", "RES-2")
+async def test_a_long_result_is_cut_to_valid_json_and_read_on_to_its_end(agent: Agent) -> None:
+    result = await agent.run("rows", {"count": 2000})
+    got = list(result["structuredContent"]["items"])
+    path = fields(result)["cut"][0]["path"]
+
+    assert result_tokens(result) <= 1000
+    assert result["structuredContent"]["next"] == "page 2"
+    assert result["content"][0] == {"type": "text", "text": "2000 rows"}
+    assert "structuredContent.items" in result["content"][1]["text"]
+    while len(got) < 2000:
+        more = await agent(
+            "read_result", handle=fields(result)["handle"], path=f"{path}[{len(got)}:]"
+        )
+        got += json.loads(more["content"][0]["text"])
+    assert [item["id"] for item in got] == list(range(2000))
+    assert len(agent.sent) == 1
+
+
+@pytest.mark.requirement("RES-4")
+async def test_a_text_is_read_on_by_offset_to_its_last_character(agent: Agent) -> None:
+    result = await agent.run("text", {"lines": 3000})
+    text, total = result["content"][0]["text"], fields(result)["cut"][0]["total"]
+    handle = fields(result)["handle"]
+
+    while len(text) < total:
+        more = await agent("read_result", handle=handle, offset=len(text), limit=700)
+        assert result_tokens(more) <= 700
+        text += more["content"][0]["text"]
+
+    assert text == "".join(f"line {n} of it\n" for n in range(3000))
+
+
+@pytest.mark.requirement("RES-3")
+async def test_the_library_and_a_result_within_the_limit_are_not_touched(agent: Agent) -> None:
+    whole = await agent.engine.execute("results", "rows", {"count": 2000})
+    small = await agent.run("rows", {"count": 3})
+
+    assert len(whole["structuredContent"]["items"]) == 2000
+    assert small == await agent.engine.execute("results", "rows", {"count": 3})
+    assert kept_files(agent) == []
+
+
+@pytest.mark.requirement("RES-3")
+async def test_a_server_and_a_tool_may_have_limits_of_their_own(tmp_path: Path) -> None:
+    overrides = [{"pattern": "text", "maxResultTokens": 0}]
+    async with agent_of(tmp_path, limits={"maxResultTokens": 400}, overrides=overrides) as agent:
+        rows = await agent.run("rows", {"count": 2000})
+        text = await agent.run("text", {"lines": 30_000})
+
+    assert result_tokens(rows) <= 400
+    assert text_of(text).count("\n") == 30_000
+
+
+@pytest.mark.requirement("RES-5")
+async def test_an_image_past_the_limit_is_read_by_its_path_only(agent: Agent) -> None:
+    large = await agent.run("image", {"size": 20_000})
+    small = await agent.run("image", {"size": 20})
+    path = fields(large)["cut"][0]["path"]
+
+    read = await agent("read_result", handle=fields(large)["handle"], path=path)
+
+    assert "iVBO" not in json.dumps(large)
+    assert small["content"][1]["data"] == "iVBO" * 20
+    assert read["content"][0]["text"].startswith("iVBOiVBO")
+    assert fields(read)["total"] == 80_000
+
+
+@pytest.mark.requirement("RES-6")
+async def test_kept_results_are_their_owners_alone_and_end_with_the_gateway(
+    tmp_path: Path,
+) -> None:
+    async with agent_of(tmp_path, server={"maxResultTokens": 1000}) as agent:
+        await agent.run("rows", {"count": 2000})
+        [file] = kept_files(agent)
+
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+
+    assert kept_files(agent) == []
+    assert list((tmp_path / "data" / "results").iterdir()) == []
+
+
+@pytest.mark.requirement("RES-6")
+async def test_what_a_killed_gateway_left_is_removed_by_the_next(tmp_path: Path) -> None:
+    left = tmp_path / "data" / "results" / "1234-aa"
+    left.mkdir(parents=True)
+    for name in ("lock", "0123"):
+        (left / name).write_text("left")
+
+    async with agent_of(tmp_path, server={"maxResultTokens": 1000}) as agent:
+        await agent.run("rows", {"count": 2000})
+
+        assert not left.exists()
+        assert len(kept_files(agent)) == 1
+
+
+@pytest.mark.requirement("RES-7")
+async def test_nobody_but_the_client_that_made_the_call_reads_on(agent: Agent) -> None:
+    mine, other = (Agent(agent.engine, agent.log, client) for client in ("mine", "other"))
+    handle = fields(await mine.run("rows", {"count": 2000}))["handle"]
+
+    for thief in (other, agent):
+        answer = await thief("read_result", handle=handle)
+        assert text_of(answer).startswith("RESULT_NOT_FOUND: ")
+        assert "row 1" not in json.dumps(answer)
+    assert "row 1" in text_of(await mine("read_result", handle=handle))
+    agent.engine.close_client("mine")
+    assert text_of(await mine("read_result", handle=handle)).startswith("RESULT_NOT_FOUND: ")
+    assert kept_files(agent) == []
+
+
+@pytest.mark.requirement("RES-7")
+@pytest.mark.parametrize(
+    "handle", ["../../discovery.yaml", "/etc/passwd", "lock", ".", "%2e%2e/x", "\0", "0" * 24]
+)
+async def test_a_handle_is_never_part_of_a_path(agent: Agent, handle: str) -> None:
+    await agent.run("rows", {"count": 2000})
+
+    answer = await agent("read_result", handle=handle)
+
+    assert answer["isError"]
+    assert text_of(answer).startswith("RESULT_NOT_FOUND: ")
+
+
+@pytest.mark.requirement("RES-7")
+async def test_the_name_of_a_file_opens_nothing(agent: Agent) -> None:
+    await agent.run("rows", {"count": 2000})
+    [file] = kept_files(agent)
+
+    assert text_of(await agent("read_result", handle=file.name)).startswith("RESULT_NOT_FOUND: ")
+
+
+@pytest.mark.requirement("RES-8")
+async def test_head_and_tail_is_the_plain_form(tmp_path: Path) -> None:
+    truncate = {"style": "head_tail", "characters": 1000}
+    server = {"maxResultTokens": 1000, "truncate": truncate}
+    async with agent_of(tmp_path, server=server) as agent:
+        result = await agent.run("text", {"lines": 3000})
+        whole = await agent.engine.execute("results", "text", {"lines": 3000})
+
+    marker = " <truncated by discovery> "
+    text = text_of(result)
+    assert len(text) == 1000
+    assert text == f"{text_of(whole)[: 950 - len(marker)]}{marker}{text_of(whole)[-50:]}"
+    assert "read_result" not in meta_tools(
+        make_settings(server=ServeSettings(truncate=TruncateSettings("head_tail")))
+    )
+
+
+@pytest.mark.requirement("RES-9")
+def test_read_result_is_there_where_something_is_cut() -> None:
+    off = ServeSettings(max_result_tokens=0)
+    of_server = make_server("a", limits=Limits(max_result_tokens=500))
+
+    assert "read_result" in meta_tools(make_settings())
+    assert "read_result" not in meta_tools(make_settings(server=off))
+    assert "read_result" in meta_tools(make_settings(of_server, server=off))
+
+
+@pytest.mark.requirement("RES-10")
+@pytest.mark.parametrize("tool", ["rows", "json_text"])
+async def test_select_answers_with_a_part_only(agent: Agent, tool: str) -> None:
+    result = await agent.run(tool, {"count": 2000}, select="items[10:12].name")
+
+    assert result["content"] == [{"type": "text", "text": '["row 10","row 11"]'}]
+    assert "structuredContent" not in result
+
+
+@pytest.mark.requirement("RES-10")
+async def test_a_selection_that_is_too_long_is_cut_as_a_result_is(agent: Agent) -> None:
+    result = await agent.run("rows", {"count": 2000}, select="items[*].name")
+
+    assert result_tokens(result) <= 1000
+    assert json.loads(text_of(result))[0] == "row 0"
+    assert "content[0].json" in result["content"][-1]["text"]
+
+
+@pytest.mark.requirement("RES-11")
+async def test_a_selection_without_a_match_says_so_and_shows_the_shape(agent: Agent) -> None:
+    result = await agent.run("rows", {"count": 5}, select="rows[0]")
+    handle = fields(result)["handle"]
+
+    assert text_of(result) == (
+        "Note: `select`: nothing is at rows[0]. The result is "
+        "{items: [5 of {id: number, name: string}], next: string}. "
+        f'The whole is kept: read_result {{"handle": "{handle}"}}.'
+    )
+    assert '"row 4"' in text_of(await agent("read_result", handle=handle))
+    assert len(agent.sent) == 1
+
+
+@pytest.mark.requirement("RES-11")
+async def test_select_leaves_text_and_failures_whole(agent: Agent) -> None:
+    text = await agent.run("text", {"lines": 2}, select="items")
+    failed = await agent.run("fail", {}, select="items")
+
+    assert [block["text"] for block in text["content"]] == [
+        "line 0 of it\nline 1 of it\n",
+        "Note: `select` was not applied: the result is not JSON",
+    ]
+    assert failed["isError"]
+    assert text_of(failed) == "It broke"
+
+
+@pytest.mark.requirement("RES-12")
+@pytest.mark.parametrize(
+    ("select", "place"),
+    [
+        ("items[", "at character 6"),
+        ("items[*", "at character 7"),
+        ("items..name", "at character 6"),
+        ("a b", "at character 2"),
+        ("#", "at character 0"),
+        ("(" * 900, "is not JMESPath"),
+        ("a" * 1001, "has more than 1,000 characters"),
+    ],
+)
+async def test_a_mistake_in_select_is_named_with_its_place_and_nothing_is_sent(
+    agent: Agent, select: str, place: str
+) -> None:
+    answer = await agent.run("rows", {"count": 5}, select=select)
+
+    assert answer["isError"]
+    assert text_of(answer).startswith("INVALID_QUERY: ")
+    assert place in text_of(answer)
+    assert agent.sent == []
+
+
+@pytest.mark.requirement("RES-12")
+@pytest.mark.parametrize(
+    "select",
+    [
+        " | ".join(["[@,@][]"] * 60),
+        " | ".join(["join('', [to_string(@), to_string(@)])"] * 23),
+        "items[*].[" + ",".join(["@"] * 100) + "][] | [*].[" + ",".join(["@"] * 100) + "][]",
+    ],
+)
+async def test_a_selection_without_bounds_is_given_up(agent: Agent, select: str) -> None:
+    answer = await agent.run("rows", {"count": 5000}, select=select)
+
+    assert "takes too much work" in text_of(answer)
+    assert len(agent.sent) == 1
+
+
+@pytest.mark.requirement("RES-13")
+async def test_a_dry_run_shows_what_would_be_sent_and_sends_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ROWS_TOKEN", "s3cret")
+    overrides = [{"pattern": "rows", "arguments": {"token": "${ROWS_TOKEN}"}, "tags": ["mine"]}]
+    async with agent_of(tmp_path, overrides=overrides) as agent:
+        answer = await agent.run("rows", {"count": 5}, dryRun=True)
+        preview = await agent.engine.preview("results", "rows", {"count": 5})
+        wrong = await agent.run("rows", {"count": "many"}, dryRun=True)
+
+        assert agent.sent == []
+        await agent.run("rows", {"count": 5})
+        assert agent.sent == [{"tool": "rows", "arguments": {"count": 5, "token": "s3cret"}}]
+
+    assert text_of(answer) == (
+        "Dry run: results:rows is enabled and its arguments fit; nothing was sent.\n"
+        "To: a program on this machine\n"
+        'Arguments: {"count": 5, "token": "(set by the owner)"}\n'
+        'Annotations: {"readOnlyHint": true}\n'
+        "Tags: [mine]"
+    )
+    assert preview.pinned == {"token": "${ROWS_TOKEN}"}
+    assert preview.target.startswith(sys.executable)
+    assert "s3cret" not in json.dumps(answer)
+    assert text_of(wrong).startswith("INVALID_ARGUMENTS: ")
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def store(tmp_path: Path, clock: Clock) -> Iterator[ResultStore]:
+    made = ResultStore(tmp_path, clock=clock, most_bytes=10_000)
+    yield made
+    made.close()
+
+
+@pytest.mark.requirement("RES-6")
+def test_a_result_is_kept_for_an_hour(store: ResultStore, clock: Clock, tmp_path: Path) -> None:
+    handle = store.put(b"x", owner="a", path="@")
+    assert handle
+    clock.now += 3599
+
+    assert store.get(handle, owner="a")[1] == b"x"
+    clock.now += 1
+    store.expire()
+    assert store.size == 0
+    assert [file.name for file in tmp_path.rglob("*") if file.is_file()] == ["lock"]
+    with pytest.raises(ResultNotFoundError):
+        store.get(handle, owner="a")
+
+
+@pytest.mark.requirement("RES-6")
+def test_a_flood_of_one_client_is_bounded_and_costs_the_others_nothing(
+    store: ResultStore, tmp_path: Path
+) -> None:
+    quiet = store.put(b"q" * 1000, owner="quiet", path="@")
+    assert quiet
+
+    handles = [store.put(b"f" * 900, owner="flood", path="@") for _ in range(5000)]
+
+    on_disk = sum(file.stat().st_size for file in tmp_path.rglob("*") if file.is_file())
+    assert store.size == on_disk <= 10_000
+    assert store.get(quiet, owner="quiet")[1] == b"q" * 1000
+    assert store.get(handles[-1] or "", owner="flood")
+    assert store.put(b"x" * 10_001, owner="a", path="@") is None
+
+
+@pytest.mark.requirement("RES-6")
+async def test_a_result_that_cannot_be_kept_is_cut_all_the_same(agent: Agent) -> None:
+    root = agent.log.parent / "data" / "results"
+    root.write_text("in the way")
+
+    result = await agent.run("rows", {"count": 2000})
+
+    assert result_tokens(result) <= 1000
+    assert fields(result)["handle"] is None
+    assert "could not be kept" in result["content"][-1]["text"]

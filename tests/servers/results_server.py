@@ -1,0 +1,110 @@
+"""A server with results of any size, which writes each call that reaches it to a file.
+
+    python results_server.py LOG
+
+It knows the handshake only, and no library.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+LOG = Path(sys.argv[1])
+ROW = {
+    "type": "object",
+    "properties": {"id": {"type": "integer"}, "name": {"type": "string"}},
+}
+TOOLS: dict[str, dict[str, Any]] = {
+    "rows": {
+        "inputSchema": {
+            "type": "object",
+            "properties": {"count": {"type": "integer"}, "token": {"type": "string"}},
+            "required": ["count"],
+        },
+        "outputSchema": {
+            "type": "object",
+            "properties": {"items": {"type": "array", "items": ROW}, "next": {"type": "string"}},
+        },
+        "annotations": {"readOnlyHint": True},
+    },
+    "text": {"inputSchema": {"type": "object", "properties": {"lines": {"type": "integer"}}}},
+    "json_text": {"inputSchema": {"type": "object", "properties": {"count": {"type": "integer"}}}},
+    "image": {"inputSchema": {"type": "object", "properties": {"size": {"type": "integer"}}}},
+    "echo": {"inputSchema": {"type": "object", "properties": {"value": {}}}},
+    "fail": {"inputSchema": {"type": "object"}},
+    "wait": {"inputSchema": {"type": "object", "properties": {"seconds": {"type": "number"}}}},
+}
+
+
+def rows(count: int) -> dict[str, Any]:
+    return {"items": [{"id": n, "name": f"row {n}"} for n in range(count)], "next": "page 2"}
+
+
+def answer(name: str, given: dict[str, Any]) -> dict[str, Any]:
+    match name:
+        case "rows":
+            found = rows(given["count"])
+            return {"content": [text(f"{len(found['items'])} rows")], "structuredContent": found}
+        case "text":
+            return {"content": [text("".join(f"line {n} of it\n" for n in range(given["lines"])))]}
+        case "json_text":
+            return {"content": [text(json.dumps(rows(given["count"])))]}
+        case "image":
+            block = {"type": "image", "mimeType": "image/png", "data": "iVBO" * given["size"]}
+            return {"content": [text("A picture:"), block]}
+        case "fail":
+            return {"content": [text("It broke")], "isError": True}
+        case "wait":
+            time.sleep(given["seconds"])
+    return {
+        "content": [text(json.dumps(given))],
+        "structuredContent": {"value": given.get("value"), "given": given},
+    }
+
+
+def text(value: str) -> dict[str, Any]:
+    return {"type": "text", "text": value}
+
+
+def result_of(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
+    match method:
+        case "initialize":
+            return {
+                "protocolVersion": "2025-11-25",
+                "capabilities": {"tools": {}},
+                "serverInfo": {"name": "results", "version": "1"},
+            }
+        case "tools/list":
+            described = {"description": "Give what is asked for."}
+            return {"tools": [{"name": name, **described, **of} for name, of in TOOLS.items()]}
+        case "tools/call":
+            given = params.get("arguments") or {}
+            with LOG.open("a", encoding="utf-8") as log:
+                log.write(json.dumps({"tool": params["name"], "arguments": given}) + "\n")
+            return answer(params["name"], given)
+        case "ping":
+            return {}
+    return None
+
+
+def main() -> None:
+    for line in sys.stdin:
+        message = json.loads(line)
+        if "id" not in message or "method" not in message:
+            continue
+        found = result_of(message["method"], message.get("params") or {})
+        outcome = (
+            {"error": {"code": -32601, "message": "Method not found"}}
+            if found is None
+            else {"result": found}
+        )
+        sys.stdout.write(json.dumps({"jsonrpc": "2.0", "id": message["id"], **outcome}) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
