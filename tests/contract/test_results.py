@@ -83,7 +83,7 @@ def kept_files(agent: Agent) -> list[Path]:
     return [file for file in root.glob("*/*") if file.name != "lock"]
 
 
-@pytest.mark.requirement("RES-1", "RES-2")
+@pytest.mark.requirement("RSL-1", "RSL-2")
 async def test_a_long_result_is_cut_to_valid_json_and_read_on_to_its_end(agent: Agent) -> None:
     result = await agent.run("rows", {"count": 2000})
     got = list(result["structuredContent"]["items"])
@@ -102,7 +102,7 @@ async def test_a_long_result_is_cut_to_valid_json_and_read_on_to_its_end(agent: 
     assert len(agent.sent) == 1
 
 
-@pytest.mark.requirement("RES-4")
+@pytest.mark.requirement("RSL-4")
 async def test_a_text_is_read_on_by_offset_to_its_last_character(agent: Agent) -> None:
     result = await agent.run("text", {"lines": 3000})
     text, total = result["content"][0]["text"], fields(result)["cut"][0]["total"]
@@ -116,7 +116,7 @@ async def test_a_text_is_read_on_by_offset_to_its_last_character(agent: Agent) -
     assert text == "".join(f"line {n} of it\n" for n in range(3000))
 
 
-@pytest.mark.requirement("RES-3")
+@pytest.mark.requirement("RSL-3")
 async def test_the_library_and_a_result_within_the_limit_are_not_touched(agent: Agent) -> None:
     whole = await agent.engine.execute("results", "rows", {"count": 2000})
     small = await agent.run("rows", {"count": 3})
@@ -126,7 +126,7 @@ async def test_the_library_and_a_result_within_the_limit_are_not_touched(agent: 
     assert kept_files(agent) == []
 
 
-@pytest.mark.requirement("RES-3")
+@pytest.mark.requirement("RSL-3")
 async def test_a_server_and_a_tool_may_have_limits_of_their_own(tmp_path: Path) -> None:
     overrides = [{"pattern": "text", "maxResultTokens": 0}]
     async with agent_of(tmp_path, limits={"maxResultTokens": 400}, overrides=overrides) as agent:
@@ -137,7 +137,7 @@ async def test_a_server_and_a_tool_may_have_limits_of_their_own(tmp_path: Path) 
     assert text_of(text).count("\n") == 30_000
 
 
-@pytest.mark.requirement("RES-5")
+@pytest.mark.requirement("RSL-5")
 async def test_an_image_past_the_limit_is_read_by_its_path_only(agent: Agent) -> None:
     large = await agent.run("image", {"size": 20_000})
     small = await agent.run("image", {"size": 20})
@@ -151,7 +151,7 @@ async def test_an_image_past_the_limit_is_read_by_its_path_only(agent: Agent) ->
     assert fields(read)["total"] == 80_000
 
 
-@pytest.mark.requirement("RES-6")
+@pytest.mark.requirement("RSL-6")
 async def test_kept_results_are_their_owners_alone_and_end_with_the_gateway(
     tmp_path: Path,
 ) -> None:
@@ -166,7 +166,7 @@ async def test_kept_results_are_their_owners_alone_and_end_with_the_gateway(
     assert list((tmp_path / "data" / "results").iterdir()) == []
 
 
-@pytest.mark.requirement("RES-6")
+@pytest.mark.requirement("RSL-6")
 async def test_what_a_killed_gateway_left_is_removed_by_the_next(tmp_path: Path) -> None:
     left = tmp_path / "data" / "results" / "1234-aa"
     left.mkdir(parents=True)
@@ -180,7 +180,7 @@ async def test_what_a_killed_gateway_left_is_removed_by_the_next(tmp_path: Path)
         assert len(kept_files(agent)) == 1
 
 
-@pytest.mark.requirement("RES-7")
+@pytest.mark.requirement("RSL-7")
 async def test_nobody_but_the_client_that_made_the_call_reads_on(agent: Agent) -> None:
     mine, other = (Agent(agent.engine, agent.log, client) for client in ("mine", "other"))
     handle = fields(await mine.run("rows", {"count": 2000}))["handle"]
@@ -195,7 +195,7 @@ async def test_nobody_but_the_client_that_made_the_call_reads_on(agent: Agent) -
     assert kept_files(agent) == []
 
 
-@pytest.mark.requirement("RES-7")
+@pytest.mark.requirement("RSL-7")
 @pytest.mark.parametrize(
     "handle", ["../../discovery.yaml", "/etc/passwd", "lock", ".", "%2e%2e/x", "\0", "0" * 24]
 )
@@ -208,7 +208,7 @@ async def test_a_handle_is_never_part_of_a_path(agent: Agent, handle: str) -> No
     assert text_of(answer).startswith("RESULT_NOT_FOUND: ")
 
 
-@pytest.mark.requirement("RES-7")
+@pytest.mark.requirement("RSL-7")
 async def test_the_name_of_a_file_opens_nothing(agent: Agent) -> None:
     await agent.run("rows", {"count": 2000})
     [file] = kept_files(agent)
@@ -216,7 +216,7 @@ async def test_the_name_of_a_file_opens_nothing(agent: Agent) -> None:
     assert text_of(await agent("read_result", handle=file.name)).startswith("RESULT_NOT_FOUND: ")
 
 
-@pytest.mark.requirement("RES-8")
+@pytest.mark.requirement("RSL-8")
 async def test_head_and_tail_is_the_plain_form(tmp_path: Path) -> None:
     truncate = {"style": "head_tail", "characters": 1000}
     server = {"maxResultTokens": 1000, "truncate": truncate}
@@ -233,7 +233,7 @@ async def test_head_and_tail_is_the_plain_form(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.requirement("RES-9")
+@pytest.mark.requirement("RSL-9")
 def test_read_result_is_there_where_something_is_cut() -> None:
     off = ServeSettings(max_result_tokens=0)
     of_server = make_server("a", limits=Limits(max_result_tokens=500))
@@ -243,7 +243,7 @@ def test_read_result_is_there_where_something_is_cut() -> None:
     assert "read_result" in meta_tools(make_settings(of_server, server=off))
 
 
-@pytest.mark.requirement("RES-10")
+@pytest.mark.requirement("RSL-10")
 @pytest.mark.parametrize("tool", ["rows", "json_text"])
 async def test_select_answers_with_a_part_only(agent: Agent, tool: str) -> None:
     result = await agent.run(tool, {"count": 2000}, select="items[10:12].name")
@@ -252,7 +252,7 @@ async def test_select_answers_with_a_part_only(agent: Agent, tool: str) -> None:
     assert "structuredContent" not in result
 
 
-@pytest.mark.requirement("RES-10")
+@pytest.mark.requirement("RSL-10")
 async def test_a_selection_that_is_too_long_is_cut_as_a_result_is(agent: Agent) -> None:
     result = await agent.run("rows", {"count": 2000}, select="items[*].name")
 
@@ -261,7 +261,7 @@ async def test_a_selection_that_is_too_long_is_cut_as_a_result_is(agent: Agent) 
     assert "content[0].json" in result["content"][-1]["text"]
 
 
-@pytest.mark.requirement("RES-11")
+@pytest.mark.requirement("RSL-11")
 async def test_a_selection_without_a_match_says_so_and_shows_the_shape(agent: Agent) -> None:
     result = await agent.run("rows", {"count": 5}, select="rows[0]")
     handle = fields(result)["handle"]
@@ -275,7 +275,7 @@ async def test_a_selection_without_a_match_says_so_and_shows_the_shape(agent: Ag
     assert len(agent.sent) == 1
 
 
-@pytest.mark.requirement("RES-11")
+@pytest.mark.requirement("RSL-11")
 async def test_select_leaves_text_and_failures_whole(agent: Agent) -> None:
     text = await agent.run("text", {"lines": 2}, select="items")
     failed = await agent.run("fail", {}, select="items")
@@ -288,7 +288,7 @@ async def test_select_leaves_text_and_failures_whole(agent: Agent) -> None:
     assert text_of(failed) == "It broke"
 
 
-@pytest.mark.requirement("RES-12")
+@pytest.mark.requirement("RSL-12")
 @pytest.mark.parametrize(
     ("select", "place"),
     [
@@ -312,7 +312,7 @@ async def test_a_mistake_in_select_is_named_with_its_place_and_nothing_is_sent(
     assert agent.sent == []
 
 
-@pytest.mark.requirement("RES-12")
+@pytest.mark.requirement("RSL-12")
 @pytest.mark.parametrize(
     "select",
     [
@@ -328,7 +328,7 @@ async def test_a_selection_without_bounds_is_given_up(agent: Agent, select: str)
     assert len(agent.sent) == 1
 
 
-@pytest.mark.requirement("RES-13")
+@pytest.mark.requirement("RSL-13")
 async def test_a_dry_run_shows_what_would_be_sent_and_sends_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -376,7 +376,7 @@ def store(tmp_path: Path, clock: Clock) -> Iterator[ResultStore]:
     made.close()
 
 
-@pytest.mark.requirement("RES-6")
+@pytest.mark.requirement("RSL-6")
 def test_a_result_is_kept_for_an_hour(store: ResultStore, clock: Clock, tmp_path: Path) -> None:
     handle = store.put(b"x", owner="a", path="@")
     assert handle
@@ -391,7 +391,7 @@ def test_a_result_is_kept_for_an_hour(store: ResultStore, clock: Clock, tmp_path
         store.get(handle, owner="a")
 
 
-@pytest.mark.requirement("RES-6")
+@pytest.mark.requirement("RSL-6")
 def test_a_flood_of_one_client_is_bounded_and_costs_the_others_nothing(
     store: ResultStore, tmp_path: Path
 ) -> None:
@@ -407,7 +407,7 @@ def test_a_flood_of_one_client_is_bounded_and_costs_the_others_nothing(
     assert store.put(b"x" * 10_001, owner="a", path="@") is None
 
 
-@pytest.mark.requirement("RES-6")
+@pytest.mark.requirement("RSL-6")
 async def test_a_result_that_cannot_be_kept_is_cut_all_the_same(agent: Agent) -> None:
     root = agent.log.parent / "data" / "results"
     root.write_text("in the way")

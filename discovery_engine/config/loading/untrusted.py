@@ -128,4 +128,7 @@ def _digest_of_overrides(settings: Settings) -> str:
 
 def _without_place(override: Override) -> JSONObject:
     # Approvals are bound to a digest of this form: it must not change.
-    return asdict(override) | {"origin": asdict(Origin(""))}
+    form = asdict(override) | {"origin": asdict(Origin(""))}
+    if override.max_result_tokens is None:  # older versions did not have it
+        del form["max_result_tokens"]
+    return form

@@ -82,7 +82,7 @@ def test_the_longest_part_of_a_text_that_fits_does_fit(text: str, tokens: int, s
     assert estimated_tokens(text[start:end]) <= tokens
 
 
-@pytest.mark.requirement("RES-1")
+@pytest.mark.requirement("RSL-1")
 @given(JSON, st.integers(0, 400))
 def test_pruned_json_is_json_within_its_tokens_and_whole_only_if_nothing_was_cut(
     value: JSONValue, tokens: int
@@ -93,7 +93,7 @@ def test_pruned_json_is_json_within_its_tokens_and_whole_only_if_nothing_was_cut
     assert (json_text(made.value) == json_text(value)) or made.cuts
 
 
-@pytest.mark.requirement("RES-1")
+@pytest.mark.requirement("RSL-1")
 @settings(max_examples=40)
 @given(RESULTS, st.integers(200, 600))
 def test_a_cut_result_is_valid_and_never_longer_than_its_limit(
@@ -119,7 +119,7 @@ def test_a_cut_result_is_valid_and_never_longer_than_its_limit(
                 json.loads(kept)
 
 
-@pytest.mark.requirement("RES-2")
+@pytest.mark.requirement("RSL-2")
 @settings(max_examples=40)
 @given(RESULTS, st.integers(200, 600))
 def test_each_cut_names_how_much_of_what_is_shown(result: JSONObject, tokens: int) -> None:
@@ -148,7 +148,7 @@ def test_a_result_that_looks_small_is_small(result: JSONObject, tokens: int) -> 
         assert not exceeds(result, tokens)
 
 
-@pytest.mark.requirement("RES-4")
+@pytest.mark.requirement("RSL-4")
 @settings(max_examples=40)
 @given(RESULTS, st.integers(200, 400))
 def test_reads_by_offset_give_back_the_whole_to_the_last_character(
@@ -177,7 +177,7 @@ def rows(count: int) -> JSONObject:
     return {"content": [], "structuredContent": {"items": items, "next": "page 2"}}
 
 
-@pytest.mark.requirement("RES-1", "RES-4")
+@pytest.mark.requirement("RSL-1", "RSL-4")
 def test_a_list_is_read_on_from_where_it_was_cut_until_its_end() -> None:
     result = rows(500)
     made = cut_result(result, 1000, note_of(result, 1000), reserve=NOTE_TOKENS)
@@ -196,7 +196,7 @@ def test_a_list_is_read_on_from_where_it_was_cut_until_its_end() -> None:
     assert got == result["structuredContent"]["items"]
 
 
-@pytest.mark.requirement("RES-1")
+@pytest.mark.requirement("RSL-1")
 def test_json_in_a_text_stays_json_and_is_read_on_by_its_path() -> None:
     inner = rows(300)["structuredContent"]
     result = {"content": [{"type": "text", "text": json.dumps(inner, indent=1)}]}
@@ -211,7 +211,7 @@ def test_json_in_a_text_stays_json_and_is_read_on_by_its_path() -> None:
     assert json.loads(answer.texts[0])[0] == inner["items"][len(shown["items"])]
 
 
-@pytest.mark.requirement("RES-5")
+@pytest.mark.requirement("RSL-5")
 def test_an_image_past_the_limit_is_named_and_read_by_its_path() -> None:
     image = {"type": "image", "mimeType": "image/png", "data": "iVBORw0KGgo" * 2000}
     result = {"content": [{"type": "text", "text": "A picture:"}, image]}
@@ -225,7 +225,7 @@ def test_an_image_past_the_limit_is_named_and_read_by_its_path() -> None:
     assert "iVBORw0KGgo" not in json.dumps(made.result)
 
 
-@pytest.mark.requirement("RES-2")
+@pytest.mark.requirement("RSL-2")
 def test_the_note_names_what_was_cut_of_how_much_and_the_call_that_reads_on() -> None:
     result = {"content": [{"type": "text", "text": "one line of text\n" * 5000}]}
     made = cut_result(result, 1000, note_of(result, 1000), reserve=NOTE_TOKENS)
@@ -241,7 +241,7 @@ def test_the_note_names_what_was_cut_of_how_much_and_the_call_that_reads_on() ->
     )
 
 
-@pytest.mark.requirement("RES-4")
+@pytest.mark.requirement("RSL-4")
 def test_a_search_gives_the_places_of_a_text() -> None:
     text = "\n".join(f"line {at}" if at % 100 else f"ERROR at {at}" for at in range(1000))
     data = encode_finite({"content": [{"type": "text", "text": text}]})
@@ -254,7 +254,7 @@ def test_a_search_gives_the_places_of_a_text() -> None:
     assert [text[at : at + 5] for at in answer.fields["offsets"]] == ["ERROR"] * 10
 
 
-@pytest.mark.requirement("RES-4")
+@pytest.mark.requirement("RSL-4")
 def test_a_path_that_matches_nothing_shows_the_shape() -> None:
     answer = read(encode_finite(rows(3)), Asked("h", "@", 500, path="structuredContent.rows"))
 
@@ -281,7 +281,7 @@ def test_the_part_of_a_cut_is_the_text_that_holds_it(path: str, part: str) -> No
     assert whole_part(path) == part
 
 
-@pytest.mark.requirement("RES-8")
+@pytest.mark.requirement("RSL-8")
 @pytest.mark.parametrize(
     ("length", "expected"),
     [
