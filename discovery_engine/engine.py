@@ -53,6 +53,7 @@ from discovery_engine.runtime.ingest import ListingResult, RefreshReport
 from discovery_engine.runtime.lazy_upstreams import LazyUpstreams
 from discovery_engine.runtime.lister import ServerLister
 from discovery_engine.runtime.maintenance import run_maintenance
+from discovery_engine.runtime.rate_limits import RateLimits
 from discovery_engine.runtime.restore import (
     open_registry_or_fallback,
     registry_path,
@@ -169,7 +170,7 @@ class Engine:
         self._state = state
         self._semantic = semantic
         self._finds = RecentFinds()
-        self._upstreams = LazyUpstreams(tasks, self._open_upstreams, secrets)
+        self._upstreams = LazyUpstreams(tasks, self._open_upstreams, secrets, RateLimits(clock))
         self._lister = ServerLister(
             self._state,
             self._upstreams,

@@ -18,6 +18,7 @@
     │   │   ├── NeedsAuthError      it wants a login or refuses the one it got
     │   │   └── UntrustedServerError    its owner has not approved what would be started
     │   ├── ServerStartingError     it is still being started; nothing was sent
+    │   ├── RateLimitedError        its calls of this minute are used up; nothing was sent
     │   ├── UpstreamTimeoutError    it did not answer in time
     │   ├── OutcomeUnknownError     it went away during a call: the work may or may not be done
     │   └── UpstreamProtocolError   it answered with a protocol error
@@ -31,6 +32,7 @@ line: untrusted names and texts are quoted in them, and cannot begin a line.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
@@ -38,6 +40,7 @@ from typing import ClassVar, Self
 
 from msgspec import Struct
 
+from discovery_engine._util.quantities import counted
 from discovery_engine._util.text import one_line, quoted
 from discovery_engine.diagnostics import Diagnostic, Origin
 
@@ -379,6 +382,22 @@ class ServerStartingError(UpstreamError):
             server,
             f"server {server!r} is starting{since}: its tools are not known yet",
             hint="it goes on starting; try again in a few seconds",
+        )
+
+
+class RateLimitedError(UpstreamError):
+    code = "RATE_LIMITED"
+
+    def __init__(
+        self, subject: str, calls_per_minute: int, retry_after: float, server: str | None = None
+    ) -> None:
+        self.retry_after = math.ceil(retry_after * 10) / 10
+        """Seconds after which another try may succeed."""
+        calls = counted(calls_per_minute, "call")
+        super().__init__(
+            server or "",
+            f"{subject} takes at most {calls} a minute; nothing was sent",
+            hint=f"try again in {self.retry_after:g} s",
         )
 
 

@@ -84,6 +84,7 @@ An error begins with its code; the next line is the next step.
 | TOOL_WITHHELD, SERVER_UNTRUSTED | the owner has not approved it yet | tell the user |
 | INVALID_ARGUMENTS | the arguments do not fit the schema | correct them by the signature given |
 | VALIDATION_ERROR | a meta-tool was called with wrong arguments | correct them |
+| RATE_LIMITED | too many calls in a minute | try again after the given time |
 | RESULT_NOT_FOUND | nothing is kept under the handle | call the tool again |
 | INVALID_QUERY | `select` or `path` is not JMESPath | correct it at the given place |
 | SERVER_STARTING | the server is being started | try again in a few seconds |

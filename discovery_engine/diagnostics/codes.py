@@ -95,6 +95,11 @@ FAMILIES: Mapping[str, Mapping[str, Row]] = {
             "the server is still starting; nothing was sent",
             "try again in a few seconds; `discovery refresh` waits for it",
         ),
+        "RATE_LIMITED": (
+            "error",
+            "the calls of a minute that are allowed are used up; nothing was sent",
+            "try again after the time that is given, or raise `limits.callsPerMinute`",
+        ),
         "SERVER_CONNECTION_ERROR": (
             "error",
             "the server cannot be reached; the kind of failure is named",

@@ -21,6 +21,7 @@ from discovery_engine.config.settings import ServerSettings
 from discovery_engine.errors import UpstreamError
 from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
 from discovery_engine.redaction.server_output import OutputRedactor
+from discovery_engine.runtime.rate_limits import Quota, RateLimits
 from discovery_engine.secrets.resolver import SecretResolver
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.state import ServerState, StateInfo
@@ -45,10 +46,12 @@ class LazyUpstreams:
         tasks: TaskGroup,
         open_upstreams: Callable[[OnStderr], AbstractAsyncContextManager[Upstreams]],
         secrets: SecretResolver,
+        rates: RateLimits | None = None,
     ) -> None:
         self._tasks = tasks
         self._open_upstreams = open_upstreams
         self._secrets = secrets
+        self._rates = rates
         self._upstreams: Upstreams | None = None
         self._opening = anyio.Lock()
         self._redactors: dict[ServerName, tuple[object, OutputRedactor]] = {}
@@ -74,7 +77,13 @@ class LazyUpstreams:
         continuation: Continuation | None,
         on_progress: OnProgress | None,
     ) -> JSONObject:
-        """As `Upstreams.send`."""
+        """As `Upstreams.send`, within the calls of a minute that the server takes.
+
+        Raises:
+            RateLimitedError: If they are used up. Continuing a call is no other call.
+        """
+        if self._rates and continuation is None:
+            self._rates.take(Quota.of_server(server))
         redactor = await self._redactor_of(server)
         try:
             upstreams = await self._opened()

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from discovery_engine._util.json import JSONObject
@@ -354,6 +355,29 @@ async def test_a_dry_run_shows_what_would_be_sent_and_sends_nothing(
     assert preview.target.startswith(sys.executable)
     assert "s3cret" not in json.dumps(answer)
     assert text_of(wrong).startswith("INVALID_ARGUMENTS: ")
+
+
+@pytest.mark.requirement("UPS-90")
+async def test_of_64_callers_the_server_sees_as_many_as_are_allowed(tmp_path: Path) -> None:
+    async with agent_of(tmp_path, limits={"callsPerMinute": 1, "burst": 7}) as agent:
+        answers = []
+
+        async def ask(number: int) -> None:
+            answers.append(await Agent(agent.engine, agent.log, f"c{number}").run("echo", {}))
+
+        await agent.run("rows", {"count": "not a number"})  # does not fit: not counted
+        async with anyio.create_task_group() as tasks:
+            for number in range(64):
+                tasks.start_soon(ask, number)
+
+        assert len(agent.sent) == 7
+
+    refused = [answer for answer in answers if answer.get("isError")]
+    assert len(refused) == 57
+    assert text_of(refused[0]).startswith(
+        "RATE_LIMITED: server 'results' takes at most 1 call a minute; nothing was sent\n"
+    )
+    assert 0 < refused[0]["_meta"]["discovery/error"]["retryAfter"] <= 60
 
 
 class Clock:

@@ -17,6 +17,7 @@ from discovery_engine.errors import (
     NeedsConfigError,
     NotFoundError,
     OutcomeUnknownError,
+    RateLimitedError,
     RegistryError,
     SecretStoreError,
     ServerDisabledError,
@@ -55,6 +56,11 @@ ERRORS = [
         ToolNotFoundError(None, "x"),
         "no server has a tool 'x'",
         "list_tools names a server's tools",
+    ),
+    (
+        RateLimitedError("server 'github'", 60, 2.34, "github"),
+        "server 'github' takes at most 60 calls a minute; nothing was sent",
+        "try again in 2.4 s",
     ),
     (
         ToolAmbiguousError("x", ["a:x", "b:x"]),

@@ -11,7 +11,7 @@ from discovery_engine.agent.budget import Budget, first_fitting
 from discovery_engine.agent.render.notice_text import notice_lines
 from discovery_engine.agent.render.result import ANSWER, notices_budget, text_content
 from discovery_engine.agent.tool_text import cut, tag_text
-from discovery_engine.errors import DiscoveryError, NotFoundError
+from discovery_engine.errors import DiscoveryError, NotFoundError, RateLimitedError
 from discovery_engine.runtime.call_preview import CallPreview
 from discovery_engine.view.notices import Notice
 
@@ -82,6 +82,8 @@ def error_result(error: DiscoveryError, notices: Sequence[Notice] = ()) -> JSONO
     for name in ("server", "tool"):
         if value := getattr(error, name, None):
             fields[name] = value
+    if isinstance(error, RateLimitedError):
+        fields["retryAfter"] = error.retry_after
     if isinstance(error, NotFoundError):
         fields["nearest"] = list(error.nearest)
     text = "\n".join([first_fitting(texts, budget.less(*notes)), *notes])
