@@ -57,8 +57,10 @@ if TYPE_CHECKING:
 _NO_DESCRIPTIONS: Mapping[ServerName, str] = MappingProxyType({})
 _NO_USAGE: Mapping[ToolKey, float] = MappingProxyType({})
 _QUERIES_KEPT = 64  # whose terms and nearest tools are remembered: half of a search
+_SUBSETS_KEPT = 16  # of tools with some tags
 _POOL = 60  # tools that are scored in full
 _TIE = 0.03  # of the best relevance; of tools that close, each third pair is in the wrong order
+_ROUNDED = 1 - 1e-12  # of a score; closer ones may have the same relevance
 _USAGE_SHARE = 0.02  # the most that usage adds: less than separates tools that fit unalike
 
 
@@ -84,11 +86,12 @@ class Searcher:
         self._weights = weights
         self._tags = tags
         self._lexicon = lexicon
-        analyzer = QueryAnalyzer(lexicon, index.document_frequency, index.size)
+        analyzer = QueryAnalyzer(lexicon, index)
         self._analyzer = analyzer
         self._by_server: dict[ServerName, Subset] = {}
-        # Not of a bound method: the cycle would keep an old searcher until the next collection.
+        # Not of bound methods: the cycle would keep an old searcher until the next collection.
         self._analyze = lru_cache(_QUERIES_KEPT)(lambda text: _analyze(index, analyzer, text))
+        self._tagged_with = lru_cache(_SUBSETS_KEPT)(lambda wanted: _tagged(index, wanted))
 
     @property
     def index(self) -> Index:
@@ -106,6 +109,10 @@ class Searcher:
             doc_ids = self._index.doc_ids(server) if server in self._index.servers else ()
             found = self._by_server[server] = Subset(self._index, doc_ids)
         return found
+
+    def tools_with(self, tags: frozenset[str]) -> Subset:
+        """The tools that carry all of `tags`."""
+        return self._tagged_with(tags)
 
     def has_lexicon(self, lexicon: Lexicon) -> bool:
         """Whether the index was made with `lexicon`, or with one that gives the same terms."""
@@ -144,9 +151,12 @@ class Searcher:
             return ()
         tag_shares = self._tags.shares(query.terms.stems)
         found = self._found(query, tag_shares, max(_POOL, 2 * limit), accepts, similarities, within)
+        scores: Iterable[tuple[DocId, float]] = self._partial_scores(found, query.terms)
+        if not (tag_shares or query.name_matches or similarities or usage):
+            scores = _best(list(scores), limit)  # words alone decide
         fuse = self._fusion(query, similarities) if similarities else _words_alone
         ranked = []
-        for doc_id, words in self._partial_scores(found, query.terms):
+        for doc_id, words in scores:
             entry = found[doc_id]
             kind, name_similarity = query.name_match(doc_id)
             by_words, by_meaning = fuse(max(words, name_similarity), entry.tool)
@@ -387,6 +397,18 @@ def build_searcher(
 def _analyze(index: Index, analyzer: QueryAnalyzer, text: str) -> AnalyzedQuery:
     terms = analyzer.analyze(text)
     return AnalyzedQuery(text, terms, match_names(index, text, terms), Retrieval(index, terms))
+
+
+def _tagged(index: Index, tags: frozenset[str]) -> Subset:
+    return Subset.of(index, lambda entry: tags.issubset(entry.verdict.tags))
+
+
+def _best(scores: Sequence[tuple[DocId, float]], limit: int) -> Sequence[tuple[DocId, float]]:
+    """The `limit` best and all that equal the last of them, up to rounding."""
+    if len(scores) <= limit:
+        return scores
+    bar = sorted(score for _, score in scores)[-limit] * _ROUNDED
+    return [one for one in scores if one[1] >= bar]
 
 
 def _words_alone(words: float, _: Tool) -> tuple[float, float]:

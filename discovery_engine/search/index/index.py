@@ -17,7 +17,7 @@ from discovery_engine.search.index.levels import Level, compacted
 from discovery_engine.search.index.postings import PostingsWriter, ServerSpan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from discovery_engine.catalog import Catalog, Entry, ServerPart
     from discovery_engine.search.index.documents import Document
@@ -80,6 +80,10 @@ class Index(Struct, frozen=True, dict=True):
         for level in self.levels:
             found += level.document_frequency(term)
         return found
+
+    def known_terms(self, terms: Collection[str]) -> set[str]:
+        """Those of many terms that some tool holds, or a deleted one did."""
+        return {term for level in self.levels for term in level.postings.held_terms(terms)}
 
     def entry(self, doc_id: DocId) -> Entry:
         span = self.levels[doc_id.level].postings.span_of(doc_id.doc)

@@ -12,19 +12,25 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from functools import cached_property, partial
 from itertools import chain
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
+from discovery_engine.search.index.lazy_map import LazyBuckets
+from discovery_engine.search.index.names import (
+    IDS,
+    NameList,
+    docs_named,
+    make_name_list,
+    name_pairs,
+)
 from discovery_engine.search.text.spelling import name_spellings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from discovery_engine.search.index.documents import Document
     from discovery_engine.tools.model import ServerName, Tool
-
-IDS: Final = "I"  # the type code of an array of numbers of tools
 
 
 class ServerSpan(NamedTuple):
@@ -43,8 +49,8 @@ order the impacts, one byte each."""
 class Postings(Struct, frozen=True, dict=True):
     spans: tuple[ServerSpan, ...]
     lists: Mapping[str, PostingList]
-    names: Mapping[int, Mapping[str, Sequence[int]]]
-    """By length, the normalized spellings of names, with the tools that have each."""
+    names: Mapping[int, NameList]
+    """By length, the normalized spellings of names."""
 
     @property
     def size(self) -> int:
@@ -58,9 +64,15 @@ class Postings(Struct, frozen=True, dict=True):
     def by_server(self) -> Mapping[ServerName, ServerSpan]:
         return {span.server: span for span in self.spans}
 
+    def held_terms(self, terms: Collection[str]) -> Collection[str]:
+        """Those of many terms that some tool holds."""
+        lists = self.lists
+        return lists.among(terms) if isinstance(lists, LazyBuckets) else lists.keys() & terms
+
     def named(self, spelling: str) -> Sequence[int]:
         """The tools that have a normalized spelling."""
-        return self.names.get(len(spelling), {}).get(spelling, ())
+        names = self.names.get(len(spelling))
+        return docs_named(names, spelling) if names else ()
 
     def impact(self, term: str, doc: int) -> int:
         """The impact of a term on a tool; 0 if the tool does not hold it."""
@@ -94,8 +106,8 @@ class PostingsWriter:
         # Arrays grow in place: a list of integers takes nine times the memory of four-byte ids.
         self._docs: defaultdict[str, array[int]] = defaultdict(partial(array, IDS))
         self._impacts: defaultdict[str, bytearray] = defaultdict(bytearray)
-        # By length first: only names of about the length of a mistyped one are compared with it.
-        self._names: defaultdict[int, dict[str, list[int]]] = defaultdict(dict)
+        # By length: only names of about the length of a mistyped one are compared with it.
+        self._names: defaultdict[int, list[tuple[str, int]]] = defaultdict(list)
 
     def add(self, server: ServerName, tools: Sequence[Tool], documents: Iterable[Document]) -> None:
         """Add all tools of one server; `documents` are in the order of `tools`."""
@@ -103,7 +115,7 @@ class PostingsWriter:
         docs, impacts = self._docs, self._impacts
         for doc, (tool, document) in enumerate(zip(tools, documents, strict=True), span.start):
             for spelling in name_spellings(tool):
-                self._docs_named(spelling).append(doc)
+                self._add_name(spelling, doc)
             for term, impact in document.items():
                 docs[term].append(doc)
                 impacts[term].append(impact)
@@ -113,8 +125,8 @@ class PostingsWriter:
         start = self._size
         for server, first, stop in postings.spans:
             self._add_span(server, stop - first)
-        for spelling, named in _all_names(postings):
-            self._docs_named(spelling).extend([start + doc for doc in named])
+        for spelling, doc in _all_names(postings):
+            self._add_name(spelling, start + doc)
         for term, (docs, impacts) in postings.lists.items():
             # The numbers of tools only move by a constant, and stay ascending: lists are appended
             # to each other without sorting. The first postings merged, as a rule the largest,
@@ -129,9 +141,9 @@ class PostingsWriter:
     def merge_without(self, postings: Postings, is_deleted: Callable[[ServerSpan], bool]) -> None:
         """Add what `postings` hold, but for the servers that were deleted from them."""
         numbers = self._renumber(postings, is_deleted)
-        for spelling, named in _all_names(postings):
-            if kept := [numbers[doc] for doc in named if numbers[doc] >= 0]:
-                self._docs_named(spelling).extend(kept)
+        for spelling, doc in _all_names(postings):
+            if numbers[doc] >= 0:
+                self._add_name(spelling, numbers[doc])
         for term, (docs, impacts) in postings.lists.items():
             pairs = zip(memoryview(docs).cast(IDS), impacts, strict=True)
             if kept_pairs := [(numbers[doc], i) for doc, i in pairs if numbers[doc] >= 0]:
@@ -142,14 +154,16 @@ class PostingsWriter:
         lists = {
             term: (docs.tobytes(), bytes(self._impacts[term])) for term, docs in self._docs.items()
         }
-        return Postings(tuple(self._spans), lists, dict(self._names))
+        names = {length: make_name_list(pairs) for length, pairs in self._names.items()}
+        return Postings(tuple(self._spans), lists, names)
 
     @property
     def _size(self) -> int:
         return self._spans[-1].stop if self._spans else 0
 
-    def _docs_named(self, spelling: str) -> list[int]:
-        return self._names[len(spelling)].setdefault(spelling, [])
+    def _add_name(self, spelling: str, doc: int) -> None:
+        if spelling:
+            self._names[len(spelling)].append((spelling, doc))
 
     def _add_span(self, server: ServerName, size: int) -> ServerSpan:
         span = ServerSpan(server, self._size, self._size + size)
@@ -169,5 +183,6 @@ class PostingsWriter:
         return numbers
 
 
-def _all_names(postings: Postings) -> Iterator[tuple[str, Sequence[int]]]:
-    return chain.from_iterable(names.items() for names in postings.names.values())
+def _all_names(postings: Postings) -> Iterator[tuple[str, int]]:
+    pairs = (name_pairs(names, length) for length, names in postings.names.items())
+    return chain.from_iterable(pairs)

@@ -4,7 +4,7 @@ To load 5,000 tools takes 5 ms, to build their index a second. `marshal` reads t
 0.4 ms: it parses no text and makes no instances of classes.
 
     digest    of everything below, and of everything that the bytes depend on
-    payload   marshal of (spans, buckets of posting lists, names by length)
+    payload   marshal of (spans, buckets of posting lists and their filter, names by length)
 
 The digest covers the format, the versions of this project and of Python, the lexicon, and the
 catalog. If it differs, the payload is not read. It is a checksum and no signature: every user can
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-FORMAT = 2
+FORMAT = 3
 """Raise it when the layout of the bytes changes, or when the same tools give other bytes."""
 
 

@@ -11,7 +11,8 @@ from functools import cached_property
 from itertools import compress
 from typing import TYPE_CHECKING
 
-from discovery_engine.search.index.postings import IDS, impacts_of
+from discovery_engine.search.index.names import IDS
+from discovery_engine.search.index.postings import impacts_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -12,7 +12,7 @@ import re
 from enum import IntEnum
 from itertools import pairwise
 from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from msgspec import Struct
 
@@ -23,7 +23,7 @@ from discovery_engine.search.text.spelling import single_edits
 from discovery_engine.search.text.tokenizer import truncate_words, words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from discovery_engine.search.text.languages import Language
     from discovery_engine.search.text.phrases import Phrase
@@ -90,18 +90,28 @@ class TermSource(NamedTuple):
     derivation: Derivation
 
 
+class Vocabulary(Protocol):
+    """The terms of a catalog."""
+
+    @property
+    def size(self) -> int:
+        """How many tools there are."""
+
+    def document_frequency(self, term: str) -> int:
+        """How many of them hold a term."""
+
+    def known_terms(self, terms: Collection[str]) -> Collection[str]:
+        """Those of many terms that some tool may hold."""
+
+
 class QueryAnalyzer:
-    """Analyzes queries against a catalog of `size` tools.
+    """Analyzes queries against a catalog."""
 
-    `document_frequency` gives how many of them hold a term.
-    """
-
-    def __init__(
-        self, lexicon: Lexicon, document_frequency: Callable[[str], int], size: int
-    ) -> None:
+    def __init__(self, lexicon: Lexicon, vocabulary: Vocabulary) -> None:
         self._lexicon = lexicon
-        self._df = document_frequency
-        self._size = size
+        self._vocabulary = vocabulary
+        self._df = vocabulary.document_frequency
+        self._size = vocabulary.size
 
     def analyze(self, query: str) -> QueryTerms:
         query = _normalized(query)
@@ -252,9 +262,10 @@ class QueryAnalyzer:
         """For each unknown word the commonest stem that is one edit away."""
         mistyped = [w for w in unknown if w.isalpha() and len(w) >= _SHORTEST_GUESS]
         for word in mistyped:
-            known = [s for s in single_edits(self._lexicon.stem(word)) if self._df(s)]
-            if known:
-                yield max(known, key=lambda stem: (self._df(stem), stem))
+            known = self._vocabulary.known_terms(single_edits(self._lexicon.stem(word)))
+            guess = max(known, key=lambda stem: (self._df(stem), stem), default="")
+            if guess and self._df(guess):
+                yield guess
 
     def _is_known(self, word: str) -> bool:
         return any(

@@ -6,6 +6,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from discovery_engine.search.index.index import DocId, Index
+from discovery_engine.search.index.names import names_with_part
 from discovery_engine.search.text.spelling import (
     max_edits,
     normalize_name,
@@ -94,7 +95,8 @@ def _similar_names(index: Index, spelling: str) -> Iterator[tuple[str, int]]:
     for level in index.levels:
         for length in range(len(spelling) - most, len(spelling) + most + 1):
             if names := level.postings.names.get(length):
-                yield from similar_names(spelling, list(names))
+                candidates = names_with_part(names, length, spelling, most)
+                yield from similar_names(spelling, candidates) if candidates else ()
 
 
 def _doc_ids(index: Index, spelling: str) -> Iterable[DocId]:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import marshal
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,6 +26,7 @@ def test_what_was_packed_is_found_by_its_keys(
         assert pieces.get(key) == mapping.get(key)
         assert pieces.get(key, []) == mapping.get(key, [])
         assert (key in pieces) == (key in mapping)
+    assert pieces.among({*mapping, *others}) == mapping.keys()
     assert len(pieces) == len(mapping)
 
 
@@ -41,14 +44,31 @@ def test_what_was_packed_comes_back_whole(mapping: dict[str, list[int]]) -> None
 
 
 def test_only_the_piece_that_holds_a_key_is_opened() -> None:
-    packing = pack_buckets({str(n): n for n in range(100)})
-    [[number]] = [[n for n, piece in enumerate(packing) if LazyBuckets([piece]).get("7")]]
-    rest = [piece if n == number else b"what no one opens" for n, piece in enumerate(packing)]
+    held, buckets = pack_buckets({str(n): n for n in range(100)})
+    [number] = [n for n, bucket in enumerate(buckets) if "7" in marshal.loads(bucket)]
+    rest = [bucket if n == number else b"what no one opens" for n, bucket in enumerate(buckets)]
 
-    pieces: LazyBuckets[int] = LazyBuckets(rest)
+    pieces: LazyBuckets[int] = LazyBuckets((held, rest))
 
     assert pieces.get("7") == 7
     assert pieces["7"] == 7
+
+
+def test_most_keys_that_are_not_there_open_nothing() -> None:
+    held, buckets = pack_buckets({f"word{n}": n for n in range(1, 1000)})
+    pieces = Counting((held, buckets))
+
+    assert not pieces.among([f"other{n}" for n in range(1000)])
+
+    assert pieces.opened < 150
+
+
+class Counting(LazyBuckets[int]):
+    opened = 0
+
+    def _decode(self, number: int) -> None:
+        self.opened += 1
+        super()._decode(number)
 
 
 @given(st.dictionaries(st.integers(), st.lists(st.integers(0, 9))))

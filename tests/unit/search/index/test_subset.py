@@ -42,7 +42,7 @@ def test_a_subset_changes_no_candidate(
     doc_ids = all_doc_ids(index)
     some = data.draw(st.sets(st.sampled_from(doc_ids)))
     allowed = data.draw(st.sets(st.sampled_from(sorted(some)))) if some else set()
-    analyzer = QueryAnalyzer(default_lexicon(), index.document_frequency, index.size)
+    analyzer = QueryAnalyzer(default_lexicon(), index)
     query = analyzer.analyze(" ".join(words))
 
     def find(within: Subset | None) -> list[DocId]:

@@ -4,6 +4,7 @@ import pytest
 
 from discovery_engine.search.query.analyzer import QueryAnalyzer, QueryTerms
 from discovery_engine.search.text.lexicon import default_lexicon
+from tests.unit.search.term_counts import TermCounts
 
 COUNTS = {
     "weather": 2,
@@ -21,13 +22,13 @@ COUNTS = {
 
 
 def read(query: str) -> QueryTerms:
-    return QueryAnalyzer(default_lexicon(), lambda term: COUNTS.get(term, 0), 100).analyze(query)
+    return QueryAnalyzer(default_lexicon(), TermCounts(COUNTS)).analyze(query)
 
 
 def getting(query: str) -> QueryTerms:
     """As `read`, in a catalog with tools that get things."""
     counts = COUNTS | {"get": 20, "@get": 25}
-    return QueryAnalyzer(default_lexicon(), lambda term: counts.get(term, 0), 100).analyze(query)
+    return QueryAnalyzer(default_lexicon(), TermCounts(counts)).analyze(query)
 
 
 def test_a_rare_term_weighs_more_than_a_common_one() -> None:

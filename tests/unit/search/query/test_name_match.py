@@ -14,7 +14,7 @@ LONG = "abcdefghij" * 8  # characters of which a mistyped name may have just so 
 def names_of(query: str, *tools: str) -> dict[str, NameMatchKind]:
     """The tools that a query names, and how."""
     index = Index().update(make_catalog(make_part("a", *tools)), {}, default_lexicon())
-    terms = QueryAnalyzer(default_lexicon(), index.document_frequency, index.size).analyze(query)
+    terms = QueryAnalyzer(default_lexicon(), index).analyze(query)
     found = match_names(index, query, terms)
     return {index.entry(doc_id).tool.name: match.kind for doc_id, match in found.items()}
 

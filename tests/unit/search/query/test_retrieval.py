@@ -21,7 +21,7 @@ def index() -> Index:
 
 
 def asked(index: Index, query: str) -> QueryTerms:
-    return QueryAnalyzer(default_lexicon(), index.document_frequency, index.size).analyze(query)
+    return QueryAnalyzer(default_lexicon(), index).analyze(query)
 
 
 def chosen(index: Index, query: str, allowed=lambda _: True) -> list[DocId]:

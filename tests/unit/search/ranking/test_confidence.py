@@ -20,6 +20,7 @@ from discovery_engine.search.ranking.confidence import (
 )
 from discovery_engine.search.ranking.inverse_document_frequency import default_idf, parse_idf
 from discovery_engine.search.text.lexicon import default_lexicon
+from tests.unit.search.term_counts import TermCounts
 
 shares = st.floats(0, 1)
 amounts = st.floats(0, 100)
@@ -45,7 +46,7 @@ FAIR = Signals(fit=0.4, asked=3.0, pair=0.5, several=False, missed=1.0, strange=
 def question_of(query: str, known: set[str]) -> QueryTerms:
     lexicon = default_lexicon()
     terms = {term for word in known for term in lexicon.terms(word)}
-    return QueryAnalyzer(lexicon, lambda term: int(term in terms), 100).analyze(query)
+    return QueryAnalyzer(lexicon, TermCounts(dict.fromkeys(terms, 1))).analyze(query)
 
 
 def signals_for(query: str, *impacts: dict[str, int], known: set[str]) -> Signals:

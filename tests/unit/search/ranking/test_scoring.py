@@ -24,7 +24,7 @@ def index() -> Index:
 @pytest.mark.requirement("REL-50")
 @given(QUERIES)
 def test_what_each_term_adds_to_a_score_adds_up_to_it(index: Index, query: str) -> None:
-    query = QueryAnalyzer(default_lexicon(), index.document_frequency, index.size).analyze(query)
+    query = QueryAnalyzer(default_lexicon(), index).analyze(query)
 
     found = score_tools(index.levels[0].postings, range(index.size), query)
 
