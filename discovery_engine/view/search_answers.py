@@ -119,10 +119,20 @@ class QueryRunner(Struct, frozen=True):
     """How much tools are used, from 0 to 1."""
 
     def answer(
-        self, accepts: Callable[[Entry], bool], *, server: ServerName | None = None
+        self,
+        accepts: Callable[[Entry], bool],
+        *,
+        server: ServerName | None = None,
+        tags: frozenset[str] = frozenset(),
     ) -> SearchAnswer:
-        """The accepted tools that fit, otherwise the nearest; with `server`, only of that one."""
-        within = self.searcher.tools_of(server) if server else None
+        """The accepted tools that fit, otherwise the nearest.
+
+        With `server`, all that are accepted are of that one, with `tags` they carry all of them:
+        no other tool is looked at.
+        """
+        within = self.searcher.tools_with(tags) if tags else None
+        if server:
+            within = self.searcher.tools_of(server)
         found = self._find(max(self.limit, self.searcher.assessed_hits), accepts, within)
         assessment = self.searcher.assess(self.query, found, self.similarities)
         fits = bool(found) and assessment.confidence >= self.least

@@ -178,7 +178,7 @@ class View(Struct, frozen=True, dict=True):
             return in_scope(entry) and not accepts(entry)
 
         asker = self._asker(query, query_vectors, limit)
-        answer = asker.answer(accepts, server=only)
+        answer = asker.answer(accepts, server=only, tags=frozenset(wanted))
         if not self.settings.enabled:
             return replace(answer, notices=(notices.switched_off(),))
         notes = [*self._outages(only), *self._held_back(only)]

@@ -133,12 +133,23 @@ async def test_a_search_of_one_server_costs_what_its_tools_cost() -> None:
     assert counted[4000] < 1.5 * counted[20]
 
 
-def search_work(view: View, **scope: str) -> int:
+@pytest.mark.requirement("BUD-12")
+async def test_a_search_of_tools_with_a_tag_costs_what_those_cost() -> None:
+    tagged = [make_entry(f"read_file_log_{n}", "s", tags=("kept",)) for n in range(20)]
+    counted = {}
+    for others in (20, 4000):
+        many = [make_entry(f"t{n:04}", "s", description="Read a log file.") for n in range(others)]
+        counted[others] = search_work(ranked_view(make_part("s", *tagged, *many)), tags=["kept"])
+
+    assert counted[4000] < 1.5 * counted[20]
+
+
+def search_work(view: View, **scope: Any) -> int:
     """How many functions a search calls that is asked again."""
-    view.search("read the file log", **scope)  # type: ignore[arg-type]
+    view.search("read the file log", **scope)
     profile = cProfile.Profile()
     profile.enable()
-    view.search("read the file log", **scope)  # type: ignore[arg-type]
+    view.search("read the file log", **scope)
     profile.disable()
     entries = profile.getstats()  # type: ignore[attr-defined] # unknown to the stubs
     return sum(entry.callcount for entry in entries)

@@ -8,6 +8,7 @@ the tools are spread over levels.
 from __future__ import annotations
 
 import heapq
+import sys
 from array import array
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from discovery_engine.search.index.index import DocId
-from discovery_engine.search.index.postings import IDS
+from discovery_engine.search.index.names import IDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -57,8 +58,7 @@ class Retrieval:
             if nearest.are_all(least) or len(chosen) * 2 >= least:
                 return chosen
         everything = _score_levels(self._index, self._query.weights, within)
-        chosen_scores = [_allowed(n, level, allowed) for n, level in enumerate(everything)]
-        return [doc_id for _, doc_id in _best(chosen_scores, least)]
+        return _best_allowed(everything, least, allowed)
 
     def _nearest(self, least: int) -> _Nearest:
         known = self._known
@@ -140,10 +140,20 @@ def _scores(weighted: Iterable[tuple[float, PostingList]]) -> dict[int, float]:
     return scores
 
 
-def _allowed(
-    number: int, scores: Mapping[int, float], allowed: Callable[[DocId], bool]
-) -> dict[int, float]:
-    return {doc: score for doc, score in scores.items() if allowed(DocId(number, doc))}
+def _best_allowed(
+    found: list[dict[int, float]], least: int, allowed: Callable[[DocId], bool]
+) -> list[DocId]:
+    """As `_best` of those that are allowed; to ask for all of them would take most of the time."""
+    chosen: list[DocId] = []
+    bar = 0.0
+    for score, doc_id in sorted(_best(found, sys.maxsize), reverse=True):
+        if score < bar:
+            break
+        if allowed(doc_id):
+            chosen.append(doc_id)
+            if len(chosen) == least:
+                bar = score
+    return chosen
 
 
 def _best(found: list[dict[int, float]], least: int) -> list[tuple[float, DocId]]:
