@@ -5,11 +5,17 @@
     ├── NotFoundError
     │   ├── ServerNotFoundError     no such server; names the nearest
     │   ├── ToolNotFoundError       no such tool; names the nearest
-    │   └── ToolAmbiguousError      several servers have a tool of that name
+    │   ├── ToolAmbiguousError      several servers have a tool of that name
+    │   ├── ResourceNotFoundError   no resource or template has that URI; names the nearest
+    │   ├── ResourceAmbiguousError  it may be a URI of several servers
+    │   ├── PromptNotFoundError     no such prompt; names the nearest
+    │   └── PromptAmbiguousError    several servers have a prompt of that name
     ├── DisabledError
     │   ├── ServerDisabledError     switched off in the configuration or by a rule
     │   └── ToolDisabledError       switched off by a rule, which is named
-    │       └── ToolWithheldError   its owner has not accepted its present definition
+    │   │   └── ToolWithheldError   its owner has not accepted its present definition
+    │   ├── ResourceDisabledError   switched off by a rule, or not accepted by its owner
+    │   └── PromptDisabledError     the same of a prompt
     ├── InputTooLongError           a query, a name or a list is longer than any may be
     ├── InvalidArgumentsError       the arguments do not fit the tool's schema
     ├── UpstreamError               a server did not do its part
@@ -151,6 +157,47 @@ class ToolAmbiguousError(NotFoundError):
         super().__init__(f"several servers have a tool {tool!r}", candidates)
 
 
+class ResourceNotFoundError(NotFoundError):
+    code = "RESOURCE_NOT_FOUND"
+
+    def __init__(self, uri: str, nearest: Sequence[str] = (), *, server: str | None = None) -> None:
+        self.server = server
+        self.tool = uri
+        place = f"server {server!r} has" if server else "there is"
+        hint = "`resources/list` and `discovery resources` name them"
+        super().__init__(f"{place} no resource {uri!r}", nearest, hint=hint)
+
+
+class ResourceAmbiguousError(NotFoundError):
+    code = "RESOURCE_AMBIGUOUS"
+
+    def __init__(self, uri: str, candidates: Sequence[str]) -> None:
+        self.tool = uri
+        super().__init__(f"several servers may have a resource {uri!r}", candidates)
+
+
+class PromptNotFoundError(NotFoundError):
+    code = "PROMPT_NOT_FOUND"
+
+    def __init__(
+        self, name: str, nearest: Sequence[str] = (), *, server: str | None = None
+    ) -> None:
+        self.server = server
+        self.tool = name
+        place = f"server {server!r} has" if server else "no server has"
+        noun = "no prompt" if server else "a prompt"
+        hint = "`prompts/list` and `discovery prompts` name them"
+        super().__init__(f"{place} {noun} {name!r}", nearest, hint=hint)
+
+
+class PromptAmbiguousError(NotFoundError):
+    code = "PROMPT_AMBIGUOUS"
+
+    def __init__(self, name: str, candidates: Sequence[str]) -> None:
+        self.tool = name
+        super().__init__(f"several servers have a prompt {name!r}", candidates)
+
+
 class DisabledError(DiscoveryError):
     code = "DISABLED"
 
@@ -189,6 +236,35 @@ class ToolWithheldError(ToolDisabledError):
         super().__init__(server, tool, reason)
         advice = f"its owner can look at it with `{command}`; use another tool until then"
         self.hint = one_line(advice)
+
+
+class _OfferingDisabledError(DisabledError):
+    noun: ClassVar[str]
+
+    def __init__(
+        self, server: str, name: str, reason: str, *, detail: str = "", command: str = ""
+    ) -> None:
+        """`command` is what its owner can look at it with, if it is withheld."""
+        self.server = server
+        self.tool = name
+        self.command = command
+        hint = "the owner of the configuration decides this; use another one"
+        if command:
+            hint = f"its owner can look at it with `{command}`; use another one until then"
+        super().__init__(
+            f"{self.noun} {name!r} of server {server!r} is disabled: {reason}", hint=hint
+        )
+        self.detail = one_line(detail)
+
+
+class ResourceDisabledError(_OfferingDisabledError):
+    code = "RESOURCE_DISABLED"
+    noun = "resource"
+
+
+class PromptDisabledError(_OfferingDisabledError):
+    code = "PROMPT_DISABLED"
+    noun = "prompt"
 
 
 class InputTooLongError(DiscoveryError):

@@ -16,7 +16,10 @@ NAME_LENGTH = 256
 """Characters of the name of a server, a tool, a tag or an argument of a meta-tool."""
 URI_LENGTH = 4 * NAME_LENGTH
 """Characters of the address of a resource, of which a percent-encoded one takes several."""
+ADDRESS_LENGTH = 4 * URI_LENGTH
+"""Characters of such an address that is percent-encoded behind the name of its server."""
 PROMPT_NAME_LENGTH = NAME_LENGTH
+"""Characters of the name of a prompt."""
 TAGS = 64
 """Of one search."""
 ARGUMENTS = 1_000
@@ -50,6 +53,26 @@ def require_name(what: str, name: str | None) -> None:
             f"{len(name):,} characters",
             f"{NAME_LENGTH}",
             hint="give it as it is listed; text belongs into `query` or `arguments`",
+        )
+
+
+def require_uri(uri: str) -> None:
+    """Raises `InputTooLongError` for a URI that is longer than `ADDRESS_LENGTH`."""
+    _require("URI", uri, ADDRESS_LENGTH)
+
+
+def require_prompt_name(name: str) -> None:
+    """Raises `InputTooLongError` for the name of a prompt longer than that and its server."""
+    _require("name of a prompt", name, NAME_LENGTH + 1 + PROMPT_NAME_LENGTH)
+
+
+def _require(what: str, text: str, most: int) -> None:
+    if len(text) > most:
+        raise InputTooLongError(
+            f"the {what} {shortened(text, _SHOWN)!r}",
+            f"{len(text):,} characters",
+            f"{most:,}",
+            hint="give it as it is listed",
         )
 
 

@@ -13,13 +13,14 @@ from discovery_engine.agent.structured import (
     notice_fields,
     server_fields,
 )
-from discovery_engine.errors import NotFoundError
+from discovery_engine.errors import ResourceNotFoundError
+from discovery_engine.view.offering_addresses import OWN_PROMPT
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
     from discovery_engine.view.view import View
 
-PROMPT = "mcp-discovery-usage-guide"
+PROMPT = OWN_PROMPT
 
 USAGE_GUIDE = """\
 # Using the tools behind this gateway
@@ -112,13 +113,6 @@ TEMPLATES = {
 }
 
 _SERVERS = "discovery://servers/"
-
-
-class ResourceNotFoundError(NotFoundError):
-    code = "RESOURCE_NOT_FOUND"
-
-    def __init__(self, uri: str) -> None:
-        super().__init__(f"there is no resource {uri!r}", ())
 
 
 def read_resource(view: View, uri: str) -> tuple[str, str]:

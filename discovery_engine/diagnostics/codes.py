@@ -34,8 +34,23 @@ FAMILIES: Mapping[str, Mapping[str, Row]] = {
         ),
         "RESOURCE_NOT_FOUND": (
             "error",
-            "no resource has that URI",
-            "read `discovery://servers`, which lists them",
+            "no resource has that URI; the nearest are named",
+            "use one of them, or `discovery resources`",
+        ),
+        "RESOURCE_AMBIGUOUS": (
+            "error",
+            "several servers may have a resource of that URI; its addresses are named",
+            "use one of these",
+        ),
+        "PROMPT_NOT_FOUND": (
+            "error",
+            "no prompt of that name; the nearest are named",
+            "use one of them, or `discovery prompts`",
+        ),
+        "PROMPT_AMBIGUOUS": (
+            "error",
+            "several servers have a prompt of that name; they are named",
+            "name the server, too: `server:prompt`",
         ),
         "INPUT_TOO_LONG": (
             "error",
@@ -279,6 +294,16 @@ FAMILIES: Mapping[str, Mapping[str, Row]] = {
             "info",
             "switched off by a rule, which is named",
             "use another tool; `discovery why` explains it to the owner",
+        ),
+        "RESOURCE_DISABLED": (
+            "info",
+            "switched off by a rule, which is named, or withheld until its owner has reviewed it",
+            "use another resource; `discovery why` explains it to the owner",
+        ),
+        "PROMPT_DISABLED": (
+            "info",
+            "switched off by a rule, which is named, or withheld until its owner has reviewed it",
+            "use another prompt; `discovery why` explains it to the owner",
         ),
         "TOOL_WITHHELD": (
             "warning",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
@@ -87,6 +87,11 @@ class Offering(Struct, frozen=True, gc=False):
     @property
     def fingerprint(self) -> str:
         return fingerprint(self.source)
+
+    @property
+    def subject(self) -> Literal["resource", "prompt"]:
+        """Which rules judge it: those of resources are those of templates, too."""
+        return "prompt" if self.kind is OfferingKind.PROMPT else "resource"
 
     @property
     def decision_key(self) -> str:

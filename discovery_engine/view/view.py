@@ -16,22 +16,25 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from discovery_engine import limits
-from discovery_engine.catalog import Catalog, Entry, ServerPart
+from discovery_engine.catalog import Catalog, Entry, OfferingEntry, ServerPart
 from discovery_engine.config.settings import ServerSettings, Settings
 from discovery_engine.errors import (
+    PromptDisabledError,
+    ResourceDisabledError,
     ToolDisabledError,
     ToolWithheldError,
     UntrustedServerError,
     concerning,
 )
-from discovery_engine.rules.rule import FOR_REVIEW
-from discovery_engine.rules.rule_explanation import decider, describe, public_decider
+from discovery_engine.rules.rule import FOR_REVIEW, Rule
+from discovery_engine.rules.rule_explanation import Subject, decider, describe, public_decider
 from discovery_engine.search.ranking.hit import Hit
 from discovery_engine.tools.model import ServerName, ToolKey
 from discovery_engine.upstream.state import StateInfo
 from discovery_engine.view import notices
 from discovery_engine.view.addresses import AddressBook
 from discovery_engine.view.notices import Notice, Rejection
+from discovery_engine.view.offering_addresses import OfferingBook, ResourceTarget
 from discovery_engine.view.per_server import PerServer
 from discovery_engine.view.search_answers import Decision, QueryRunner, SearchAnswer
 from discovery_engine.view.status import ConfiguredServer, ServerReport
@@ -49,7 +52,7 @@ else:  # `help(View)` needs the names; loading the search for them would make ev
 
 T = TypeVar("T")
 
-_SHARED = ("addresses", "connectable", "_configured", "_computed")
+_SHARED = ("addresses", "offerings", "connectable", "_configured", "_computed")
 
 
 class _Computed(Struct):
@@ -245,11 +248,12 @@ class View(Struct, frozen=True, dict=True):
         command = "lock --check" if is_unpinned else f"review {entry.tool.server}"
         raise ToolWithheldError(*names, command=f"discovery {command}")
 
-    def reason(self, entry: Entry) -> str:
-        """Why a tool has its verdict, in a few words."""
-        return describe(entry.verdict, self.settings.tool_rules)
+    def reason(self, entry: Entry | OfferingEntry) -> str:
+        """Why a tool, a resource or a prompt has its verdict, in a few words."""
+        rules, subject = _rules_of(self.settings, entry)
+        return describe(entry.verdict, rules, subject=subject)
 
-    def place(self, entry: Entry) -> str:
+    def place(self, entry: Entry | OfferingEntry) -> str:
         """What decided its verdict, with the place in the configuration, for the owner."""
         return _place(self.settings, entry)
 
@@ -325,6 +329,57 @@ class View(Struct, frozen=True, dict=True):
         place = partial(_place, self.settings)
         naming = self.settings.server.naming
         return AddressBook(self.catalog, self.settings.by_name.keys(), place, naming)
+
+    @cached_property
+    def offerings(self) -> OfferingBook:
+        """Finds resources, templates and prompts by the addresses that callers use."""
+        place, rules = partial(_place, self.settings), self.settings.resource_rules
+        return OfferingBook(self.catalog, self.addresses, rules, place)
+
+    def resource(self, server: str | None, uri: str) -> ResourceTarget:
+        """What a URI leads to, if it may be read.
+
+        Raises:
+            NotFoundError: As `OfferingBook.resource`.
+            ResourceDisabledError: If a rule disables it; the rule is named.
+            ServerDisabledError: If its server is switched off.
+            UntrustedServerError: If its server must not be started.
+        """
+        target = self.offerings.resource(server, uri)
+        self._require_visible(target.entry, target.uri, ResourceDisabledError)
+        return target
+
+    def prompt(self, server: str | None, name: str) -> OfferingEntry:
+        """The prompt of that name, if it may be used.
+
+        Raises:
+            NotFoundError: As `OfferingBook.prompt`.
+            PromptDisabledError: If a rule disables it; the rule is named.
+            ServerDisabledError, UntrustedServerError: As `resource`.
+        """
+        entry = self.offerings.prompt(server, name)
+        self._require_visible(entry, entry.offering.identifier, PromptDisabledError)
+        return entry
+
+    def _require_visible(
+        self,
+        entry: OfferingEntry,
+        name: str,
+        error: type[ResourceDisabledError | PromptDisabledError],
+    ) -> None:
+        server, verdict = entry.offering.server, entry.verdict
+        with concerning(server, name):
+            self._find_server(server).require_enabled()
+        if entry.is_visible:
+            return
+        command = ""
+        if entry.is_withheld:
+            is_unpinned = verdict.reason == "unpinned"
+            command = "discovery lock --check" if is_unpinned else f"discovery review {server}"
+        subject = entry.offering.subject
+        detail = "" if entry.is_withheld else self.place(entry)
+        reason = public_decider(verdict, subject=subject)
+        raise error(server, name, reason, detail=detail, command=command)
 
     def _hidden(self, entry: Entry) -> notices.HiddenTool:
         return notices.HiddenTool(entry.key.label, public_decider(entry.verdict), self.place(entry))
@@ -405,8 +460,17 @@ class View(Struct, frozen=True, dict=True):
         return notices.incomplete(len(usable), starting=len(unheard) - down, unavailable=down)
 
 
-def _place(settings: Settings, entry: Entry) -> str:
-    return decider(entry.verdict, settings.tool_rules)
+def _place(settings: Settings, entry: Entry | OfferingEntry) -> str:
+    rules, subject = _rules_of(settings, entry)
+    return decider(entry.verdict, rules, subject=subject)
+
+
+def _rules_of(settings: Settings, entry: Entry | OfferingEntry) -> tuple[tuple[Rule, ...], Subject]:
+    """The rules that judge it, and what they call it."""
+    if isinstance(entry, Entry):
+        return settings.tool_rules, "tool"
+    subject = entry.offering.subject
+    return (settings.prompt_rules if subject == "prompt" else settings.resource_rules), subject
 
 
 def _report(server: ConfiguredServer) -> ServerReport:

@@ -1,0 +1,256 @@
+"""Resolves the addresses of resources, resource templates and prompts.
+
+    file:///readme                                        a URI that one server alone has
+    discovery://servers/docs/resources/file%3A%2F%2F%2Freadme   the same, named with its server
+    review                                                a prompt that one server alone has
+    docs:review                                           the same, named with its server
+
+A URI that is no listed resource is one of a template, if only one server has a template for it. An
+unknown address is an error with the nearest ones; what is not visible is never suggested.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+from urllib.parse import quote, unquote
+
+from msgspec import Struct
+
+from discovery_engine._util.suggestions import nearest
+from discovery_engine.catalog import Catalog, OfferingEntry
+from discovery_engine.errors import (
+    PromptAmbiguousError,
+    PromptNotFoundError,
+    ResourceAmbiguousError,
+    ResourceNotFoundError,
+)
+from discovery_engine.limits import require_prompt_name, require_uri
+from discovery_engine.rules.rule import Rule, Verdict
+from discovery_engine.tools.model import ServerName
+from discovery_engine.tools.offering import Offering, OfferingKind
+from discovery_engine.view import uri_templates
+from discovery_engine.view.addresses import AddressBook
+from discovery_engine.view.uri_spellings import keys, spellings, without_query
+
+if TYPE_CHECKING:
+    from discovery_engine.rules.ruleset import OfferingRules
+
+OWN_SCHEME = "discovery:"
+OWN_PROMPT = "mcp-discovery-usage-guide"
+"""The prompt of the gateway; a server's of that name is named with its server."""
+
+_SERVERS = "discovery://servers/"
+_RESOURCES = "/resources/"
+
+
+class ResourceTarget(Struct, frozen=True):
+    """What a URI leads to, visible or not."""
+
+    uri: str
+    """As the server has it."""
+    entry: OfferingEntry
+    """The resource; or the template that it is of, with the verdict on the URI itself."""
+
+    @property
+    def server(self) -> ServerName:
+        return self.entry.offering.server
+
+
+class OfferingBook(Struct, frozen=True, dict=True):
+    catalog: Catalog
+    addresses: AddressBook
+    resource_rules: Sequence[Rule]
+    place: Callable[[OfferingEntry], str]
+    """What hides one, for the owner."""
+
+    def visible(
+        self, kind: OfferingKind, server: ServerName | None = None
+    ) -> tuple[OfferingEntry, ...]:
+        """What an agent may see, in the order of servers and identifiers."""
+        found = self._visible[kind]
+        if server is None:
+            return found
+        return tuple(entry for entry in found if entry.offering.server == server)
+
+    def address(self, offering: Offering) -> str:
+        """What callers name it by: its identifier, if no other one is meant by that."""
+        identifier, server = offering.identifier, offering.server
+        if offering.kind is OfferingKind.PROMPT:
+            is_taken = identifier == OWN_PROMPT or self._split_prompt(identifier) is not None
+            return f"{server}:{identifier}" if is_taken or self._is_shared(offering) else identifier
+        if not (identifier.casefold().startswith(OWN_SCHEME) or self._is_shared(offering)):
+            return identifier
+        return _with_server(server, identifier, is_template=offering.kind is OfferingKind.TEMPLATE)
+
+    def resource(self, server: str | None, uri: str) -> ResourceTarget:
+        """The resource that a URI leads to, visible or not.
+
+        Raises:
+            InputTooLongError: If the URI is longer than any may be.
+            ServerNotFoundError: If the server is not configured.
+            ResourceNotFoundError: With the nearest addresses.
+            ResourceAmbiguousError: If it may be that of several servers.
+        """
+        require_uri(uri)
+        if server is None:
+            server, uri = _split_resource(uri)
+            require_uri(uri)
+        of = None if server is None else self.addresses.server(server)
+        listed = [e for e in self._named[OfferingKind.RESOURCE].get(uri, ()) if _is_of(e, of)]
+        if meant := self._one(uri, [entry for entry in listed if entry.is_visible]):
+            return ResourceTarget(uri, meant)
+        hiding = {entry.offering.server for entry in listed}
+        expanded = [one for one in self._expanded(uri, of) if one.offering.server not in hiding]
+        if meant := self._one(uri, [one for one in expanded if one.is_visible]):
+            return ResourceTarget(uri, meant)
+        if hidden := [*listed, *expanded]:
+            return ResourceTarget(uri, hidden[0])
+        raise ResourceNotFoundError(uri, self._near(uri, of, OfferingKind.RESOURCE), server=of)
+
+    def prompt(self, server: str | None, name: str) -> OfferingEntry:
+        """The prompt of that name, visible or not; without a server, `name` may hold it too.
+
+        Raises:
+            InputTooLongError: If the name is longer than any may be.
+            ServerNotFoundError: If the server is not configured.
+            PromptNotFoundError: With the nearest names.
+            PromptAmbiguousError: If several servers have that prompt.
+        """
+        require_prompt_name(name)
+        written = name
+        if server is None and (split := self._split_prompt(name)):
+            server, name = split
+        of = None if server is None else self.addresses.server(server)
+        found = [e for e in self._named[OfferingKind.PROMPT].get(name, ()) if _is_of(e, of)]
+        meant = [entry for entry in found if entry.is_visible] or found[:1]
+        if len(meant) > 1:
+            raise PromptAmbiguousError(name, [f"{entry.offering.server}:{name}" for entry in meant])
+        if meant:
+            return meant[0]
+        raise PromptNotFoundError(written, self._near(name, of, OfferingKind.PROMPT), server=of)
+
+    def template(self, server: str | None, address: str) -> OfferingEntry | None:
+        """The template of that address, visible or not; None if there is not exactly one."""
+        if server is None:
+            server, address = _split_resource(address)
+        of = None if server is None else self.addresses.server(server)
+        found = [e for e in self._named[OfferingKind.TEMPLATE].get(address, ()) if _is_of(e, of)]
+        meant = [entry for entry in found if entry.is_visible] or found
+        return meant[0] if len(meant) == 1 else None
+
+    def _one(self, uri: str, entries: Sequence[OfferingEntry]) -> OfferingEntry | None:
+        """The entry, if all are of one server."""
+        servers = dict.fromkeys(entry.offering.server for entry in entries)
+        if len(servers) > 1:
+            addresses = [_with_server(server, uri, is_template=False) for server in servers]
+            raise ResourceAmbiguousError(uri, addresses)
+        return entries[0] if entries else None
+
+    def _expanded(self, uri: str, of: ServerName | None) -> Iterator[OfferingEntry]:
+        """The templates of which a URI may be, each with the verdict on that URI."""
+        for entries in self._named[OfferingKind.TEMPLATE].values():
+            for entry in entries:
+                if _is_of(entry, of) and uri_templates.matches(entry.offering.identifier, uri):
+                    yield OfferingEntry(entry.offering, self._verdict(uri, entry))
+
+    def _verdict(self, uri: str, template: OfferingEntry) -> Verdict:
+        """Of a URI: that of its template, unless the URI is hidden in any of its spellings."""
+        if not template.is_visible:
+            return template.verdict
+        hidden = self._hidden(template.offering.server)
+        for key in keys(uri) | keys(without_query(uri)):
+            if key in hidden:
+                return hidden[key]
+        return self._verdict_of_rules(uri, template) if self.resource_rules else template.verdict
+
+    def _verdict_of_rules(self, uri: str, template: OfferingEntry) -> Verdict:
+        one, server = template.offering, self.catalog.part(template.offering.server).verdict
+        named = [
+            Offering(one.server, OfferingKind.RESOURCE, spelling, one.source)
+            for spelling in spellings(uri)
+        ]
+        for verdict in self._rules.verdicts(named, server):
+            if not verdict.enabled:
+                return verdict
+        shorter = Offering(one.server, OfferingKind.RESOURCE, without_query(uri), one.source)
+        [verdict] = self._rules.verdicts([shorter], server)
+        is_denied = not verdict.enabled and verdict.rule is not None
+        return verdict if is_denied else template.verdict
+
+    def _hidden(self, server: ServerName) -> Mapping[str, Verdict]:
+        """The verdicts on a server's hidden resources, by every spelling of their URIs."""
+        found = self._hidden_by_server.get(server)
+        if found is None:
+            hidden = (e for e in self.catalog.part(server).resources if not e.is_visible)
+            found = self._hidden_by_server[server] = {
+                key: entry.verdict for entry in hidden for key in keys(entry.offering.identifier)
+            }
+        return found
+
+    def _near(self, word: str, of: ServerName | None, kind: OfferingKind) -> list[str]:
+        known = {e.offering.identifier: self.address(e.offering) for e in self.visible(kind, of)}
+        return [known[name] for name in nearest(word, known)]
+
+    def _is_shared(self, offering: Offering) -> bool:
+        """Whether another server has a visible one of that identifier."""
+        named = self._named[offering.kind].get(offering.identifier, ())
+        return any(one.is_visible and one.offering.server != offering.server for one in named)
+
+    def _split_prompt(self, name: str) -> tuple[ServerName, str] | None:
+        """A name as a server and its prompt; None if it does not begin with a server."""
+        server, colon, prompt = name.partition(":")
+        is_server = bool(colon) and server in self.addresses.servers
+        return (ServerName(server), prompt) if is_server and prompt else None
+
+    @cached_property
+    def _visible(self) -> Mapping[OfferingKind, tuple[OfferingEntry, ...]]:
+        found: dict[OfferingKind, list[OfferingEntry]] = {kind: [] for kind in OfferingKind}
+        for entry in _all(self.catalog):
+            if entry.is_visible:
+                found[entry.offering.kind].append(entry)
+        return {kind: tuple(entries) for kind, entries in found.items()}
+
+    @cached_property
+    def _named(self) -> Mapping[OfferingKind, Mapping[str, list[OfferingEntry]]]:
+        """By identifier, in the order of servers."""
+        named: dict[OfferingKind, dict[str, list[OfferingEntry]]] = {k: {} for k in OfferingKind}
+        for entry in _all(self.catalog):
+            named[entry.offering.kind].setdefault(entry.offering.identifier, []).append(entry)
+        return named
+
+    @cached_property
+    def _hidden_by_server(self) -> dict[ServerName, Mapping[str, Verdict]]:
+        return {}
+
+    @cached_property
+    def _rules(self) -> OfferingRules:
+        from discovery_engine.rules.ruleset import OfferingRules  # noqa: PLC0415 - loads `regex`
+
+        return OfferingRules(self.resource_rules, "resource")
+
+
+def _all(catalog: Catalog) -> Iterable[OfferingEntry]:
+    return (entry for part in catalog.parts.values() for entry in part.offerings)
+
+
+def _is_of(entry: OfferingEntry, server: ServerName | None) -> bool:
+    return server is None or entry.offering.server == server
+
+
+def _with_server(server: ServerName, identifier: str, *, is_template: bool) -> str:
+    # A template is left as it is: what a client fills in is encoded already.
+    tail = identifier if is_template else quote(identifier, safe="")
+    return f"{_SERVERS}{quote(server, safe='')}{_RESOURCES}{tail}"
+
+
+def _split_resource(address: str) -> tuple[str | None, str]:
+    """The server that an address names, and the URI; None if it names none."""
+    if not address.startswith(_SERVERS):
+        return None, address
+    server, found, tail = address.removeprefix(_SERVERS).partition(_RESOURCES)
+    if not found:
+        return None, address
+    # A URI has a colon, which an encoded one has not: the expansion of a template.
+    return unquote(server), tail if ":" in tail else unquote(tail)

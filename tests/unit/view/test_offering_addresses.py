@@ -1,0 +1,258 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from discovery_engine.catalog import OfferingEntry
+from discovery_engine.errors import (
+    InputTooLongError,
+    PromptAmbiguousError,
+    PromptDisabledError,
+    PromptNotFoundError,
+    ResourceAmbiguousError,
+    ResourceDisabledError,
+    ResourceNotFoundError,
+    ServerNotFoundError,
+)
+from discovery_engine.rules.rule import Rule, Verdict
+from discovery_engine.search.searcher import build_searcher
+from discovery_engine.tools.offering import OfferingKind
+from discovery_engine.view.view import View
+from tests.factories import (
+    make_catalog,
+    make_offering,
+    make_offering_entry,
+    make_part,
+    make_settings,
+)
+
+RESOURCE, TEMPLATE, PROMPT = OfferingKind
+UNUSED = Rule(patterns=("unused",), enabled=False)
+
+
+def view(*entries: OfferingEntry, rules: Sequence[Rule] = ()) -> View:
+    servers = ("a", "b", "c")
+    parts = [
+        make_part(s, offerings=tuple(e for e in entries if e.offering.server == s)) for s in servers
+    ]
+    judged = {"resource_rules": tuple(rules) or (UNUSED,), "prompt_rules": (Rule(enabled=False),)}
+    settings = make_settings(*servers, **judged)
+    catalog = make_catalog(*parts)
+    return View(settings, catalog, lambda: build_searcher(catalog, settings.search))
+
+
+def resource(uri: str, server: str = "a", *, enabled: bool = True) -> OfferingEntry:
+    return make_offering_entry(uri, server, enabled=enabled, name="r")
+
+
+def template(uri: str, server: str = "a", *, enabled: bool = True) -> OfferingEntry:
+    return make_offering_entry(uri, server, kind=TEMPLATE, enabled=enabled, name="t")
+
+
+def prompt(name: str, server: str = "a", *, enabled: bool = True) -> OfferingEntry:
+    return make_offering_entry(name, server, kind=PROMPT, enabled=enabled)
+
+
+@pytest.mark.requirement("RES-20")
+def test_a_unique_uri_and_name_are_kept_and_others_are_named_with_their_server() -> None:
+    one, two, other = resource("x:/1"), resource("x:/1", "b"), resource("x:/2")
+    review, same = prompt("review"), prompt("review", "b")
+    found = view(one, two, other, review, same, prompt("only")).offerings
+
+    assert found.address(other.offering) == "x:/2"
+    assert found.address(two.offering) == "discovery://servers/b/resources/x%3A%2F1"
+    assert found.address(same.offering) == "b:review"
+    assert found.address(prompt("only").offering) == "only"
+    for entry in (one, two, other):
+        assert found.resource(None, found.address(entry.offering)).entry == entry
+    for entry in (review, same):
+        assert found.prompt(None, found.address(entry.offering)) == entry
+
+
+@pytest.mark.requirement("RES-20")
+def test_what_is_hidden_makes_no_address_ambiguous() -> None:
+    shown, hidden = resource("x:/1"), resource("x:/1", "b", enabled=False)
+    found = view(shown, hidden).offerings
+
+    assert found.address(shown.offering) == "x:/1"
+    assert found.resource(None, "x:/1").entry == shown
+
+
+@pytest.mark.requirement("RES-20")
+@pytest.mark.parametrize("uri", ["discovery://docs/usage-guide", "DISCOVERY://docs/x"])
+def test_a_server_cannot_take_an_address_of_the_gateway(uri: str) -> None:
+    mine = resource(uri)
+    address = view(mine).offerings.address(mine.offering)
+
+    assert address == f"discovery://servers/a/resources/{quote(uri, safe='')}"
+    assert view(mine).resource(None, address).uri == uri
+
+
+@pytest.mark.requirement("RES-20")
+def test_a_prompt_cannot_take_the_name_of_another_servers_prompt() -> None:
+    right, false = prompt("review", "b"), prompt("b:review", "a")
+    found = view(right, false).offerings
+
+    assert found.prompt(None, "b:review") == right
+    assert found.address(false.offering) == "a:b:review"
+    assert found.prompt(None, "a:b:review") == false
+
+
+NAMES = st.sampled_from(["x", "a:x", "b:x", "b:a:x", "mcp-discovery-usage-guide", "a:", ":x"])
+URIS = st.sampled_from(["x:/1", "x:/%31", "discovery://servers/b/resources/x%3A%2F1", "X:/1"])
+
+
+@pytest.mark.requirement("RES-20")
+@given(
+    st.lists(st.tuples(st.sampled_from("abc"), NAMES), unique=True),
+    st.lists(st.tuples(st.sampled_from("abc"), URIS), unique=True),
+)
+def test_every_address_leads_back_to_what_it_is_of(
+    prompts: list[tuple[str, str]], resources: list[tuple[str, str]]
+) -> None:
+    entries = [prompt(name, server) for server, name in prompts]
+    others = [resource(uri, server) for server, uri in resources]
+    found = view(*entries, *others).offerings
+
+    for entry in entries:
+        assert found.prompt(None, found.address(entry.offering)) == entry
+        assert found.prompt(entry.offering.server, entry.offering.identifier) == entry
+    for entry in others:
+        assert found.resource(None, found.address(entry.offering)).entry == entry
+    addresses = [found.address(entry.offering) for entry in others]
+    assert len(addresses) == len(set(addresses))
+
+
+@pytest.mark.requirement("RES-21")
+def test_an_ambiguous_address_is_an_error_with_the_addresses() -> None:
+    seen = view(
+        *(resource("x:/1", server) for server in "ab"),
+        *(prompt("review", server) for server in "ab"),
+        *(template("y:/{id}", server) for server in "ab"),
+    )
+
+    with pytest.raises(ResourceAmbiguousError) as caught:
+        seen.resource(None, "x:/1")
+    assert caught.value.nearest[0] == "discovery://servers/a/resources/x%3A%2F1"
+    assert seen.resource(None, caught.value.nearest[1]).server == "b"
+    with pytest.raises(ResourceAmbiguousError) as caught:
+        seen.resource(None, "y:/7")
+    assert seen.resource(None, caught.value.nearest[1]).server == "b"
+    with pytest.raises(PromptAmbiguousError) as unclear:
+        seen.prompt(None, "review")
+    assert unclear.value.nearest == ("a:review", "b:review")
+
+
+@pytest.mark.requirement("RES-21")
+def test_an_unknown_address_is_an_error_with_the_nearest() -> None:
+    seen = view(
+        resource("file:///readme"),
+        resource("file:///readmes", enabled=False),
+        prompt("review"),
+        prompt("reviews", enabled=False),
+    )
+
+    with pytest.raises(ResourceNotFoundError) as caught:
+        seen.resource(None, "file:///redme")
+    assert caught.value.nearest == ("file:///readme",)
+    with pytest.raises(PromptNotFoundError) as unknown:
+        seen.prompt("a", "reveiw")
+    assert unknown.value.nearest == ("review",)
+    with pytest.raises(ServerNotFoundError):
+        seen.resource(None, "discovery://servers/nobody/resources/x%3A1")
+    with pytest.raises(InputTooLongError):
+        seen.resource(None, "x:" + "y" * 5000)
+    with pytest.raises(InputTooLongError):
+        seen.prompt(None, "y" * 5000)
+
+
+@pytest.mark.requirement("RES-21")
+def test_a_hidden_one_is_refused_with_its_rule() -> None:
+    rules = [Rule(patterns=("x:*",), enabled=False)]
+    seen = view(resource("x:/1", enabled=False), prompt("p", enabled=False), rules=rules)
+
+    with pytest.raises(ResourceDisabledError, match="rule 1 of the owner") as caught:
+        seen.resource(None, "x:/1")
+    assert caught.value.detail == "rule 1"
+    with pytest.raises(PromptDisabledError):
+        seen.prompt(None, "p")
+
+
+@pytest.mark.requirement("RES-22")
+def test_a_uri_that_is_not_listed_goes_to_the_one_server_whose_template_it_is_of() -> None:
+    mine, other = template("file:///{path}"), template("db://{table}", "b")
+    seen = view(mine, other, resource("file:///listed", "c"))
+
+    assert seen.resource(None, "file:///a").entry.offering == mine.offering
+    assert seen.resource(None, "db://t").server == "b"
+    assert seen.resource(None, "file:///listed").server == "c"
+    assert seen.resource("a", "file:///listed").server == "a"
+    address = seen.offerings.address(template("discovery://{x}").offering)
+    assert address == "discovery://servers/a/resources/discovery://{x}"
+    expanded = view(template("discovery://{x}")).resource(None, address.replace("{x}", "a%2Fb"))
+    assert expanded.uri == "discovery://a%2Fb"
+
+
+HIDDEN = [
+    "file:///secret",
+    "file:///./secret",
+    "file:///a/../secret",
+    "file:///a/%2e%2e/secret",
+    "file:///%73ecret",
+    "file:///%2573ecret",
+    "file:///SECRET",
+    "file:///secret?x=1",
+    "file:///secret#x",
+    "file:///x\\..\\secret",
+]
+
+
+@pytest.mark.requirement("RES-23")
+@pytest.mark.parametrize("uri", HIDDEN)
+@pytest.mark.parametrize("by", ["listed", "rule", "whitelist"])
+def test_a_template_leads_to_nothing_that_is_hidden(uri: str, by: str) -> None:
+    rules = {
+        "listed": [],
+        "rule": [Rule(patterns=("/secret/i",), enabled=False)],
+        "whitelist": [Rule(patterns=("file:///docs/*",), enabled=True)],
+    }
+    listed = [resource("file:///secret", enabled=False)] if by == "listed" else []
+    seen = view(template("file:///{+path}"), *listed, rules=rules[by])
+
+    with pytest.raises(ResourceDisabledError):
+        seen.resource(None, uri)
+    with pytest.raises(ResourceDisabledError):
+        seen.resource(None, f"discovery://servers/a/resources/{quote(uri, safe='')}")
+    assert seen.resource(None, "file:///docs/other").server == "a"
+
+
+@pytest.mark.requirement("RES-23")
+def test_a_whitelisted_folder_is_not_left() -> None:
+    rules = [Rule(patterns=("file:///docs/*",), enabled=True)]
+    seen = view(template("file:///docs/{+path}"), rules=rules)
+
+    assert seen.resource(None, "file:///docs/a?b=c")
+    for uri in ("file:///docs/../secret", "file:///docs/%2e%2e%2fsecret"):
+        with pytest.raises(ResourceDisabledError):
+            seen.resource(None, uri)
+
+
+@pytest.mark.requirement("RES-23")
+def test_a_hidden_template_leads_nowhere() -> None:
+    seen = view(template("file:///{path}", enabled=False))
+
+    with pytest.raises(ResourceDisabledError):
+        seen.resource(None, "file:///a")
+
+
+def test_a_verdict_of_a_withheld_one_names_the_command() -> None:
+    entry = OfferingEntry(make_offering("x:/1", "a"), Verdict(False, (), "changed"))
+
+    with pytest.raises(ResourceDisabledError) as caught:
+        view(entry).resource(None, "x:/1")
+
+    assert "discovery review a" in caught.value.hint
