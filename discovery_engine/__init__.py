@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from discovery_engine.runtime.restore import stored_view
     from discovery_engine.search.ranking.hit import Hit
     from discovery_engine.tools.model import Tool, ToolKey
+    from discovery_engine.tools.offering import OfferingKind
     from discovery_engine.upstream.state import ServerState
     from discovery_engine.version import __version__
     from discovery_engine.view.search_answers import Decision, SearchAnswer
@@ -40,6 +41,7 @@ _MODULES = {
     "Engine": "engine",
     "Entry": "catalog",
     "Hit": "search.ranking.hit",
+    "OfferingKind": "tools.offering",
     "SearchAnswer": "view.search_answers",
     "ServerReport": "view.status",
     "ServerState": "upstream.state",
@@ -64,6 +66,7 @@ __all__ = [
     "Engine",
     "Entry",
     "Hit",
+    "OfferingKind",
     "SearchAnswer",
     "ServerReport",
     "ServerState",

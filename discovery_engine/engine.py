@@ -53,6 +53,7 @@ from discovery_engine.runtime.ingest import ListingResult, RefreshReport
 from discovery_engine.runtime.lazy_upstreams import LazyUpstreams
 from discovery_engine.runtime.lister import ServerLister
 from discovery_engine.runtime.maintenance import run_maintenance
+from discovery_engine.runtime.offering_requests import OfferingRequests
 from discovery_engine.runtime.rate_limits import RateLimits
 from discovery_engine.runtime.restore import (
     open_registry_or_fallback,
@@ -64,9 +65,10 @@ from discovery_engine.runtime.semantic_search import SemanticSearch
 from discovery_engine.search.usage import RecentFinds
 from discovery_engine.secrets.resolver import EnvironmentResolver, SecretResolver
 from discovery_engine.tools.model import ServerName
+from discovery_engine.tools.offering import OfferingKind
 from discovery_engine.view.search_answers import SearchAnswer
 from discovery_engine.view.status import Observation, ServerReport
-from discovery_engine.view.view import ToolList, View
+from discovery_engine.view.view import OfferingList, ToolList, View
 
 if TYPE_CHECKING:
     from discovery_engine.owner.approvals import Approvals
@@ -180,6 +182,14 @@ class Engine:
             clock=clock,
         )
         self._executor = ToolExecutor(self._state, self._upstreams, secrets=secrets)
+        self._offering_requests = OfferingRequests(
+            state,
+            self._upstreams,
+            self._lister,
+            events,
+            complete=configuration.complete,
+            view=lambda: self.view,
+        )
         self.results = ResultStore(data, clock=clock)
         """Long results of tools, for those who cut them and read on."""
 
@@ -387,6 +397,102 @@ class Engine:
         entry = await self.details(server, tool, max_wait=max_wait)
         with concerning(entry.tool.server, entry.tool.name):
             return await self._executor.preview(entry, arguments)
+
+    async def list_offerings(
+        self, kind: OfferingKind, server: str | None = None, *, include_disabled: bool = False
+    ) -> OfferingList:
+        """As `View.list_offerings`; a named server that was never listed is listed first."""
+        if server is not None:
+            await self._lister.ensure_listed(self._state.view.addresses.server(server))
+        return self.view.list_offerings(kind, server, include_disabled=include_disabled)
+
+    async def read_resource(
+        self,
+        uri: str,
+        *,
+        server: str | None = None,
+        caller: Client | None = None,
+        continuation: Continuation | None = None,
+        on_progress: OnProgress | None = None,
+        max_wait: float | None = None,
+    ) -> JSONObject:
+        """The server's own result of `resources/read`, as raw JSON.
+
+        Args:
+            uri: That of a listed resource, one that a template allows, or either behind the name
+                of its server (`discovery://servers/NAME/resources/…`), as lists show it.
+            server: The only server to look at; None if the URI is that of one server alone.
+            caller: As for `execute`.
+            continuation: As for `execute`.
+            on_progress: As for `execute`.
+            max_wait: As for `execute`.
+
+        Raises:
+            ResourceNotFoundError: With the nearest addresses.
+            ResourceAmbiguousError: If several servers may have it; with the addresses.
+            ResourceDisabledError: If a rule disables it, or its owner has not accepted it.
+            ServerNotFoundError, DisabledError, ServerStartingError, UpstreamError: As `execute`.
+        """
+        return await self._offering_requests.read(
+            server,
+            uri,
+            caller=caller,
+            continuation=continuation,
+            on_progress=on_progress,
+            max_wait=max_wait,
+        )
+
+    async def get_prompt(
+        self,
+        name: str,
+        arguments: JSONObject | None = None,
+        *,
+        server: str | None = None,
+        caller: Client | None = None,
+        continuation: Continuation | None = None,
+        on_progress: OnProgress | None = None,
+        max_wait: float | None = None,
+    ) -> JSONObject:
+        """The server's own result of `prompts/get`, as raw JSON.
+
+        Args:
+            name: That of the prompt, or `server:prompt`.
+            arguments: Sent unchecked: the server checks them.
+            server: The only server to look at; None if it is named, or alone has that prompt.
+            caller: As for `execute`.
+            continuation: As for `execute`.
+            on_progress: As for `execute`.
+            max_wait: As for `execute`.
+
+        Raises:
+            PromptNotFoundError, PromptAmbiguousError, PromptDisabledError: As `read_resource`.
+            ServerNotFoundError, DisabledError, ServerStartingError, UpstreamError: As `execute`.
+        """
+        return await self._offering_requests.get_prompt(
+            server,
+            name,
+            arguments or {},
+            caller=caller,
+            continuation=continuation,
+            on_progress=on_progress,
+            max_wait=max_wait,
+        )
+
+    async def complete(
+        self, params: JSONObject, *, server: str | None = None, caller: Client | None = None
+    ) -> JSONObject:
+        """The server's own result of `completion/complete`, as raw JSON.
+
+        Args:
+            params: `ref`, in which a prompt or a template is named as lists show it, `argument`,
+                and `context` if there is one.
+            server: The only server to look at.
+            caller: As for `execute`.
+
+        Raises:
+            DiscoveryError: As `get_prompt` and `read_resource`.
+        """
+        return await self._offering_requests.complete(server, params, caller=caller)
 
     def close_client(self, client: str) -> None:
         """Close the sessions of a client that has disconnected."""

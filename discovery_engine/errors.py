@@ -14,8 +14,9 @@
     │   ├── ServerDisabledError     switched off in the configuration or by a rule
     │   └── ToolDisabledError       switched off by a rule, which is named
     │   │   └── ToolWithheldError   its owner has not accepted its present definition
-    │   ├── ResourceDisabledError   switched off by a rule, or not accepted by its owner
-    │   └── PromptDisabledError     the same of a prompt
+    │   └── OfferingDisabledError   switched off by a rule, or not accepted by its owner
+    │       ├── ResourceDisabledError
+    │       └── PromptDisabledError
     ├── InputTooLongError           a query, a name or a list is longer than any may be
     ├── InvalidArgumentsError       the arguments do not fit the tool's schema
     ├── UpstreamError               a server did not do its part
@@ -238,7 +239,9 @@ class ToolWithheldError(ToolDisabledError):
         self.hint = one_line(advice)
 
 
-class _OfferingDisabledError(DisabledError):
+class OfferingDisabledError(DisabledError):
+    """A resource or a prompt is switched off, or withheld."""
+
     noun: ClassVar[str]
 
     def __init__(
@@ -257,12 +260,12 @@ class _OfferingDisabledError(DisabledError):
         self.detail = one_line(detail)
 
 
-class ResourceDisabledError(_OfferingDisabledError):
+class ResourceDisabledError(OfferingDisabledError):
     code = "RESOURCE_DISABLED"
     noun = "resource"
 
 
-class PromptDisabledError(_OfferingDisabledError):
+class PromptDisabledError(OfferingDisabledError):
     code = "PROMPT_DISABLED"
     noun = "prompt"
 

@@ -86,7 +86,11 @@ class ConfigurationRejected(Struct, frozen=True):
 
 
 class ToolCalled(Struct, frozen=True):
-    """A call ended or was refused; contains neither arguments nor results."""
+    """A call ended or was refused; contains neither arguments nor results.
+
+    Of a resource that was read, and of a prompt that was got, the key of the definition stands for
+    the name of the tool: `resource:file:///readme`, `template:file:///{path}`, `prompt:review`.
+    """
 
     server: ServerName
     """Empty if the call named none, and no server has such a tool."""

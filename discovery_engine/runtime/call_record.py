@@ -24,6 +24,11 @@ class CallRecord(Struct):
     tool: ToolName
     outcome: str = "cancelled"
     result_size: int = 0
+    is_named: bool = False
+    """Whether `tool` stays as it is if there is an error."""
+
+    def set_name(self, server: ServerName, name: str) -> None:
+        self.server, self.tool = server, ToolName(name)
 
     def set_tool(self, tool: Tool) -> None:
         self.server, self.tool = tool.server, tool.name
@@ -31,7 +36,8 @@ class CallRecord(Struct):
     def record_error(self, error: DiscoveryError) -> None:
         self.outcome = error.code
         self.server = ServerName(error.server or self.server)
-        self.tool = ToolName(error.tool or self.tool)
+        if not self.is_named:
+            self.tool = ToolName(error.tool or self.tool)
 
     def record_result(self, result: JSONObject) -> None:
         self.outcome = "tool_error" if result.get("isError") else "ok"

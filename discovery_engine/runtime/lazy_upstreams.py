@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from discovery_engine.rpc.client import Client, Continuation
     from discovery_engine.rpc.peer import OnProgress
     from discovery_engine.tools.offering import OfferingKind
-    from discovery_engine.upstream.listing import Listing, OfferingList
+    from discovery_engine.upstream.listing import ListedOfferings, Listing
     from discovery_engine.upstream.requests import UpstreamRequest
     from discovery_engine.upstream.upstreams import OnStderr, Upstreams
 
@@ -221,8 +221,8 @@ def _redacted(listing: Listing, redactor: OutputRedactor) -> Listing:
 
 
 def _redacted_list(
-    kind: OfferingKind, listed: OfferingList, redactor: OutputRedactor
-) -> OfferingList:
+    kind: OfferingKind, listed: ListedOfferings, redactor: OutputRedactor
+) -> ListedOfferings:
     """The list without secrets, and without what could not be named without one."""
     kept: list[JSONObject] = []
     dropped = [replace(one, reason=redactor.redact(one.reason)) for one in listed.dropped]

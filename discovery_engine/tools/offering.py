@@ -37,6 +37,8 @@ class WireNames(NamedTuple):
 
 
 class OfferingKind(StrEnum):
+    """What a server offers besides tools."""
+
     RESOURCE = "resource"
     TEMPLATE = "template"
     PROMPT = "prompt"

@@ -49,11 +49,11 @@ class Listing(Struct, frozen=True):
     connection: str = ""
     cut: str = ""
     """Why the list is incomplete; empty if it is complete."""
-    offerings: Mapping[OfferingKind, OfferingList] = MappingProxyType({})
+    offerings: Mapping[OfferingKind, ListedOfferings] = MappingProxyType({})
     """What it offers besides tools; a kind that it does not declare is missing."""
 
 
-class OfferingList(Struct, frozen=True):
+class ListedOfferings(Struct, frozen=True):
     """The resources, the resource templates or the prompts of a server."""
 
     definitions: tuple[JSONObject, ...] = ()

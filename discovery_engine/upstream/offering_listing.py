@@ -22,7 +22,7 @@ from discovery_engine.rpc.protocol import METHOD_NOT_FOUND
 from discovery_engine.tools.offering import OfferingKind, decision_key
 from discovery_engine.upstream.listing import (
     FindFault,
-    OfferingList,
+    ListedOfferings,
     fault_of_size,
     read_pages,
     split,
@@ -48,12 +48,12 @@ def declared_kinds(capabilities: JSONObject) -> tuple[OfferingKind, ...]:
 
 async def list_offerings(
     fetch: FetchList, capabilities: JSONObject, *, tools: Collection[str], seconds: float
-) -> Mapping[OfferingKind, OfferingList]:
+) -> Mapping[OfferingKind, ListedOfferings]:
     """All declared kinds, side by side, at most `seconds` each; it never fails.
 
     `tools` are the names of the server's tools: no key of a decision may be one of them.
     """
-    found: dict[OfferingKind, OfferingList] = {}
+    found: dict[OfferingKind, ListedOfferings] = {}
 
     async def list_one(kind: OfferingKind) -> None:
         find_fault = partial(fault_of_offering, kind, tools=tools)
@@ -67,7 +67,7 @@ async def list_offerings(
 
 async def _list_kind(
     kind: OfferingKind, fetch: FetchList, seconds: float, find_fault: FindFault
-) -> OfferingList:
+) -> ListedOfferings:
     wire = kind.wire
     try:
         pages = await read_pages(
@@ -75,7 +75,7 @@ async def _list_kind(
         )
     except RpcError as error:
         if error.code == METHOD_NOT_FOUND:  # many servers declare resources and have no templates
-            return OfferingList()
+            return ListedOfferings()
         said = quoted(error.message[:_MESSAGE_LENGTH])
         return _failed(kind, f"it answered error {error.code}: {said}")
     except TimeoutError:
@@ -85,12 +85,12 @@ async def _list_kind(
     good, dropped = await split(
         pages.definitions, find_fault, identifier=wire.identifier, noun=kind.label
     )
-    return OfferingList(good, dropped, cut=pages.cut, ttl=pages.ttl)
+    return ListedOfferings(good, dropped, cut=pages.cut, ttl=pages.ttl)
 
 
-def _failed(kind: OfferingKind, reason: str) -> OfferingList:
+def _failed(kind: OfferingKind, reason: str) -> ListedOfferings:
     logger.debug("%s failed: %s", kind.wire.method, reason)
-    return OfferingList(failure=reason)
+    return ListedOfferings(failure=reason)
 
 
 def fault_of_offering(

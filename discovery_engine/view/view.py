@@ -30,6 +30,7 @@ from discovery_engine.rules.rule import FOR_REVIEW, Rule
 from discovery_engine.rules.rule_explanation import Subject, decider, describe, public_decider
 from discovery_engine.search.ranking.hit import Hit
 from discovery_engine.tools.model import ServerName, ToolKey
+from discovery_engine.tools.offering import OfferingKind
 from discovery_engine.upstream.state import StateInfo
 from discovery_engine.view import notices
 from discovery_engine.view.addresses import AddressBook
@@ -69,6 +70,13 @@ class ToolList(Struct, frozen=True):
 
     server: ServerName
     entries: tuple[Entry, ...]
+    notices: tuple[Notice, ...] = ()
+
+
+class OfferingList(Struct, frozen=True):
+    """The resources, the templates or the prompts of servers, and notices about what is missing."""
+
+    entries: tuple[OfferingEntry, ...]
     notices: tuple[Notice, ...] = ()
 
 
@@ -348,6 +356,44 @@ class View(Struct, frozen=True, dict=True):
         target = self.offerings.resource(server, uri)
         self._require_visible(target.entry, target.uri, ResourceDisabledError)
         return target
+
+    def template(self, server: str | None, address: str) -> OfferingEntry | None:
+        """The resource template of that address, if it may be seen; None if there is none.
+
+        Raises:
+            ResourceDisabledError, ServerDisabledError, UntrustedServerError: As `resource`.
+        """
+        entry = self.offerings.template(server, address)
+        if entry:
+            self._require_visible(entry, entry.offering.identifier, ResourceDisabledError)
+        return entry
+
+    def list_offerings(
+        self, kind: OfferingKind, server: str | None = None, *, include_disabled: bool = False
+    ) -> OfferingList:
+        """The resources, the templates or the prompts, in the order of servers and identifiers.
+
+        Args:
+            kind: Which of them.
+            server: Only those of this server.
+            include_disabled: Also those that a rule disables; never those that are withheld.
+
+        Raises:
+            ServerNotFoundError: If `server` is not configured.
+            ServerDisabledError, UntrustedServerError: As `list_tools`.
+        """
+        only = None if server is None else self.addresses.server(server)
+        if only and not include_disabled:
+            self._find_server(only).require_enabled()
+        entries = self.offerings.visible(kind, only)
+        if include_disabled:
+            entries = tuple(
+                entry
+                for part in self._parts(only)
+                for entry in part.of_kind(kind)
+                if entry.is_visible or not entry.is_withheld
+            )
+        return OfferingList(entries, (*self._outages(only), *self._held_back(only)))
 
     def prompt(self, server: str | None, name: str) -> OfferingEntry:
         """The prompt of that name, if it may be used.

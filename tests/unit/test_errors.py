@@ -16,9 +16,16 @@ from discovery_engine.errors import (
     NeedsAuthError,
     NeedsConfigError,
     NotFoundError,
+    OfferingDisabledError,
     OutcomeUnknownError,
+    PromptAmbiguousError,
+    PromptDisabledError,
+    PromptNotFoundError,
     RateLimitedError,
     RegistryError,
+    ResourceAmbiguousError,
+    ResourceDisabledError,
+    ResourceNotFoundError,
     SecretStoreError,
     ServerDisabledError,
     ServerNotFoundError,
@@ -35,7 +42,7 @@ from discovery_engine.errors import (
 )
 from tests.factories import make_problem
 
-CAUGHT_ONLY = {DiscoveryError, NotFoundError, DisabledError, UpstreamError}
+CAUGHT_ONLY = {DiscoveryError, NotFoundError, DisabledError, UpstreamError, OfferingDisabledError}
 
 MISSING = MissingValue("env.TOKEN", "TOKEN", "${TOKEN} is not set")
 REFERRED = MissingValue("args.0", "file:/key", "its file is gone")
@@ -66,6 +73,36 @@ ERRORS = [
         ToolAmbiguousError("x", ["a:x", "b:x"]),
         "several servers have a tool 'x'",
         "did you mean 'a:x' or 'b:x'?",
+    ),
+    (
+        ResourceNotFoundError("x:/1", ["x:/2"], server="docs"),
+        "server 'docs' has no resource 'x:/1'",
+        "did you mean 'x:/2'?; `resources/list` and `discovery resources` name them",
+    ),
+    (
+        ResourceAmbiguousError("x:/1", ["x:/2", "x:/3"]),
+        "several servers may have a resource 'x:/1'",
+        "did you mean 'x:/2' or 'x:/3'?",
+    ),
+    (
+        PromptNotFoundError("revew", ["review"]),
+        "no server has a prompt 'revew'",
+        "did you mean 'review'?; `prompts/list` and `discovery prompts` name them",
+    ),
+    (
+        PromptAmbiguousError("x", ["a:x", "b:x"]),
+        "several servers have a prompt 'x'",
+        "did you mean 'a:x' or 'b:x'?",
+    ),
+    (
+        ResourceDisabledError("docs", "x:/1", "rule 2 of the owner"),
+        "resource 'x:/1' of server 'docs' is disabled: rule 2 of the owner",
+        "the owner of the configuration decides this; use another one",
+    ),
+    (
+        PromptDisabledError("docs", "x", "a change", command="discovery review docs"),
+        "prompt 'x' of server 'docs' is disabled: a change",
+        "its owner can look at it with `discovery review docs`; use another one until then",
     ),
     (
         ServerDisabledError("github", "enabled: false"),

@@ -1,0 +1,163 @@
+"""Reads resources, gets prompts and completes arguments, at the server that an address leads to.
+
+What may not be seen is refused before anything is sent. Results pass as the server sent them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, TypeVar
+
+from discovery_engine.errors import DiscoveryError, NotFoundError, concerning
+from discovery_engine.runtime.call_record import record_call
+from discovery_engine.upstream.requests import UpstreamRequest
+
+if TYPE_CHECKING:
+    from discovery_engine._util.json import JSONObject
+    from discovery_engine.catalog import OfferingEntry
+    from discovery_engine.events import EventBus
+    from discovery_engine.rpc.client import Client, Continuation
+    from discovery_engine.rpc.peer import OnProgress
+    from discovery_engine.runtime.catalog_state import CatalogState
+    from discovery_engine.runtime.lazy_upstreams import LazyUpstreams
+    from discovery_engine.runtime.lister import ServerLister
+    from discovery_engine.tools.model import ServerName
+    from discovery_engine.view.view import View
+
+T = TypeVar("T")
+
+_UNKNOWN_RESOURCE = "resource:?"  # a URI that leads nowhere is an argument, which is not published
+
+
+class OfferingRequests:
+    """`complete` is awaited before the settings of a server are used; `view` is the live one."""
+
+    def __init__(
+        self,
+        current: CatalogState,
+        upstreams: LazyUpstreams,
+        lister: ServerLister,
+        events: EventBus,
+        *,
+        complete: Callable[[], Awaitable[None]],
+        view: Callable[[], View],
+    ) -> None:
+        self._current = current
+        self._upstreams = upstreams
+        self._lister = lister
+        self._events = events
+        self._complete_settings = complete
+        self._view = view
+
+    async def read(
+        self,
+        server: str | None,
+        uri: str,
+        *,
+        caller: Client | None,
+        continuation: Continuation | None,
+        on_progress: OnProgress | None,
+        max_wait: float | None,
+    ) -> JSONObject:
+        """As `Engine.read_resource`."""
+        with record_call(self._events, server, _UNKNOWN_RESOURCE, {}, caller) as record:
+            record.is_named = True
+            await self._complete_settings()
+            target = await self._found(
+                lambda view: view.resource(server, uri), server, max_wait=max_wait
+            )
+            record.set_name(target.server, target.entry.offering.decision_key)
+            with concerning(target.server, target.uri):
+                result = await self._upstreams.send(
+                    self._current.view.server_settings(target.server),
+                    UpstreamRequest.read(target.uri),
+                    caller=caller,
+                    continuation=continuation,
+                    on_progress=on_progress,
+                )
+            record.record_result(result)
+        return result
+
+    async def get_prompt(
+        self,
+        server: str | None,
+        name: str,
+        arguments: JSONObject,
+        *,
+        caller: Client | None,
+        continuation: Continuation | None,
+        on_progress: OnProgress | None,
+        max_wait: float | None,
+    ) -> JSONObject:
+        """As `Engine.get_prompt`."""
+        with record_call(self._events, server, f"prompt:{name}", arguments, caller) as record:
+            record.is_named = True
+            await self._complete_settings()
+            entry = await self._found(
+                lambda view: view.prompt(server, name), server, max_wait=max_wait
+            )
+            prompt = entry.offering
+            record.set_name(prompt.server, prompt.decision_key)
+            with concerning(prompt.server, prompt.identifier):
+                result = await self._upstreams.send(
+                    self._current.view.server_settings(prompt.server),
+                    UpstreamRequest.get_prompt(prompt.identifier, arguments),
+                    caller=caller,
+                    continuation=continuation,
+                    on_progress=on_progress,
+                )
+            record.record_result(result)
+        return result
+
+    async def complete(
+        self, server: str | None, params: JSONObject, *, caller: Client | None
+    ) -> JSONObject:
+        """As `Engine.complete`."""
+        await self._complete_settings()
+        reference = params["ref"]
+        if reference.get("type") == "ref/prompt":
+            entry = self._view().prompt(server, reference["name"])
+            named = {"name": entry.offering.identifier}
+        else:
+            entry, uri = self._referenced(server, reference["uri"])
+            named = {"uri": uri}
+        of = entry.offering.server
+        with concerning(of, entry.offering.identifier):
+            return await self._upstreams.send(
+                self._current.view.server_settings(of),
+                UpstreamRequest.complete({**params, "ref": {**reference, **named}}),
+                caller=caller,
+                continuation=None,
+                on_progress=None,
+            )
+
+    def _referenced(self, server: str | None, uri: str) -> tuple[OfferingEntry, str]:
+        """The template, or the resource, whose argument is completed."""
+        view = self._view()
+        if template := view.template(server, uri):
+            return template, template.offering.identifier
+        target = view.resource(server, uri)
+        return target.entry, target.uri
+
+    async def _found(
+        self, find: Callable[[View], T], server: str | None, *, max_wait: float | None
+    ) -> T:
+        """What `find` finds; a named server that was never listed is listed first."""
+        with suppress(DiscoveryError):  # raised below, with the present states of servers
+            return find(self._current.view)
+        try:
+            return find(self._view())
+        except NotFoundError as error:
+            unlisted = self._unlisted(error, server)
+            if unlisted is None:
+                raise
+        await self._lister.list_server(unlisted, max_wait=max_wait)
+        return find(self._view())
+
+    def _unlisted(self, error: NotFoundError, server: str | None) -> ServerName | None:
+        named = error.server or server
+        if named is None:
+            return None
+        name = self._view().addresses.server(named)
+        return None if self._view().is_known(name) else self._view().require_connectable(name).name
