@@ -36,6 +36,7 @@ from discovery_engine.rpc.messages import (
 from discovery_engine.rpc.peer import RequestId, RpcError
 from discovery_engine.rpc.pending import PendingRequests
 from discovery_engine.rpc.protocol import INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR
+from discovery_server.envelope import completed
 from discovery_server.eras import Era, HandshakeEra, era_of
 from discovery_server.gateway import ClientRequest, Gateway, method_not_found
 from discovery_server.handshake_calls import serve_handshake_call
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject, JSONValue
     from discovery_engine.rpc.peer import RequestTimeout
     from discovery_server.client_stream import ClientStream
+    from discovery_server.subscriptions import Subscriber
 
 logger = logging.getLogger(__name__)
 
@@ -81,6 +83,7 @@ class ClientConnection:
         self._gateway = gateway
         self._client = client
         self._modern = ModernCalls()
+        self._notified: Subscriber | None = None
         self._requests = IncomingRequests(most=_MOST_RUNNING, on_end=on_end)
         self._asked = PendingRequests()
         self._era: Era | None = None
@@ -104,7 +107,7 @@ class ClientConnection:
             self._era = era_of(request.method, params, is_initialized=False)
             self._is_probed = request.method == "server/discover"
             if isinstance(self._era, HandshakeEra):
-                self._era.accept(params)
+                self._accept(self._era, params)
 
     async def request(
         self,
@@ -137,6 +140,8 @@ class ClientConnection:
         self._asked.close()
         await self._requests.close()
         await self._modern.close()
+        if self._notified:
+            await self._gateway.subscriptions.remove(self._notified)
 
     def receive(self, line: Line, stream: ClientStream, following: Iterable[Line] = ()) -> None:
         """Process a line; `following` are the lines behind it that have arrived already."""
@@ -205,7 +210,7 @@ class ClientConnection:
             stream.end(request_id, is_cancelled=answer is None)
 
         stream.begin(request_id)
-        work = partial(self._call_tool, request, stream)
+        work = partial(self._serve, request_id, request, stream)
         self._requests.start(request_id, work, respond, size=size)
 
     def _answer(
@@ -224,20 +229,47 @@ class ClientConnection:
         result = self._gateway.answer(checked)
         if isinstance(self._era, HandshakeEra):
             if method == "initialize":
-                self._era.accept(params)
+                self._accept(self._era, params)
             elif method == "logging/setLevel":
                 self._era.log_level = params["level"]
         return checked, result
 
-    async def _call_tool(self, request: ClientRequest, stream: ClientStream) -> JSONObject:
-        client = self._client
-        if not isinstance(self._era, HandshakeEra):
-            return await self._modern.serve(
-                self._gateway, request, stream, client=client, origin=self
+    async def _serve(
+        self, request_id: RequestId, request: ClientRequest, stream: ClientStream
+    ) -> JSONObject:
+        """The result of a request that has to wait."""
+        subscriptions, client = self._gateway.subscriptions, self._client
+        match request.method:
+            case "subscriptions/listen":
+                whose = self if client is None else client
+                result = await subscriptions.listen(request_id, request.params, whose, stream)
+                return completed(request.method, result, request.version)
+            case "resources/subscribe":
+                await subscriptions.watch(self._subscriber(), request.params["uri"])
+                return {}
+            case "resources/unsubscribe":
+                await subscriptions.unwatch(self._subscriber(), request.params["uri"])
+                return {}
+        if isinstance(self._era, HandshakeEra):
+            return await serve_handshake_call(
+                self._gateway, request, stream, client=client, era=self._era, connection=self
             )
-        return await serve_handshake_call(
-            self._gateway, request, stream, client=client, era=self._era, connection=self
-        )
+        return await self._modern.serve(self._gateway, request, stream, client=client, origin=self)
+
+    def _subscriber(self) -> Subscriber:
+        """What is notified of changes on the stream of unsolicited messages."""
+        if self._notified is None:
+            subscriptions = self._gateway.subscriptions
+            whose = self if self._client is None else self._client
+            lists = subscriptions.changing
+            self._notified = subscriptions.add(whose, lists, lambda: self.standalone)
+            self._notified.start()
+        return self._notified
+
+    def _accept(self, era: HandshakeEra, initialize: JSONObject) -> None:
+        era.accept(initialize)
+        if self._gateway.subscriptions.changing:
+            self._subscriber()
 
     def _on_notification(self, notification: Notification) -> None:
         if notification.method == "notifications/cancelled":

@@ -27,6 +27,7 @@ from discovery_engine.rpc.protocol import (
 from discovery_server.envelope import IMPLEMENTATION, completed
 from discovery_server.eras import negotiated
 from discovery_server.request_params import check_params, methods_of
+from discovery_server.subscriptions import Subscriptions
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
@@ -35,12 +36,10 @@ if TYPE_CHECKING:
 
 _MAX_URI = 4 * NAME_LENGTH  # characters; a percent-encoded character takes several
 
-_CAPABILITIES: JSONObject = {
-    "logging": {},
-    "prompts": {"listChanged": False},
-    "resources": {"subscribe": False, "listChanged": False},
-    "tools": {"listChanged": False},
-}
+_WAITING = frozenset(
+    {"tools/call", "subscriptions/listen", "resources/subscribe", "resources/unsubscribe"}
+)
+_SUBSCRIBING = ("resources/subscribe", "resources/unsubscribe")
 _LISTS: dict[str, JSONObject] = {
     "prompts/list": {
         "prompts": [
@@ -83,8 +82,10 @@ class ClientRequest(Struct, frozen=True):
 class Gateway:
     """Answers the requests of clients from an engine."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, subscriptions: Subscriptions | None = None) -> None:
+        """`subscriptions` say which lists can change, and notify clients of that."""
         self._engine = engine
+        self.subscriptions = Subscriptions() if subscriptions is None else subscriptions
         self._tools = meta_tools(engine.settings)
         tools = {"tools": [tool.definition for tool in self._tools.values()]}
         self._fixed = {
@@ -110,17 +111,19 @@ class Gateway:
         return await self.call_tool(request, on_progress) if result is None else result
 
     def answer(self, request: ClientRequest) -> JSONObject | None:
-        """The result of a request that needs no waiting; None if `call_tool` gives it.
+        """The result of a request that needs no waiting; None if it needs some.
 
         Raises:
             RpcError: If it is answered with an error.
         """
         method, params, version = request.method, request.params, request.version
-        if method not in methods_of(version):
+        is_served = method not in _SUBSCRIBING or self.subscriptions.has_updates
+        if method not in methods_of(version) or not is_served:
             raise method_not_found(method)
         check_params(method, params, version)
         if method == "tools/call":
             self._require_meta_tool(params["name"])
+        if method in _WAITING:
             return None
         fixed = self._fixed.get((method, version))
         return fixed or completed(method, self._current(request), version)
@@ -156,7 +159,7 @@ class Gateway:
     def _initialized(self, requested: str) -> JSONObject:
         return {
             "protocolVersion": negotiated(requested),
-            "capabilities": _CAPABILITIES,
+            "capabilities": self._capabilities(),
             "serverInfo": IMPLEMENTATION,
             "instructions": self.instructions,
         }
@@ -164,8 +167,20 @@ class Gateway:
     def _discovered(self) -> JSONObject:
         return {
             "supportedVersions": list(MODERN_VERSIONS),
-            "capabilities": _CAPABILITIES,
+            "capabilities": self._capabilities(),
             "instructions": self.instructions,
+        }
+
+    def _capabilities(self) -> JSONObject:
+        changing = self.subscriptions.changing
+        return {
+            "logging": {},
+            "prompts": {"listChanged": "prompts" in changing},
+            "resources": {
+                "subscribe": self.subscriptions.has_updates,
+                "listChanged": "resources" in changing,
+            },
+            "tools": {"listChanged": "tools" in changing},
         }
 
     def _prompt(self, name: str) -> JSONObject:

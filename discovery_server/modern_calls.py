@@ -41,7 +41,7 @@ class ModernCalls:
     """The calls of clients since 2026-07-28, also of several clients: each is known by its name."""
 
     def __init__(self, asking: AskingCalls | None = None) -> None:
-        self._asking = asking or AskingCalls()
+        self._asking = AskingCalls() if asking is None else asking
         self._sealer = StateSealer()
 
     async def serve(

@@ -121,12 +121,27 @@ class _SetLevel(_Params, kw_only=True):
     level: _LogLevel
 
 
+class _Subscribe(_Params, kw_only=True):
+    uri: str
+
+
 class _ModernParams(Struct):
     meta: _ModernMeta = field(name="_meta")
 
 
 class _ModernPage(_ModernParams):
     cursor: str | None = None
+
+
+class _Wanted(Struct, rename="camel"):
+    tools_list_changed: bool | None = None
+    prompts_list_changed: bool | None = None
+    resources_list_changed: bool | None = None
+    resource_subscriptions: list[str] | None = None
+
+
+class _Listen(_ModernParams, kw_only=True):
+    notifications: _Wanted
 
 
 class _Resumable(_ModernParams, rename="camel"):
@@ -159,6 +174,8 @@ _HANDSHAKE: dict[str, type[Struct]] = {
     "resources/list": _Page,
     "resources/templates/list": _Page,
     "resources/read": _ReadResource,
+    "resources/subscribe": _Subscribe,
+    "resources/unsubscribe": _Subscribe,
 }
 _MODERN: dict[str, type[Struct]] = {
     "server/discover": _ModernParams,
@@ -169,6 +186,7 @@ _MODERN: dict[str, type[Struct]] = {
     "resources/list": _ModernPage,
     "resources/templates/list": _ModernPage,
     "resources/read": _ModernReadResource,
+    "subscriptions/listen": _Listen,
 }
 
 
