@@ -12,6 +12,7 @@ from discovery_engine.errors import (
     DisabledError,
     InputTooLongError,
     InvalidArgumentsError,
+    LoginError,
     NeedsAuthError,
     NeedsConfigError,
     NotFoundError,
@@ -50,6 +51,7 @@ _EXIT_CODES: dict[type[BaseException], ExitCode] = {
     UpstreamProtocolError: ExitCode.TOOL_FAILED,
     NeedsConfigError: ExitCode.SECRET_MISSING,
     NeedsAuthError: ExitCode.SECRET_MISSING,
+    LoginError: ExitCode.SECRET_MISSING,
     SecretStoreError: ExitCode.SECRET_MISSING,
     UntrustedServerError: ExitCode.DISABLED,
 }

@@ -74,10 +74,12 @@ if TYPE_CHECKING:
     from discovery_engine.owner.approvals import Approvals
     from discovery_engine.owner.catalog_lock import CatalogLock
     from discovery_engine.owner.reviews import Reviews
+    from discovery_engine.owner.server_logins import ServerLogins
     from discovery_engine.registry.protocols import Registry
     from discovery_engine.rpc.client import Client, Continuation
     from discovery_engine.rpc.peer import OnProgress
     from discovery_engine.runtime.call_preview import CallPreview
+    from discovery_engine.upstream.http.logins import Logins
     from discovery_engine.upstream.upstreams import OnStderr, Upstreams
 
 
@@ -223,6 +225,26 @@ class Engine:
         from discovery_engine.owner.catalog_lock import CatalogLock  # noqa: PLC0415
 
         return CatalogLock(self, self._events)
+
+    @cached_property
+    def logins(self) -> ServerLogins:
+        """Logins of remote servers: `log_in`, `log_out`."""
+        from discovery_engine.owner.server_logins import ServerLogins  # noqa: PLC0415
+
+        return ServerLogins(
+            self,
+            self._token_logins.store,
+            secrets=self._secrets,
+            admit=self._state.trust_store.admit,
+            clock=self._clock,
+        )
+
+    @cached_property
+    def _token_logins(self) -> Logins:
+        from discovery_engine.secret_store.encrypted_store import EncryptedStore  # noqa: PLC0415
+        from discovery_engine.upstream.http.logins import Logins  # noqa: PLC0415
+
+        return Logins(EncryptedStore(self._data, self._environ), clock=self._clock)
 
     @property
     def settings(self) -> Settings:
@@ -575,7 +597,7 @@ class Engine:
 
     async def run_maintenance(self) -> NoReturn:
         """Run the background tasks of a long-running host: due listings, changes, reloads."""
-        await run_maintenance(self, self._lister, self._store, data=self._data)
+        await run_maintenance(self, self._lister, self._store, self._token_logins, data=self._data)
 
     async def observations(self) -> list[Observation]:
         """The states of the servers used by this process, for other processes."""
@@ -596,6 +618,7 @@ class Engine:
             admit=self._state.trust_store.admit,
             on_stderr=on_stderr,
             policy=Policy(own_sessions=self.settings.server.max_own_sessions),
+            logins=self._token_logins,
         )
 
     def _on_applied(self, result: ListingResult) -> None:

@@ -24,6 +24,7 @@
     │   │   ├── NeedsConfigError    a `${reference}` of its entry has no value
     │   │   ├── NeedsAuthError      it wants a login or refuses the one it got
     │   │   └── UntrustedServerError    its owner has not approved what would be started
+    │   ├── LoginError              a login to it failed; nothing was stored
     │   ├── ServerStartingError     it is still being started; nothing was sent
     │   ├── RateLimitedError        its calls of this minute are used up; nothing was sent
     │   ├── UpstreamTimeoutError    it did not answer in time
@@ -43,7 +44,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
-from typing import ClassVar, Self
+from typing import ClassVar, Literal, Self
 
 from msgspec import Struct
 
@@ -316,6 +317,7 @@ class FailureKind(StrEnum):
     DNS = "dns"
     TLS = "tls"
     AUTH = "auth"
+    SCOPE = "scope"
     HTTP = "http"
     NOT_MCP = "not_mcp"
     NEEDS_CONFIG = "needs_config"
@@ -336,6 +338,7 @@ _NEXT_STEPS: Mapping[FailureKind, str] = {
     FailureKind.DNS: _URL,
     FailureKind.TLS: f"renew the certificate, or {_URL}",
     FailureKind.AUTH: "check the credentials in headers of server {server!r}",
+    FailureKind.SCOPE: "`discovery login {server}`",
     FailureKind.HTTP: f"try again later, or {_URL}",
     FailureKind.NOT_MCP: "check that this is an MCP server",
     FailureKind.NEEDS_CONFIG: "`discovery config validate` shows where",
@@ -418,13 +421,25 @@ def _way_to_set(missing: Sequence[MissingValue]) -> str:
 class NeedsAuthError(UnavailableError):
     code = "SERVER_NEEDS_AUTH"
 
-    def __init__(self, server: str, reason: str) -> None:
-        super().__init__(
-            server,
-            FailureKind.AUTH,
-            reason,
-            hint=f"check the credentials in headers of server {server!r}",
-        )
+    def __init__(
+        self,
+        server: str,
+        reason: str,
+        *,
+        hint: str = "",
+        kind: Literal[FailureKind.AUTH, FailureKind.SCOPE] = FailureKind.AUTH,
+    ) -> None:
+        """`kind` is SCOPE if the server accepts the token, but not for this request."""
+        super().__init__(server, kind, reason, hint=hint)
+
+
+class LoginError(UpstreamError):
+    code = "LOGIN_FAILED"
+
+    def __init__(self, server: str, reason: str, *, hint: str = "", detail: str = "") -> None:
+        super().__init__(server, f"the login to server {server!r} failed: {reason}", hint=hint)
+        self.reason = one_line(reason)
+        self.detail = one_line(detail)
 
 
 _APPROVE = "`discovery trust` shows what would be started and asks for approval"

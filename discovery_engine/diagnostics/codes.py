@@ -128,7 +128,12 @@ FAMILIES: Mapping[str, Mapping[str, Row]] = {
         "SERVER_NEEDS_AUTH": (
             "error",
             "the server requires a login, or refuses the given one",
-            "correct the credentials in its `headers`",
+            "`discovery login SERVER`, or correct the credentials in its `headers`",
+        ),
+        "LOGIN_FAILED": (
+            "error",
+            "a login failed; nothing was stored",
+            "follow the hint and run `discovery login SERVER` again",
         ),
         "TOOL_EXECUTION_TIMEOUT": (
             "error",

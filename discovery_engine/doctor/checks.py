@@ -11,7 +11,7 @@ from discovery_engine._util.quantities import ago, counted
 from discovery_engine._util.text import named
 from discovery_engine.diagnostics import Diagnostic, Severity
 from discovery_engine.doctor.next_steps import advice, next_command, with_detail
-from discovery_engine.errors import RegistryError, UnavailableError
+from discovery_engine.errors import RegistryError, SecretStoreError, UnavailableError
 from discovery_engine.tools.validation.cost import too_costly_tool
 from discovery_engine.view.status import error_code
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from discovery_engine.catalog import Catalog
     from discovery_engine.config.settings import ServerSettings, Settings
     from discovery_engine.config.sources import ClientFile
+    from discovery_engine.secret_store.keys import KeyPlace
     from discovery_engine.tools.model import Tool
     from discovery_engine.view.notices import Notice
     from discovery_engine.view.status import ServerReport
@@ -163,6 +164,23 @@ def registry(
         message, hint = f"{path} can be read by others", f"`chmod go-rwx {path}`"
         return Check("REGISTRY_EXPOSED", message, hint, "data")
     return Check.passed("data", f"{path} is readable by you only")
+
+
+_KEY_PLACES: Mapping[KeyPlace, str] = {
+    "passphrase": "made of a passphrase",
+    "keyring": "in the system's keyring",
+    "file": "in a file beside them",
+}
+
+
+def secrets(count: int, place: KeyPlace, error: SecretStoreError | None, *, exists: bool) -> Check:
+    """Whether the stored secrets can be decrypted, and where their key is or would be kept."""
+    if error is not None:
+        return Check(error.code, error.message, error.hint, "secrets")
+    where = _KEY_PLACES[place]
+    if not exists:
+        return Check.passed("secrets", f"none stored; their key would be {where}")
+    return Check.passed("secrets", f"{counted(count, 'secret')}, encrypted; the key is {where}")
 
 
 def clients(files: Sequence[ClientFile], used: Iterable[str]) -> Check:

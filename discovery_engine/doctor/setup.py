@@ -14,15 +14,26 @@ from typing import TYPE_CHECKING
 
 import anyio.to_thread
 
-from discovery_engine.config.settings import ServerSettings, StdioTransport
+from discovery_engine.config.settings import (
+    RemoteTransport,
+    ServerSettings,
+    Settings,
+    StdioTransport,
+)
 from discovery_engine.config.sources import ClientFile, client_files
 from discovery_engine.doctor import checks
 from discovery_engine.doctor.checks import Check
 from discovery_engine.doctor.entry_lint import lint_overrides_of, lint_rules_of
-from discovery_engine.errors import ConfigurationError, RegistryError, UnavailableError
+from discovery_engine.errors import (
+    ConfigurationError,
+    RegistryError,
+    SecretStoreError,
+    UnavailableError,
+)
 from discovery_engine.redaction.server_output import OutputRedactor
 from discovery_engine.registry.backends import open_registry, sqlite_url
 from discovery_engine.runtime.restore import registry_path
+from discovery_engine.secret_store.encrypted_store import EncryptedStore
 from discovery_engine.secrets.resolver import EnvironmentResolver
 from discovery_engine.upstream.connection import resolved_transport
 from discovery_engine.upstream.stdio.executable import child_environment, find_program
@@ -57,6 +68,7 @@ async def check_setup(
             _runtime(),
             *_view_checks(view, servers, environ, now),
             _registry(data_dir, environ, loss, is_required=view.settings.cache.enabled),
+            *_secrets(view.settings, data_dir, environ),
         )
 
     return await anyio.to_thread.run_sync(run)
@@ -112,6 +124,23 @@ def _resolve(server: ServerSettings, environ: Mapping[str, str]) -> None:
 
 def _client_files(environ: Mapping[str, str]) -> tuple[ClientFile, ...]:
     return client_files(environ=environ, home=Path.home(), cwd=Path.cwd(), platform=sys.platform)
+
+
+def _secrets(
+    settings: Settings, data_dir: str | Path | None, environ: Mapping[str, str]
+) -> Iterator[Check]:
+    """The state of the secret store; none if nothing is stored and no server could need it."""
+    store = EncryptedStore(registry_path(data_dir, environ).parent, environ)
+    is_remote = any(isinstance(one.transport, RemoteTransport) for one in settings.servers)
+    if store.exists or is_remote:
+        place, count, error = store.planned_key_place(), 0, None
+        try:
+            count = len(store.names())
+            place = store.key_place() or place
+            store.verify()
+        except SecretStoreError as reason:
+            error = reason
+        yield checks.secrets(count, place, error, exists=store.exists)
 
 
 def _registry(

@@ -15,6 +15,7 @@ from discovery_engine.redaction.redactor import Redactor
 from discovery_engine.secrets.references import REDACTED
 
 _MOST = 10_000  # secrets; beyond it, the old ones are dropped
+_MOST_TOKENS = 1_000  # of logins; beyond it, the old ones are dropped: they have expired
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]{0,30}://[^\s'\"<>`]+", re.IGNORECASE)
 _CREDENTIAL = re.compile(
     r"(?P<before>\b(?:(?:proxy-)?authorization|(?:set-)?cookie|x-api-key|api-key|x-auth-token"
@@ -29,6 +30,7 @@ class KnownSecrets:
     def __init__(self) -> None:
         self._all = Redactor(())
         self._certain = Redactor(())
+        self._tokens = Redactor(())
 
     def add(self, secrets: Iterable[str], certain: Iterable[str]) -> None:
         """Add secrets; `certain` are those that do not occur in other text by chance."""
@@ -36,6 +38,21 @@ class KnownSecrets:
             self._all, self._certain = Redactor(()), Redactor(())
         self._all.add(secrets)
         self._certain.add(certain)
+
+    def add_tokens(self, tokens: Iterable[str]) -> None:
+        """Add tokens of logins: random, so that they are redacted in the output of any server."""
+        tokens = tuple(tokens)
+        self.add(tokens, tokens)
+        if len(self._tokens) > _MOST_TOKENS:
+            self._tokens = Redactor(())
+        self._tokens.add(tokens)
+
+    def redact_tokens(self, text: str) -> str:
+        return self._tokens.redact(text)
+
+    def redact_tokens_in_json(self, value: Any) -> Any:
+        """`value` without tokens in its texts; `value` itself if no token is known."""
+        return redact_json(value, self._tokens) if len(self._tokens) else value
 
     def redact(self, text: str) -> str:
         return self._all.redact(text)

@@ -67,18 +67,23 @@ class OutputRedactor(Struct, frozen=True, dict=True):
         return replace(self, values=values, certain=self.certain | earlier.certain, written=written)
 
     def redact(self, text: str) -> str:
-        text = self._redactor.redact(text)
+        from discovery_engine.redaction.known_secrets import KNOWN_SECRETS  # noqa: PLC0415 - as above
+
+        text = KNOWN_SECRETS.redact_tokens(self._redactor.redact(text))
         if self._references:
             text = self._references.sub(lambda found: self.written[found[0]], text)
         return text
 
     def redact_json(self, value: Any) -> Any:
         """JSON without certain secrets in its texts; `value` itself if it contains none."""
-        from discovery_engine.redaction.known_secrets import redact_json  # noqa: PLC0415 - as above
+        from discovery_engine.redaction.known_secrets import (  # noqa: PLC0415 - as above
+            KNOWN_SECRETS,
+            redact_json,
+        )
 
-        if not self.certain or not self._may_contain_secret(value):
-            return value
-        return redact_json(value, self._certain_redactor)
+        if self.certain and self._may_contain_secret(value):
+            value = redact_json(value, self._certain_redactor)
+        return KNOWN_SECRETS.redact_tokens_in_json(value)
 
     def _may_contain_secret(self, value: Any) -> bool:
         """A quick check, 2 ms for a megabyte: most servers never repeat their secrets."""

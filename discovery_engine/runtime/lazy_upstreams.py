@@ -195,6 +195,7 @@ def _redacted_info(info: StateInfo, redactor: OutputRedactor) -> StateInfo:
         info,
         reason=redactor.redact(info.reason),
         detail=redactor.redact(info.detail),
+        hint=redactor.redact(info.hint),
         stderr=redactor.redact_stderr(info.stderr),
         stats=stats,
     )

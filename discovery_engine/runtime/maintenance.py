@@ -1,8 +1,8 @@
 """Background tasks of a long-running engine.
 
 One task each: lists servers that are due, follows list changes of servers, watches the files of the
-configuration, polls for decisions of the owner made by other processes, and writes the states of
-servers to a file for `discovery health`.
+configuration, polls for decisions of the owner and for logins made by other processes, and writes
+the states of servers to a file for `discovery health`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from anyio.abc import TaskGroup
 from discovery_engine._util.debounce import Debouncer
 from discovery_engine._util.tasks import open_task_group
 from discovery_engine.config.files.location import scope_of
-from discovery_engine.errors import ConfigurationError
+from discovery_engine.errors import ConfigurationError, NeedsAuthError
 from discovery_engine.events import (
     EVENTS,
     ConfigurationReloaded,
@@ -34,17 +34,20 @@ from discovery_engine.runtime.gateway_reports import open_status_file
 from discovery_engine.view.status import Observation
 
 if TYPE_CHECKING:
+    from discovery_engine.catalog import ServerPart
     from discovery_engine.config.settings import Settings
     from discovery_engine.registry.protocols import ChangeFeed
     from discovery_engine.runtime.lister import ServerLister
     from discovery_engine.runtime.result_store import ResultStore
     from discovery_engine.tools.model import ServerName
+    from discovery_engine.view.view import View
 
 logger = logging.getLogger(__name__)
 
 _LONGEST_SLEEP = 60.0  # seconds between two checks of what is due
 _SHORTEST_SLEEP = 1.0
 _LONGEST_ROUND = 5.0  # seconds; a server that starts for minutes must not delay the others
+_LOGIN_PAUSE = 0.5  # seconds between two looks at one file's metadata
 _STATUS_PAUSE = 0.5  # seconds for which state changes are collected before they are written
 _CHANGE_PAUSE = 0.5  # seconds in which further notifications count as the same change
 _LONGEST_CHANGE = 10.0  # seconds after which a server that goes on notifying is listed anyway
@@ -60,6 +63,9 @@ class MaintainedEngine(Protocol):
 
     @property
     def results(self) -> ResultStore: ...
+
+    @property
+    def view(self) -> View: ...
 
     def subscribe(self, *kinds: type[Event]) -> AbstractContextManager[Subscription]: ...
 
@@ -78,8 +84,21 @@ class MaintainedEngine(Protocol):
     async def observations(self) -> list[Observation]: ...
 
 
+class LoginFeed(Protocol):
+    """The logins of remote servers, as other processes change them, too."""
+
+    def stamp(self) -> object: ...
+
+    async def servers(self) -> frozenset[str]: ...
+
+
 async def run_maintenance(
-    engine: MaintainedEngine, lister: ServerLister, decisions: ChangeFeed, *, data: Path
+    engine: MaintainedEngine,
+    lister: ServerLister,
+    decisions: ChangeFeed,
+    logins: LoginFeed,
+    *,
+    data: Path,
 ) -> NoReturn:
     """Run all tasks; `data` is the folder that other processes read."""
     async with open_task_group() as tasks:
@@ -87,6 +106,7 @@ async def run_maintenance(
         tasks.start_soon(_follow_servers, engine, lister, tasks)
         tasks.start_soon(_follow_files, engine)
         tasks.start_soon(_follow_decisions, engine, decisions)
+        tasks.start_soon(_follow_logins, engine, logins)
         while True:
             engine.results.expire()
             await engine.refresh(only_due=True, max_wait=_LONGEST_ROUND)
@@ -147,6 +167,28 @@ async def _follow_decisions(engine: MaintainedEngine, decisions: ChangeFeed) -> 
     async with aclosing(decisions.changes()) as changes:
         async for _ in changes:
             await _unless_unusable(engine.apply_decisions)
+
+
+async def _follow_logins(engine: MaintainedEngine, logins: LoginFeed) -> None:
+    """After a login or a logout in another process, list the servers that it may concern."""
+    stamp, known = logins.stamp(), await logins.servers()
+    while True:
+        await anyio.sleep(_LOGIN_PAUSE)
+        if (now := logins.stamp()) == stamp:
+            continue
+        stamp, before, known = now, known, await logins.servers()
+        view = engine.view
+        chosen = [
+            name
+            for name in view.connectable
+            if name in before ^ known or _awaits_login(view.catalog.part(name))
+        ]
+        if chosen:
+            await engine.refresh(chosen)
+
+
+def _awaits_login(part: ServerPart) -> bool:
+    return part.failure is not None and part.failure.code == NeedsAuthError.code
 
 
 async def _unless_unusable(read_anew: Callable[[], Awaitable[None]]) -> None:

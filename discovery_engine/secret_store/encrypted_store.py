@@ -25,7 +25,7 @@ from msgspec.structs import replace
 from discovery_engine._util.file_lock import lock_file
 from discovery_engine._util.files import replace_file
 from discovery_engine.errors import SecretStoreError
-from discovery_engine.secret_store.keys import KeyRecord, Keys
+from discovery_engine.secret_store.keys import KeyPlace, KeyRecord, Keys
 from discovery_engine.secret_store.store import Stamp
 
 FILE = "secrets.json"
@@ -59,14 +59,18 @@ class EncryptedStore:
     def exists(self) -> bool:
         return bool(self.stamp())
 
-    def key_place(self) -> str:
-        """Where the key of what is stored is kept; empty if nothing is stored.
+    def planned_key_place(self) -> KeyPlace:
+        """Where the key of a first secret would be kept."""
+        return self._keys.planned_place()
+
+    def key_place(self) -> KeyPlace | None:
+        """Where the key of what is stored is kept; None if nothing is stored.
 
         Raises:
             SecretStoreError: If the file cannot be read.
         """
         document = self._read()
-        return document.key.place if document else ""
+        return document.key.place if document else None
 
     def verify(self) -> None:
         """Check that every secret can be decrypted.

@@ -68,6 +68,12 @@ class Keys:
     def is_passphrase_given(self) -> bool:
         return bool(self._passphrase)
 
+    def planned_place(self) -> KeyPlace:
+        """Where a new key would be kept, if the keyring keeps it."""
+        if self._passphrase:
+            return "passphrase"
+        return "keyring" if working_keyring() else "file"
+
     def create(self) -> KeyRecord:
         """A new key, kept in the best place there is.
 

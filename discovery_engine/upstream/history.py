@@ -23,7 +23,10 @@ from discovery_engine.upstream.concurrency import CallLimiter
 from discovery_engine.upstream.startup import Startup
 from discovery_engine.upstream.state import ServerState, SessionStats, StateInfo
 
-_NOT_TRIED = (FailureKind.NEEDS_CONFIG, FailureKind.UNTRUSTED, FailureKind.BUSY)
+_NOT_TRIED = (
+    *(FailureKind.NEEDS_CONFIG, FailureKind.UNTRUSTED, FailureKind.BUSY),
+    FailureKind.SCOPE,  # the server is well, and so is the login for other requests
+)
 _BACKING_OFF = (ServerState.FAILING, ServerState.CRASH_LOOPING)
 
 
@@ -83,6 +86,11 @@ class ServerHistory:
     def is_in_doubt(self) -> bool:
         """Whether requests need `attempt`: true if the server failed since its last answer."""
         return bool(self._breaker.failures or self._breaker.is_crash_looping)
+
+    @property
+    def awaits_login(self) -> bool:
+        """Whether it failed because of its login, so that another login is worth a try."""
+        return self.is_in_doubt and isinstance(self._last, NeedsAuthError)
 
     @contextmanager
     def attempt(self) -> Iterator[None]:
@@ -209,7 +217,8 @@ class ServerHistory:
     def info(self) -> StateInfo:
         """The state without counters; stderr only of a program that failed."""
         stderr = self.stderr if self._state.is_down else ""
-        return StateInfo(self._state, self.reason, stderr, detail=self.detail)
+        hint = self._last.hint if self._last and self.awaits_login else ""
+        return StateInfo(self._state, self.reason, stderr, detail=self.detail, hint=hint)
 
     @property
     def _next_try(self) -> float | None:
@@ -221,7 +230,7 @@ class ServerHistory:
         when = f"next try in {seconds:.0f} s" if seconds >= 1 else "it is just being tried again"
         reason = f"{last.reason if last else 'it failed'}; {when}"
         if isinstance(last, NeedsAuthError):
-            error: UnavailableError = NeedsAuthError(self.server, reason)
+            error: UnavailableError = NeedsAuthError(self.server, reason, hint=last.hint)
         else:
             kind = last.kind if last else FailureKind.LOST
             hint = last.hint if last else ""
@@ -238,6 +247,8 @@ class ServerHistory:
             self._events.publish(ServerStateChanged(self.server, now, reason))
 
     def _current_state(self) -> ServerState:
+        if self.awaits_login:
+            return ServerState.NEEDS_AUTH
         if self._breaker.is_crash_looping:
             return ServerState.CRASH_LOOPING
         if self._breaker.failures and (self._breaker.is_open or not self._ready):

@@ -16,6 +16,7 @@ from discovery_engine.secrets.resolver import SecretResolver
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.concurrency import SessionLimiter, StartLimiter
 from discovery_engine.upstream.connection import EraMemory, TransportKind
+from discovery_engine.upstream.http.logins import Logins
 from discovery_engine.upstream.stdio.message_reader import OnFault
 from discovery_engine.upstream.stdio.pipe_transport import StdioCallbacks, open_pipe_transport
 from discovery_engine.upstream.stdio.reaper import Reaper
@@ -43,6 +44,8 @@ class SessionContext(Struct, frozen=True):
     idle_timeout: float
     admit: Admit
     on_stderr: OnStderr
+    logins: Logins | None = None
+    """The access tokens of remote servers; None if there are none to be used."""
 
 
 class SessionCallbacks(NamedTuple):
@@ -76,6 +79,7 @@ def open_transport(
     # Importing the SDK takes longer than everything else; local servers do not need it.
     from discovery_engine.upstream.http import http_transport  # noqa: PLC0415
 
+    tokens = context.logins.tokens_of(name, resolved) if context.logins else None
     if kind == "sse":
         return http_transport.open_sse_transport(
             name,
@@ -85,6 +89,7 @@ def open_transport(
             limit=limit,
             on_lost=callbacks.on_lost,
             on_notification=callbacks.on_notification,
+            tokens=tokens,
         )
     return http_transport.open_http_transport(
         name,
@@ -93,4 +98,5 @@ def open_transport(
         context.scheduler,
         limit=limit,
         on_notification=callbacks.on_notification,
+        tokens=tokens,
     )

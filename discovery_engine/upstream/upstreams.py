@@ -47,6 +47,7 @@ from discovery_engine.upstream.concurrency import (
 from discovery_engine.upstream.connection import EraMemory
 from discovery_engine.upstream.handshake import ServerInfo
 from discovery_engine.upstream.history import Policy, ServerHistory
+from discovery_engine.upstream.http.logins import Logins
 from discovery_engine.upstream.listing import (
     Listing,
     Pages,
@@ -94,6 +95,7 @@ async def open_upstreams(  # noqa: PLR0913 - each by its name
     admit: Admit,
     on_stderr: OnStderr = lambda _server, _lines: None,
     policy: Policy = Policy(),  # noqa: B008 - frozen
+    logins: Logins | None = None,
 ) -> AsyncIterator[Upstreams]:
     """Yield the upstreams; on exit every session is closed and every program ended.
 
@@ -107,6 +109,7 @@ async def open_upstreams(  # noqa: PLR0913 - each by its name
         admit: Called before each start or connect; raises if it is not approved.
         on_stderr: Called with the stderr lines of programs.
         policy: The limits of calls and client sessions, and the clock of retries.
+        logins: Access tokens of remote servers; none are sent if None.
     """
     async with open_reaper() as reaper, open_task_group() as tasks:
         context = SessionContext(
@@ -121,6 +124,7 @@ async def open_upstreams(  # noqa: PLR0913 - each by its name
             idle_timeout,
             admit,
             on_stderr,
+            logins,
         )
         yield Upstreams(context, tasks, policy)
         tasks.cancel_scope.cancel()
@@ -136,6 +140,7 @@ class Upstreams:
         self._histories: dict[ServerName, ServerHistory] = {}
         self._everywhere = anyio.Semaphore(policy.everywhere, fast_acquire=True)
         self._sessions: dict[SessionKey, Session] = {}
+        self._login_stamp = context.logins.stamp() if context.logins else None
         self._header_maps: dict[str, Mapping[str, HeaderMap]] = {}
 
     def sessions(self) -> Mapping[ServerName, SessionStats]:
@@ -347,7 +352,18 @@ class Upstreams:
             history = ServerHistory(server, self._context.events, self._policy)
             self._histories[server.name] = history
         history.apply_settings(server)
+        if history.awaits_login:
+            self._try_new_logins()
         return history
+
+    def _try_new_logins(self) -> None:
+        """After a login, maybe in another process, servers that wait for one are tried at once."""
+        logins = self._context.logins
+        if logins and (stamp := logins.stamp()) != self._login_stamp:
+            self._login_stamp = stamp
+            for history in self._histories.values():
+                if history.awaits_login:
+                    history.reset_backoff()
 
     def _listing_session(self, server: ServerSettings) -> Session:
         """Any open session: listing does not change it, and a start costs seconds."""

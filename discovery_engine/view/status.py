@@ -298,7 +298,7 @@ def _merged(live: StateInfo | None, part: ServerPart) -> StateInfo:
     if failure := part.failure:  # it counts until a listing succeeds, also while it is retried
         return _merged_failure(failure, live)
     if live and live.state is not ServerState.IDLE:
-        return StateInfo(live.state, live.reason, detail=live.detail)
+        return StateInfo(live.state, live.reason, detail=live.detail, hint=live.hint)
     state = ServerState.IDLE if part.listed_at else ServerState.PENDING
     return StateInfo(state, live.reason, detail=live.detail) if live else StateInfo(state)
 

@@ -12,6 +12,7 @@ from discovery_engine.errors import (
     FailureKind,
     InputTooLongError,
     InvalidArgumentsError,
+    LoginError,
     MissingValue,
     NeedsAuthError,
     NeedsConfigError,
@@ -185,6 +186,11 @@ ERRORS = [
         "",
     ),
     (RegistryError("it is locked", hint="wait"), "it is locked", "wait"),
+    (
+        LoginError("files", "it was refused", hint="again"),
+        "the login to server 'files' failed: it was refused",
+        "again",
+    ),
     (SecretStoreError.of_file("f", "is gone", hint="wait"), "f is gone", "wait"),
 ]
 

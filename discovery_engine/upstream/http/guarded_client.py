@@ -63,6 +63,14 @@ class HttpFailure(Struct, frozen=True):
     """The server refused the request because the session does not exist any more."""
     retry_after: float | None = None
     """Seconds of the server's Retry-After header."""
+    challenge: str = ""
+    """The server's WWW-Authenticate header."""
+    hint: str = ""
+    """The next step, where more is known than the status says."""
+    is_explained: bool = False
+    """Whether the reason is a sentence about the login, rather than a status."""
+    lacks_scope: bool = False
+    """The server accepts the token, but not for this request."""
 
 
 class GuardedClient(httpx2.AsyncClient):
@@ -90,7 +98,7 @@ class GuardedClient(httpx2.AsyncClient):
             response = await super().send(request, **options)
             return await self._checked_response(request, response)
         except _BROKEN as error:
-            return self._failure_response(request, _transport_failure(error, request), status=503)
+            return self.failure_response(request, _transport_failure(error, request), status=503)
 
     async def _checked_response(
         self, request: httpx2.Request, response: httpx2.Response
@@ -106,7 +114,7 @@ class GuardedClient(httpx2.AsyncClient):
         if kind != "text/event-stream" and call and response.status_code == _OK:
             await response.aclose()
             reason = f"it answers with {named_type(kind)}, not with MCP"
-            return self._failure_response(request, HttpFailure(reason, detail=kind), status=502)
+            return self.failure_response(request, HttpFailure(reason, detail=kind), status=502)
         response.stream = self._events(response, call)
         return response
 
@@ -132,7 +140,13 @@ class GuardedClient(httpx2.AsyncClient):
     ) -> httpx2.Response:
         body = await _read(response, _ERROR_LIMIT, Quota(self._scheduler))
         error = _json_rpc_error(body)
-        if error is not None and not _forgot_session(request, response, error):
+        challenge = response.headers.get("www-authenticate", "")
+        asks_for_login = response.status_code == HTTPStatus.UNAUTHORIZED or challenge
+        if (
+            error is not None
+            and not asks_for_login
+            and not _forgot_session(request, response, error)
+        ):
             return _rebuilt(request, response, body or b"")
         failure = HttpFailure(
             _status_line(response.status_code),
@@ -140,8 +154,9 @@ class GuardedClient(httpx2.AsyncClient):
             status=response.status_code,
             lost_session=_forgot_session(request, response, error),
             retry_after=_retry_after(response),
+            challenge=challenge,
         )
-        return self._failure_response(request, failure, status=response.status_code)
+        return self.failure_response(request, failure, status=response.status_code)
 
     async def _checked_response_redirect(
         self, request: httpx2.Request, response: httpx2.Response
@@ -150,7 +165,7 @@ class GuardedClient(httpx2.AsyncClient):
             return response
         await response.aclose()
         failure = HttpFailure(describe_redirect(response), status=response.status_code)
-        return self._failure_response(request, failure, status=502)
+        return self.failure_response(request, failure, status=502)
 
     async def _checked_response_json(
         self, request: httpx2.Request, response: httpx2.Response
@@ -181,9 +196,10 @@ class GuardedClient(httpx2.AsyncClient):
         """The JSON-RPC request that the response answers; None if there is none."""
         return _rpc_request(request) if self._expects_answers and request.method == "POST" else None
 
-    def _failure_response(
+    def failure_response(
         self, request: httpx2.Request, failure: HttpFailure, *, status: int
     ) -> httpx2.Response:
+        """The response that stands for a failed exchange."""
         key = secrets.token_hex(16)
         self._failures[key] = failure
         if len(self._failures) > _REMEMBERED:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from typing import Any
 
 import httpx2
 
@@ -18,6 +19,8 @@ from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.connection import TransportKind
 from discovery_engine.upstream.http import sdk
 from discovery_engine.upstream.http.guarded_client import GuardedClient, HttpFailure
+from discovery_engine.upstream.http.oauth.authorized_client import AuthorizedClient
+from discovery_engine.upstream.http.oauth.token_source import TokenSource
 from discovery_engine.upstream.http.sse import open_sse_streams
 from discovery_engine.upstream.transport import (
     HeaderMap,
@@ -99,13 +102,21 @@ async def open_http_transport(
     *,
     limit: int,
     on_notification: OnNotification,
+    tokens: TokenSource | None = None,
 ) -> AsyncIterator[HttpTransport]:
     """A streamable HTTP transport; nothing is sent yet.
 
-    `remote` has its references resolved; `limit` is the longest answer in bytes.
+    Args:
+        server: Its name, for errors.
+        remote: With its references resolved.
+        timeouts: Seconds for each step.
+        scheduler: Shared by all sessions.
+        limit: The longest answer in bytes.
+        on_notification: Called with the notifications of the server.
+        tokens: Access tokens to send; None if the entry has its own header.
     """
     async with (
-        _client(remote, timeouts, scheduler, limit, expects_answers=True) as client,
+        _client(remote, timeouts, scheduler, limit, tokens, expects_answers=True) as client,
         sdk.open_streamable_http(remote.url, client, limit=limit) as streams,
         sdk.open_peer(streams, on_notification, client.large_results.restore) as peer,
     ):
@@ -122,6 +133,7 @@ async def open_sse_transport(
     limit: int,
     on_lost: Callable[[], None],
     on_notification: OnNotification,
+    tokens: TokenSource | None = None,
 ) -> AsyncIterator[HttpTransport]:
     """An SSE transport, once the server has named its endpoint.
 
@@ -138,7 +150,7 @@ async def open_sse_transport(
             transport.is_lost = True
         on_lost()
 
-    async with _client(remote, timeouts, scheduler, limit, expects_answers=False) as client:
+    async with _client(remote, timeouts, scheduler, limit, tokens, expects_answers=False) as client:
         opening = open_sse_streams(client, remote.url, on_end=lose, within=timeouts.reach)
         async with opening as streams:
             if streams is None:
@@ -160,8 +172,11 @@ def unavailable(server: ServerName, failure: HttpFailure) -> UnavailableError:
 
 
 def _unavailable(server: ServerName, failure: HttpFailure) -> UnavailableError:
+    if failure.lacks_scope:
+        return NeedsAuthError(server, failure.reason, hint=failure.hint, kind=FailureKind.SCOPE)
     if failure.status in _UNAUTHORIZED:
-        return NeedsAuthError(server, f"it answers {failure.reason}")
+        reason = failure.reason if failure.is_explained else f"it answers {failure.reason}"
+        return NeedsAuthError(server, reason, hint=failure.hint)
     if failure.status is not None:
         hint = "check the url" if failure.status == _NOT_FOUND else ""
         if failure.status < _FIRST_ERROR:
@@ -191,15 +206,15 @@ def _client(
     timeouts: Timeouts,
     scheduler: FairScheduler,
     limit: int,
+    tokens: TokenSource | None,
     *,
     expects_answers: bool,
 ) -> GuardedClient:
     idle = max(timeouts.call, timeouts.list, timeouts.reach) + _READ_MARGIN
     timeout = httpx2.Timeout(30.0, connect=min(_CONNECT, timeouts.reach), read=idle, pool=None)
-    return GuardedClient(
-        scheduler,
-        limit,
-        expects_answers=expects_answers,
-        headers=dict(remote.headers),
-        timeout=timeout,
+    options: dict[str, Any] = {"headers": dict(remote.headers), "timeout": timeout}
+    if tokens is None:
+        return GuardedClient(scheduler, limit, expects_answers=expects_answers, **options)
+    return AuthorizedClient(
+        scheduler, limit, tokens=tokens, expects_answers=expects_answers, **options
     )

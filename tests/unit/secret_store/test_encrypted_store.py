@@ -54,7 +54,7 @@ def test_what_is_set_is_got_by_another_store_and_gone_when_it_is_deleted(tmp_pat
 def test_an_empty_folder_has_no_secrets_and_stays_empty(tmp_path: Path) -> None:
     store = opened(tmp_path / "not" / "there")
 
-    assert (store.get("a"), store.names(), store.key_place()) == (None, (), "")
+    assert (store.get("a"), store.names(), store.key_place()) == (None, (), None)
     assert not store.exists
     assert list(tmp_path.iterdir()) == []
 

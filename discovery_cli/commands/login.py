@@ -1,0 +1,115 @@
+"""`discovery login`: a token for a remote server, obtained with a browser."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from typing import TYPE_CHECKING
+
+import click
+
+from discovery_cli.exit_codes import ExitCode, exit_code_of_failure
+from discovery_cli.invocation import Invocation
+from discovery_cli.options import complete_server, pass_invocation
+from discovery_engine._util.quantities import counted
+from discovery_engine._util.text import one_line
+
+if TYPE_CHECKING:
+    from discovery_engine._util.json import JSONObject
+    from discovery_engine.catalog import Failure
+    from discovery_engine.engine import Engine
+    from discovery_engine.owner.server_logins import LoginReport
+
+_USUAL_TIMEOUT = 300.0  # seconds
+
+
+@click.command("login")
+@click.argument("server", shell_complete=complete_server)
+@click.option("--scope", "scopes", metavar="SCOPE", multiple=True, help="Request this, too.")
+@click.option("--no-browser", is_flag=True, help="Only print the address; open it yourself.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=_USUAL_TIMEOUT,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to wait for you.",
+)
+@pass_invocation
+def command(
+    invocation: Invocation,
+    server: str,
+    *,
+    scopes: tuple[str, ...],
+    no_browser: bool,
+    timeout: float,
+) -> ExitCode:
+    """Log in to a remote server, and store its tokens encrypted.
+
+    The address to open is written to stderr; with a terminal the browser is opened as well. The
+    browser returns to a port of this machine. On a machine without a browser, forward that port
+    or use `oauth: {grant: client_credentials}`. Afterwards the server's tools are listed; running
+    gateways use the new login at once. The exit code is 6 if the login fails.
+    """
+    output = invocation.output
+    show = partial(_show, opens_browser=not no_browser and _may_open_browser(invocation))
+
+    async def work(engine: Engine) -> tuple[LoginReport, Failure | None, int]:
+        report = await engine.logins.log_in(server, show, scopes=scopes, timeout=timeout)
+        listed = await engine.refresh([report.server])
+        failure = next((found for name, found in listed.servers if name == report.server), None)
+        tools = next(s for s in engine.view.servers() if s.name == report.server).tool_count
+        return report, failure, tools
+
+    report, failure, tools = invocation.run(work)
+    if output.as_json:
+        output.answer(_form(report, failure, tools))
+    else:
+        output.say(f"logged in to {report.server} at {one_line(report.issuer)}")
+        output.say(_duration(report, invocation.clock()))
+        if failure is None:
+            output.say(f"{report.server}: {counted(tools, 'tool')}")
+        else:
+            output.say(f"but {one_line(failure.message)}")
+            output.say(f"hint: {one_line(failure.detail or failure.hint)}")
+    return exit_code_of_failure(failure.code) if failure else ExitCode.OK
+
+
+def _show(address: str, *, opens_browser: bool) -> None:
+    # On stderr also with --json: stdout has the answer alone.
+    sys.stderr.write(f"open this address to log in:\n  {one_line(address)}\n")
+    if opens_browser:
+        import webbrowser
+
+        webbrowser.open(address)
+    sys.stderr.write("waiting for the browser (Ctrl-C ends it)\n")
+    sys.stderr.flush()
+
+
+def _may_open_browser(invocation: Invocation) -> bool:
+    return sys.stderr.isatty() and sys.stdin.isatty() and not invocation.as_json
+
+
+def _duration(report: LoginReport, now: float) -> str:
+    from discovery_engine._util.quantities import ago
+
+    if report.is_refreshable:
+        return "its token is refreshed by itself"
+    if report.expires_at is None:
+        return "its token has no known end"
+    return f"its token expires in {ago(max(0.0, report.expires_at - now))}; then log in again"
+
+
+def _form(report: LoginReport, failure: Failure | None, tools: int) -> JSONObject:
+    return {
+        "server": report.server,
+        "issuer": report.issuer,
+        "scopes": list(report.scopes),
+        "expires_at": report.expires_at,
+        "refreshable": report.is_refreshable,
+        "tool_count": tools,
+        "code": failure.code if failure else None,
+        "message": failure.message if failure else "",
+        "hint": failure.hint if failure else "",
+        "detail": failure.detail if failure else "",
+    }

@@ -1,0 +1,113 @@
+"""What is stored of a login: the tokens, and where they may be sent.
+
+A login belongs to the address and the client of one entry. Its name in the secret store contains
+a digest of these, so that an entry with another address finds no login.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Literal, TypeAlias
+from urllib.parse import urlsplit, urlunsplit
+
+import msgspec
+from msgspec import Struct
+
+from discovery_engine.config.settings import RemoteTransport
+from discovery_engine.errors import SecretStoreError
+from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
+from discovery_engine.secret_store.store import SecretStore
+from discovery_engine.tools.model import ServerName
+
+AuthMethod: TypeAlias = Literal["none", "client_secret_basic", "client_secret_post"]
+
+_NAMESPACE = "oauth"
+
+
+class StoredLogin(Struct, frozen=True, omit_defaults=True):
+    address: str
+    """The address of the server that the tokens are for, without user, query and fragment."""
+    resource: str
+    """The resource indicator (RFC 8707) that they were requested with."""
+    issuer: str
+    token_endpoint: str
+    client_id: str
+    client_secret: str = ""
+    """Only of a client that was registered for this login; never one of the configuration."""
+    auth_method: AuthMethod = "none"
+    revocation_endpoint: str = ""
+    access_token: str = ""
+    """Empty once the authorization server has ended the login."""
+    refresh_token: str = ""
+    obtained_at: float = 0.0
+    """Unix time in seconds."""
+    expires_at: float | None = None
+    """Unix time in seconds; None if the server did not say."""
+    scope: str = ""
+    wanted_scope: str = ""
+    """Scopes that a request lacked; the next login asks for them, too."""
+
+    def __repr__(self) -> str:
+        return f"StoredLogin({self.address!r}, {len(self.secrets)} secrets hidden)"
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        found = (self.access_token, self.refresh_token, self.client_secret)
+        return tuple(filter(None, found))
+
+    def make_known(self) -> None:
+        """Redact its secrets from now on."""
+        KNOWN_SECRETS.add_tokens(self.secrets)
+
+
+def load_login(store: SecretStore, name: str) -> StoredLogin | None:
+    """The login of that name, whose secrets are redacted from now on.
+
+    Raises:
+        SecretStoreError: If it cannot be read.
+    """
+    text = store.get(name)
+    if text is None:
+        return None
+    try:
+        login = msgspec.json.decode(text, type=StoredLogin)
+    except msgspec.MsgspecError as error:
+        raise SecretStoreError(f"the stored login {name!r} cannot be read") from error
+    login.make_known()
+    return login
+
+
+def save_login(store: SecretStore, name: str, login: StoredLogin) -> None:
+    """Store a login.
+
+    Raises:
+        SecretStoreError: If it cannot be stored.
+    """
+    login.make_known()
+    store.set(name, msgspec.json.encode(login).decode())
+
+
+def login_name(server: ServerName, remote: RemoteTransport) -> str:
+    """The name of a login in the store; `remote` has its references resolved."""
+    oauth = remote.oauth
+    what = (address_of(remote.url), oauth.grant, oauth.client_id, oauth.auth_server_metadata_url)
+    digest = hashlib.sha256("\n".join(what).encode()).hexdigest()[:16]
+    return f"{_NAMESPACE}/{server}/{digest}"
+
+
+def names_of(store: SecretStore, server: str) -> tuple[str, ...]:
+    """The names of all logins of a server, also of an earlier address."""
+    return tuple(name for name in store.names() if name.startswith(f"{_NAMESPACE}/{server}/"))
+
+
+def servers_in(store: SecretStore) -> frozenset[str]:
+    """The servers that have a login."""
+    parts = (name.split("/") for name in store.names())
+    return frozenset(part[1] for part in parts if part[0] == _NAMESPACE and len(part) > 1)
+
+
+def address_of(url: str) -> str:
+    """A server's address as tokens are bound to it: user and query may be secrets."""
+    parts = urlsplit(url)
+    host = parts.netloc.rpartition("@")[2].lower()
+    return urlunsplit((parts.scheme.lower(), host, parts.path, "", ""))

@@ -1,0 +1,211 @@
+"""Requests to a token endpoint, and to the endpoint that revokes tokens.
+
+Client and tokens are sent nowhere but to the endpoints of the login; no redirect is followed.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import httpx2
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from discovery_engine._util.text import quoted
+from discovery_engine.config.syntax import is_secure_address
+from discovery_engine.errors import FailureKind
+from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
+from discovery_engine.upstream.http.oauth.stored_login import StoredLogin
+from discovery_engine.upstream.http.outage import Outage, outage
+
+_LIMIT = 256 * 1024  # bytes of an answer
+_CONNECT = 10.0  # seconds
+_ANSWER = 30.0  # seconds
+_OK = (200, 201)
+_SERVER_ERROR = 500
+_TOO_MANY = 429
+_SHOWN = 200  # characters of a server's words
+
+
+class AuthorizationServerUnavailable(Exception):  # noqa: N818 - a signal within this package
+    """No answer came, so nothing is known of the login; it may be tried again."""
+
+    def __init__(self, found: Outage) -> None:
+        super().__init__(found.reason)
+        self.outage = found
+
+
+class TokenRefused(Exception):  # noqa: N818 - a signal within this package
+    """The authorization server answered with an error."""
+
+    def __init__(self, code: str, detail: str = "") -> None:
+        super().__init__(code)
+        self.code = code
+        """As RFC 6749 has it, such as `invalid_grant`; `invalid_response` if it is none."""
+        self.detail = detail
+        """With the server's own words, for the owner only."""
+
+
+class _Tokens(Struct, frozen=True):
+    access_token: str
+    token_type: str = "Bearer"  # noqa: S105 - a type
+    expires_in: float | str | None = None
+    refresh_token: str | None = None
+    scope: str | None = None
+
+
+class _Error(Struct, frozen=True):
+    error: str
+    error_description: str = ""
+
+
+def open_client(transport: httpx2.AsyncBaseTransport | None = None) -> httpx2.AsyncClient:
+    """The HTTP client for authorization servers."""
+    timeout = httpx2.Timeout(_ANSWER, connect=_CONNECT)
+    return httpx2.AsyncClient(timeout=timeout, follow_redirects=False, transport=transport)
+
+
+async def fetch(client: httpx2.AsyncClient, request: httpx2.Request) -> tuple[int, bytes]:
+    """Status and body of an answer.
+
+    Raises:
+        AuthorizationServerUnavailable: If none comes, or it is too long.
+    """
+    try:
+        response = await client.send(request, stream=True)
+        try:
+            body = bytearray()
+            async for part in response.aiter_bytes():
+                body += part
+                if len(body) > _LIMIT:
+                    raise TokenRefused("invalid_response", "its answer is too long")
+        finally:
+            await response.aclose()
+    except (httpx2.TransportError, httpx2.DecodingError) as error:
+        raise AuthorizationServerUnavailable(outage(error, request)) from error
+    return response.status_code, bytes(body)
+
+
+async def exchange(
+    client: httpx2.AsyncClient,
+    login: StoredLogin,
+    form: Mapping[str, str],
+    *,
+    secret: str,
+    now: float,
+) -> StoredLogin:
+    """The login with the tokens that a grant gives.
+
+    Args:
+        client: Of `open_client`.
+        login: The endpoint and the client; its refresh token is kept if no new one comes.
+        form: The grant.
+        secret: The client's secret; empty for a public client.
+        now: Unix time in seconds, when the token begins to age.
+
+    Raises:
+        TokenRefused: If the server refuses, or its answer is no token.
+        AuthorizationServerUnavailable: If no answer comes, or it failed.
+    """
+    form = {**form, "resource": login.resource}
+    request = _request(client, login.token_endpoint, login, form, secret)
+    status, body = await fetch(client, request)
+    if status not in _OK:
+        raise _refusal(status, body, request)
+    tokens = _parsed(body)
+    found = replace(
+        login,
+        access_token=tokens.access_token,
+        refresh_token=tokens.refresh_token or login.refresh_token,
+        obtained_at=now,
+        expires_at=_expiry(tokens.expires_in, now),
+        scope=login.scope if tokens.scope is None else tokens.scope,
+    )
+    found.make_known()
+    return found
+
+
+async def refresh(
+    client: httpx2.AsyncClient, login: StoredLogin, *, secret: str, now: float
+) -> StoredLogin:
+    """As `exchange`, with the refresh token."""
+    form = {"grant_type": "refresh_token", "refresh_token": login.refresh_token}
+    return await exchange(client, login, form, secret=secret, now=now)
+
+
+async def revoke(client: httpx2.AsyncClient, login: StoredLogin, *, secret: str) -> None:
+    """Revoke the tokens of a login, the one that makes others first.
+
+    Raises:
+        TokenRefused, AuthorizationServerUnavailable: As `exchange`.
+    """
+    kinds = {"refresh_token": login.refresh_token, "access_token": login.access_token}
+    for kind, token in kinds.items():
+        if token:
+            form = {"token": token, "token_type_hint": kind}
+            if login.auth_method == "none":
+                form["client_secret"] = ""  # servers made with the SDK insist on the field
+            request = _request(client, login.revocation_endpoint, login, form, secret)
+            status, body = await fetch(client, request)
+            if status not in _OK:
+                raise _refusal(status, body, request)
+
+
+def _request(
+    client: httpx2.AsyncClient, url: str, login: StoredLogin, form: Mapping[str, str], secret: str
+) -> httpx2.Request:
+    if not is_secure_address(url):
+        raise TokenRefused("invalid_response", "its endpoint is no https address")
+    headers = {
+        "accept": "application/json",
+        "content-type": "application/x-www-form-urlencoded",
+    }
+    fields = {**form, "client_id": login.client_id}
+    if login.auth_method == "client_secret_basic" and secret:
+        pair = f"{quote(login.client_id, safe='')}:{quote(secret, safe='')}"
+        encoded = base64.b64encode(pair.encode()).decode()
+        KNOWN_SECRETS.add([encoded], [encoded])
+        headers["authorization"] = f"Basic {encoded}"
+    elif secret and login.auth_method != "none":
+        fields["client_secret"] = secret
+    return client.build_request("POST", url, content=urlencode(fields).encode(), headers=headers)
+
+
+def _parsed(body: bytes) -> _Tokens:
+    try:
+        tokens = msgspec.json.decode(body, type=_Tokens)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        raise TokenRefused("invalid_response", "its answer holds no token") from None
+    if tokens.token_type.lower() != "bearer":
+        raise TokenRefused("invalid_response", "its token is of another type than Bearer")
+    if not tokens.access_token.isascii() or any(map(str.isspace, tokens.access_token)):
+        raise TokenRefused("invalid_response", "its token cannot be sent in a header")
+    return tokens
+
+
+def _refusal(status: int, body: bytes, request: httpx2.Request) -> Exception:
+    try:
+        found = msgspec.json.decode(body, type=_Error)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        found = None
+    if found is None and (status >= _SERVER_ERROR or status == _TOO_MANY):
+        place = f"{request.url.host}:{request.url.port or ''}".rstrip(":")
+        return AuthorizationServerUnavailable(
+            Outage(FailureKind.HTTP, f"{place} answers HTTP {status}", "try again later")
+        )
+    if found is None:
+        return TokenRefused("invalid_response", f"it answers HTTP {status}")
+    words = found.error_description or found.error
+    return TokenRefused(found.error[:_SHOWN], f"it answers {quoted(words[:_SHOWN])}")
+
+
+def _expiry(expires_in: Any, now: float) -> float | None:
+    """When a token expires; some servers write the seconds as text."""
+    try:
+        return now + float(expires_in)
+    except (TypeError, ValueError):
+        return None

@@ -1,0 +1,269 @@
+"""The access token of one server: stored, and refreshed before it expires or if it is refused.
+
+Refresh tokens may rotate: the one that is used is worth nothing afterwards. So one task of one
+process refreshes, under a lock among processes, and what it got is stored before the lock is
+released; the others read that. No person is ever asked here.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+import anyio
+import anyio.to_thread
+import httpx2
+from msgspec.structs import replace
+
+from discovery_engine.config.settings import RemoteTransport
+from discovery_engine.config.syntax import is_secure_address
+from discovery_engine.errors import FailureKind, SecretStoreError
+from discovery_engine.secret_store.store import SecretStore, Stamp
+from discovery_engine.tools.model import ServerName
+from discovery_engine.upstream.http.oauth.stored_login import (
+    StoredLogin,
+    load_login,
+    login_name,
+    save_login,
+)
+from discovery_engine.upstream.http.oauth.token_endpoint import (
+    AuthorizationServerUnavailable,
+    TokenRefused,
+    open_client,
+    refresh,
+)
+from discovery_engine.upstream.http.outage import Outage
+
+_MARGIN = 60.0  # seconds before its expiry in which a token is refreshed
+_SHARE = 0.1  # of a token's life: the margin of one that lives for less than ten minutes
+_LOCK_PAUSE = 0.02  # seconds between two tries of a lock that another process holds
+_LONGEST_REFRESH = 20.0  # seconds
+
+T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
+
+
+class LoginRequired(Exception):  # noqa: N818 - a signal within this package
+    """There is no token that the server would accept, and only a login gives one."""
+
+    def __init__(self, reason: str, detail: str = "", hint: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason
+        """For agents too: no words of a server."""
+        self.detail = detail
+        self.hint = hint
+        """Empty if `discovery login` mends it."""
+
+
+class TokenSource:
+    """Shared by all sessions of a server; `remote` has its references resolved."""
+
+    def __init__(
+        self,
+        server: ServerName,
+        remote: RemoteTransport,
+        store: SecretStore,
+        *,
+        clock: Callable[[], float],
+    ) -> None:
+        self.server = server
+        self._remote = remote
+        self._store = store
+        self._clock = clock
+        self._name = login_name(server, remote)
+        self._origin = _origin(httpx2.URL(remote.url))
+        self._is_secure = is_secure_address(remote.url)
+        self._login: StoredLogin | None = None
+        self._stamp: Stamp | None = None
+        self._unsaved: StoredLogin | None = None
+        self._refreshing = anyio.Lock()
+        self._refused = ""
+        """A token that the server refused although it had just been obtained."""
+
+    @property
+    def can_log_in(self) -> bool:
+        """Whether `discovery login` could help, rather than another configuration."""
+        return self._is_secure and not self._is_machine
+
+    def covers(self, url: httpx2.URL) -> bool:
+        """Whether a request to `url` may carry the token: only the server's own origin."""
+        return self._is_secure and _origin(url) == self._origin
+
+    async def token(self) -> str | None:
+        """A token to send; None if nobody has logged in.
+
+        Raises:
+            LoginRequired: If the login has ended, or cannot be read.
+            AuthorizationServerUnavailable: If the token has expired and no other can be obtained.
+        """
+        if not self._is_secure:
+            return None
+        login = await self._stored()
+        if login is None:
+            return await self._without_login()
+        if login.access_token and not self._is_due(login):
+            return login.access_token
+        try:
+            return await self._renewed(login.access_token)
+        except AuthorizationServerUnavailable:
+            if login.access_token and not self._has_expired(login):
+                return login.access_token
+            raise
+
+    async def renewed(self, refused: str) -> str:
+        """A token instead of one that the server has refused.
+
+        Raises:
+            LoginRequired: If there is none.
+            AuthorizationServerUnavailable: If none can be obtained now.
+        """
+        if refused == self._refused:
+            raise LoginRequired("it refuses the token of its login")
+        return await self._renewed(refused)
+
+    def refuse(self, token: str) -> None:
+        """Note that a token was refused although it is new: obtaining another will not help."""
+        self._refused = token
+
+    async def want_scope(self, scope: str) -> None:
+        """Store which scopes a request lacked, for the next login."""
+        login = await self._stored()
+        missing = set(scope.split()) - set(login.wanted_scope.split()) if login else ()
+        if login and missing:
+            wanted = " ".join(sorted({*login.wanted_scope.split(), *missing}))
+            async with self._exclusively():
+                current = await self._stored(anew=True)
+                if current:
+                    await self._save(replace(current, wanted_scope=wanted))
+
+    async def _without_login(self) -> str | None:
+        if not self._is_machine:
+            return None
+        return await self._renewed("")
+
+    async def _renewed(self, stale: str) -> str:
+        async with self._refreshing, self._exclusively():
+            login = await self._stored(anew=True)
+            if login and login.access_token not in ("", stale) and not self._is_due(login):
+                return login.access_token  # another process was faster
+            # Once it is sent it is waited for: the old refresh token may be spent already.
+            with anyio.CancelScope(shield=True):
+                obtained = await self._obtained_in_time(login)
+                await self._keep(obtained)
+        return obtained.access_token
+
+    async def _obtained_in_time(self, login: StoredLogin | None) -> StoredLogin:
+        try:
+            with anyio.fail_after(_LONGEST_REFRESH):
+                return await self._obtained(login)
+        except TimeoutError as error:
+            reason = f"its authorization server did not answer within {_LONGEST_REFRESH:g} s"
+            raise AuthorizationServerUnavailable(Outage(FailureKind.TIMEOUT, reason)) from error
+
+    async def _obtained(self, login: StoredLogin | None) -> StoredLogin:
+        async with open_client() as client:
+            if self._is_machine:
+                return await self._by_client_credentials(client, login)
+            if login is None:
+                raise LoginRequired("its login was deleted")
+            if not login.refresh_token:
+                raise LoginRequired(f"its login has {'expired' if login.access_token else 'ended'}")
+            secret = login.client_secret or self._remote.oauth.client_secret
+            try:
+                return await refresh(client, login, secret=secret, now=self._clock())
+            except TokenRefused as error:
+                await self._end(login, error)
+                reason = "its login has ended: its authorization server accepts it no longer"
+                raise LoginRequired(reason, error.detail) from error
+
+    async def _by_client_credentials(
+        self, client: httpx2.AsyncClient, login: StoredLogin | None
+    ) -> StoredLogin:
+        # It imports the SDK's models of metadata, which only such servers need.
+        from discovery_engine.upstream.http.oauth import client_credentials  # noqa: PLC0415
+
+        try:
+            return await client_credentials.obtain(client, self._remote, login, now=self._clock())
+        except TokenRefused as error:
+            raise LoginRequired(
+                "its authorization server refuses the client of its entry",
+                error.detail,
+                f"check `oauth` of server {self.server!r}",
+            ) from error
+
+    async def _end(self, login: StoredLogin, error: TokenRefused) -> None:
+        """Forget the tokens of a login that was ended, unless another answer may follow."""
+        if error.code in ("invalid_grant", "invalid_client", "unauthorized_client"):
+            await self._save(replace(login, access_token="", refresh_token="", expires_at=None))
+
+    async def _stored(self, *, anew: bool = False) -> StoredLogin | None:
+        """The stored login; read again after a change of the store."""
+        if self._unsaved:
+            return self._unsaved
+        stamp = self._store.stamp()
+        if anew or stamp != self._stamp:
+            self._login = await self._in_thread(lambda: load_login(self._store, self._name))
+            self._stamp = stamp
+        return self._login
+
+    async def _keep(self, login: StoredLogin) -> None:
+        """Store new tokens; if that fails they are used, and stored with the next ones."""
+        try:
+            await self._save(login)
+        except LoginRequired as error:
+            logger.warning("The new token of %r cannot be stored: %s", self.server, error.detail)
+            self._unsaved = login
+
+    async def _save(self, login: StoredLogin) -> None:
+        await self._in_thread(lambda: save_login(self._store, self._name, login))
+        self._login, self._stamp, self._unsaved = login, None, None
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        try:
+            return await anyio.to_thread.run_sync(work)
+        except SecretStoreError as error:
+            raise unreadable(error) from error
+
+    @asynccontextmanager
+    async def _exclusively(self) -> AsyncIterator[None]:
+        """A block that one process at a time runs for this login."""
+        while True:
+            try:
+                with self._store.try_lock(self._name) as is_held:
+                    if is_held:
+                        yield
+                        return
+            except SecretStoreError as error:
+                raise unreadable(error) from error
+            await anyio.sleep(_LOCK_PAUSE)
+
+    def _is_due(self, login: StoredLogin) -> bool:
+        if login.expires_at is None or not (login.refresh_token or self._is_machine):
+            return self._has_expired(login)
+        margin = min(_MARGIN, _SHARE * (login.expires_at - login.obtained_at))
+        return self._seconds_left(login) <= margin
+
+    @property
+    def _is_machine(self) -> bool:
+        return self._remote.oauth.grant == "client_credentials"
+
+    def _has_expired(self, login: StoredLogin) -> bool:
+        return self._seconds_left(login) <= 0
+
+    def _seconds_left(self, login: StoredLogin) -> float:
+        return float("inf") if login.expires_at is None else login.expires_at - self._clock()
+
+
+def unreadable(error: SecretStoreError) -> LoginRequired:
+    return LoginRequired(
+        "its stored login cannot be read",
+        "; ".join(filter(None, (error.message, error.hint))),
+        "`discovery doctor` shows what is wrong with the secret store",
+    )
+
+
+def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
+    return url.scheme, url.host, url.port
