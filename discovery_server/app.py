@@ -31,7 +31,7 @@ from discovery_server.logs import log_to
 
 if TYPE_CHECKING:
     from discovery_engine.runtime.first_answer import EarlyStart, FirstAnswer
-    from discovery_server.guard import Endpoint
+    from discovery_server.http.guard import Endpoint
     from discovery_server.tokens import Tokens
 
 logger = logging.getLogger(__name__)
@@ -101,7 +101,7 @@ async def serve_http(
         ConfigurationError: If the configuration, the address or the token cannot be used.
     """
     # Importing what HTTP needs would slow down the start of a server on stdio.
-    from discovery_server import guard, http  # noqa: PLC0415
+    from discovery_server.http import guard, http_server  # noqa: PLC0415
     from discovery_server.tokens import parse_tokens  # noqa: PLC0415
 
     endpoint = endpoint or guard.Endpoint()
@@ -111,19 +111,19 @@ async def serve_http(
         signals.handled() as handlers,
         _open_gateway(config, environ, data_dir, frozen=frozen) as (engine, gateway),
     ):
-        with http.listen(endpoint) as listener:
+        with http_server.listen(endpoint) as listener:
             # The system decides which address a name such as `localhost` has.
             bound = replace(endpoint, host=listener.getsockname()[0])
             guard.require_allowed(bound, has_token=tokens is not None)
-            made = http.make_app(
+            made = http_server.make_app(
                 gateway,
                 endpoint,
                 tokens,
                 max_sessions=engine.settings.server.max_sessions,
                 on_session_end=engine.close_client,
             )
-            web = http.HttpServer(made)
-            (on_listening or _log_address)(http.address(listener))
+            web = http_server.HttpServer(made)
+            (on_listening or _log_address)(http_server.address(listener))
             handlers.stop, handlers.reload = web.stop, partial(_reload, engine)
             await _run(engine, partial(web.serve, [listener]))
 

@@ -36,6 +36,7 @@ from discovery_engine.rpc.messages import (
 from discovery_engine.rpc.peer import RequestId, RpcError
 from discovery_engine.rpc.pending import PendingRequests
 from discovery_engine.rpc.protocol import INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR
+from discovery_server.client_messages import as_incoming, id_of, is_response
 from discovery_server.envelope import completed
 from discovery_server.eras import Era, HandshakeEra, era_of
 from discovery_server.gateway import ClientRequest, Gateway, method_not_found
@@ -71,6 +72,8 @@ class ClientConnection:
         gateway: Gateway,
         *,
         client: str | None = None,
+        era: Era | None = None,
+        modern: ModernCalls | None = None,
         on_end: Callable[[], None] = lambda: None,
     ) -> None:
         """No message yet.
@@ -78,15 +81,19 @@ class ClientConnection:
         Args:
             gateway: What answers the requests.
             client: Identifies one of several concurrent clients.
+            era: That of all its requests; None if the first one decides.
+            modern: Shared calls since 2026-07-28, if a client may continue them over another
+                connection; whoever shares them closes them.
             on_end: Called after each request that had to wait for its answer.
         """
         self._gateway = gateway
         self._client = client
-        self._modern = ModernCalls()
+        self._modern = modern or ModernCalls()
+        self._shares_modern = modern is not None
         self._notified: Subscriber | None = None
         self._requests = IncomingRequests(most=_MOST_RUNNING, on_end=on_end)
         self._asked = PendingRequests()
-        self._era: Era | None = None
+        self._era = era
         self._is_probed = False
         """Whether all requests so far were probes, so that the era may still change."""
         self._is_initialized = False
@@ -100,9 +107,19 @@ class ClientConnection:
             len(self._requests) >= _MOST_UNANSWERED or self._requests.size >= _MOST_UNANSWERED_BYTES
         )
 
+    @property
+    def is_initialized(self) -> bool:
+        """Whether its client has opened it with `initialize`."""
+        return isinstance(self._era, HandshakeEra) and self._era.is_initialized
+
+    @property
+    def accepts_batches(self) -> bool:
+        """Whether a client may now send an array of messages."""
+        return self._era is not None and self._era.accepts_batches
+
     def resume(self, line: bytes) -> None:
         """Continue after a first request that was answered before this object existed."""
-        if request := _message(decode_standard(line)):
+        if request := as_incoming(decode_standard(line)):
             params = request.params or {}
             self._era = era_of(request.method, params, is_initialized=False)
             self._is_probed = request.method == "server/discover"
@@ -139,7 +156,8 @@ class ClientConnection:
         """Cancel the requests that have no answer yet, and answer each with an error."""
         self._asked.close()
         await self._requests.close()
-        await self._modern.close()
+        if not self._shares_modern:
+            await self._modern.close()
         if self._notified:
             await self._gateway.subscriptions.remove(self._notified)
 
@@ -162,7 +180,7 @@ class ClientConnection:
             _refuse(stream, None, PARSE_ERROR, text)
             return
         is_batch = isinstance(value, list) and len(value) > 0
-        if is_batch and self._era and self._era.accepts_batches:
+        if is_batch and self.accepts_batches:
             for item in value:  # that version lets a server answer each one on its own
                 self.process(item, len(line) // len(value), stream)
         else:
@@ -172,16 +190,16 @@ class ClientConnection:
         self, value: JSONValue, size: int, stream: ClientStream, following: Iterable[Line] = ()
     ) -> None:
         """Process one message of `size` bytes that was decoded; `following` as for `receive`."""
-        match _message(value):
+        match as_incoming(value):
             case Request() as request:
                 self._on_request(request, size, stream, following)
             case Notification() as notification:
                 self._on_notification(notification)
-            case None if _is_response(value):
+            case None if is_response(value):
                 self._on_response(value)
             case None:
                 text = "Invalid Request: a line must be one JSON-RPC 2.0 message"
-                _refuse(stream, _id_of(value), INVALID_REQUEST, text)
+                _refuse(stream, id_of(value), INVALID_REQUEST, text)
 
     def _on_request(
         self, request: Request, size: int, stream: ClientStream, following: Iterable[Line]
@@ -209,7 +227,7 @@ class ClientConnection:
                 _send(stream, answer)
             stream.end(request_id, is_cancelled=answer is None)
 
-        stream.begin(request_id)
+        stream.begin()
         work = partial(self._serve, request_id, request, stream)
         self._requests.start(request_id, work, respond, size=size)
 
@@ -312,39 +330,11 @@ def _send(stream: ClientStream, answer: Response | ErrorResponse) -> None:
         _refuse(stream, answer.id, INTERNAL_ERROR, "The result nests too deeply")
 
 
-def _message(value: JSONValue) -> Request | Notification | None:
-    """A request or notification; None if it is neither."""
-    if not isinstance(value, dict) or value.get("jsonrpc") != "2.0":
-        return None
-    method, params = value.get("method"), value.get("params")
-    if not isinstance(method, str) or not (params is None or isinstance(params, dict)):
-        return None
-    if "id" not in value:
-        return Notification(method, params)
-    return Request(value["id"], method, params) if is_request_id(value["id"]) else None
-
-
-def _is_response(value: JSONValue) -> bool:
-    return (
-        isinstance(value, dict)
-        and "method" not in value
-        and ("result" in value or "error" in value)
-    )
-
-
-def _id_of(value: JSONValue) -> RequestId | None:
-    """The id of an invalid request, so that its sender stops waiting."""
-    if isinstance(value, dict) and is_request_id(value.get("id")):
-        identity: RequestId = value["id"]
-        return identity
-    return None
-
-
 def _is_initialize(line: Line) -> bool:
     if isinstance(line, Overlong) or b'"initialize"' not in line or refusal(line):
         return False
     try:
-        message = _message(decode_standard(line))
+        message = as_incoming(decode_standard(line))
     except ValueError:
         return False
     return isinstance(message, Request) and message.method == "initialize"

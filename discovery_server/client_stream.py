@@ -19,7 +19,7 @@ class ClientStream(MessageStream, Protocol):
     Over stdio all messages share one; over HTTP each POST has its own.
     """
 
-    def begin(self, request_id: RequestId) -> None:
+    def begin(self) -> None:
         """A request will be answered later: the stream stays open for it."""
 
     def end(self, request_id: RequestId, *, is_cancelled: bool) -> None:
@@ -42,7 +42,7 @@ class LineStream:
     async def drain(self) -> None:
         await self._sink.drain()
 
-    def begin(self, request_id: RequestId) -> None:
+    def begin(self) -> None:
         """No-op."""
 
     def end(self, request_id: RequestId, *, is_cancelled: bool) -> None:

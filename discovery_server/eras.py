@@ -53,7 +53,7 @@ class HandshakeEra:
         """
         if method == "initialize":
             return self.version
-        if _has_envelope(params):
+        if has_envelope(params):
             text = (
                 "this connection was opened with `initialize`; requests with the envelope of"
                 " 2026-07-28 are not accepted on it"
@@ -111,7 +111,7 @@ def era_of(method: str, params: JSONObject, *, is_initialized: bool) -> Era:
     `is_initialized` says whether `notifications/initialized` came before it.
     """
     # The version alone decides, so that an incomplete envelope gets an error that names the rest.
-    if method != "initialize" and _has_envelope(params):
+    if method != "initialize" and has_envelope(params):
         return ModernEra()
     return HandshakeEra(is_initialized=is_initialized)
 
@@ -121,7 +121,8 @@ def negotiated(requested: str) -> str:
     return requested if requested in HANDSHAKE_VERSIONS else LATEST_HANDSHAKE
 
 
-def _has_envelope(params: JSONObject) -> bool:
+def has_envelope(params: JSONObject) -> bool:
+    """Whether the params of a request name its version, as since 2026-07-28."""
     meta = params.get("_meta")
     return isinstance(meta, Mapping) and PROTOCOL_VERSION in meta
 

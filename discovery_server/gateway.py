@@ -137,6 +137,11 @@ class Gateway:
         result = await call(self._engine, tool, request.params.get("arguments") or {}, caller)
         return completed("tools/call", result, request.version)
 
+    def input_schema(self, tool: str) -> JSONObject | None:
+        """The schema of a tool's arguments; None if there is no such tool."""
+        found = self._tools.get(tool)
+        return found.input_schema if found else None
+
     def _require_meta_tool(self, name: str) -> None:
         if name not in self._tools:
             names = ", ".join(self._tools)

@@ -169,7 +169,7 @@ async def _serve_stdio(invocation: Invocation) -> None:
 
 async def _serve_http(invocation: Invocation, host: str, port: int, options: HttpOptions) -> None:
     from discovery_server import app
-    from discovery_server.guard import Endpoint, require_allowed
+    from discovery_server.http.guard import Endpoint, require_allowed
 
     endpoint = Endpoint(
         host, port, allow_remote=options.allow_remote, allowed_hosts=options.allowed_hosts

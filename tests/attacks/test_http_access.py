@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from discovery_server.authorization import Authorization
+from discovery_server.http.authorization import Authorization
 from discovery_server.tokens import Tokens, parse_tokens
 from tests.unit.server.fakes import make_engine
 from tests.unit.server.web import SessionClient, served
@@ -24,7 +24,7 @@ OTHER = "another-token-of-somebody"
 
 
 async def page(request: Request) -> PlainTextResponse:
-    return PlainTextResponse(request.user.username)
+    return PlainTextResponse(request.scope["user"])
 
 
 def client(tokens: Tokens) -> httpx2.AsyncClient:

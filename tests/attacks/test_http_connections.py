@@ -16,14 +16,14 @@ from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
 from discovery_engine._util.json import JSONObject
-from discovery_server.connections import ConnectionLimits
-from discovery_server.guard import Endpoint
-from discovery_server.http import HttpServer, listen
-from discovery_server.http import address as address_of
+from discovery_server.http.connections import ConnectionLimits
+from discovery_server.http.guard import Endpoint
+from discovery_server.http.http_server import HttpServer, listen
+from discovery_server.http.http_server import address as address_of
 from discovery_server.tokens import parse_tokens
 from tests.servers.programs import eventually
 from tests.unit.server.fakes import Call, FakeEngine, make_engine
-from tests.unit.server.web import SessionClient, served
+from tests.unit.server.web import SessionClient, result_of, served
 from tests.unit.server.wire import INITIALIZE
 
 pytestmark = pytest.mark.anyio
@@ -99,7 +99,7 @@ async def test_the_next_request_of_a_connection_has_to_come_in_time_as_well() ->
     async with served(make_engine(), limits=limits) as address, connected(address) as stream:
         await stream.send(HEAD + BODY)
         answer = b""
-        while not answer.endswith(b"0\r\n\r\n"):
+        while not answer.endswith(b"}\n"):
             answer += await stream.receive()
         await stream.send(HALF_A_HEAD)
         late = await rest_of(stream)
@@ -312,5 +312,4 @@ def slow_engine(times: int = 1) -> tuple[FakeEngine, anyio.Event, anyio.Event]:
 async def execute(client: SessionClient, tell: Callable[[JSONObject], Any]) -> None:
     session = await client.open()
     answer = await client.call("execute_tool", {"tool": "list_issues"}, session=session)
-    data = answer.text.partition("data: ")[2]
-    tell({"content": json.loads(data)["result"]["content"]})
+    tell({"content": result_of(answer)["content"]})

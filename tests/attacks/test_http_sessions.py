@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import AsyncExitStack
 
 import anyio
@@ -13,7 +12,7 @@ from discovery_server.tokens import parse_tokens
 from tests.e2e.serving import Home, fault_entry, listening_at
 from tests.servers.programs import descendants
 from tests.unit.server.fakes import make_engine
-from tests.unit.server.web import SessionClient, served
+from tests.unit.server.web import SessionClient, result_of, served
 from tests.unit.server.wire import INITIALIZE
 
 pytestmark = pytest.mark.anyio
@@ -154,6 +153,5 @@ async def test_opening_and_calling_in_a_loop_is_no_fork_bomb(home: Home) -> None
 
 
 def text_of(answer: httpx2.Response) -> str:
-    data = answer.text.partition("data: ")[2]
-    text: str = json.loads(data)["result"]["content"][0]["text"]
+    text: str = result_of(answer)["content"][0]["text"]
     return text

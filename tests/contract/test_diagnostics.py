@@ -35,8 +35,8 @@ from discovery_engine.tools.model import ServerName, Tool, ToolName
 from discovery_engine.trust.lockfile import Lock, deviations, load_lock, lock_of_parts
 from discovery_engine.view import notices
 from discovery_engine.view.view import View
-from discovery_server.guard import Endpoint, require_allowed
-from discovery_server.http import listen
+from discovery_server.http.guard import Endpoint, require_allowed
+from discovery_server.http.http_server import listen
 from discovery_server.tokens import parse_tokens
 from tests.factories import make_catalog, make_entry, make_part, make_server, make_settings
 from tests.factories import make_tool as tool

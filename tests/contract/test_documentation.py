@@ -20,7 +20,7 @@ from tests.engines import python
 pytestmark = pytest.mark.requirement("LIB-6")
 
 PUBLIC = [name for name in discovery_engine.__all__ if not name.startswith("__")]
-SERVED = ("discovery_server.app", "discovery_server.guard", "discovery_server.http")
+SERVED = ("discovery_server.app", "discovery_server.http.guard", "discovery_server.http")
 
 
 def functions() -> Iterator[FunctionType]:

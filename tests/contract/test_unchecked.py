@@ -7,15 +7,14 @@ from typing import Any
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
-from mcp import Client
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine.errors import InvalidArgumentsError
 from discovery_server.gateway import Gateway
-from discovery_server.sdk_server import make_server
 from tests.engines import Folder
 from tests.factories import make_definition
 from tests.told import Told
+from tests.unit.server.sdk_client import connected
 from tests.unit.tools.validation.test_evaluation import chain, expression, tree
 
 pytestmark = pytest.mark.anyio
@@ -44,7 +43,7 @@ async def test_what_was_not_checked_is_said_behind_the_result(folder: Folder) ->
 
     async with folder.open() as engine:
         await engine.refresh()
-        async with Client(make_server(Gateway(engine))) as client:
+        async with connected(Gateway(engine)) as client:
             with anyio.fail_after(60):
                 call = {"server": "told", "tool": "plain", "arguments": {"x": 1}}
                 checked = await client.call_tool("execute_tool", call)

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import signal
 import socket
-from contextlib import AsyncExitStack, suppress
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, contextmanager, suppress
 from functools import partial
 
 import anyio
@@ -15,6 +18,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from tests.e2e.serving import Home, fault_entry, listening_at, printed_entry, text_of
+from tests.unit.server.web import SessionClient, result_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.e2e]
 
@@ -81,7 +85,7 @@ async def test_strangers_are_turned_away_before_anything_is_asked(home: Home) ->
 
     assert foreign_host.status_code == 421
     assert foreign_page.status_code == 403
-    assert simple_post.status_code == 400
+    assert simple_post.status_code == 415
     assert too_large.status_code == 413
     assert elsewhere.status_code == 404
 
@@ -102,7 +106,7 @@ async def test_other_machines_call_it_by_its_names_and_pages_by_none(home: Home)
             }
 
     assert answers.pop("evil.example") == 421
-    assert set(answers.values()) == {400}  # let in, and without a message
+    assert set(answers.values()) == {415}  # let in, and without a message
 
 
 @pytest.mark.requirement("SRV-10")
@@ -171,6 +175,44 @@ def test_no_token_means_this_machine_alone(home: Home) -> None:
 
     assert process.returncode == 2
     assert "without a token every client that reaches it can call every tool" in errors.decode()
+
+
+@contextmanager
+def reporting_the_sdk(home: Home) -> Iterator[subprocess.Popen[bytes]]:
+    """The gateway over HTTP; its last line on stderr names what it has loaded of the SDK."""
+    program = (
+        "import sys\n"
+        "from discovery_cli.main import main\n"
+        "try: main()\n"
+        "finally: print(*{'mcp', 'mcp_types', 'starlette'} & set(sys.modules), file=sys.stderr)"
+    )
+    command = [sys.executable, "-c", program, "serve", "--http", "127.0.0.1:0", "--no-token"]
+    with subprocess.Popen(
+        command, env=home.environ, cwd=home.folder, stderr=subprocess.PIPE
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.mark.requirement("SRV-38")
+async def test_clients_over_http_are_served_without_the_sdk(home: Home) -> None:
+    home.write({"good": fault_entry()})
+    call = "execute_tool", {"tool": "good:echo", "arguments": {"text": "hello"}}
+
+    with reporting_the_sdk(home) as process:
+        async with SessionClient(listening_at(process)) as client:
+            with anyio.fail_after(60):
+                session = await client.open()
+                in_session = await client.call(*call, session=session)
+                stateless = await client.call_statelessly(*call)
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=60)
+
+    texts = [result_of(one)["content"][0]["text"] for one in (in_session, stateless)]
+    assert [json.loads(text) for text in texts] == [{"text": "hello"}] * 2
+    assert errors.decode().splitlines()[-1] == ""
 
 
 @pytest.mark.requirement("SRV-31", "SRV-32")

@@ -263,7 +263,7 @@ def loaded_by_serving(home: Home, *messages: JSONObject) -> tuple[list[JSONObjec
     return answers[1:], set(errors.decode().splitlines()[-1].split())
 
 
-@pytest.mark.requirement("SRV-43")
+@pytest.mark.requirement("SRV-38", "SRV-43")
 def test_a_client_is_served_without_the_sdk_and_when_all_is_known_without_pydantic(
     home: Home,
 ) -> None:

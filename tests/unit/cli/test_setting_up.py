@@ -13,7 +13,7 @@ from discovery_engine.config.editing.edit import new_file
 from discovery_engine.diagnostics import Origin
 from discovery_engine.errors import ConfigurationError
 from discovery_server import app
-from discovery_server.guard import Endpoint
+from discovery_server.http.guard import Endpoint
 from tests.factories import (
     make_entry,
     make_part,

@@ -15,8 +15,8 @@ from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_server.client_connection import ClientConnection
 from discovery_server.client_stream import LineStream
 from discovery_server.gateway import Gateway
-from discovery_server.sdk_server import make_server
 from tests.unit.server.fakes import make_engine
+from tests.unit.server.sdk_oracle import make_server
 
 _TURNS = 80  # of the event loop until everything is answered; nothing here waits for anything else
 

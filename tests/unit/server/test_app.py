@@ -16,9 +16,10 @@ from mcp import Client
 
 from discovery_engine.config.settings import LogSettings, Settings
 from discovery_engine.errors import ConfigurationError
-from discovery_server import app, http
+from discovery_server import app
 from discovery_server.gateway import Gateway
-from discovery_server.guard import Endpoint
+from discovery_server.http import http_server as http
+from discovery_server.http.guard import Endpoint
 from tests.unit.server.fakes import make_engine
 from tests.unit.server.wire import INITIALIZE, INITIALIZED, call, served
 

@@ -8,7 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_server.connections import ConnectionLimits, Connections, Stage, limits_of_process
+from discovery_server.http.connections import (
+    ConnectionLimits,
+    Connections,
+    Stage,
+    limits_of_process,
+)
 
 pytestmark = pytest.mark.requirement("SRV-31")
 

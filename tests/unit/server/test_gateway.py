@@ -1,10 +1,8 @@
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
-import anyio
 import pytest
 from mcp import Client, MCPError
 
@@ -16,9 +14,8 @@ from discovery_engine.errors import (
 )
 from discovery_engine.upstream.state import ServerState, StateInfo
 from discovery_server.gateway import Gateway
-from discovery_server.sdk_server import make_server
-from tests.factories import make_entry, make_part
-from tests.factories import make_server as make_server_settings
+from tests.factories import make_entry, make_part, make_server
+from tests.unit.server import sdk_client
 from tests.unit.server.fakes import CLOCK, ISSUES, Call, FakeEngine, make_engine, make_view
 
 pytestmark = pytest.mark.anyio
@@ -26,11 +23,8 @@ pytestmark = pytest.mark.anyio
 ERAS = pytest.mark.parametrize("mode", ["legacy", "auto"])
 
 
-@asynccontextmanager
-async def connected(engine: FakeEngine, mode: str = "auto") -> AsyncIterator[Client]:
-    with anyio.fail_after(20):
-        async with Client(make_server(Gateway(engine)), mode=mode) as client:
-            yield client
+def connected(engine: FakeEngine, mode: str = "auto") -> AbstractAsyncContextManager[Client]:
+    return sdk_client.connected(Gateway(engine), mode)
 
 
 async def text_of(engine: FakeEngine, mode: str, name: str, **arguments: Any) -> str:
@@ -214,7 +208,7 @@ async def test_tools_own_failure_is_its_own_result(mode: str) -> None:
 
 @pytest.mark.requirement("MET-11")
 async def test_unknown_tool_names_the_servers_that_could_not_be_asked() -> None:
-    servers = [make_server_settings("github"), make_server_settings("down")]
+    servers = [make_server("github"), make_server("down")]
     engine = FakeEngine(make_view(ISSUES, servers=servers))
 
     text = await text_of(engine, "auto", "get_tool_details", tool="merge_pull_request")
@@ -225,7 +219,7 @@ async def test_unknown_tool_names_the_servers_that_could_not_be_asked() -> None:
 
 @pytest.mark.requirement("MET-12")
 async def test_first_search_waits_for_the_servers() -> None:
-    unknown = make_view(servers=[make_server_settings("time")])
+    unknown = make_view(servers=[make_server("time")])
     engine = FakeEngine(unknown, learns=make_view(CLOCK))
 
     text = await text_of(engine, "auto", "search_tools", query="current time")
@@ -237,7 +231,7 @@ async def test_first_search_waits_for_the_servers() -> None:
 @pytest.mark.requirement("MET-12")
 async def test_search_tells_what_is_still_loading() -> None:
     live = {"time": StateInfo(ServerState.STARTING, starting_for=12.9, stderr="Downloading s3cret")}
-    engine = FakeEngine(make_view(servers=[make_server_settings("time")], live=live))
+    engine = FakeEngine(make_view(servers=[make_server("time")], live=live))
 
     text = await text_of(engine, "auto", "search_tools", query="current time")
 
@@ -249,7 +243,7 @@ async def test_search_tells_what_is_still_loading() -> None:
 
 @pytest.mark.requirement("MET-9")
 async def test_the_list_of_servers_is_the_same_before_during_and_after_a_refresh() -> None:
-    servers = [make_server_settings("time"), make_server_settings("new")]
+    servers = [make_server("time"), make_server("new")]
     states: list[StateInfo | None] = [
         None,
         StateInfo(ServerState.STARTING),
@@ -274,7 +268,7 @@ async def test_the_list_of_servers_is_the_same_before_during_and_after_a_refresh
 
 @pytest.mark.requirement("MET-12")
 async def test_the_list_of_servers_waits_when_nothing_is_known_of_any() -> None:
-    unknown = make_view(servers=[make_server_settings("time")])
+    unknown = make_view(servers=[make_server("time")])
     engine = FakeEngine(unknown, learns=make_view(CLOCK))
 
     assert await text_of(engine, "auto", "list_mcp_servers") == "time (1 tool)"
@@ -283,7 +277,7 @@ async def test_the_list_of_servers_waits_when_nothing_is_known_of_any() -> None:
 
 @pytest.mark.requirement("MET-12")
 async def test_question_about_one_server_waits_for_that_one_only() -> None:
-    servers = [make_server_settings("github"), make_server_settings("time")]
+    servers = [make_server("github"), make_server("time")]
     engine = FakeEngine(
         make_view(ISSUES, servers=servers), learns=make_view(ISSUES, CLOCK, servers=servers)
     )
@@ -303,7 +297,7 @@ async def test_known_servers_are_not_waited_for() -> None:
 
 
 async def test_disabled_server_says_so() -> None:
-    engine = FakeEngine(make_view(servers=[make_server_settings("off", enabled=False)]))
+    engine = FakeEngine(make_view(servers=[make_server("off", enabled=False)]))
 
     text = await text_of(engine, "auto", "list_tools", server="off")
 
@@ -322,10 +316,10 @@ async def test_servers_are_listed() -> None:
 @pytest.mark.requirement("MET-22")
 async def test_instructions_are_those_of_the_moment(mode: str) -> None:
     engine = make_engine()
-    server = make_server(Gateway(engine))
+    gateway = Gateway(engine)
     engine.view = make_view(make_part("late", make_entry("arrive", "late")))
 
-    async with Client(server, mode=mode) as client:
+    async with sdk_client.connected(gateway, mode) as client:
         assert "- late (1): such as arrive" in (client.instructions or "")
 
 

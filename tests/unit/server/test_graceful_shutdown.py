@@ -6,7 +6,7 @@ import anyio
 import httpx2
 import pytest
 
-from discovery_server.graceful_shutdown import GracefulShutdown
+from discovery_server.http.graceful_shutdown import GracefulShutdown
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("SRV-17")]
 

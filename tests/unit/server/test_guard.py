@@ -11,7 +11,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from discovery_engine.errors import ConfigurationError
-from discovery_server.guard import Endpoint, Guard, require_allowed
+from discovery_server.http.guard import Endpoint, Guard, require_allowed
 
 pytestmark = pytest.mark.anyio
 

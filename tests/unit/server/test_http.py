@@ -7,8 +7,8 @@ import anyio
 import pytest
 
 from discovery_engine.errors import ConfigurationError
-from discovery_server import http
-from discovery_server.guard import Endpoint
+from discovery_server.http import http_server as http
+from discovery_server.http.guard import Endpoint
 
 
 def test_port_in_use_is_a_problem_of_the_configuration() -> None:

@@ -1,102 +1,154 @@
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from functools import partial
-from typing import Any
+from collections import Counter
+from collections.abc import Callable
 
-import anyio
-import httpx2
 import pytest
-from anyio.lowlevel import checkpoint
-from starlette.responses import Response
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from discovery_server.http_sessions import IDLE_LIFE, SessionLimit
+from discovery_server.gateway import Gateway
+from discovery_server.http.asgi import HttpError
+from discovery_server.http.sessions import IDLE_LIFE, Session, Sessions
+from tests.unit.server.fakes import make_engine
 
 pytestmark = pytest.mark.anyio
 
+GATEWAY = Gateway(make_engine())
 
-class Opener:
-    """An application that opens a session for each request without one."""
 
-    def __init__(self) -> None:
-        self.open: list[str] = []
+class Table:
+    """Sessions with a clock, and which of them have ended."""
+
+    def __init__(self, limit: int = 9) -> None:
         self.now = 0.0
-        self.on_delete: Callable[[], Awaitable[object]] = checkpoint
-        """What happens while a session is ended."""
-        self.on_use: Callable[[], Awaitable[object]] = checkpoint
-        """What happens while a session is used."""
+        self.ended: list[str] = []
+        self.on_end: Callable[[], None] = lambda: None
+        self.sessions = Sessions(limit, self._end, lambda: self.now)
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        named = dict(scope["headers"]).get(b"mcp-session-id", b"").decode()
-        if not named:
-            named = f"s{self.now:g}"
-            self.open.append(named)
-        elif scope["method"] == "DELETE":
-            self.open.remove(named)
-            await self.on_delete()
-        else:
-            await self.on_use()
-        status = 200 if named in self.open or scope["method"] == "DELETE" else 404
-        await Response(status_code=status, headers={"mcp-session-id": named})(scope, receive, send)
+    async def open(self, user: str | None = None, *, now: float | None = None) -> Session:
+        self.now = self.now if now is None else now
+        session = Session(GATEWAY, user)
+        self.sessions.add(session)
+        await self.sessions.end_excess(session)
+        return session
+
+    def use(self, session: Session) -> None:
+        with self.sessions.used(session):
+            pass
+
+    def _end(self, session_id: str) -> None:
+        self.ended.append(session_id)
+        self.on_end()
+
+    def is_open(self, session: Session) -> bool:
+        return self.sessions.find(session.id, GATEWAY, session.user) is session
 
 
 @pytest.mark.requirement("SRV-34")
 async def test_what_nobody_has_used_for_long_ends_with_the_next_opening() -> None:
-    app, ended = Opener(), []
-    sessions = SessionLimit(app, path="/mcp", limit=9, on_end=ended.append, clock=lambda: app.now)
-    transport = httpx2.ASGITransport(sessions)
+    table = Table()
+    first, second = await table.open(now=0), await table.open(now=1)
+    table.now = IDLE_LIFE
+    table.use(first)
 
-    async with httpx2.AsyncClient(transport=transport, base_url="http://x") as client:
-        for app.now in (0.0, 1.0):
-            await client.post("/mcp")
-        app.now = IDLE_LIFE
-        await client.post("/mcp", headers={"mcp-session-id": "s0"})
-        app.now = IDLE_LIFE + 2
-        await client.post("/mcp")
+    await table.open(now=IDLE_LIFE + 2)
 
-    assert ended == ["s1"]
-    assert app.open == ["s0", f"s{IDLE_LIFE + 2:g}"]
+    assert table.ended == [second.id]
+    assert table.is_open(first)
+
+
+@pytest.mark.requirement("SRV-34")
+async def test_a_session_without_activity_is_over_even_if_no_other_is_opened() -> None:
+    table = Table()
+    session = await table.open(now=0)
+    table.now = IDLE_LIFE + 1
+
+    assert not table.is_open(session)
+    assert len(table.sessions) == 1, "it ends with the next opening"
+
+
+@pytest.mark.requirement("SRV-33", "SRV-34")
+async def test_a_session_in_use_is_never_ended_for_being_idle() -> None:
+    table = Table(limit=1)
+    session = await table.open(now=0)
+    with table.sessions.used(session):
+        await table.open(now=2 * IDLE_LIFE)
+
+        assert table.is_open(session)
+    assert table.ended == []
 
 
 @pytest.mark.requirement("SRV-33")
 async def test_a_session_that_is_used_again_while_another_is_ended_stays() -> None:
-    app, ended = Opener(), []
-    sessions = SessionLimit(app, path="/mcp", limit=9, on_end=ended.append, clock=lambda: app.now)
-    transport = httpx2.ASGITransport(sessions)
+    table = Table()
+    first, second = await table.open(now=0), await table.open(now=1)
+    table.on_end = lambda: table.use(second)
 
-    entered, let_go = anyio.Event(), anyio.Event()
+    await table.open(now=2 * IDLE_LIFE)
 
-    async def use() -> None:
-        entered.set()
-        await let_go.wait()
+    assert table.ended == [first.id]
 
-    async def use_the_other() -> None:
-        tasks.start_soon(partial(client.post, "/mcp", headers={"mcp-session-id": "s1"}))
-        await entered.wait()
 
-    async with httpx2.AsyncClient(transport=transport, base_url="http://x") as client:
-        for app.now in (0.0, 1.0):
-            await client.post("/mcp")
-        app.now = 2 * IDLE_LIFE
-        app.on_use, app.on_delete = use, use_the_other
-        with anyio.fail_after(20):
-            async with anyio.create_task_group() as tasks:
-                await client.post("/mcp")
-                let_go.set()
+@pytest.mark.requirement("SRV-26")
+@pytest.mark.parametrize("user", [None, "token 2"])
+async def test_a_session_exists_for_its_user_and_its_gateway_only(user: str | None) -> None:
+    table = Table()
+    session = await table.open("token 1")
 
-    assert ended == ["s0"]
-    assert "s1" in app.open
+    assert table.sessions.find(session.id, GATEWAY, user) is None
+    assert table.sessions.find(session.id, Gateway(make_engine()), "token 1") is None
+    assert table.sessions.find(session.id, GATEWAY, "token 1") is session
+
+
+@pytest.mark.requirement("SRV-33")
+async def test_where_all_sessions_are_in_use_another_one_is_refused() -> None:
+    table = Table(limit=1)
+    session = await table.open()
+
+    table.sessions.require_room()
+    with table.sessions.used(session), pytest.raises(HttpError, match="all 1 sessions") as caught:
+        table.sessions.require_room()
+
+    assert caught.value.status == 503
+    assert (b"retry-after", b"5") in caught.value.headers
 
 
 @pytest.mark.requirement("SRV-34")
-async def test_a_session_that_the_application_ended_by_itself_is_told_as_well() -> None:
-    app, ended = Opener(), []
-    sessions = SessionLimit(app, path="/mcp", limit=9, on_end=ended.append, clock=lambda: app.now)
-    transport = httpx2.ASGITransport(sessions)
+async def test_a_session_ends_once() -> None:
+    table = Table()
+    session = await table.open()
 
-    async with httpx2.AsyncClient(transport=transport, base_url="http://x") as client:
-        await client.post("/mcp")
-        app.open.clear()
-        await client.post("/mcp", headers={"mcp-session-id": "s0"})
+    await table.sessions.end(session)
+    await table.sessions.end(session)
 
-    assert ended == ["s0"]
+    assert table.ended == [session.id]
+    assert not table.is_open(session)
+
+
+@pytest.mark.requirement("SRV-33")
+async def test_ids_of_sessions_cannot_be_guessed() -> None:
+    ids = {Session(GATEWAY, None).id for _ in range(100)}
+
+    assert len(ids) == 100
+    assert all(len(bytes.fromhex(one)) == 16 for one in ids)
+
+
+@pytest.mark.requirement("SRV-33")
+@settings(max_examples=60)
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.booleans()), max_size=40))
+async def test_there_are_never_too_many_and_the_greediest_user_loses_first(
+    steps: list[tuple[str, bool]],
+) -> None:
+    table = Table(limit=4)
+    open_: list[Session] = []
+
+    for user, is_used in steps:
+        counts = Counter(one.user for one in open_) + Counter([user])
+        session = await table.open(user, now=table.now + 1)
+        lost = [one for one in open_ if not table.is_open(one)]
+        assert all(counts[one.user] == max(counts.values()) for one in lost)
+        open_ = [one for one in [*open_, session] if table.is_open(one)]
+        assert len(table.sessions) == len(open_) <= 4
+        if is_used:
+            table.use(session)

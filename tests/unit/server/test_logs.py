@@ -153,9 +153,9 @@ def test_a_record_that_holds_no_secret_can_be_read(
     message: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with log_to(LogSettings(), {}):
-        logging.getLogger("discovery_server.authorization").warning("%s", message)
+        logging.getLogger("discovery_server.http.authorization").warning("%s", message)
 
-    assert f"discovery_server.authorization: {message}\n" in capfd.readouterr().err
+    assert f"discovery_server.http.authorization: {message}\n" in capfd.readouterr().err
 
 
 # A process of its own: records of what other tests left behind would fill the file, too.

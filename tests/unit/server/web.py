@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from types import TracebackType
@@ -11,10 +12,10 @@ import anyio
 import httpx2
 
 from discovery_engine._util.json import JSONObject
-from discovery_server import http
-from discovery_server.connections import ConnectionLimits
 from discovery_server.gateway import Gateway
-from discovery_server.guard import Endpoint
+from discovery_server.http import http_server as http
+from discovery_server.http.connections import ConnectionLimits
+from discovery_server.http.guard import Endpoint
 from discovery_server.tokens import Tokens
 from tests.unit.server.wire import INITIALIZE, INITIALIZED, MODERN, request
 
@@ -30,7 +31,14 @@ async def served(
 ) -> AsyncIterator[str]:
     """The address of a gateway in front of `engine`, for as long as the block runs."""
     made = http.make_app(Gateway(engine), Endpoint(), tokens, **sessions)
-    web = http.HttpServer(made, limits)
+    async with running(made, limits) as address:
+        yield address
+
+
+@asynccontextmanager
+async def running(app: Any, limits: ConnectionLimits | None = None) -> AsyncIterator[str]:
+    """The address of an application, for as long as the block runs."""
+    web = http.HttpServer(app, limits)
     with anyio.fail_after(120), http.listen(Endpoint()) as listener:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(web.serve, [listener])
@@ -96,3 +104,10 @@ class SessionClient:
         if session:
             headers["mcp-session-id"] = session
         return await self.http.post(self._address, json=message, headers=headers)
+
+
+def result_of(answer: httpx2.Response) -> JSONObject:
+    """The result of a request, which is answered with JSON, or with events if others precede it."""
+    text = answer.text.rpartition("data: ")[2]
+    result: JSONObject = json.loads(text)["result"]
+    return result

@@ -18,13 +18,12 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from msgspec import Struct
-from starlette.datastructures import Headers
-from starlette.responses import PlainTextResponse
 
 from discovery_engine.errors import ConfigurationError
+from discovery_server.http.asgi import CLOSE, header_values, respond_text
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Receive, Scope, Send
+    from discovery_server.http.asgi import ASGIApp, Receive, Scope, Send
 
 logger = logging.getLogger(__name__)
 
@@ -93,26 +92,25 @@ class Guard:
         self._logged: set[str] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and (refusal := self._refusal(Headers(scope=scope))):
+        if scope["type"] == "http" and (refusal := self._refusal(scope)):
             status, text = refusal
             # The rest of the connection may be part of the refused request (request smuggling).
-            close = {"connection": "close"}
-            await PlainTextResponse(text, status, close)(scope, receive, send)
+            await respond_text(send, status, text, CLOSE)
             return
         await self._app(scope, receive, send)
 
-    def _refusal(self, headers: Headers) -> tuple[int, str] | None:
-        if "transfer-encoding" in headers and "content-length" in headers:
+    def _refusal(self, scope: Scope) -> tuple[int, str] | None:
+        if header_values(scope, b"transfer-encoding") and header_values(scope, b"content-length"):
             return 400, "Both Content-Length and Transfer-Encoding"
-        hosts = headers.getlist("host")
-        host = host_of(f"//{hosts[0]}") if len(hosts) == 1 else None
+        hosts = header_values(scope, b"host")
+        host = host_of(f"//{hosts[0].decode('latin-1')}") if len(hosts) == 1 else None
         if host is None:
             return 421, "Invalid Host header"
         if not self._is_valid_host(host):
             self._log(host)
             return 421, "Invalid Host header: not a name of this server"
-        for origin in headers.getlist("origin"):
-            page = host_of(origin)
+        for origin in header_values(scope, b"origin"):
+            page = host_of(origin.decode("latin-1"))
             if page is None or not (page == host or is_loopback(page)):
                 return 403, "Invalid Origin header"
         return None

@@ -1,7 +1,7 @@
-"""The gateway as a server of the MCP SDK, which brings streamable HTTP in both protocol eras.
+"""The gateway as a server of the MCP SDK: the oracle of our own protocol towards clients.
 
-No other module of this package imports the SDK. Results take the place of the SDK's own after it
-has checked a request: its models would drop members that they do not know.
+The gateway's results take the place of the SDK's own after it has checked a request: its models
+would drop members that they do not know.
 """
 
 from __future__ import annotations
@@ -12,17 +12,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import anyio
 import mcp_types as types
 from mcp import MCPError
-from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
-from mcp.server.auth.provider import AccessToken
 from mcp.server.caching import CacheHint
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.transport_security import TransportSecuritySettings
 
 from discovery_engine.agent.definitions import ALL_META_TOOLS
-from discovery_engine.rpc.client import CallbackClient
 from discovery_engine.rpc.peer import RpcError
-from discovery_engine.rpc.protocol import MODERN_VERSIONS
 from discovery_engine.version import __version__
 from discovery_server.gateway import ClientRequest
 
@@ -33,9 +29,7 @@ if TYPE_CHECKING:
     from discovery_server.gateway import Gateway
 
 Context: TypeAlias = ServerRequestContext[Any, Any]
-User: TypeAlias = AuthenticatedUser
 
-_SESSION_HEADER = "mcp-session-id"
 _OPENING_METHODS = frozenset({"initialize", "server/discover"})
 _PARAMS: dict[str, type[types.RequestParams]] = {
     "logging/setLevel": types.SetLevelRequestParams,
@@ -47,24 +41,6 @@ _PARAMS: dict[str, type[types.RequestParams]] = {
     "resources/templates/list": types.PaginatedRequestParams,
     "resources/read": types.ReadResourceRequestParams,
 }
-
-
-def make_user(name: str) -> User:
-    """The user of a request; the SDK binds a session to the user that opened it."""
-    return AuthenticatedUser(AccessToken(token="", client_id=name, scopes=[]))
-
-
-def make_http_app(
-    gateway: Gateway, *, path: str, max_sessions: int, session_idle_timeout: float
-) -> ASGIApp:
-    """The SDK's application for streamable HTTP; it checks neither hosts nor tokens."""
-    security = TransportSecuritySettings(enable_dns_rebinding_protection=False)
-    return make_server(gateway).streamable_http_app(
-        streamable_http_path=path,
-        transport_security=security,
-        max_sessions=max_sessions,
-        session_idle_timeout=session_idle_timeout,
-    )
 
 
 def make_server(gateway: Gateway) -> Server[Any]:
@@ -92,7 +68,7 @@ class _Adapter:
         """A handler of the SDK: its own result is replaced by `replace_result`."""
         progress = _ProgressRelay(ctx)
         params = dict(ctx.params or {})
-        request = ClientRequest(ctx.method, params, ctx.protocol_version, _client(ctx))
+        request = ClientRequest(ctx.method, params, ctx.protocol_version)
         on_progress = progress.send if progress.is_requested else None
         try:
             self._result.set(await self._gateway.handle(request, on_progress))
@@ -129,25 +105,6 @@ def _input_schema(name: str) -> JSONObject | None:
     return tool.input_schema if tool else None
 
 
-def _client(ctx: Context) -> CallbackClient:
-    return CallbackClient(id=_client_id(ctx))
-
-
-def _client_id(ctx: Context) -> str | None:
-    """The key of this client's own session with a server that has `session: per_client`.
-
-    It is the id of the client's session. In the era without sessions a request could claim any id,
-    so there it is the user of the token.
-    """
-    if ctx.request is None:
-        return None
-    if ctx.protocol_version in MODERN_VERSIONS:
-        user = ctx.request.scope.get("user")
-        return str(user.username) if user else None
-    session: str | None = ctx.request.headers.get(_SESSION_HEADER)
-    return session
-
-
 class _ProgressRelay:
     """Forwards progress in order, and all of it before the result.
 
@@ -168,3 +125,11 @@ class _ProgressRelay:
         if self.is_requested:
             async with self._lock:
                 return
+
+
+def make_http_app(gateway: Gateway, path: str) -> ASGIApp:
+    """The SDK's application for streamable HTTP; it checks neither hosts nor tokens."""
+    security = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+    return make_server(gateway).streamable_http_app(
+        streamable_http_path=path, transport_security=security
+    )

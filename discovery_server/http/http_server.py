@@ -1,4 +1,4 @@
-"""Streamable HTTP for both protocol eras, behind checks of host, token and size."""
+"""The HTTP server, and the application that it runs."""
 
 from __future__ import annotations
 
@@ -14,24 +14,21 @@ import uvicorn
 
 from discovery_engine.config.settings import ServeSettings
 from discovery_engine.errors import ConfigurationError
-from discovery_server.authorization import Authorization
-from discovery_server.connections import (
+from discovery_server.http.authorization import Authorization
+from discovery_server.http.connections import (
     Connection,
     ConnectionLimits,
     Connections,
     limits_of_process,
 )
-from discovery_server.graceful_shutdown import GracefulShutdown
-from discovery_server.guard import Endpoint, Guard
-from discovery_server.http_message_size import MessageSizeLimit
-from discovery_server.http_sessions import IDLE_LIFE, SessionLimit
-from discovery_server.plain_errors import PlainErrors
-from discovery_server.sdk_server import make_http_app
+from discovery_server.http.graceful_shutdown import GracefulShutdown
+from discovery_server.http.guard import Endpoint, Guard
+from discovery_server.http.sessions import Sessions
+from discovery_server.http.streamable_http import StreamableHttp
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp
-
     from discovery_server.gateway import Gateway
+    from discovery_server.http.asgi import ASGIApp
     from discovery_server.tokens import Tokens
 
 PATH = "/mcp"
@@ -62,15 +59,9 @@ def make_app(
         max_sessions: The number of sessions in the handshake era.
         on_session_end: Called with the id of each of them that has ended.
     """
-    # The SDK's own check of hosts is off: `Guard` is stricter and covers every route.
-    app = make_http_app(
-        gateway,
-        path=PATH,
-        max_sessions=2 * max_sessions,  # `SessionLimit` ends sessions before that
-        session_idle_timeout=IDLE_LIFE,
-    )
-    app = SessionLimit(
-        MessageSizeLimit(PlainErrors(app)), path=PATH, limit=max_sessions, on_end=on_session_end
+    paths = frozenset((PATH, f"{PATH}/"))
+    app: ASGIApp = StreamableHttp(
+        lambda path: gateway if path in paths else None, Sessions(max_sessions, on_session_end)
     )
     return Guard(Authorization(app, tokens) if tokens else app, endpoint)
 

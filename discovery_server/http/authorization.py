@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
 from msgspec import Struct
-from starlette.responses import JSONResponse
 
-from discovery_server.sdk_server import User, make_user
+from discovery_engine.rpc.json_codec import encode_finite
+from discovery_server.http.asgi import CLOSE, JSON, header_values, respond
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Receive, Scope, Send
-
+    from discovery_server.http.asgi import ASGIApp, Receive, Scope, Send
     from discovery_server.tokens import Tokens
 
 logger = logging.getLogger(__name__)
@@ -37,16 +36,16 @@ class _Refusal(Struct, frozen=True):
 
 
 class Authorization:
-    """ASGI middleware that admits requests with a valid token, as the user of that token.
+    """ASGI middleware that admits requests with a valid token, and names the user of that token.
 
-    The SDK binds a session to the user that opened it: for any other user it does not exist.
+    `scope["user"]` is the user's name.
     """
 
     def __init__(self, app: ASGIApp, tokens: Tokens) -> None:
         self._app = app
         self._whereabouts = tokens.whereabouts
         self._users = {
-            _digest(value.encode()): make_user(f"token {number}")
+            _digest(value.encode()): f"token {number}"
             for number, value in enumerate(tokens.values, 1)
         }
         self._logged: set[tuple[str, str]] = set()
@@ -56,17 +55,18 @@ class Authorization:
             await self._app(scope, receive, send)
             return
         found = self._user(scope)
-        if isinstance(found, User):
-            await self._app({**scope, "user": found}, receive, send)
+        if isinstance(found, str):
+            scope["user"] = found
+            await self._app(scope, receive, send)
             return
         self._log(scope, found)
-        await _response(found)(scope, receive, send)
+        await _refuse(found, send)
 
-    def _user(self, scope: Scope) -> User | _Refusal:
+    def _user(self, scope: Scope) -> str | _Refusal:
         if _names_token_in(scope["query_string"]):
             where = "a token is not taken from the address, which ends up in logs and histories"
             return _Refusal(400, "invalid_request", f"{where}; send it as a header")
-        headers = [value for name, value in scope["headers"] if name == b"authorization"]
+        headers = header_values(scope, b"authorization")
         if not headers:
             how = "send it as the header `Authorization: Bearer TOKEN`"  # last: logs redact it
             return _Refusal(401, "", f"a token is required; {self._whereabouts}; {how}")
@@ -77,7 +77,7 @@ class Authorization:
         wrong = f"this is not the token of this gateway; {self._whereabouts}"
         return user or _Refusal(401, "invalid_token", wrong)
 
-    def _user_of(self, given: bytes) -> User | None:
+    def _user_of(self, given: bytes) -> str | None:
         # Digests have one length and all are compared, so the time reveals nothing about a token.
         digest, found = _digest(given), None
         for known, user in self._users.items():
@@ -107,7 +107,7 @@ def _names_token_in(query: bytes) -> bool:
     return any(name.strip().casefold() in _IN_ADDRESS for name, _ in pairs)
 
 
-def _response(refusal: _Refusal) -> JSONResponse:
+async def _refuse(refusal: _Refusal, send: Send) -> None:
     challenge = 'Bearer realm="discovery"'
     if refusal.error:
         challenge += f', error="{refusal.error}"'
@@ -115,6 +115,7 @@ def _response(refusal: _Refusal) -> JSONResponse:
         "error": refusal.error or "unauthorized",
         "error_description": refusal.description,
     }
+    body = encode_finite(content)
     # Otherwise a stranger could hold a connection forever by sending one request after another.
-    headers = {"WWW-Authenticate": challenge, "Connection": "close"}
-    return JSONResponse(content, refusal.status, headers)
+    headers = (JSON, (b"www-authenticate", challenge.encode()), CLOSE)
+    await respond(send, refusal.status, body, *headers)

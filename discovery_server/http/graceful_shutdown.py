@@ -10,10 +10,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import anyio
-from starlette.responses import PlainTextResponse
+
+from discovery_server.http.asgi import respond_text
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+    from discovery_server.http.asgi import ASGIApp, Message, Receive, Scope, Send
+
+_UNAVAILABLE = 503
 
 
 class GracefulShutdown:
@@ -42,7 +45,7 @@ class GracefulShutdown:
             finally:
                 del self._open[request]
         if request.cancelled_caught:
-            await answer.end(scope, receive)
+            await answer.end()
 
 
 class _TrackedResponse:
@@ -57,9 +60,9 @@ class _TrackedResponse:
         self._is_whole = message["type"] == "http.response.body" and not message.get("more_body")
         await self._send(message)
 
-    async def end(self, scope: Scope, receive: Receive) -> None:
+    async def end(self) -> None:
         """Complete the answer from where it was interrupted."""
         if not self._is_begun:
-            await PlainTextResponse("The server is stopping", 503)(scope, receive, self._send)
+            await respond_text(self._send, _UNAVAILABLE, "The server is stopping")
         elif not self._is_whole:
             await self._send({"type": "http.response.body", "body": b"", "more_body": False})

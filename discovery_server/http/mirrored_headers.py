@@ -1,0 +1,213 @@
+"""Headers that mirror the body of a request since 2026-07-28, so that proxies can route by them.
+
+A header that differs from the body is refused: a proxy would have routed by a value that the
+request does not have.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from discovery_engine.rpc.peer import RpcError
+from discovery_engine.rpc.protocol import HEADER_MISMATCH, PROTOCOL_VERSION
+
+if TYPE_CHECKING:
+    from discovery_engine._util.json import JSONObject, JSONValue
+    from discovery_engine.rpc.messages import Request
+    from discovery_server.http.request import Headers
+
+VERSION = b"mcp-protocol-version"
+_METHOD = b"mcp-method"
+_NAME = b"mcp-name"
+_PARAMETER = "Mcp-Param-"
+_NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+"""The member of the params that the header `Mcp-Name` mirrors."""
+
+_MOST_KNOWN = 256  # schemas
+_KEYWORD = "x-mcp-header"
+_TYPES = frozenset({"string", "integer", "boolean"})
+_TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_ENCODED = re.compile(r"=\?base64\?(.*)\?=")
+_DECIMAL = re.compile(r"-?[0-9]{1,4000}(\.0+)?")  # Python refuses to read longer integers
+
+_ONE_SCHEMA = (
+    "items",
+    "contains",
+    "unevaluatedItems",
+    "additionalProperties",
+    "propertyNames",
+    "unevaluatedProperties",
+    "not",
+    "if",
+    "then",
+    "else",
+    "contentSchema",
+)
+_SCHEMA_LISTS = ("allOf", "anyOf", "oneOf", "prefixItems")
+_SCHEMA_MAPS = ("patternProperties", "dependentSchemas", "$defs", "definitions")
+
+
+def mismatch(headers: Headers, request: Request) -> RpcError | None:
+    """The first header that does not mirror a request; its params have an envelope."""
+    params = request.params or {}
+    version = params["_meta"][PROTOCOL_VERSION]
+    for name in (VERSION, _METHOD, _NAME):
+        if headers.is_repeated(name):
+            return _error(f"{name.decode()} was sent more than once")
+    if headers.get(VERSION) != version:
+        return _error(f"{VERSION.decode()} is not the version of the body's envelope")
+    if headers.get(_METHOD) != request.method:
+        return _error(f"{_METHOD.decode()} is not the method of the body")
+    member = _NAMED_BY.get(request.method)
+    named = params.get(member) if member else None
+    if named is not None and decoded(headers.get(_NAME)) != named:
+        return _error(f"{_NAME.decode()} is not `params.{member}` of the body")
+    return None
+
+
+class MirroredParameter(Struct, frozen=True):
+    """A property of a schema whose value is sent as a header, too."""
+
+    path: tuple[str, ...]
+    header: str
+    type: str
+
+
+def parameter_mismatch(
+    headers: Headers, mirrored: tuple[MirroredParameter, ...], params: JSONObject
+) -> RpcError | None:
+    """The first `Mcp-Param-*` header that does not mirror an argument of a call."""
+    arguments = params.get("arguments") or {}
+    if not mirrored or not isinstance(arguments, Mapping):
+        return None
+    return next(filter(None, (_compared(headers, one, arguments) for one in mirrored)), None)
+
+
+class ParameterCache:
+    """What `mirrored_parameters` returned for the schemas of late."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[JSONObject, tuple[MirroredParameter, ...]]] = {}
+
+    def of(self, schema: JSONObject | None) -> tuple[MirroredParameter, ...]:
+        """Those of a tool's schema; none if there is no such tool."""
+        if schema is None:
+            return ()
+        known = self._known.get(id(schema))
+        if known is None:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            # It is kept with its id, which would otherwise be given to another object.
+            known = self._known[id(schema)] = schema, mirrored_parameters(schema)
+        return known[1]
+
+
+def mirrored_parameters(schema: JSONObject) -> tuple[MirroredParameter, ...]:
+    """The properties with `x-mcp-header`.
+
+    None if any such keyword of the schema is invalid, since clients ignore that tool.
+    """
+    found: dict[str, MirroredParameter] = {}
+    for path, part in _subschemas(schema):
+        if _KEYWORD not in part:
+            continue
+        header, kind = part[_KEYWORD], part.get("type")
+        is_valid = path and isinstance(header, str) and _TOKEN.fullmatch(header)
+        if not is_valid or not isinstance(kind, str) or kind not in _TYPES:
+            return ()
+        if header.lower() in found:
+            return ()
+        found[header.lower()] = MirroredParameter(path or (), header, kind)
+    return tuple(found.values())
+
+
+def decoded(value: str | None) -> str | None:
+    """The text of a header, which may be encoded as `=?base64?…?=`; None if that is malformed."""
+    match = _ENCODED.fullmatch(value) if value else None
+    if match is None:
+        return value
+    try:
+        data = base64.b64decode(match[1], validate=True)
+        text = data.decode()
+    except (binascii.Error, UnicodeDecodeError):
+        return None
+    # Base64 has several spellings of some bytes, and two readers may compare the spelling.
+    return text if base64.b64encode(data).decode() == match[1] else None
+
+
+def _compared(
+    headers: Headers, parameter: MirroredParameter, arguments: Mapping[str, Any]
+) -> RpcError | None:
+    name = f"{_PARAMETER}{parameter.header}"
+    key = name.lower().encode()
+    value, argument = headers.get(key), _argument(parameter.path, arguments)
+    shown = _shown(argument)
+    if value is not None and headers.is_repeated(key):
+        return _error(f"{name} was sent more than once")
+    if value is None:
+        return None if shown is None else _error(f"{name} is missing, and its argument is there")
+    if shown is None:
+        return _error(f"{name} was sent, and its argument is missing")
+    text = decoded(value)
+    if text is None or not _is_same(parameter.type, argument, shown, text):
+        return _error(f"{name} is not the argument of the body")
+    return None
+
+
+def _argument(path: tuple[str, ...], arguments: Mapping[str, Any]) -> JSONValue:
+    found: Any = arguments
+    for key in path:
+        found = found.get(key) if isinstance(found, Mapping) else None
+    return found
+
+
+def _shown(value: JSONValue) -> str | None:
+    """A value as its header has it; None if it has none."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if not isinstance(value, str | int | float):
+        return None
+    try:
+        return str(value)
+    except ValueError:  # an integer of too many digits
+        return None
+
+
+def _is_same(kind: str, value: JSONValue, shown: str, text: str) -> bool:
+    """Whether a header has the value of an argument; the integer 42 may be written 42.0."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if kind == "integer" and is_number and _DECIMAL.fullmatch(text):
+        return bool(int(text.partition(".")[0]) == value)
+    return text == shown
+
+
+def _subschemas(schema: JSONObject) -> Iterator[tuple[tuple[str, ...] | None, JSONObject]]:
+    """Each schema within a schema, with its path; None if properties alone do not reach it."""
+    waiting: list[tuple[tuple[str, ...] | None, JSONValue]] = [((), schema)]
+    while waiting:
+        path, part = waiting.pop()
+        if not isinstance(part, dict):
+            continue
+        yield path, part
+        properties = part.get("properties")
+        if isinstance(properties, dict):
+            for name, inner in properties.items():
+                waiting.append((None if path is None else (*path, name), inner))
+        waiting += ((None, part.get(keyword)) for keyword in _ONE_SCHEMA)
+        for keyword in _SCHEMA_LISTS:
+            inner = part.get(keyword)
+            waiting += ((None, one) for one in (inner if isinstance(inner, list) else ()))
+        for keyword in _SCHEMA_MAPS:
+            inner = part.get(keyword)
+            values = inner.values() if isinstance(inner, dict) else ()
+            waiting += ((None, one) for one in values)
+
+
+def _error(text: str) -> RpcError:
+    return RpcError(HEADER_MISMATCH, f"Header mismatch: {text}")

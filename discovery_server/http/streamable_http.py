@@ -1,0 +1,77 @@
+"""The ASGI application for MCP: `/mcp`, and whatever other paths have a gateway."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from discovery_engine.rpc.protocol import HANDSHAKE_VERSIONS, INVALID_REQUEST
+from discovery_server.http.asgi import HttpError, respond_text
+from discovery_server.http.mirrored_headers import VERSION
+from discovery_server.http.request import DisconnectedError, HttpRequest
+from discovery_server.http.session_requests import SessionRequests
+from discovery_server.http.stateless_requests import StatelessRequests
+from discovery_server.http.streams import OpenStreams
+
+if TYPE_CHECKING:
+    from discovery_server.gateway import Gateway
+    from discovery_server.http.asgi import Receive, Scope, Send
+    from discovery_server.http.sessions import Sessions
+
+logger = logging.getLogger(__name__)
+
+_NOT_FOUND, _NOT_ALLOWED = 404, 405
+
+
+class StreamableHttp:
+    """Serves each path that has a gateway, in both eras of the protocol."""
+
+    def __init__(self, gateway_of: Callable[[str], Gateway | None], sessions: Sessions) -> None:
+        """`gateway_of` gives the gateway of a path; None if there is nothing."""
+        self._gateway_of = gateway_of
+        self._sessions = sessions
+        streams = OpenStreams()
+        self._in_session = SessionRequests(sessions, streams)
+        self._stateless = StatelessRequests(streams)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+            return
+        gateway = self._gateway_of(scope["path"])
+        if gateway is None:
+            await respond_text(send, _NOT_FOUND, "Not Found")
+            return
+        try:
+            await self._serve(gateway, scope, HttpRequest(scope, receive, send))
+        except HttpError as refusal:
+            await refusal.send(send)
+        except DisconnectedError:
+            logger.debug("A client has left before its request was complete")
+
+    async def _serve(self, gateway: Gateway, scope: Scope, request: HttpRequest) -> None:
+        user = scope.get("user")
+        version = request.headers.get(VERSION)
+        is_modern = version is not None and version not in HANDSHAKE_VERSIONS
+        match scope["method"]:
+            case "POST" if is_modern:
+                await self._stateless.post(gateway, user, request)
+            case "POST":
+                await self._in_session.post(gateway, user, request)
+            case "GET" if not is_modern:
+                await self._in_session.get(gateway, user, request)
+            case "DELETE" if not is_modern:
+                await self._in_session.delete(gateway, user, request)
+            case _:
+                allowed = b"POST" if is_modern else b"GET, POST, DELETE"
+                text = "Method Not Allowed"
+                raise HttpError(_NOT_ALLOWED, INVALID_REQUEST, text, (b"allow", allowed))
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        """End all sessions and unfinished calls when the server stops."""
+        while (message := await receive())["type"] != "lifespan.shutdown":
+            await send({"type": f"{message['type']}.complete"})
+        await self._sessions.close()
+        await self._stateless.close()
+        await send({"type": "lifespan.shutdown.complete"})

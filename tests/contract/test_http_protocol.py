@@ -1,0 +1,246 @@
+"""Our streamable HTTP beside the SDK's: the same requests, and what each answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import httpx2
+import pytest
+
+from discovery_engine._util.json import JSONObject, JSONValue
+from discovery_server.gateway import Gateway
+from tests.unit.server.fakes import make_engine
+from tests.unit.server.sdk_oracle import make_http_app
+from tests.unit.server.web import SessionClient, running, served
+from tests.unit.server.wire import HANDSHAKE, INITIALIZE, INITIALIZED, MODERN, request
+
+pytestmark = [pytest.mark.anyio, pytest.mark.requirement("SRV-1", "SRV-27")]
+
+Outcome = tuple[int, str, Any]
+"""The status, the kind of the body, and the result's members or the error's code."""
+
+CALL = {"name": "list_mcp_servers", "arguments": {}}
+BOTH = "application/json, text/event-stream"
+EVENTS, JSON, TEXT = "text/event-stream", "application/json", "text/plain"
+
+
+def envelope(**changes: Any) -> JSONObject:
+    members = {**MODERN, **changes}
+    return {key: value for key, value in members.items() if value is not ...}
+
+
+VERSION = "io.modelcontextprotocol/protocolVersion"
+CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
+
+
+def modern_headers(method: str, name: str | None = None, **changes: Any) -> dict[str, str]:
+    headers: dict[str, Any] = {"mcp-protocol-version": "2026-07-28", "mcp-method": method}
+    if name is not None:
+        headers["mcp-name"] = name
+    headers |= {key.replace("_", "-"): value for key, value in changes.items()}
+    return {key: value for key, value in headers.items() if value is not ...}
+
+
+def modern_call(**changes: Any) -> dict[str, Any]:
+    return {
+        "json": request(1, "tools/call", **CALL, _meta=envelope()),
+        "headers": modern_headers("tools/call", "list_mcp_servers", **changes),
+    }
+
+
+def modern_list(*, meta: JSONValue = ..., **changes: Any) -> dict[str, Any]:
+    params = {} if meta is ... else {"_meta": meta}
+    message = request(1, "tools/list", **({"_meta": envelope()} if meta is ... else params))
+    return {"json": message, "headers": modern_headers("tools/list", **changes)}
+
+
+STATELESS: dict[str, tuple[str, dict[str, Any]]] = {
+    "initialize": ("POST", {"json": INITIALIZE}),
+    "initialize in an unknown version": (
+        "POST",
+        {"json": request(1, "initialize", **{**HANDSHAKE, "protocolVersion": "1.0"})},
+    ),
+    "no session": ("POST", {"json": request(1, "ping")}),
+    "a notification without a session": ("POST", {"json": INITIALIZED}),
+    "an unknown session": (
+        "POST",
+        {"json": request(1, "ping"), "headers": {"mcp-session-id": "0" * 32}},
+    ),
+    "a header sent twice": (
+        "POST",
+        {"json": request(1, "ping"), "headers": [("mcp-session-id", "a")] * 2},
+    ),
+    "a stream without a session": ("GET", {"headers": {"accept": EVENTS}}),
+    "a stream of an unknown session": ("GET", {"headers": {"mcp-session-id": "0" * 32}}),
+    "the end of no session": ("DELETE", {}),
+    "the end of an unknown session": ("DELETE", {"headers": {"mcp-session-id": "0" * 32}}),
+    "discover": (
+        "POST",
+        {
+            "json": request(1, "server/discover", _meta=envelope()),
+            "headers": modern_headers("server/discover"),
+        },
+    ),
+    "a list": ("POST", modern_list()),
+    "a call": ("POST", modern_call()),
+    "a call with a name in base64": (
+        "POST",
+        modern_call(mcp_name="=?base64?bGlzdF9tY3Bfc2VydmVycw==?="),
+    ),
+    "a call with a name in bad base64": ("POST", modern_call(mcp_name="=?base64?bGlz?=")),
+    "a call without its name": ("POST", modern_call(mcp_name=...)),
+    "a call with another name": ("POST", modern_call(mcp_name="search_tools")),
+    "a call with another method": ("POST", modern_call(mcp_method="tools/list")),
+    "a call without its method": ("POST", modern_call(mcp_method=...)),
+    "an unknown version": ("POST", modern_list(mcp_protocol_version="2099-01-01")),
+    "an unknown version in both": (
+        "POST",
+        modern_list(meta=envelope(**{VERSION: "2099-01-01"}), mcp_protocol_version="2099-01-01"),
+    ),
+    "an envelope without headers": (
+        "POST",
+        {"json": request(1, "tools/list", _meta=envelope())},
+    ),
+    "no envelope": ("POST", modern_list(meta={})),
+    "no capabilities": ("POST", modern_list(meta=envelope(**{CAPABILITIES: ...}))),
+    "an envelope that is none": ("POST", modern_list(meta=5)),
+    "a version that is no text": ("POST", modern_list(meta=envelope(**{VERSION: 5}))),
+    "a method that does not exist": (
+        "POST",
+        {
+            "json": request(1, "tools/destroy", _meta=envelope()),
+            "headers": modern_headers("tools/destroy"),
+        },
+    ),
+    "ping since 2026-07-28": (
+        "POST",
+        {"json": request(1, "ping", _meta=envelope()), "headers": modern_headers("ping")},
+    ),
+    "wrong params": (
+        "POST",
+        {
+            "json": request(1, "tools/call", name=5, _meta=envelope()),
+            "headers": modern_headers("tools/call", "5"),
+        },
+    ),
+    "a notification since 2026-07-28": (
+        "POST",
+        {"json": INITIALIZED, "headers": modern_headers("notifications/initialized")},
+    ),
+    "a notification in an unknown version": (
+        "POST",
+        {"json": INITIALIZED, "headers": {"mcp-protocol-version": "2099-01-01"}},
+    ),
+    "a response since 2026-07-28": (
+        "POST",
+        {"json": {"jsonrpc": "2.0", "id": 1, "result": {}}, "headers": modern_headers("x")},
+    ),
+    "a batch since 2026-07-28": (
+        "POST",
+        {"json": [request(1, "ping")], "headers": modern_headers("ping")},
+    ),
+    "a stream since 2026-07-28": ("GET", {"headers": modern_headers("x", accept=EVENTS)}),
+    "an end since 2026-07-28": ("DELETE", {"headers": modern_headers("x")}),
+    "an answer that nobody could read": (
+        "POST",
+        {"json": INITIALIZE, "headers": {"accept": "text/html"}},
+    ),
+    "an answer since 2026-07-28 that nobody could read": ("POST", modern_list(accept="text/html")),
+    "another kind of body": (
+        "POST",
+        {"content": json.dumps(INITIALIZE), "headers": {"content-type": TEXT}},
+    ),
+    "an empty body": ("POST", {"content": b""}),
+    "another method of HTTP": ("PUT", {"json": INITIALIZE}),
+}
+IN_SESSION: dict[str, tuple[str, dict[str, Any]]] = {
+    "ping": ("POST", {"json": request(1, "ping")}),
+    "list": ("POST", {"json": request("a", "tools/list")}),
+    "call": ("POST", {"json": request(1, "tools/call", **CALL)}),
+    "unknown method": ("POST", {"json": request(1, "tools/destroy")}),
+    "wrong params": ("POST", {"json": request(1, "tools/call", name=5)}),
+    "an unknown tool": ("POST", {"json": request(1, "tools/call", name="x", arguments={})}),
+    "notification": ("POST", {"json": {"jsonrpc": "2.0", "method": "notifications/x"}}),
+    "response": ("POST", {"json": {"jsonrpc": "2.0", "id": 1, "result": {}}}),
+    "error": (
+        "POST",
+        {"json": {"jsonrpc": "2.0", "id": 1, "error": {"code": 1, "message": "x"}}},
+    ),
+    "a stream that cannot be read": ("GET", {"headers": {"accept": JSON}}),
+    "another method of HTTP": ("PUT", {"json": request(1, "ping")}),
+    "end": ("DELETE", {}),
+    "after the end": ("POST", {"json": request(1, "ping")}),
+}
+
+WITH_REASON = "a refusal has a body that says why"
+DIFFERENCES: dict[str, tuple[Outcome, Outcome, str]] = {
+    "a stream since 2026-07-28": ((405, "message", -32600), (405, "", None), WITH_REASON),
+    "an end since 2026-07-28": ((405, "message", -32600), (405, "", None), WITH_REASON),
+    "an answer since 2026-07-28 that nobody could read": (
+        (406, "message", -32600),
+        (406, "", None),
+        WITH_REASON,
+    ),
+    "another kind of body": ((415, "message", -32600), (400, "", None), "415 is its status"),
+    "an envelope without headers": (
+        (400, "message", -32020),
+        (400, "message", -32600),
+        "the SDK takes it for one of the handshake era, and asks for a session",
+    ),
+    "a header sent twice": (
+        (400, "message", -32600),
+        (404, "message", -32600),
+        "two readers could take different values; the SDK joins them",
+    ),
+}
+"""What each side answers, ours first, and the reason."""
+
+
+async def outcome(
+    client: SessionClient, address: str, case: tuple[str, dict[str, Any]], **headers: str
+) -> Outcome:
+    method, parts = case
+    more = parts.get("headers", {})
+    sent = [*headers.items(), *(more.items() if isinstance(more, dict) else more)]
+    body = {key: value for key, value in parts.items() if key != "headers"}
+    answer = await client.http.request(method, address, headers=sent, **body)
+    return answer.status_code, *_content(answer)
+
+
+def _content(answer: httpx2.Response) -> tuple[str, Any]:
+    kind = answer.headers.get("content-type", "").partition(";")[0]
+    text = answer.text.rpartition("data: ")[2] if kind == EVENTS else answer.text
+    if kind not in (JSON, EVENTS) or not text:
+        return "", None
+    message = json.loads(text)
+    if "error" in message:
+        return "message", message["error"]["code"]
+    return "message", sorted(message["result"])
+
+
+async def compared(cases: dict[str, Any], *, session: bool) -> dict[str, tuple[Outcome, Outcome]]:
+    """What ours and the SDK answer, where that is different."""
+    found: list[dict[str, Outcome]] = []
+    gateway = Gateway(make_engine())
+    for side in (served(make_engine()), running(make_http_app(gateway, "/mcp"))):
+        async with side as address, SessionClient(address) as client:
+            ids = {"mcp-session-id": await client.open()} if session else {}
+            found.append(
+                {name: await outcome(client, address, case, **ids) for name, case in cases.items()}
+            )
+    ours, sdks = found
+    return {name: (ours[name], sdks[name]) for name in cases if ours[name] != sdks[name]}
+
+
+def _expected(names: Iterator[str] | Any) -> dict[str, tuple[Outcome, Outcome]]:
+    return {name: DIFFERENCES[name][:2] for name in names if name in DIFFERENCES}
+
+
+async def test_requests_without_a_session_are_answered_as_by_the_sdk() -> None:
+    assert await compared(STATELESS, session=False) == _expected(STATELESS)
+
+
+async def test_requests_in_a_session_are_answered_as_by_the_sdk() -> None:
+    assert await compared(IN_SESSION, session=True) == _expected(IN_SESSION)
