@@ -75,6 +75,8 @@ class StatelessRequests:
         match as_incoming(value):
             case Request() as message:
                 self._require_mirrored(gateway, request.headers, message)
+                if message.method == "subscriptions/listen":  # its answer is a stream
+                    request.headers.require_events()
             case Notification():  # none is defined, and clients send some all the same
                 _require_version(request.headers)
                 await respond(request.send, _ACCEPTED, b"")
