@@ -44,7 +44,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
-from typing import ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from msgspec import Struct
 
@@ -78,10 +78,17 @@ class DiscoveryError(Exception):
         lacking = {k: v for k, v in lacking.items() if v and getattr(self, k) is None}
         if not lacking:
             return self
-        named = type(self).__new__(type(self))
-        named.args = self.args
-        named.__dict__ |= vars(self) | lacking
-        return named
+        return self._copy(lacking)
+
+    def with_hint(self, further: str) -> Self:
+        """The same error with a further hint; a copy."""
+        return self._copy({"hint": "; ".join(filter(None, (self.hint, one_line(further))))})
+
+    def _copy(self, changes: dict[str, Any]) -> Self:
+        copy = type(self).__new__(type(self))
+        copy.args = self.args
+        copy.__dict__ |= vars(self) | changes
+        return copy
 
 
 @contextmanager

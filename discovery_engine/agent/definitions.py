@@ -127,7 +127,37 @@ READ_RESULT = MetaTool(
     annotations=_READ_ONLY,
 )
 
-_OPTIONAL = (READ_RESULT,)
+EXECUTE_STEPS = MetaTool(
+    name="execute_steps",
+    description=(
+        "Several execute_tool calls in one, independent ones side by side. In arguments,"
+        ' {"$from": "id", "path": "JMESPath"} stands for a part of an earlier step\'s result.'
+        ' forEach, a list or such a reference, repeats a step; {"$from": "item"} is its item.'
+    ),
+    properties={
+        "steps": {
+            "type": "array",
+            "maxItems": 20,
+            "items": {
+                "type": "object",
+                "properties": {
+                    "id": _TEXT,
+                    "server": _TEXT,
+                    "tool": _TOOL,
+                    "arguments": {"type": "object"},
+                    "forEach": {},
+                    "select": {"type": "string", "description": "JMESPath of the part to answer"},
+                },
+                "required": ["id", "tool"],
+            },
+        },
+        "continueOnError": {"type": "boolean"},
+    },
+    required=("steps",),
+    annotations={"readOnlyHint": False, "destructiveHint": True, "openWorldHint": True},
+)
+
+_OPTIONAL = (READ_RESULT, EXECUTE_STEPS)
 
 ALL_META_TOOLS: Mapping[str, MetaTool] = MappingProxyType(
     {tool.name: tool for tool in (*_DEFINITIONS, *_OPTIONAL)}
@@ -138,4 +168,6 @@ def meta_tools(settings: Settings) -> Mapping[str, MetaTool]:
     """The meta-tools under some settings, by name, in the order in which they are listed."""
     is_cutting = bool(settings.result_limits) and settings.server.truncate.style == "boundary"
     optional = [READ_RESULT] if is_cutting else []
+    if settings.server.steps:
+        optional.append(EXECUTE_STEPS)
     return {**META_TOOLS, **{tool.name: tool for tool in optional}}

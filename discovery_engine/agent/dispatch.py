@@ -24,6 +24,7 @@ from discovery_engine.agent.render.details import details_result
 from discovery_engine.agent.render.search import search_result, searches_result
 from discovery_engine.agent.render.servers import servers_result
 from discovery_engine.agent.render.tools import tools_result
+from discovery_engine.agent.steps.step_execution import execute_steps
 from discovery_engine.agent.tool_text import Detail
 from discovery_engine.errors import DiscoveryError, ToolNotFoundError
 from discovery_engine.limits import require_query
@@ -153,4 +154,5 @@ _HANDLERS: Mapping[str, Handler] = {
     "get_tool_details": _get_tool_details,
     "execute_tool": execute_tool,
     "read_result": read_result,
+    "execute_steps": execute_steps,
 }

@@ -105,6 +105,11 @@ class MetaArguments:
             raise self._error(f"{name} must be a list of strings")
         return tuple(values)
 
+    def value(self, name: str) -> JSONValue:
+        """Any JSON, perhaps as JSON text; None if it is missing."""
+        value = self._given.get(name)
+        return _parsed(value) if isinstance(value, str) else value
+
     def mapping(self, name: str) -> JSONObject:
         """An object; empty if it is missing."""
         value = self._given.get(name)

@@ -82,6 +82,11 @@ FAMILIES: Mapping[str, Mapping[str, Row]] = {
             "a `select` or a path is not JMESPath, or takes too much work",
             "correct it at the given position",
         ),
+        "INVALID_STEPS": (
+            "error",
+            "the steps of `execute_steps` cannot be carried out as written",
+            "correct the named step",
+        ),
         "USAGE_ERROR": (
             "error",
             "a command, an option or an argument of the command line is wrong",

@@ -21,7 +21,7 @@ from discovery_engine.config.settings import ServerSettings
 from discovery_engine.errors import UpstreamError
 from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
 from discovery_engine.redaction.server_output import OutputRedactor
-from discovery_engine.runtime.rate_limits import Quota, RateLimits
+from discovery_engine.runtime.rate_limits import CallQuota, RateLimits
 from discovery_engine.secrets.resolver import SecretResolver
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.state import ServerState, StateInfo
@@ -83,7 +83,7 @@ class LazyUpstreams:
             RateLimitedError: If they are used up. Continuing a call is no other call.
         """
         if self._rates and continuation is None:
-            self._rates.take(Quota.of_server(server))
+            self._rates.take(CallQuota.of_server(server))
         redactor = await self._redactor_of(server)
         try:
             upstreams = await self._opened()

@@ -18,7 +18,7 @@ _MINUTE = 60.0  # seconds
 _SHARE = 6  # of the calls of a minute that are possible at once, if nothing else is set
 
 
-class Quota(Struct, frozen=True):
+class CallQuota(Struct, frozen=True):
     subject: str
     """What it is for, for instance `server 'github'`; quotas of one subject share a bucket."""
     calls_per_minute: int
@@ -26,7 +26,7 @@ class Quota(Struct, frozen=True):
     server: str | None = None
 
     @classmethod
-    def of_server(cls, server: ServerSettings) -> Quota | None:
+    def of_server(cls, server: ServerSettings) -> CallQuota | None:
         """None if it takes any number of calls."""
         limits = server.limits
         if limits.calls_per_minute is None:
@@ -37,7 +37,7 @@ class Quota(Struct, frozen=True):
     @classmethod
     def of(
         cls, subject: str, calls_per_minute: int, burst: int | None, *, server: str | None = None
-    ) -> Quota:
+    ) -> CallQuota:
         """Without `burst`, what ten seconds allow."""
         at_once = max(calls_per_minute // _SHARE, 1) if burst is None else burst
         return cls(subject, calls_per_minute, at_once, server)
@@ -54,7 +54,7 @@ class RateLimits:
         self._clock = clock
         self._buckets: dict[str, _Bucket] = {}
 
-    def take(self, *quotas: Quota | None) -> None:
+    def take(self, *quotas: CallQuota | None) -> None:
         """Count a call against every quota.
 
         Raises:
@@ -71,7 +71,7 @@ class RateLimits:
         for bucket in buckets:
             bucket.tokens -= 1
 
-    def _refilled(self, quota: Quota, now: float) -> _Bucket:
+    def _refilled(self, quota: CallQuota, now: float) -> _Bucket:
         bucket = self._buckets.setdefault(quota.subject, _Bucket(quota.burst, now))
         passed = max(now - bucket.at, 0.0)  # a clock may be set back
         refill = passed * quota.calls_per_minute / _MINUTE

@@ -292,6 +292,7 @@ SHOWN_BY: dict[str, str] = {
     "test_doctor_names_tools_whose_schema_is_too_costly_to_check",
     "TOOL_NEEDS_INPUT": META + "test_tool_that_wants_input_meanwhile_is_an_error",
     "RESULT_NOT_FOUND": RESULTS + "test_nobody_but_the_client_that_made_the_call_reads_on",
+    "INVALID_STEPS": "tests/contract/test_steps.py::test_steps_that_reach_outside_are_refused",
     "INVALID_QUERY": RESULTS
     + "test_a_mistake_in_select_is_named_with_its_place_and_nothing_is_sent",
     "VALIDATION_ERROR": META

@@ -6,77 +6,26 @@ import json
 import stat
 import sys
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import anyio
 import pytest
 
-from discovery_engine._util.json import JSONObject
-from discovery_engine.agent.definitions import ALL_META_TOOLS, meta_tools
-from discovery_engine.agent.dispatch import Caller, call
+from discovery_engine.agent.definitions import meta_tools
 from discovery_engine.agent.results.cutting import result_tokens
 from discovery_engine.config.settings import Limits, ServeSettings, TruncateSettings
-from discovery_engine.engine import Engine
-from discovery_engine.rpc.client import CallbackClient
 from discovery_engine.runtime.result_store import ResultNotFoundError, ResultStore
-from tests.engines import Folder, program
 from tests.factories import make_server, make_settings
+from tests.result_agents import Agent, agent_of, fields
 from tests.servers.programs import text_of
 
 pytestmark = pytest.mark.anyio
-
-SERVER = Path(__file__).parents[1] / "servers" / "results_server.py"
-
-
-@dataclass(frozen=True)
-class Agent:
-    """One client of an engine with the server of results."""
-
-    engine: Engine
-    log: Path
-    client: str | None = None
-
-    async def __call__(self, meta_tool: str, **arguments: Any) -> JSONObject:
-        client = CallbackClient(id=self.client) if self.client else None
-        return await call(self.engine, ALL_META_TOOLS[meta_tool], arguments, Caller(client))
-
-    async def run(self, tool: str, given: JSONObject, **more: Any) -> JSONObject:
-        return await self("execute_tool", tool=f"results:{tool}", arguments=given, **more)
-
-    @property
-    def sent(self) -> list[JSONObject]:
-        """What has reached the server."""
-        if not self.log.exists():
-            return []
-        return [json.loads(line) for line in self.log.read_text("utf-8").splitlines()]
-
-
-@asynccontextmanager
-async def agent_of(folder: Path, *, limits: JSONObject | None = None, **sections: Any):
-    """An agent, whose server has `limits`."""
-    log = folder / "calls.jsonl"
-    place = Folder(folder)
-    place.write(program("results", sys.executable, str(SERVER), str(log)), **sections)
-    if limits:
-        content = json.loads(place.config.read_text("utf-8"))
-        content["servers"]["results"]["limits"] = limits
-        place.config.write_text(json.dumps(content), "utf-8")
-    async with place.open() as engine:
-        await engine.refresh()
-        yield Agent(engine, log)
 
 
 @pytest.fixture
 async def agent(tmp_path: Path) -> AsyncIterator[Agent]:
     async with agent_of(tmp_path, server={"maxResultTokens": 1000}) as made:
         yield made
-
-
-def fields(result: JSONObject) -> JSONObject:
-    return result["_meta"]["discovery/answer"]
 
 
 def kept_files(agent: Agent) -> list[Path]:

@@ -36,6 +36,14 @@ def unchecked_result(result: JSONObject, reason: str) -> JSONObject:
     }
 
 
+def result_text(result: JSONObject) -> str:
+    """The texts of a result, one below the other."""
+    content = result.get("content")
+    blocks = content if isinstance(content, list) else []
+    texts = (block.get("text") for block in blocks if isinstance(block, dict))
+    return "\n".join(text for text in texts if isinstance(text, str))
+
+
 def preview_result(preview: CallPreview) -> JSONObject:
     """What a call would send; of what the owner adds only the names."""
     tool = preview.entry.tool

@@ -59,7 +59,7 @@ async def shortened_result(
     if truncate.style == "head_tail":
         shorten = partial(_with_heads_and_tails, result, tokens, truncate.characters)
     else:
-        shorten = partial(_cut, result, tokens, engine.results, caller.client_id)
+        shorten = partial(shortened, result, tokens, engine.results, caller.client_id)
     return await anyio.to_thread.run_sync(shorten)
 
 
@@ -103,7 +103,10 @@ async def read_on(
     return await anyio.to_thread.run_sync(run)
 
 
-def _cut(result: JSONObject, tokens: int, store: ResultStore, client: str | None) -> JSONObject:
+def shortened(
+    result: JSONObject, tokens: int, store: ResultStore, client: str | None
+) -> JSONObject:
+    """`result` in at most `tokens`; if it is longer, the whole is kept for `client`."""
     if not exceeds(result, tokens):
         return result
     data = encode_finite(result)[:-1]

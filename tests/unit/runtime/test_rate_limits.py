@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from discovery_engine.config.settings import Limits
 from discovery_engine.errors import RateLimitedError
-from discovery_engine.runtime.rate_limits import Quota, RateLimits
+from discovery_engine.runtime.rate_limits import CallQuota, RateLimits
 from tests.factories import make_server
 
 pytestmark = pytest.mark.requirement("UPS-90")
@@ -24,7 +24,7 @@ class Clock:
         return self.now
 
 
-def takes(rates: RateLimits, *quotas: Quota | None) -> bool:
+def takes(rates: RateLimits, *quotas: CallQuota | None) -> bool:
     try:
         rates.take(*quotas)
     except RateLimitedError:
@@ -41,7 +41,7 @@ def test_in_no_span_of_time_more_calls_pass_than_the_rate_and_one_burst(
     per_minute: int, burst: int, pauses: list[float]
 ) -> None:
     clock = Clock()
-    rates, quota = RateLimits(clock), Quota.of("x", per_minute, burst)
+    rates, quota = RateLimits(clock), CallQuota.of("x", per_minute, burst)
     passed: list[float] = []
     for pause in pauses:
         clock.now += pause
@@ -56,7 +56,7 @@ def test_in_no_span_of_time_more_calls_pass_than_the_rate_and_one_burst(
 @given(st.integers(1, 600), st.integers(1, 50))
 def test_after_the_given_time_a_call_is_possible(per_minute: int, burst: int) -> None:
     clock = Clock()
-    rates, quota = RateLimits(clock), Quota.of("x", per_minute, burst)
+    rates, quota = RateLimits(clock), CallQuota.of("x", per_minute, burst)
     for _ in range(burst):
         rates.take(quota)
 
@@ -69,7 +69,7 @@ def test_after_the_given_time_a_call_is_possible(per_minute: int, burst: int) ->
 
 def test_a_call_takes_from_every_bucket_or_from_none() -> None:
     rates = RateLimits(Clock())
-    server, view = Quota.of("server", 60, 5), Quota.of("view", 60, 1)
+    server, view = CallQuota.of("server", 60, 5), CallQuota.of("view", 60, 1)
 
     assert takes(rates, server, view)
     assert not takes(rates, server, view)
@@ -79,20 +79,22 @@ def test_a_call_takes_from_every_bucket_or_from_none() -> None:
 def test_without_a_quota_any_number_passes() -> None:
     server = make_server("a")
 
-    assert Quota.of_server(server) is None
-    assert all(takes(RateLimits(Clock()), Quota.of_server(server)) for _ in range(1000))
+    assert CallQuota.of_server(server) is None
+    assert all(takes(RateLimits(Clock()), CallQuota.of_server(server)) for _ in range(1000))
 
 
 def test_the_usual_burst_is_what_ten_seconds_allow() -> None:
     limits = Limits(calls_per_minute=60)
 
-    assert Quota.of_server(make_server("a", limits=limits)) == Quota("server 'a'", 60, 10, "a")
-    assert Quota.of("x", 3, None).burst == 1
+    assert CallQuota.of_server(make_server("a", limits=limits)) == CallQuota(
+        "server 'a'", 60, 10, "a"
+    )
+    assert CallQuota.of("x", 3, None).burst == 1
 
 
 def test_a_clock_that_is_set_back_gives_nothing() -> None:
     clock = Clock()
-    rates, quota = RateLimits(clock), Quota.of("x", 60, 1)
+    rates, quota = RateLimits(clock), CallQuota.of("x", 60, 1)
     clock.now = 1000.0
     rates.take(quota)
     clock.now = 0.0
@@ -104,7 +106,7 @@ def test_a_clock_that_is_set_back_gives_nothing() -> None:
 
 @pytest.mark.anyio
 async def test_64_callers_at_once_are_counted_exactly() -> None:
-    rates, quota = RateLimits(Clock()), Quota.of("x", 60, 10)
+    rates, quota = RateLimits(Clock()), CallQuota.of("x", 60, 10)
     passed = []
 
     async def calls() -> None:

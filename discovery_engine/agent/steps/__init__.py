@@ -1,0 +1,1 @@
+"""Several calls in one, with references between their results."""
