@@ -38,6 +38,11 @@ _MEANINGLESS = (
     + r"\U000f0000-\U0010ffff"
 )
 """Lone surrogates, private use, and noncharacters."""
+_USUAL = (
+    r"\n -~\xa1-\xac\xae-\u02ff\u0370-\u052f\u2010-\u2027\u2030-\u205e"
+    r"\u3001-\u312f\u4e00-\u9fff\uac00-\ud7a3"
+)
+"""Characters of common scripts, of which none is any of the above."""
 _RAW = rf"[\r{_BLANKS}{_UNSEEN}{_MEANINGLESS}]"
 
 _EMOJI = (
@@ -126,10 +131,16 @@ def _columns_of_character(character: str) -> int:
 def _is_plain(text: str) -> bool:
     if text.isascii() and text.isprintable():
         return True
-    return not _any_raw().search(text)
+    return not _not_usual().search(text) or not _any_raw().search(text)
 
 
 # Compiled when first needed, so that a start that shows plain words does not pay for it.
+
+
+@cache
+def _not_usual() -> re.Pattern[str]:
+    # Of a sentence with a dash or an accent, a tenth of the time of the whole table.
+    return re.compile(rf"[^{_USUAL}]")
 
 
 @cache

@@ -52,6 +52,7 @@ _PRICES = {
 _LONG_WORD = (6, 2)
 _ENDLESS_WORD = (12, 5)  # in addition: no natural word, so its letters are tokenized in groups
 _LONG_MARK = (2, 7)
+_SHORT = min(_LONG_WORD[0], _ENDLESS_WORD[0])  # characters of most words
 _ACCENT = 10  # of a letter beyond ASCII in a word
 
 _WORDS_CACHED = 8192  # some 150 bytes each
@@ -97,6 +98,10 @@ def _line_price(line: str) -> int:
 
 @lru_cache(maxsize=_WORDS_CACHED)
 def _first_word_price(word: str) -> int:
+    # The four lines of a tool begin with its name: no piece extends from a letter to a bracket.
+    name, bracket, arguments = word.partition("(")
+    if bracket and name and name[-1].isalnum():
+        return _first_word_price(name) + _first_word_price(f"({arguments}")
     return _price(word)
 
 
@@ -113,13 +118,18 @@ def _price(text: str) -> int:
 def _piece_price(piece: re.Match[str]) -> int:
     kind = piece.lastgroup or "rest"
     price = _PRICES[kind]
+    text = piece[0]
     if kind == "word":
-        accents = 0 if piece[0].isascii() else sum(letter > "\x7f" for letter in piece[0])
-        long = _beyond(piece, _LONG_WORD) + _beyond(piece, _ENDLESS_WORD)
-        return price + long + accents * _ACCENT
-    return price + _beyond(piece, _LONG_MARK) if kind == "mark" else price
+        accents = 0 if text.isascii() else sum(letter > "\x7f" for letter in text)
+        return price + _long_price(len(text)) + accents * _ACCENT
+    return price + _beyond(len(text), _LONG_MARK) if kind == "mark" else price
 
 
-def _beyond(piece: re.Match[str], allowance: tuple[int, int]) -> int:
-    length, price = allowance
-    return max(0, piece.end() - piece.start() - length) * price
+def _long_price(length: int) -> int:
+    """What a word of that length costs more."""
+    return _beyond(length, _LONG_WORD) + _beyond(length, _ENDLESS_WORD) if length > _SHORT else 0
+
+
+def _beyond(length: int, allowance: tuple[int, int]) -> int:
+    allowed, price = allowance
+    return max(0, length - allowed) * price

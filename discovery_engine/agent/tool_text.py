@@ -136,7 +136,7 @@ def _text(
         return _line(name, note)
     tool = entry.tool
     optional, length = _EXTENT[detail]
-    about = cut(tool.summary, length)
+    about = cut(tool.summary, length) if length else ""
     tags = tag_text(entry.verdict.tags) if length else ""
     line = f"{name}({_arguments(tool, parameters, detail, optional)})"
     line = _line(line + (f" - {about}" if about else ""), tags, note)
@@ -151,9 +151,9 @@ def _arguments(tool: Tool, parameters: Sequence[Parameter], detail: Detail, opti
         return "…" if parameters else ""
     is_typed = detail is Detail.SIGNATURE
     required = [typed(p, tool) if is_typed else named(p.name) for p in parameters if p.required]
-    others = [f"{named(p.name)}?" for p in parameters if not p.required]
+    others = [p.name for p in parameters if not p.required]
     left = ["…"] if len(others) > optional else []
-    return ", ".join([*required, *others[:optional], *left])
+    return ", ".join([*required, *(f"{named(name)}?" for name in others[:optional]), *left])
 
 
 def _line(*parts: str) -> str:

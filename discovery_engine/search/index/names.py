@@ -1,6 +1,6 @@
 """The names of tools, all of one length as one string, to look through for a name with a typo.
 
-As a dict from name to tools, 10,000 tools would take 6 MB, and each name would be compared with a
+As a dict from name to tools, 10,000 tools would take 4 MB, and each name would be compared with a
 mistyped one.
 """
 

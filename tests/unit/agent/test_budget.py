@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from discovery_engine._util.text import one_line
 from discovery_engine.agent.budget import (
     Budget,
     Item,
@@ -96,7 +97,7 @@ def test_count_that_is_no_sum_is_kept_to_as_well(items: list[Item]) -> None:
 
 
 @pytest.mark.requirement("BUD-1")
-@given(st.lists(st.text(min_size=1)))
+@given(st.lists(st.text().map(one_line).filter(bool)))  # no line of an answer ends in a blank
 def test_lines_together_are_estimated_at_no_more_than_their_prices(lines: list[str]) -> None:
     budget = Budget(0)
 

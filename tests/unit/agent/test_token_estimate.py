@@ -60,5 +60,15 @@ def test_words_priced_one_by_one_cost_what_the_text_costs(text: str) -> None:
 
 
 @pytest.mark.requirement("BUD-9")
+@given(st.text("aZé9_(界…! ", max_size=12), st.text("aZé9_(界…! ", max_size=12))
+def test_a_name_and_its_arguments_priced_apart_cost_what_they_cost_together(
+    name: str, arguments: str
+) -> None:
+    text = f"{name}({arguments}"
+
+    assert estimated_tokens(text) == -(-_price(text) // UNITS)
+
+
+@pytest.mark.requirement("BUD-9")
 def test_sum_of_prices_is_exact() -> None:
     assert estimated_tokens("界" * 10) == 9  # 10 x 0.9, of which floats make a little more

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
 import unicodedata
 from collections.abc import Callable
 from itertools import chain
@@ -10,6 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discovery_engine._util.text import (
+    _RAW,
+    _USUAL,
     block,
     clean,
     escaped,
@@ -191,3 +195,12 @@ def test_runs_of_hidden_characters_are_found() -> None:
 @pytest.mark.parametrize("unit", ["\x9d", "\x1b", "\x1b]", "\x1b[0", "\u200b", "\x90\r"])
 def test_a_flood_of_introducers_is_cleaned_in_one_pass(unit: str) -> None:
     assert len(clean(unit * 200_000).strip("0\n")) == 0
+
+
+def test_usual_characters_are_never_changed() -> None:
+    everything = "".join(map(chr, range(sys.maxunicode + 1)))
+
+    usual = "".join(re.findall(f"[{_USUAL}]", everything))
+
+    assert len(usual) > 30_000
+    assert not re.search(_RAW, usual)
