@@ -13,12 +13,13 @@ if TYPE_CHECKING:
 IMPLEMENTATION: JSONObject = {"name": "discovery", "title": "Discovery", "version": __version__}
 
 _A_DAY: JSONObject = {"ttlMs": 86_400_000, "cacheScope": "public"}
+_A_MINUTE: JSONObject = {"ttlMs": 60_000, "cacheScope": "private"}
 _CACHE_HINTS: dict[str, JSONObject] = {
-    "server/discover": {"ttlMs": 60_000, "cacheScope": "private"},
+    "server/discover": _A_MINUTE,
     "tools/list": _A_DAY,
-    "prompts/list": _A_DAY,
-    "resources/list": _A_DAY,
-    "resources/templates/list": _A_DAY,
+    "prompts/list": _A_MINUTE,
+    "resources/list": _A_MINUTE,
+    "resources/templates/list": _A_MINUTE,
     "resources/read": {"ttlMs": 0, "cacheScope": "private"},
 }
 

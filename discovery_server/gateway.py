@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from discovery_engine.agent import resources
 from discovery_engine.agent.caller import Caller, OnProgress
 from discovery_engine.agent.definitions import meta_tools
 from discovery_engine.agent.dispatch import call
 from discovery_engine.agent.instructions import render_instructions
-from discovery_engine.errors import DiscoveryError, NotFoundError
 from discovery_engine.limits import NAME_LENGTH, shortened
 from discovery_engine.rpc.peer import RpcError
 from discovery_engine.rpc.protocol import (
@@ -22,10 +20,10 @@ from discovery_engine.rpc.protocol import (
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
     MODERN_VERSIONS,
-    RESOURCE_NOT_FOUND,
 )
 from discovery_server.envelope import IMPLEMENTATION, completed
 from discovery_server.eras import negotiated
+from discovery_server.offerings import LISTS, Offerings
 from discovery_server.request_params import check_params, methods_of
 from discovery_server.subscriptions import Subscriptions
 
@@ -34,36 +32,11 @@ if TYPE_CHECKING:
     from discovery_engine.engine import Engine
     from discovery_engine.rpc.client import Client, Continuation
 
-_MAX_URI = 4 * NAME_LENGTH  # characters; a percent-encoded character takes several
-
 _WAITING = frozenset(
     {"tools/call", "subscriptions/listen", "resources/subscribe", "resources/unsubscribe"}
 )
+_OF_OFFERINGS = frozenset({*LISTS, "resources/read", "prompts/get", "completion/complete"})
 _SUBSCRIBING = ("resources/subscribe", "resources/unsubscribe")
-_LISTS: dict[str, JSONObject] = {
-    "prompts/list": {
-        "prompts": [
-            {
-                "name": resources.PROMPT,
-                "title": "How to use the tools behind this gateway",
-                "description": "How to find, inspect and call the tools of all configured MCP"
-                " servers",
-            }
-        ]
-    },
-    "resources/list": {
-        "resources": [
-            {"name": title, "uri": uri, "mimeType": "text/markdown"}
-            for uri, (title, _) in resources.DOCUMENTS.items()
-        ]
-    },
-    "resources/templates/list": {
-        "resourceTemplates": [
-            {"name": title, "uriTemplate": uri, "mimeType": "application/json"}
-            for uri, title in resources.TEMPLATES.items()
-        ]
-    },
-}
 
 
 class ClientRequest(Struct, frozen=True):
@@ -85,12 +58,13 @@ class Gateway:
     def __init__(self, engine: Engine, subscriptions: Subscriptions | None = None) -> None:
         """`subscriptions` say which lists can change, and notify clients of that."""
         self._engine = engine
+        self._offerings = Offerings(engine)
         self.subscriptions = Subscriptions() if subscriptions is None else subscriptions
         self._tools = meta_tools(engine.settings)
         tools = {"tools": [tool.definition for tool in self._tools.values()]}
         self._fixed = {
             (method, version): completed(method, result, version)
-            for method, result in {"tools/list": tools, **_LISTS}.items()
+            for method, result in {"tools/list": tools}.items()
             for version in (*HANDSHAKE_VERSIONS, *MODERN_VERSIONS)
         }
 
@@ -108,7 +82,7 @@ class Gateway:
             RpcError: If it is answered with an error.
         """
         result = self.answer(request)
-        return await self.call_tool(request, on_progress) if result is None else result
+        return await self.serve(request, on_progress) if result is None else result
 
     def answer(self, request: ClientRequest) -> JSONObject | None:
         """The result of a request that needs no waiting; None if it needs some.
@@ -125,13 +99,28 @@ class Gateway:
             self._require_meta_tool(params["name"])
         if method in _WAITING:
             return None
+        if method in _OF_OFFERINGS:
+            result = self._offerings.answer(request, self.instructions)
+            return None if result is None else completed(method, result, version)
         fixed = self._fixed.get((method, version))
         return fixed or completed(method, self._current(request), version)
 
-    async def call_tool(
+    async def serve(
         self, request: ClientRequest, on_progress: OnProgress | None = None
     ) -> JSONObject:
-        """The result of a `tools/call` that `answer` has checked."""
+        """The result of a request that `answer` has checked, and that has to wait.
+
+        Raises:
+            RpcError: If it is answered with an error.
+        """
+        if request.method == "tools/call":
+            return await self._call_tool(request, on_progress)
+        result = await self._offerings.serve(request, on_progress)
+        return completed(request.method, result, request.version)
+
+    async def _call_tool(
+        self, request: ClientRequest, on_progress: OnProgress | None
+    ) -> JSONObject:
         tool = self._tools[request.params["name"]]
         caller = Caller(request.client, on_progress, request.continuation)
         result = await call(self._engine, tool, request.params.get("arguments") or {}, caller)
@@ -154,10 +143,6 @@ class Gateway:
                 return self._initialized(request.params["protocolVersion"])
             case "server/discover":
                 return self._discovered()
-            case "prompts/get":
-                return self._prompt(request.params["name"])
-            case "resources/read":
-                return self._resource(request.params["uri"], request.version)
             case _:
                 return {}  # ping, logging/setLevel
 
@@ -179,6 +164,7 @@ class Gateway:
     def _capabilities(self) -> JSONObject:
         changing = self.subscriptions.changing
         return {
+            "completions": {},
             "logging": {},
             "prompts": {"listChanged": "prompts" in changing},
             "resources": {
@@ -188,33 +174,10 @@ class Gateway:
             "tools": {"listChanged": "tools" in changing},
         }
 
-    def _prompt(self, name: str) -> JSONObject:
-        if name != resources.PROMPT:
-            raise RpcError(INVALID_PARAMS, f"Unknown prompt: {_shown(name)}")
-        text = f"{resources.USAGE_GUIDE}\n{self.instructions}"
-        return {"messages": [{"role": "user", "content": {"type": "text", "text": text}}]}
-
-    def _resource(self, uri: str, version: str) -> JSONObject:
-        if len(uri) > _MAX_URI:
-            raise RpcError(INVALID_PARAMS, f"There is no resource {_shown(uri)}")
-        try:
-            mime_type, text = resources.read_resource(self._engine.view, uri)
-        except DiscoveryError as error:
-            raise _resource_error(error, uri, version) from error
-        return {"contents": [{"uri": uri, "mimeType": mime_type, "text": text}]}
-
 
 def method_not_found(method: str) -> RpcError:
     """The error of a method that is not served."""
     return RpcError(METHOD_NOT_FOUND, "Method not found", shortened(method, NAME_LENGTH))
-
-
-def _resource_error(error: DiscoveryError, uri: str, version: str) -> RpcError:
-    is_missing = isinstance(error, NotFoundError) and version not in MODERN_VERSIONS
-    message = f"{error.code}: {error.message}"
-    text = f"{message}; {error.hint}" if error.hint else message
-    code = RESOURCE_NOT_FOUND if is_missing else INVALID_PARAMS
-    return RpcError(code, text, {"uri": shortened(uri, _MAX_URI)})
 
 
 def _shown(name: str) -> str:

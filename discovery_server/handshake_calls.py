@@ -51,7 +51,7 @@ async def serve_handshake_call(
     caller = _HandshakeClient(client, era, output, connection)
     on_progress = output.report_progress if output.wants_progress else None
     try:
-        return await gateway.call_tool(replace(request, client=caller), on_progress)
+        return await gateway.serve(replace(request, client=caller), on_progress)
     finally:
         output.end()
 

@@ -177,7 +177,7 @@ async def _call(
     caller = _ModernClient(client, origin, request, output.notify, ask)
     has_token = (request.params["_meta"]).get("progressToken") is not None
     on_progress = output.report_progress if has_token else None
-    return await gateway.call_tool(replace(request, client=caller), on_progress)
+    return await gateway.serve(replace(request, client=caller), on_progress)
 
 
 def _askable(request: ClientRequest) -> dict[str, JSONObject]:

@@ -125,6 +125,31 @@ class _Subscribe(_Params, kw_only=True):
     uri: str
 
 
+class _Reference(Struct):
+    type: Literal["ref/prompt", "ref/resource"]
+    name: str | None = None
+    uri: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.name if self.type == "ref/prompt" else self.uri) is None:
+            raise ValueError("a reference needs the `name` of a prompt or the `uri` of a resource")
+
+
+class _Argument(Struct):
+    name: str
+    value: str
+
+
+class _CompletionContext(Struct):
+    arguments: dict[str, str] | None = None
+
+
+class _Complete(_Params, kw_only=True):
+    ref: _Reference
+    argument: _Argument
+    context: _CompletionContext | None = None
+
+
 class _ModernParams(Struct):
     meta: _ModernMeta = field(name="_meta")
 
@@ -142,6 +167,12 @@ class _Wanted(Struct, rename="camel"):
 
 class _Listen(_ModernParams, kw_only=True):
     notifications: _Wanted
+
+
+class _ModernComplete(_ModernParams, kw_only=True):
+    ref: _Reference
+    argument: _Argument
+    context: _CompletionContext | None = None
 
 
 class _Resumable(_ModernParams, rename="camel"):
@@ -174,6 +205,7 @@ _HANDSHAKE: dict[str, type[Struct]] = {
     "resources/list": _Page,
     "resources/templates/list": _Page,
     "resources/read": _ReadResource,
+    "completion/complete": _Complete,
     "resources/subscribe": _Subscribe,
     "resources/unsubscribe": _Subscribe,
 }
@@ -186,6 +218,7 @@ _MODERN: dict[str, type[Struct]] = {
     "resources/list": _ModernPage,
     "resources/templates/list": _ModernPage,
     "resources/read": _ModernReadResource,
+    "completion/complete": _ModernComplete,
     "subscriptions/listen": _Listen,
 }
 

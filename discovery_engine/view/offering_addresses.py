@@ -231,6 +231,11 @@ class OfferingBook(Struct, frozen=True, dict=True):
         return OfferingRules(self.resource_rules, "resource")
 
 
+def is_own_uri(uri: str) -> bool:
+    """Whether a URI is one of the gateway's own documents, not of a server."""
+    return uri.casefold().startswith(OWN_SCHEME) and _split_resource(uri)[0] is None
+
+
 def _all(catalog: Catalog) -> Iterable[OfferingEntry]:
     return (entry for part in catalog.parts.values() for entry in part.offerings)
 

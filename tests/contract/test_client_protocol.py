@@ -233,7 +233,7 @@ DIFFERENCES: dict[str, tuple[list[JSONValue], list[Any], list[Any]]] = {
         NOTHING,
     ),
     "a method that is not served is not found, whatever its params": (
-        [*OPENED, request(3, "completion/complete", ref=5)],
+        [*OPENED, request(3, "resources/subscribe", uri=5)],
         [(3, -32601)],
         [(3, -32602)],
     ),
@@ -270,7 +270,7 @@ async def test_what_differs_from_the_sdk_is_known(why: str) -> None:
 VALUES = st.sampled_from([None, {}, [], "x", 1.5, 500, {"x": 500}, [{}], "2026-07-28"])
 """Values of each type; none is one that the SDK would convert to another type."""
 SERVED = list(dict.fromkeys(message["method"] for message in REQUESTS))
-UNSERVED = ("completion/complete", "logging/setLevel", "resources/subscribe", "tasks/get")
+UNSERVED = ("logging/setLevel", "resources/subscribe", "tasks/get")
 METHODS = st.sampled_from([*SERVED, *UNSERVED, "x", ""])
 RICH = HANDSHAKE | {
     "capabilities": {"roots": {"listChanged": True}, "sampling": {}, "experimental": {"x": {}}},

@@ -40,6 +40,7 @@ _PARAMS: dict[str, type[types.RequestParams]] = {
     "resources/list": types.PaginatedRequestParams,
     "resources/templates/list": types.PaginatedRequestParams,
     "resources/read": types.ReadResourceRequestParams,
+    "completion/complete": types.CompleteRequestParams,
 }
 
 
@@ -96,6 +97,7 @@ _EMPTY: dict[str, JSONObject] = {
     "resources/list": {"resources": [], **_COMPLETE},
     "resources/templates/list": {"resourceTemplates": [], **_COMPLETE},
     "resources/read": {"contents": [], **_COMPLETE},
+    "completion/complete": {"completion": {"values": []}, "resultType": "complete"},
 }
 """Results that the SDK accepts in either era."""
 

@@ -329,7 +329,7 @@ async def test_usage_guide_is_a_prompt(mode: str) -> None:
     async with connected(make_engine(), mode) as client:
         [prompt] = (await client.list_prompts()).prompts
         [message] = (await client.get_prompt(prompt.name)).messages
-        with pytest.raises(MCPError, match="Unknown prompt"):
+        with pytest.raises(MCPError, match="PROMPT_NOT_FOUND"):
             await client.get_prompt("other")
 
     assert prompt.name == "mcp-discovery-usage-guide"
