@@ -21,6 +21,7 @@ from contextlib import (
     asynccontextmanager,
     suppress,
 )
+from copy import copy
 from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
@@ -66,6 +67,7 @@ from discovery_engine.search.usage import RecentFinds
 from discovery_engine.secrets.resolver import EnvironmentResolver, SecretResolver
 from discovery_engine.tools.model import ServerName
 from discovery_engine.tools.offering import OfferingKind
+from discovery_engine.view.scope import Scope, ShownView
 from discovery_engine.view.search_answers import SearchAnswer
 from discovery_engine.view.status import Observation, ServerReport
 from discovery_engine.view.view import OfferingList, ToolList, View
@@ -183,6 +185,7 @@ class Engine:
             on_applied=self._on_applied,
             clock=clock,
         )
+        self._shown: ShownView | None = None
         self._executor = ToolExecutor(self._state, self._upstreams, secrets=secrets)
         self._offering_requests = OfferingRequests(
             state,
@@ -246,19 +249,33 @@ class Engine:
 
         return Logins(EncryptedStore(self._data, self._environ), clock=self._clock)
 
+    def within(self, scope: Scope) -> Engine:
+        """The same engine for those who see a part of its tools only: one that reads and calls.
+
+        It shares sessions, index and settings with this one, and is closed with it.
+        """
+        scoped = copy(self)
+        scoped._shown = ShownView(scope, lambda: self._snapshot)  # noqa: SLF001 - of this class
+        return scoped
+
     @property
     def settings(self) -> Settings:
-        return self._state.view.settings
+        return self._snapshot.settings
 
     @property
     def view(self) -> View:
         """The current snapshot; keep a reference to read consistently several times."""
-        return self._state.view.with_live(self._lister.live(), self._configuration.rejection)
+        return self._snapshot.with_live(self._lister.live(), self._configuration.rejection)
+
+    @property
+    def _snapshot(self) -> View:
+        """The current view as this engine shows it, without the states of servers."""
+        return self._shown.view() if self._shown else self._state.view
 
     @property
     def has_listings(self) -> bool:
         """Whether the tools of any server are known."""
-        return self._state.view.catalog.has_listings
+        return self._snapshot.catalog.has_listings
 
     def is_listed(self, server: str) -> bool:
         """Whether the tools of a server are known.
@@ -266,7 +283,7 @@ class Engine:
         Raises:
             ServerNotFoundError: If it is not configured.
         """
-        return self._state.view.is_known(self._state.view.addresses.server(server))
+        return self._snapshot.is_known(self._snapshot.addresses.server(server))
 
     def subscribe(self, *kinds: type[Event]) -> AbstractContextManager[Subscription]:
         """`with engine.subscribe() as events: async for event in events: ...`.
@@ -319,7 +336,7 @@ class Engine:
 
     async def list_tools(self, server: str, *, include_disabled: bool = False) -> ToolList:
         """As `View.list_tools`; a server that was never listed is listed first."""
-        name = self._state.view.addresses.server(server)
+        name = self._snapshot.addresses.server(server)
         await self._lister.ensure_listed(name)
         return self.view.list_tools(name, include_disabled=include_disabled)
 
@@ -340,7 +357,7 @@ class Engine:
             ConfigurationError: If its entry cannot be used.
         """
         with suppress(DiscoveryError):  # which is raised below, with the present states of servers
-            return self._state.view.details(server, tool)
+            return self._snapshot.details(server, tool)
         try:
             return self.view.details(server, tool)
         except ToolNotFoundError as error:
@@ -348,7 +365,7 @@ class Engine:
                 raise
             named = error.server, error.tool
         with concerning(*named):
-            unknown = self._state.view.require_connectable(named[0])
+            unknown = self._snapshot.require_connectable(named[0])
             await self._lister.list_server(unknown.name, max_wait=max_wait)
         return self.view.details(server, tool)
 

@@ -27,7 +27,11 @@ from discovery_engine.view.notices import lost
 from discovery_server import activity, signals, stdio
 from discovery_server.first_answers import remember_first_answer
 from discovery_server.gateway import Gateway
+from discovery_server.list_changed_hook import open_list_changed_hook
+from discovery_server.list_changes import follow_list_changes
 from discovery_server.logs import log_to
+from discovery_server.subscriptions import Subscriptions
+from discovery_server.surfaces import changing_lists
 
 if TYPE_CHECKING:
     from discovery_engine.runtime.first_answer import EarlyStart, FirstAnswer
@@ -137,10 +141,17 @@ async def _open_gateway(
         with log_to(engine.settings.log, environ):
             if (lost_at := engine.view.lost_at) is not None:
                 logger.warning("%s", lost(lost_at).message)
-            async with activity.logged(engine):
-                gateway = Gateway(engine)
+            subscriptions = Subscriptions(changing=changing_lists(engine.settings.server.mode))
+            async with (
+                activity.logged(engine),
+                open_list_changed_hook(engine, environ) as on_list_changed,
+            ):
+                gateway = Gateway(engine, subscriptions, on_list_changed=on_list_changed)
                 with gc_pause.frozen():
-                    yield engine, gateway
+                    async with open_task_group() as tasks:
+                        tasks.start_soon(follow_list_changes, engine, subscriptions)
+                        yield engine, gateway
+                        tasks.cancel_scope.cancel()
 
 
 def _log_address(address: str) -> None:

@@ -43,6 +43,7 @@ from discovery_server.gateway import ClientRequest, Gateway, method_not_found
 from discovery_server.handshake_calls import serve_handshake_call
 from discovery_server.message_size import id_at_edges, refusal
 from discovery_server.modern_calls import ModernCalls
+from discovery_server.surfaces import ClientSession
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject, JSONValue
@@ -91,6 +92,7 @@ class ClientConnection:
         self._modern = modern or ModernCalls()
         self._shares_modern = modern is not None
         self._notified: Subscriber | None = None
+        self._session = ClientSession(self._notify)
         self._requests = IncomingRequests(most=_MOST_RUNNING, on_end=on_end)
         self._asked = PendingRequests()
         self._era = era
@@ -151,6 +153,13 @@ class ClientConnection:
             text = f"{_MOST_ASKED} requests to this client are not answered yet"
             raise RpcError(INTERNAL_ERROR, text)
         return await outgoing.request(self._asked, stream, method, params, timeout=timeout)
+
+    def _notify(self, method: str) -> bool:
+        """Send a notification that no message of the client has caused, if there is a stream."""
+        if self.standalone is None:
+            return False
+        self.standalone.write(as_json(Notification(method, None)))
+        return True
 
     async def close(self) -> None:
         """Cancel the requests that have no answer yet, and answer each with an error."""
@@ -243,7 +252,8 @@ class ClientConnection:
             self._era = era_of(method, params, is_initialized=self._is_initialized)
         self._is_probed = is_probe
         version = self._era.version_of(method, params)
-        checked = ClientRequest(method, params, version, CallbackClient(id=self._client))
+        client = CallbackClient(id=self._client)
+        checked = ClientRequest(method, params, version, client, session=self._session)
         result = self._gateway.answer(checked)
         if isinstance(self._era, HandshakeEra):
             if method == "initialize":

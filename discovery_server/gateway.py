@@ -12,26 +12,32 @@ from msgspec import Struct
 from discovery_engine.agent.caller import Caller, OnProgress
 from discovery_engine.agent.definitions import meta_tools
 from discovery_engine.agent.dispatch import call
-from discovery_engine.agent.instructions import render_instructions
 from discovery_engine.limits import NAME_LENGTH, shortened
 from discovery_engine.rpc.peer import RpcError
 from discovery_engine.rpc.protocol import (
-    HANDSHAKE_VERSIONS,
-    INVALID_PARAMS,
+    LATEST_HANDSHAKE,
+    LATEST_MODERN,
     METHOD_NOT_FOUND,
     MODERN_VERSIONS,
 )
+from discovery_engine.upstream.state import ServerState
 from discovery_server.envelope import IMPLEMENTATION, completed
 from discovery_server.eras import negotiated
 from discovery_server.offerings import LISTS, Offerings
 from discovery_server.request_params import check_params, methods_of
 from discovery_server.subscriptions import Subscriptions
+from discovery_server.surfaces import ClientSession, ToolSurfaces
+from discovery_server.tool_surface import DirectSurface, ToolSurface
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from discovery_engine._util.json import JSONObject
     from discovery_engine.engine import Engine
     from discovery_engine.rpc.client import Client, Continuation
 
+_FIRST_LISTING = 5.0  # seconds that a list waits for servers that were never listed
+_COMING = (ServerState.PENDING, ServerState.STARTING)
 _WAITING = frozenset(
     {"tools/call", "subscriptions/listen", "resources/subscribe", "resources/unsubscribe"}
 )
@@ -50,28 +56,35 @@ class ClientRequest(Struct, frozen=True):
     """None if nothing is known of it; it cannot be asked then."""
     continuation: Continuation | None = None
     """The client's responses, with which it continues a call."""
+    session: ClientSession | None = None
+    """What is kept for it; None if nothing can be."""
 
 
 class Gateway:
     """Answers the requests of clients from an engine."""
 
-    def __init__(self, engine: Engine, subscriptions: Subscriptions | None = None) -> None:
-        """`subscriptions` say which lists can change, and notify clients of that."""
+    def __init__(
+        self,
+        engine: Engine,
+        subscriptions: Subscriptions | None = None,
+        *,
+        on_list_changed: Callable[[], None] = lambda: None,
+    ) -> None:
+        """A gateway to the servers of an engine.
+
+        Args:
+            engine: What answers.
+            subscriptions: Say which lists can change, and notify clients of that.
+            on_list_changed: Called after a search has changed a client's list of tools.
+        """
         self._engine = engine
         self._offerings = Offerings(engine)
         self.subscriptions = Subscriptions() if subscriptions is None else subscriptions
-        self._tools = meta_tools(engine.settings)
-        tools = {"tools": [tool.definition for tool in self._tools.values()]}
-        self._fixed = {
-            (method, version): completed(method, result, version)
-            for method, result in {"tools/list": tools}.items()
-            for version in (*HANDSHAKE_VERSIONS, *MODERN_VERSIONS)
-        }
+        self._surfaces = ToolSurfaces(engine, meta_tools(engine.settings), on_list_changed)
 
-    @property
-    def instructions(self) -> str:
-        """How to use the servers known at this moment."""
-        return render_instructions(self._engine.view)
+    def instructions(self, version: str) -> str:
+        """How a client of that version uses the servers known at this moment."""
+        return self._surfaces.instructions(version)
 
     async def handle(
         self, request: ClientRequest, on_progress: OnProgress | None = None
@@ -96,14 +109,15 @@ class Gateway:
             raise method_not_found(method)
         check_params(method, params, version)
         if method == "tools/call":
-            self._require_meta_tool(params["name"])
+            self._surface(request).call(params["name"], {})
         if method in _WAITING:
             return None
         if method in _OF_OFFERINGS:
-            result = self._offerings.answer(request, self.instructions)
+            result = self._offerings.answer(request, self.instructions(version))
             return None if result is None else completed(method, result, version)
-        fixed = self._fixed.get((method, version))
-        return fixed or completed(method, self._current(request), version)
+        if method == "tools/list":
+            return None if self._is_listing(request) else self._tools(request)
+        return completed(method, self._current(request), version)
 
     async def serve(
         self, request: ClientRequest, on_progress: OnProgress | None = None
@@ -113,29 +127,40 @@ class Gateway:
         Raises:
             RpcError: If it is answered with an error.
         """
-        if request.method == "tools/call":
-            return await self._call_tool(request, on_progress)
+        match request.method:
+            case "tools/call":
+                return await self._call_tool(request, on_progress)
+            case "tools/list":
+                await self._engine.wait_listed(timeout=_FIRST_LISTING)
+                return self._tools(request)
         result = await self._offerings.serve(request, on_progress)
         return completed(request.method, result, request.version)
 
     async def _call_tool(
         self, request: ClientRequest, on_progress: OnProgress | None
     ) -> JSONObject:
-        tool = self._tools[request.params["name"]]
-        caller = Caller(request.client, on_progress, request.continuation)
-        result = await call(self._engine, tool, request.params.get("arguments") or {}, caller)
+        params = request.params
+        meant = self._surface(request).call(params["name"], params.get("arguments") or {})
+        caller = Caller(request.client, on_progress, request.continuation, meant.on_found)
+        result = await call(meant.engine, meant.tool, meant.arguments, caller)
         return completed("tools/call", result, request.version)
 
     def input_schema(self, tool: str) -> JSONObject | None:
-        """The schema of a tool's arguments; None if there is no such tool."""
-        found = self._tools.get(tool)
-        return found.input_schema if found else None
+        """The schema of a tool's arguments for clients of 2026-07-28; None if there is none."""
+        return self._surfaces.of(LATEST_MODERN).input_schema(tool)
 
-    def _require_meta_tool(self, name: str) -> None:
-        if name not in self._tools:
-            names = ", ".join(self._tools)
-            hint = f"this server has {names}; other tools are called through execute_tool"
-            raise RpcError(INVALID_PARAMS, f"Unknown tool: {_shown(name)}; {hint}")
+    def _surface(self, request: ClientRequest) -> ToolSurface:
+        return self._surfaces.of(request.version, request.session, request.client)
+
+    def _tools(self, request: ClientRequest) -> JSONObject:
+        result = self._surface(request).list_tools(request.params, request.version)
+        return completed(request.method, result, request.version)
+
+    def _is_listing(self, request: ClientRequest) -> bool:
+        """Whether the tools of a server are about to be known that the list would lack."""
+        if not isinstance(self._surface(request), DirectSurface):
+            return False
+        return any(s.listed_at is None and s.state in _COMING for s in self._engine.view.servers())
 
     def _current(self, request: ClientRequest) -> JSONObject:
         match request.method:
@@ -151,14 +176,14 @@ class Gateway:
             "protocolVersion": negotiated(requested),
             "capabilities": self._capabilities(),
             "serverInfo": IMPLEMENTATION,
-            "instructions": self.instructions,
+            "instructions": self.instructions(LATEST_HANDSHAKE),
         }
 
     def _discovered(self) -> JSONObject:
         return {
             "supportedVersions": list(MODERN_VERSIONS),
             "capabilities": self._capabilities(),
-            "instructions": self.instructions,
+            "instructions": self.instructions(LATEST_MODERN),
         }
 
     def _capabilities(self) -> JSONObject:
@@ -178,7 +203,3 @@ class Gateway:
 def method_not_found(method: str) -> RpcError:
     """The error of a method that is not served."""
     return RpcError(METHOD_NOT_FOUND, "Method not found", shortened(method, NAME_LENGTH))
-
-
-def _shown(name: str) -> str:
-    return repr(shortened(name, NAME_LENGTH))

@@ -11,9 +11,14 @@ from discovery_engine.errors import DiscoveryError
 from discovery_engine.tools.model import ToolKey
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from discovery_engine.agent.render.pool import PoolReport
     from discovery_engine.rpc.client import Client, Continuation
+    from discovery_engine.view.search_answers import SearchAnswer
 
 OnProgress: TypeAlias = Callable[[float, float | None, str | None], Awaitable[None]]
+OnFound: TypeAlias = Callable[["Sequence[SearchAnswer]"], "PoolReport"]
 
 
 class Caller(Struct, frozen=True):
@@ -24,6 +29,8 @@ class Caller(Struct, frozen=True):
     on_progress: OnProgress | None = None
     continuation: Continuation | None = None
     """Its answers to an `input_required` result of the same call of `execute_tool`."""
+    on_found: OnFound | None = None
+    """Puts what a search has found into the client's list of tools."""
 
     @property
     def client_id(self) -> str | None:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine.config.settings import Settings
@@ -112,6 +113,15 @@ _DEFINITIONS = (
 
 META_TOOLS: Mapping[str, MetaTool] = MappingProxyType({tool.name: tool for tool in _DEFINITIONS})
 """Those that are always there, by name, in the order in which they are listed."""
+
+POOL_SEARCH = replace(
+    META_TOOLS["search_tools"],
+    description=(
+        "Find tools of all MCP servers by what they do or by name. Those found are added to your "
+        "list of tools: call them there. Use it before you conclude that something cannot be done."
+    ),
+)
+"""`search_tools` where it puts what it finds into the client's list of tools."""
 
 READ_RESULT = MetaTool(
     name="read_result",

@@ -6,7 +6,8 @@ Every answer is a result of `tools/call`: an agent reads an error as it reads an
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import anyio
@@ -21,7 +22,8 @@ from discovery_engine.agent.first_listing import FIRST_LISTING, wait_for_first_l
 from discovery_engine.agent.meta_arguments import MetaArguments
 from discovery_engine.agent.render.calls import error_result
 from discovery_engine.agent.render.details import details_result
-from discovery_engine.agent.render.search import search_result, searches_result
+from discovery_engine.agent.render.pool import with_report
+from discovery_engine.agent.render.search import Names, search_result, searches_result
 from discovery_engine.agent.render.servers import servers_result
 from discovery_engine.agent.render.tools import tools_result
 from discovery_engine.agent.steps.step_execution import execute_steps
@@ -34,6 +36,7 @@ from discovery_engine.view.status import ServerReport, error_code
 
 if TYPE_CHECKING:
     from discovery_engine.engine import Engine
+    from discovery_engine.view.search_answers import SearchAnswer
     from discovery_engine.view.view import View
 
 logger = logging.getLogger(__name__)
@@ -64,7 +67,7 @@ async def _list_mcp_servers(engine: Engine, _: MetaArguments, __: Caller) -> JSO
     return servers_result(view.servers(), budget, view.general_notices())
 
 
-async def _search_tools(engine: Engine, arguments: MetaArguments, _: Caller) -> JSONObject:
+async def _search_tools(engine: Engine, arguments: MetaArguments, caller: Caller) -> JSONObject:
     queries = _queries(arguments)
     server = arguments.optional_name("server")
     limit = arguments.optional_count("limit")
@@ -78,10 +81,24 @@ async def _search_tools(engine: Engine, arguments: MetaArguments, _: Caller) -> 
         await checkpoint()
     # Each further query adds half a budget: enough for its best matches.
     default = engine.settings.search.max_tokens * (len(queries) + 1) // 2
-    limits = _budget(arguments, default)
+    budget, richest = _budget(arguments, default)
+    if caller.on_found is None:
+        return _rendered(answers, budget, richest)
+    report = caller.on_found(answers)
+    # Their definitions are in the client's list of tools, so a line is enough.
+    result = _rendered(answers, budget, Detail.LINE, report.names)
+    return with_report(result, report)
+
+
+def _rendered(
+    answers: Sequence[SearchAnswer],
+    budget: Budget,
+    richest: Detail,
+    names: Names = MappingProxyType({}),
+) -> JSONObject:
     if len(answers) == 1:
-        return search_result(answers[0], *limits)
-    return searches_result(answers, *limits)
+        return search_result(answers[0], budget, richest, names)
+    return searches_result(answers, budget, richest, names)
 
 
 async def _list_tools(engine: Engine, arguments: MetaArguments, _: Caller) -> JSONObject:

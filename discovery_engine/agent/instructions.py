@@ -6,7 +6,7 @@ from the current catalog, within the owner's limit of tokens.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from discovery_engine.view.notices import lost, why_no_server
 from discovery_engine.view.status import ServerReport
 
 if TYPE_CHECKING:
+    from discovery_engine.config.settings import ServeMode
     from discovery_engine.view.view import View
 
 _EXAMPLES = 3  # tools named for a server, to show what it does
@@ -26,25 +27,34 @@ _DETAIL = ((160, _EXAMPLES), (80, _EXAMPLES), (80, 0), (40, 0), (0, 0))
 """Characters of a server's description, and the number of tools named; the richest first."""
 
 
-def render_instructions(view: View) -> str:
-    """The instructions, in at most `server.instructions_tokens`."""
+_HOW: Mapping[ServeMode, str] = {
+    "meta": "Whenever a task might need one of them, call search_tools with what you want to do; "
+    "then execute_tool with `server:tool` and its arguments. "
+    "get_tool_details explains a tool's arguments.",
+    "direct": "They are in your list of tools, each with the name of its server in front.",
+    "dynamic": "Whenever a task might need one of them, call search_tools with what you want to do;"
+    " it adds the tools that it finds to your list of tools.",
+}
+
+
+def render_instructions(view: View, mode: ServeMode = "meta") -> str:
+    """The instructions, in at most `server.instructions_tokens`, for a client in that mode."""
     cap = view.settings.server.instructions_tokens
     servers = [s for s in view.servers() if s.state is not ServerState.DISABLED]
-    return first_fitting(_instructions(view, servers), Budget(cap))
+    return first_fitting(_instructions(view, servers, mode), Budget(cap))
 
 
-def _instructions(view: View, servers: Sequence[ServerReport]) -> Iterator[str]:
+def _instructions(view: View, servers: Sequence[ServerReport], mode: ServeMode) -> Iterator[str]:
     if not servers:
         yield f"This gateway gives access to MCP servers, but {_why_none(view)}."
         return
     count = sum(server.enabled_count for server in servers)
     tools = counted(count, "tool") if count else "the tools"
-    opening = (
-        f"This gateway gives access to {tools} of {counted(len(servers), 'MCP server')}. "
-        "Whenever a task might need one of them, call search_tools with what you want to do; "
-        "then execute_tool with `server:tool` and its arguments. "
-        "get_tool_details explains a tool's arguments."
-    )
+    behind = counted(len(servers), "MCP server")
+    opening = f"This gateway gives access to {tools} of {behind}. {_HOW[mode]}"
+    limit = view.settings.server.pool_limit
+    if mode == "direct" and count > limit:
+        opening += f" Your list has {limit} of them; its owner can change which."
     if view.lost_at is not None:
         opening += f"\nNote: {lost(view.lost_at).message}."
     for length, examples in _DETAIL:

@@ -14,16 +14,17 @@ Answers show the same tools again and again, so their texts are kept, with their
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from sys import getsizeof
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from discovery_engine._util.lru import SizedLru
 from discovery_engine._util.text import named, one_line
 from discovery_engine.agent.budget import Item, Variant
 from discovery_engine.catalog import Entry
-from discovery_engine.tools.model import Parameter, Tool
+from discovery_engine.tools.model import Parameter, Tool, ToolKey
 from discovery_engine.tools.signature import parameter_line, typed
 
 if TYPE_CHECKING:
@@ -68,16 +69,22 @@ The key is the whole entry: with another definition, override or tag it is anoth
 _OVERHEAD = 1500  # bytes of one tool's variants beside their texts and its definition
 
 
-def hit_items(hits: Sequence[Hit], richest: Detail) -> list[Item]:
+def hit_items(
+    hits: Sequence[Hit], richest: Detail, names: Mapping[ToolKey, str] = MappingProxyType({})
+) -> list[Item]:
     """Items for a plan; the weight of a hit is its relevance divided by its rank.
 
     In every ranking measured, about half of the right tools come first, and each further rank is
     right less often than the one before.
     """
     return [
-        Item(hit.relevance / rank, _variants(hit.entry, hit.entry.tool.key.label, richest))
+        Item(hit.relevance / rank, _variants(hit.entry, _name(hit.entry.tool.key, names), richest))
         for rank, hit in enumerate(hits, start=1)
     ]
+
+
+def _name(key: ToolKey, names: Mapping[ToolKey, str]) -> str:
+    return names.get(key) or key.label
 
 
 def tool_items(entries: Sequence[Entry], notes: Sequence[str], richest: Detail) -> list[Item]:

@@ -28,7 +28,7 @@ from discovery_engine.errors import (
 )
 from discovery_engine.limits import require_name
 from discovery_engine.tools.client_names import ClientNames, Naming, has_hash
-from discovery_engine.tools.model import ServerName, ToolName
+from discovery_engine.tools.model import ServerName, ToolKey, ToolName
 
 _SEPARATOR = re.compile(r"(?=(:|__|\.))")  # looks ahead, so that one may begin within another
 _HOST_PREFIX = re.compile(r"^mcp__", re.IGNORECASE)
@@ -89,6 +89,10 @@ class AddressBook(Struct, frozen=True, dict=True):
         if key is None and has_hash(name):
             key = self.client_names.keys.get(name)
         return self.catalog.get(key.server, key.tool) if key else None
+
+    def client_name(self, key: ToolKey) -> str | None:
+        """The name of a tool towards clients; None if it has none."""
+        return self.naming.plain(key.server, key.tool) or self.client_names.name(key)
 
     @cached_property
     def client_names(self) -> ClientNames:

@@ -101,10 +101,16 @@ class View(Struct, frozen=True, dict=True):
     """The vectors of tools; None if search is by words only."""
     usage: Mapping[ToolKey, float] = field(default_factory=lambda: MappingProxyType({}))
     """How often tools were called after a search, from 0 to 1, if `search.learn` is set."""
+    is_scoped: bool = False
+    """Whether the searcher has tools that `catalog` has not, which are not to be shown."""
 
     @cached_property
     def searcher(self) -> Searcher:
         return self.open_searcher()
+
+    def within(self, catalog: Catalog) -> View:
+        """The same view of a part of its catalog, as a scope shows it; the searcher is shared."""
+        return replace(self, catalog=catalog, is_scoped=True)
 
     def with_live(self, live: Mapping[ServerName, StateInfo], rejection: Rejection | None) -> View:
         """The same snapshot with other live states."""
@@ -180,7 +186,8 @@ class View(Struct, frozen=True, dict=True):
 
         def in_scope(entry: Entry) -> bool:
             is_tagged = not wanted or wanted.issubset(entry.verdict.tags)
-            return is_tagged and (only is None or entry.tool.server == only)
+            is_asked_for = is_tagged and (only is None or entry.tool.server == only)
+            return is_asked_for and self._shows(entry)
 
         def accepts(entry: Entry) -> bool:
             return in_scope(entry) and _may_be_listed(entry, include_disabled=include_disabled)
@@ -196,7 +203,12 @@ class View(Struct, frozen=True, dict=True):
         better = asker.better_hits(answer, is_hidden) if self._has_hidden(only) else ()
         first = [notices.hidden([self._hidden(hit.entry) for hit in better])] if better else []
         if answer.decision is Decision.NONE:
-            is_listed = partial(_may_be_listed, include_disabled=include_disabled)
+
+            def is_listed(entry: Entry) -> bool:
+                return self._shows(entry) and _may_be_listed(
+                    entry, include_disabled=include_disabled
+                )
+
             fitting = asker.answer(is_listed).hits if not better and (only or wanted) else ()
             first += self._reasons_for_nothing(only, wanted, fitting, is_hidden=bool(better))
         return replace(answer, notices=(*first, *notes))
@@ -426,6 +438,11 @@ class View(Struct, frozen=True, dict=True):
         detail = "" if entry.is_withheld else self.place(entry)
         reason = public_decider(verdict, subject=subject)
         raise error(server, name, reason, detail=detail, command=command)
+
+    def _shows(self, entry: Entry) -> bool:
+        """Whether a tool that was found is one of this view."""
+        tool = entry.tool
+        return not self.is_scoped or self.catalog.get(tool.server, tool.name) is not None
 
     def _hidden(self, entry: Entry) -> notices.HiddenTool:
         return notices.HiddenTool(entry.key.label, public_decider(entry.verdict), self.place(entry))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import TypeAlias
 
 from msgspec.structs import replace
 
@@ -21,9 +23,12 @@ from discovery_engine.agent.render.result import (
 )
 from discovery_engine.agent.structured import search_fields
 from discovery_engine.agent.tool_text import Detail, cut, hit_items
+from discovery_engine.tools.model import ToolKey
 from discovery_engine.view.notices import Notice
 from discovery_engine.view.search_answers import Decision, SearchAnswer
 
+Names: TypeAlias = Mapping[ToolKey, str]
+_NO_NAMES: Names = MappingProxyType({})
 _MIN_BLOCK = 25  # tokens; an answer to one of several queries needs as many to name a tool
 _QUERY = (60, 20)  # characters of a query that is repeated above its answer
 
@@ -37,32 +42,43 @@ _HEADINGS = (
 """An answer without a hit begins with these, so they are not repeated below it."""
 
 
-def search_result(answer: SearchAnswer, budget: Budget, richest: Detail) -> JSONObject:
-    """The hits of one query; none in more detail than `richest`."""
-    text = _render_answer(answer, answer.notices, budget, richest)
+def search_result(
+    answer: SearchAnswer, budget: Budget, richest: Detail, names: Names = _NO_NAMES
+) -> JSONObject:
+    """The hits of one query; none in more detail than `richest`.
+
+    A tool that is in `names` has that name in the text.
+    """
+    text = _render_answer(answer, answer.notices, budget, richest, names)
     return make_result(text, budget, search_fields(answer))
 
 
-def searches_result(answers: Sequence[SearchAnswer], budget: Budget, richest: Detail) -> JSONObject:
+def searches_result(
+    answers: Sequence[SearchAnswer], budget: Budget, richest: Detail, names: Names = _NO_NAMES
+) -> JSONObject:
     """The hits of several queries, each below its query; equal notices are merged."""
     common = list(dict.fromkeys(n for answer in answers for n in answer.notices if n.server))
     notes = notice_lines(common, notices_budget(budget))
     rest = budget.less(*notes)
     kept = _answerable(len(answers), rest)
     left = [_more_queries(len(answers) - kept)] if kept < len(answers) else []
-    blocks = _blocks(answers[:kept], rest.less(*left), richest)
+    blocks = _blocks(answers[:kept], rest.less(*left), richest, names)
     fields = [{"query": clean(answer.query), **search_fields(answer)} for answer in answers]
     return make_result("\n".join([*blocks, *left, *notes]), budget, {"answers": fields})
 
 
 def _render_answer(
-    answer: SearchAnswer, notices: Sequence[Notice], budget: Budget, richest: Detail
+    answer: SearchAnswer,
+    notices: Sequence[Notice],
+    budget: Budget,
+    richest: Detail,
+    names: Names,
 ) -> str:
     """The hits of one query; without hits, the nearest tools."""
     if answer.decision is Decision.NONE:
         others = [notice for notice in notices if notice.code not in _HEADINGS]
         return render_items(no_match_items(answer), others, budget, _no_note)
-    items = [match_item(answer), *hit_items(answer.hits, richest)]
+    items = [match_item(answer), *hit_items(answer.hits, richest, names)]
     return render_items(items, notices, budget, left_out_note(RAISE_MAX_TOKENS))
 
 
@@ -77,24 +93,26 @@ def _more_queries(count: int) -> str:
     return f"{count} more {'query' if count == 1 else 'queries'}: {RAISE_MAX_TOKENS}"
 
 
-def _blocks(answers: Sequence[SearchAnswer], budget: Budget, richest: Detail) -> list[str]:
+def _blocks(
+    answers: Sequence[SearchAnswer], budget: Budget, richest: Detail, names: Names
+) -> list[str]:
     """One text for each answer; tokens that one of them does not need go to the others."""
     endless = replace(budget, tokens=sys.maxsize)
-    whole = [_block(answer, endless, richest).split("\n") for answer in answers]
+    whole = [_block(answer, endless, richest, names).split("\n") for answer in answers]
     needs = [sum(map(budget.price, lines)) for lines in whole]
     parts = shares(budget.tokens, needs)
     return [
-        _block(answer, replace(budget, tokens=part), richest)
+        _block(answer, replace(budget, tokens=part), richest, names)
         for answer, part in zip(answers, parts, strict=True)
     ]
 
 
-def _block(answer: SearchAnswer, budget: Budget, richest: Detail) -> str:
+def _block(answer: SearchAnswer, budget: Budget, richest: Detail, names: Names) -> str:
     heads = (f"{quoted(cut(answer.query, length))}:" for length in _QUERY)
     half = replace(budget, tokens=budget.tokens // 2)
     head = first_fitting((*heads, "…:"), half)
     own = [notice for notice in answer.notices if not notice.server]
-    text = _render_answer(answer, own, budget.less(head), richest)
+    text = _render_answer(answer, own, budget.less(head), richest, names)
     return f"{head}\n{text}" if text else head
 
 

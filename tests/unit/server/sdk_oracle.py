@@ -83,7 +83,7 @@ class _Adapter:
         self._result.set(None)
         result = await call_next(ctx)
         if ctx.method in _OPENING_METHODS and isinstance(result, dict):
-            return {**result, "instructions": self._gateway.instructions}
+            return {**result, "instructions": self._gateway.instructions(ctx.protocol_version)}
         return self._result.get() or result
 
 

@@ -1,0 +1,94 @@
+"""`server.onListChanged`: the owner's program that runs after a client's list of tools changed."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING
+
+import anyio
+from anyio import BrokenResourceError, WouldBlock
+
+from discovery_engine._util.tasks import open_task_group
+from discovery_engine.secrets.references import UnsetReference
+from discovery_engine.secrets.resolver import EnvironmentResolver, resolve
+from discovery_engine.upstream.stdio.executable import child_environment
+
+if TYPE_CHECKING:
+    from anyio.streams.memory import MemoryObjectReceiveStream
+
+    from discovery_engine.engine import Engine
+
+logger = logging.getLogger(__name__)
+
+_TIMEOUT = 60.0  # seconds
+
+
+@asynccontextmanager
+async def open_list_changed_hook(
+    engine: Engine,
+    environ: Mapping[str, str],
+    *,
+    timeout: float = _TIMEOUT,  # noqa: ASYNC109 - of the program
+) -> AsyncIterator[Callable[[], None]]:
+    """Yield what starts the program; while it runs, further changes start it once more."""
+    changes, received = anyio.create_memory_object_stream[None](1)
+
+    def on_change() -> None:
+        with suppress(WouldBlock, BrokenResourceError):
+            changes.send_nowait(None)
+
+    async with changes, received, open_task_group() as tasks:
+        tasks.start_soon(_run_each, engine, environ, received, timeout)
+        yield on_change
+        tasks.cancel_scope.cancel()
+
+
+async def _run_each(
+    engine: Engine,
+    environ: Mapping[str, str],
+    changes: MemoryObjectReceiveStream[None],
+    timeout: float,  # noqa: ASYNC109 - of the program
+) -> None:
+    async for _ in changes:
+        settings = engine.settings
+        if not (command := settings.server.on_list_changed):
+            continue
+        folder = os.path.dirname(settings.path) if settings.path else None  # noqa: PTH120 - "" stays
+        try:
+            secrets = EnvironmentResolver(environ)
+            words = [resolve(word, secrets, base_dir=folder or None) for word in command]
+            status = await _run(words, child_environment(environ, {}), timeout)
+        except (OSError, UnsetReference) as error:
+            logger.warning("`server.onListChanged` cannot be run: %s", error)
+        else:
+            if status is None:
+                logger.warning("`server.onListChanged` took more than %g s: ended", timeout)
+            elif status:
+                logger.warning("`server.onListChanged` exited with status %d", status)
+
+
+async def _run(words: Sequence[str], env: Mapping[str, str], timeout: float) -> int | None:  # noqa: ASYNC109 - of the program
+    """The exit status; None if it was ended because it took too long."""
+    nothing = subprocess.DEVNULL
+    process = await anyio.open_process(
+        words, stdin=nothing, stdout=nothing, stderr=nothing, env=env, start_new_session=True
+    )
+    try:
+        with anyio.move_on_after(timeout):
+            return await process.wait()
+        return None
+    finally:
+        if process.returncode is None:
+            with suppress(ProcessLookupError):
+                if sys.platform == "win32":
+                    process.kill()
+                else:
+                    os.killpg(process.pid, signal.SIGKILL)
+            with anyio.CancelScope(shield=True):
+                await process.wait()

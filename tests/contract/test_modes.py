@@ -1,0 +1,564 @@
+"""What clients are shown with each `server.mode`, on the wire."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from discovery_engine._util.json import JSONObject
+from discovery_engine.agent.definitions import READ_RESULT
+from discovery_engine.engine import Engine
+from discovery_server.gateway import Gateway
+from discovery_server.list_changed_hook import open_list_changed_hook
+from discovery_server.list_changes import follow_list_changes
+from discovery_server.subscriptions import Subscriptions
+from tests.engines import Folder, good
+from tests.factories import make_definition
+from tests.servers.programs import eventually
+from tests.told import Told
+from tests.unit.server.wire import INITIALIZE, INITIALIZED, MODERN, PROBE, Wire, request, served
+
+pytestmark = pytest.mark.anyio
+
+ERAS = pytest.mark.parametrize("era", ["legacy", "modern"])
+ISSUES = make_definition(
+    "create_issue",
+    "Create an issue in a repository.",
+    title="Create issue",
+    annotations={"destructiveHint": False},
+    outputSchema={"type": "object", "properties": {"number": {"type": "integer"}}},
+    inputSchema={
+        "type": "object",
+        "properties": {
+            "title": {"type": "string", "x-mcp-header": "Title"},
+            "owner": {"type": "string", "minLength": 1},
+        },
+        "required": ["title", "owner"],
+        "$defs": {"unused": {"const": 1.5}},
+    },
+    _meta={"vendor": {"any": [1, None]}},
+)
+
+
+class Session(Wire):
+    """A client with some helpers, and the notifications that it has received."""
+
+    era = "legacy"
+    number = 100
+
+    async def asked(self, method: str, **params: Any) -> JSONObject:
+        """The answer; notifications before it are kept."""
+        self.number += 1
+        envelope = {"_meta": dict(MODERN)} if self.era == "modern" else {}
+        await self.send(request(self.number, method, **params, **envelope))
+        while "id" not in (message := await self.receive()):
+            self.notified.append(message["method"])
+        return message
+
+    async def tools(self) -> list[str]:
+        """The names of the listed tools, without the one that reads on in results."""
+        listed = (await self.asked("tools/list"))["result"]["tools"]
+        return [tool["name"] for tool in listed if tool["name"] != "read_result"]
+
+    async def called(self, name: str, **arguments: Any) -> JSONObject:
+        return await self.asked("tools/call", name=name, arguments=arguments)
+
+    async def found(self, query: str, **arguments: Any) -> JSONObject:
+        """The fields of a search's answer."""
+        result = (await self.called("search_tools", query=query, **arguments))["result"]
+        return {"text": result["content"][0]["text"], **result["_meta"]["discovery/answer"]}
+
+
+@asynccontextmanager
+async def client_of(gateway: Gateway, era: str = "legacy") -> AsyncIterator[Session]:
+    async with served(gateway) as wire:
+        session = Session(wire.to_server, wire.from_server, wire.answered)
+        session.era, session.notified = era, []  # type: ignore[attr-defined]
+        if era == "legacy":
+            await session.ask(INITIALIZE)
+            await session.send(INITIALIZED)
+        yield session
+
+
+@asynccontextmanager
+async def opened(
+    folder: Folder, tools: dict[str, list[JSONObject]], **sections: Any
+) -> AsyncIterator[Engine]:
+    """An engine whose servers list these tools."""
+    servers = []
+    for name, definitions in tools.items():
+        (folder.path / name).mkdir(exist_ok=True)
+        servers.append(Told.beside(folder.path / name, *definitions).server(name))
+    folder.write(*servers, **sections)
+    async with folder.open() as engine:
+        await engine.refresh()
+        yield engine
+
+
+@asynccontextmanager
+async def direct(
+    folder: Folder,
+    tools: dict[str, list[JSONObject]],
+    era: str = "legacy",
+    *,
+    sections: JSONObject | None = None,
+    **server: Any,
+) -> AsyncIterator[Session]:
+    settings = {"mode": "direct", **server}
+    async with (
+        opened(folder, tools, server=settings, **(sections or {})) as engine,
+        client_of(Gateway(engine), era) as client,
+    ):
+        yield client
+
+
+def numbered(count: int, prefix: str = "tool") -> list[JSONObject]:
+    return [make_definition(f"{prefix}_{n:03}", f"Do the thing number {n}.") for n in range(count)]
+
+
+@ERAS
+@pytest.mark.requirement("MOD-1", "MOD-2")
+async def test_definition_is_the_upstreams_under_its_name_towards_clients(
+    folder: Folder, era: str
+) -> None:
+    async with direct(folder, {"hub": [ISSUES]}, era) as client:
+        listed = (await client.asked("tools/list"))["result"]
+
+    assert listed["tools"] == [{**ISSUES, "name": "hub__create_issue"}, READ_RESULT.definition]
+    hints = {key: listed.get(key) for key in ("ttlMs", "cacheScope")}
+    modern = {"ttlMs": 60_000, "cacheScope": "private"}
+    assert hints == (modern if era == "modern" else {"ttlMs": None, "cacheScope": None})
+
+
+@pytest.mark.requirement("MOD-2")
+async def test_overrides_pinned_arguments_and_clean_text_are_in_the_definition(
+    folder: Folder,
+) -> None:
+    overrides = [
+        {"pattern": "hub:create_issue", "name": "report", "arguments": {"owner": "acme"}},
+        {"pattern": "hub:disguised", "description": "Look it up."},
+    ]
+    disguised = make_definition("disguised", "text of the server", title="A\u202e title")
+    blank = make_definition("blank", "In \u200bfull\x1b[2J.")
+
+    async with direct(
+        folder,
+        {"hub": [ISSUES, disguised, blank]},
+        sections={"overrides": overrides, "trust": "open"},
+    ) as client:
+        listed = (await client.asked("tools/list"))["result"]["tools"]
+
+    by_name = {tool["name"]: tool for tool in listed}
+    assert list(by_name) == ["hub__blank", "hub__disguised", "hub__report", "read_result"]
+    schema = by_name["hub__report"]["inputSchema"]
+    assert (list(schema["properties"]), schema["required"]) == (["title"], ["title"])
+    assert by_name["hub__disguised"]["description"] == "Look it up."
+    assert by_name["hub__disguised"]["title"] == "A title"
+    assert by_name["hub__blank"]["description"] == "In full."
+
+
+@pytest.mark.requirement("MOD-9")
+@pytest.mark.parametrize(
+    ("mode", "era"), [("direct", "legacy"), ("direct", "modern"), ("dynamic", "legacy")]
+)
+async def test_client_reads_on_in_a_result_that_was_cut(
+    folder: Folder, mode: str, era: str
+) -> None:
+    folder.write(good("f"), server={"mode": mode, "maxResultTokens": 250, "pins": ["echo"]})
+    words = " ".join(f"word{n}" for n in range(2000))
+    async with folder.open() as engine:
+        await engine.refresh()
+        async with client_of(Gateway(engine), era) as client:
+            listed = (await client.asked("tools/list"))["result"]["tools"]
+            cut = (await client.called("f__echo", text=words))["result"]
+            handle = cut["_meta"]["discovery/answer"]["handle"]
+            rest = (await client.called("read_result", handle=handle, search="word1999"))["result"]
+
+    assert READ_RESULT.definition in listed
+    assert "word1999" not in cut["content"][0]["text"]
+    assert "word1999" in rest["content"][0]["text"]
+
+
+@ERAS
+@pytest.mark.requirement("MOD-3")
+async def test_call_by_name_returns_the_whole_result(folder: Folder, era: str) -> None:
+    folder.write(good("f"), server={"mode": "direct"})
+    async with folder.open() as engine:
+        await engine.refresh()
+        async with client_of(Gateway(engine), era) as client:
+            answer = (await client.called("f__echo", text="hi"))["result"]
+            expected = await engine.execute("f", "echo", {"text": "hi"})
+
+    assert {**expected, **answer}["content"] == expected["content"]
+    assert answer.get("structuredContent") == expected.get("structuredContent")
+
+
+@pytest.mark.requirement("MOD-3")
+async def test_meta_tools_and_unknown_names_cannot_be_called_in_direct_mode(
+    folder: Folder,
+) -> None:
+    rules = {"toolRules": [{"pattern": "secret", "enabled": False}]}
+    tools = {"hub": [ISSUES, make_definition("secret")]}
+    async with direct(folder, tools, sections=rules) as client:
+        names = ("search_tools", "execute_tool", "hub__secret", "hub:create_issue", "create_issue")
+        answers = [await client.called(name) for name in names]
+
+    assert [answer["error"]["code"] for answer in answers] == [-32602] * 5
+    assert "tools/list" in answers[0]["error"]["message"]
+
+
+@pytest.mark.requirement("MOD-4")
+@pytest.mark.parametrize(
+    ("expose", "expected"),
+    [
+        pytest.param(["hub:*"], ["hub__a", "hub__b"], id="server"),
+        pytest.param(["!b"], ["hub__a", "time__a"], id="negation"),
+        pytest.param(["*", "!hub:*"], ["time__a", "time__b"], id="all but a server"),
+        pytest.param(["/^A$/i"], ["hub__a", "time__a"], id="regex"),
+        pytest.param(["hidden", "b"], ["hub__b", "time__b"], id="a disabled one"),
+        pytest.param(["nothing"], [], id="nothing"),
+    ],
+)
+async def test_expose_patterns_filter_what_is_visible(
+    folder: Folder, expose: list[str], expected: list[str]
+) -> None:
+    tools = {
+        "hub": [make_definition(name) for name in ("a", "b", "hidden")],
+        "time": [make_definition(name) for name in ("a", "b")],
+    }
+    rules = {"toolRules": [{"pattern": "hidden", "enabled": False}]}
+    async with direct(folder, tools, sections=rules, expose=expose) as client:
+        listed = await client.tools()
+        hidden = await client.called("hub__hidden")
+        others = [await client.called(f"{s}__{t}") for s in ("hub", "time") for t in "ab"]
+
+    assert listed == expected
+    assert "error" in hidden
+    assert sum("result" in answer for answer in others) == len(expected)
+
+
+@pytest.mark.requirement("MOD-5")
+async def test_list_is_limited_and_each_server_gets_its_turn(
+    folder: Folder, caplog: pytest.LogCaptureFixture
+) -> None:
+    tools = {"big": numbered(30), "small": numbered(2), "tiny": numbered(1)}
+    async with direct(folder, tools, poolLimit=6, pins=["big:tool_029"]) as client:
+        listed = await client.tools()
+        await client.tools()
+        unlisted = await client.called("big__tool_020")
+
+    assert listed == [
+        *("big__tool_000", "big__tool_001", "big__tool_029"),
+        *("small__tool_000", "small__tool_001", "tiny__tool_000"),
+    ]
+    assert "result" in unlisted
+    assert caplog.text.count("27 tools are not listed") == 1
+
+
+@ERAS
+@pytest.mark.requirement("MOD-6")
+async def test_long_list_is_read_page_by_page(folder: Folder, era: str) -> None:
+    tools = [make_definition(f"t{n:02}", "word " * 6_000) for n in range(40)]
+    async with direct(folder, {"hub": tools}, era, poolLimit=100) as client:
+        names: list[str] = []
+        cursor: JSONObject = {}
+        pages = 0
+        while pages == 0 or cursor:
+            result = (await client.asked("tools/list", **cursor))["result"]
+            names += [tool["name"] for tool in result["tools"]]
+            cursor = {"cursor": result["nextCursor"]} if "nextCursor" in result else {}
+            pages += 1
+        refused = await client.asked("tools/list", cursor="invented")
+
+    assert names == [*(f"hub__t{n:02}" for n in range(40)), "read_result"]
+    assert pages > 1
+    assert refused["error"]["code"] == -32602
+
+
+@pytest.mark.requirement("MOD-7")
+async def test_first_list_waits_for_servers_that_were_never_listed(folder: Folder) -> None:
+    (folder.path / "hub").mkdir()
+    folder.write(Told.beside(folder.path / "hub", ISSUES).server("hub"), server={"mode": "direct"})
+    async with (
+        folder.open() as engine,
+        anyio.create_task_group() as tasks,
+        client_of(Gateway(engine)) as client,
+    ):
+        tasks.start_soon(engine.refresh)
+        assert await client.tools() == ["hub__create_issue"]
+
+
+@ERAS
+@pytest.mark.requirement("MOD-10")
+async def test_client_is_notified_when_the_tools_of_a_server_change(
+    folder: Folder, era: str
+) -> None:
+    subscriptions = Subscriptions(changing=["tools"])
+    async with (
+        opened(folder, {"zoo": ANIMALS[:1]}, server={"mode": "direct"}) as engine,
+        anyio.create_task_group() as tasks,
+        client_of(Gateway(engine, subscriptions), era) as client,
+    ):
+        tasks.start_soon(follow_list_changes, engine, subscriptions)
+        if era == "modern":
+            wanted = {"notifications": {"toolsListChanged": True}, "_meta": dict(MODERN)}
+            await client.ask(request(7, "subscriptions/listen", **wanted))
+        assert await client.tools() == ["zoo__feed_cat"]
+        Told(folder.path / "zoo" / "told.json").says(*ANIMALS)
+        await engine.refresh()
+        notification = await client.receive()
+        listed = await client.tools()
+        tasks.cancel_scope.cancel()
+
+    assert notification["method"] == "notifications/tools/list_changed"
+    assert len(listed) == 3
+
+
+# The pool
+
+
+@asynccontextmanager
+async def dynamic(
+    folder: Folder, tools: dict[str, list[JSONObject]], **server: Any
+) -> AsyncIterator[tuple[Engine, Gateway]]:
+    async with opened(folder, tools, server={"mode": "dynamic", **server}) as engine:
+        yield engine, Gateway(engine)
+
+
+ANIMALS = [
+    make_definition("feed_cat", "Feed a cat with fish."),
+    make_definition("wash_dog", "Wash a dog with soap."),
+    make_definition("count_birds", "Count the birds in a tree."),
+]
+
+
+@pytest.mark.requirement("MOD-30", "MOD-33")
+async def test_search_adds_tools_to_the_list_and_says_so(folder: Folder) -> None:
+    async with dynamic(folder, {"zoo": ANIMALS}) as (_, gateway), client_of(gateway) as client:
+        before = await client.tools()
+        found = await client.found("feed a cat with fish")
+        after = await client.tools()
+        notified = list(client.notified)
+        await client.found("feed a cat with fish")
+        result = (await client.called("zoo__feed_cat"))["result"]
+
+    assert before == ["search_tools"]
+    assert after == ["search_tools", "zoo__feed_cat"]
+    assert notified == ["notifications/tools/list_changed"]
+    assert client.notified == notified
+    assert "zoo__feed_cat() - Feed a cat with fish" in found["text"]
+    assert "1 new; 1 of at most 15" in found["text"]
+    assert (found["registered"], found["evicted"]) == (["zoo__feed_cat"], [])
+    assert (found["poolSize"], found["poolLimit"]) == (1, 15)
+    assert result["content"][0]["text"] == "feed_cat"
+
+
+@pytest.mark.requirement("MOD-31", "MOD-33")
+async def test_lightest_tool_leaves_the_list(folder: Folder) -> None:
+    async with (
+        dynamic(folder, {"zoo": ANIMALS}, poolLimit=2) as (_, gateway),
+        client_of(gateway) as client,
+    ):
+        for query in ("feed a cat with fish", "wash a dog with soap"):
+            await client.found(query)
+        found = await client.found("count the birds in a tree")
+        listed = await client.tools()
+
+    assert len(listed) == 3
+    assert listed[-1] == "zoo__count_birds"
+    assert len(found["evicted"]) == 1
+    assert f"removed: {found['evicted'][0]}; 2 of at most 2" in found["text"]
+
+
+@pytest.mark.requirement("MOD-31")
+async def test_one_search_that_finds_more_than_the_limit_adds_the_best(folder: Folder) -> None:
+    alike = [make_definition(f"feed_{n}", f"Feed the animal number {n}.") for n in "abcdef"]
+    async with (
+        dynamic(folder, {"zoo": alike}, poolLimit=3) as (_, gateway),
+        client_of(gateway) as client,
+    ):
+        found = await client.found("feed the animal")
+        listed = await client.tools()
+
+    assert len(found["results"]) > 3
+    assert len(listed) == 4
+    assert found["leftOut"] == len(found["results"]) - 3
+    assert "no room for" in found["text"]
+
+
+@pytest.mark.requirement("MOD-34")
+async def test_pinned_tools_are_always_listed_and_never_evicted(folder: Folder) -> None:
+    async with (
+        dynamic(folder, {"zoo": ANIMALS}, poolLimit=2, pins=["wash_*"]) as (_, gateway),
+        client_of(gateway) as client,
+    ):
+        before = await client.tools()
+        await client.found("feed a cat with fish")
+        await client.found("wash a dog with soap")
+        found = await client.found("count the birds in a tree")
+        after = await client.tools()
+
+    assert before == ["search_tools", "zoo__wash_dog"]
+    assert after == ["search_tools", "zoo__wash_dog", "zoo__count_birds"]
+    assert (found["evicted"], found["poolSize"]) == (["zoo__feed_cat"], 2)
+
+
+@pytest.mark.requirement("MOD-35")
+async def test_tool_that_is_withheld_or_gone_leaves_the_pool(folder: Folder) -> None:
+    async with (
+        dynamic(folder, {"zoo": ANIMALS}) as (engine, gateway),
+        client_of(gateway) as client,
+    ):
+        await client.found("feed a cat with fish")
+        await client.found("wash a dog with soap")
+        changed = {**ANIMALS[0], "description": "Feed a cat with something else."}
+        Told(folder.path / "zoo" / "told.json").says(changed, ANIMALS[2])
+        await engine.refresh()
+        listed = await client.tools()
+        calls = [await client.called(f"zoo__{tool}") for tool in ("feed_cat", "wash_dog")]
+
+    assert listed == ["search_tools"]
+    assert all("search_tools" in call["error"]["message"] for call in calls)
+
+
+@pytest.mark.requirement("MOD-36")
+async def test_each_client_has_a_pool_of_its_own(folder: Folder) -> None:
+    async with dynamic(folder, {"zoo": ANIMALS}) as (_, gateway), AsyncExitStack() as stack:
+        one = await stack.enter_async_context(client_of(gateway))
+        other = await stack.enter_async_context(client_of(gateway))
+        await one.found("feed a cat with fish")
+
+        assert await one.tools() == ["search_tools", "zoo__feed_cat"]
+        assert await other.tools() == ["search_tools"]
+        assert other.notified == []
+
+
+@pytest.mark.requirement("MOD-37")
+async def test_client_of_the_modern_era_has_the_meta_tools_in_dynamic_mode(
+    folder: Folder,
+) -> None:
+    async with (
+        dynamic(folder, {"zoo": ANIMALS}) as (_, gateway),
+        client_of(gateway, "modern") as client,
+    ):
+        before = await client.tools()
+        found = await client.found("feed a cat with fish")
+        after = await client.tools()
+
+    assert before == after
+    assert len(before) == 5
+    assert "registered" not in found
+
+
+@pytest.mark.requirement("MOD-38")
+async def test_search_is_also_called_retrieve_tools(folder: Folder) -> None:
+    async with dynamic(folder, {"zoo": ANIMALS}) as (_, gateway), client_of(gateway) as client:
+        await client.called("retrieve_tools", query="feed a cat with fish")
+
+        assert await client.tools() == ["search_tools", "zoo__feed_cat"]
+
+
+@pytest.mark.requirement("MOD-4")
+async def test_search_finds_exposed_tools_only(folder: Folder) -> None:
+    async with (
+        dynamic(folder, {"zoo": ANIMALS}, expose=["!feed_*"]) as (_, gateway),
+        client_of(gateway) as client,
+    ):
+        found = await client.found("feed a cat with fish")
+        call = await client.called("zoo__feed_cat")
+
+    assert "feed_cat" not in found["text"]
+    assert "error" in call
+
+
+@pytest.mark.requirement("MOD-33")
+async def test_several_queries_fill_the_pool_in_turn(folder: Folder) -> None:
+    async with (
+        dynamic(folder, {"zoo": ANIMALS}, poolLimit=2) as (_, gateway),
+        client_of(gateway) as client,
+    ):
+        answer = await client.called(
+            "search_tools", queries=["feed a cat with fish", "wash a dog with soap"]
+        )
+        listed = await client.tools()
+
+    assert listed == ["search_tools", "zoo__feed_cat", "zoo__wash_dog"]
+    assert "zoo__wash_dog" in answer["result"]["content"][0]["text"]
+
+
+@pytest.mark.requirement("MOD-8")
+@pytest.mark.parametrize(
+    ("mode", "era", "expected"),
+    [
+        pytest.param("direct", "legacy", "They are in your list of tools", id="direct"),
+        pytest.param("direct", "modern", "They are in your list of tools", id="direct, modern"),
+        pytest.param("dynamic", "legacy", "it adds the tools", id="dynamic"),
+        pytest.param("dynamic", "modern", "then execute_tool", id="dynamic, modern"),
+    ],
+)
+async def test_instructions_say_how_tools_are_found(
+    folder: Folder, mode: str, era: str, expected: str
+) -> None:
+    sections = {"server": {"mode": mode, "poolLimit": 2}}
+    async with (
+        opened(folder, {"zoo": ANIMALS}, **sections) as engine,
+        served(Gateway(engine)) as wire,
+    ):
+        opening = PROBE if era == "modern" else INITIALIZE
+        answer = (await wire.ask(opening))["result"]
+
+    assert expected in answer["instructions"]
+    assert ("Your list has 2 of them" in answer["instructions"]) == (mode == "direct")
+
+
+@pytest.mark.requirement("MOD-39")
+async def test_owners_program_runs_after_a_change(folder: Folder, tmp_path: Path) -> None:
+    note = tmp_path / "noted"
+    script = "import os,sys; open(sys.argv[1], 'a').write(os.environ.get('SECRET', 'none'))"
+    command = [sys.executable, "-c", script, "${NOTE}"]
+    environ = {**os.environ, "NOTE": str(note), "SECRET": "s3cret"}
+    async with (
+        opened(
+            folder, {"zoo": ANIMALS}, server={"mode": "dynamic", "onListChanged": command}
+        ) as engine,
+        open_list_changed_hook(engine, environ) as hook,
+        client_of(Gateway(engine, on_list_changed=hook)) as client,
+    ):
+        await client.found("feed a cat with fish")
+        await eventually(note.exists)
+        await eventually(lambda: note.read_text() == "none")
+
+
+@pytest.mark.requirement("MOD-39")
+@pytest.mark.parametrize(
+    ("command", "seconds", "expected"),
+    [
+        pytest.param(["/no/such/program", "s3cret"], 60, "cannot be run", id="missing"),
+        pytest.param(["/bin/sh", "-c", "exit 3 # s3cret"], 60, "exited with status 3", id="fails"),
+        pytest.param(["/bin/sleep", "600"], 0.2, "took more than 0.2 s: ended", id="too slow"),
+        pytest.param(["${NOT_SET_AT_ALL}"], 60, "cannot be run", id="no value"),
+    ],
+)
+async def test_failure_of_the_owners_program_is_only_logged(
+    folder: Folder,
+    caplog: pytest.LogCaptureFixture,
+    command: list[str],
+    seconds: float,
+    expected: str,
+) -> None:
+    folder.write(server={"onListChanged": command})
+    async with (
+        folder.open() as engine,
+        open_list_changed_hook(engine, os.environ, timeout=seconds) as hook,
+    ):
+        hook()
+        await eventually(lambda: expected in caplog.text)
+
+    assert "s3cret" not in caplog.text

@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from discovery_engine.tools.model import ServerName, ToolKey, ToolName
+from discovery_server.tool_pool import PoolChange, PoolRules, ToolPool
+
+
+@dataclass
+class Clock:
+    now: float = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def key(tool: str) -> ToolKey:
+    return ToolKey(ServerName("s"), ToolName(tool))
+
+
+def found(**scores: float) -> list[tuple[ToolKey, float]]:
+    return [(key(tool), score) for tool, score in scores.items()]
+
+
+def keys(tools: str) -> tuple[ToolKey, ...]:
+    return tuple(map(key, tools))
+
+
+@pytest.mark.requirement("MOD-31")
+def test_lightest_tool_is_evicted_before_the_limit_would_be_passed() -> None:
+    pool = ToolPool(clock=Clock())
+    pool.register(found(a=0.9, b=0.2, c=0.5), PoolRules(limit=3))
+
+    change = pool.register(found(d=0.1), PoolRules(limit=3))
+
+    assert change == PoolChange(keys("d"), keys("b"))
+    assert tuple(pool) == keys("acd")
+
+
+@pytest.mark.requirement("MOD-31")
+def test_weight_is_seven_tenths_score_and_three_tenths_freshness() -> None:
+    clock = Clock()
+    pool = ToolPool(clock=clock)
+    pool.register(found(old=0.9), PoolRules(limit=2))
+    clock.now = 900.0
+    # old weighs 0.63 + 0.15 = 0.78
+    pool.register(found(new=0.68), PoolRules(limit=2))  # 0.476 + 0.3 = 0.776
+
+    assert pool.register(found(x=0.5), PoolRules(limit=2)).evicted == (key("new"),)
+
+
+@pytest.mark.requirement("MOD-31")
+def test_freshness_is_never_below_zero() -> None:
+    clock = Clock()
+    pool = ToolPool(clock=clock)
+    pool.register(found(ancient=0.9), PoolRules(limit=2))
+    clock.now = 1e6
+    pool.register(found(new=0.4), PoolRules(limit=2))  # 0.28 + 0.3; the other one 0.63
+
+    assert pool.register(found(x=0.5), PoolRules(limit=2)).evicted == (key("new"),)
+
+
+@pytest.mark.requirement("MOD-32")
+def test_tool_found_again_is_fresh_and_keeps_the_better_score() -> None:
+    clock = Clock()
+    pool = ToolPool(clock=clock)
+    pool.register(found(a=0.9, b=0.5), PoolRules(limit=2))
+    clock.now = 1800.0
+    assert not pool.register(found(a=0.1), PoolRules(limit=2))
+    clock.now = 1900.0
+
+    assert pool.register(found(x=1.0), PoolRules(limit=2)).evicted == (key("b"),)
+
+
+@pytest.mark.requirement("MOD-32")
+def test_tool_that_is_called_is_fresh() -> None:
+    clock = Clock()
+    pool = ToolPool(clock=clock)
+    pool.register(found(a=0.5, b=0.5), PoolRules(limit=2))
+    clock.now = 1800.0
+    pool.use(key("a"))
+    pool.use(key("unknown"))
+
+    assert pool.register(found(x=0.5), PoolRules(limit=2)).evicted == (key("b"),)
+
+
+@pytest.mark.requirement("MOD-31")
+def test_search_that_finds_more_than_the_limit_adds_the_best() -> None:
+    pool = ToolPool(clock=Clock())
+    pool.register(found(a=1.0, b=1.0), PoolRules(limit=2))
+
+    change = pool.register(found(c=0.9, d=0.8, a=0.7, e=0.6), PoolRules(limit=2))
+
+    assert change.registered == keys("cd")
+    assert set(change.evicted) == set(keys("ab"))
+    assert tuple(pool) == keys("cd")
+
+
+@pytest.mark.requirement("MOD-31")
+@given(
+    searches=st.lists(
+        st.tuples(
+            st.floats(0, 4000),
+            st.lists(
+                st.tuples(st.sampled_from(keys("abcdefgh")), st.floats(0, 1)),
+                unique_by=lambda hit: hit[0],
+            ),
+            st.integers(0, 6),
+        ),
+        max_size=20,
+    )
+)
+def test_pool_never_exceeds_its_room_and_has_what_was_found_last(
+    searches: list[tuple[float, list[tuple[ToolKey, float]], int]],
+) -> None:
+    clock = Clock()
+    pool = ToolPool(clock=clock)
+    for pause, hits, room in searches:
+        clock.now += pause
+        before = set(pool)
+
+        change = pool.register(hits, PoolRules(limit=6), room=room)
+
+        assert len(pool) <= room
+        assert {one for one, _ in hits[:room]} <= set(pool)
+        assert set(pool) == (before | set(change.registered)) - set(change.evicted)
+        assert not before & set(change.registered)
+        assert set(change.evicted) <= before
