@@ -34,6 +34,8 @@ class ExitCode(IntEnum):
     SECRET_MISSING = 6
     UNHEALTHY = 7
     """`doctor` or `health` found problems, `eval` a missed limit, or `lock` a difference."""
+    CHANGES = 8
+    """`plan` found that something would change."""
     INTERRUPTED = 130
 
 

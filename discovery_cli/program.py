@@ -46,6 +46,7 @@ _SECTIONS: Mapping[str, Mapping[str, str]] = {
         "lock": "Pin every server and tool in a file, or compare with it.",
         "health": "Show the state of every server, and what to do.",
         "doctor": "Check the set-up and show what to do.",
+        "plan": "Show what a change of the configuration would do.",
         "lint": "Find rules without effect, and tools that are hard to find.",
         "eval": "Run your own queries, and measure the answers.",
         "why": "Explain why a tool is enabled or disabled.",

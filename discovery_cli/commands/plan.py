@@ -1,0 +1,147 @@
+"""`discovery plan`: what a change of the configuration would do."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, BinaryIO
+
+import click
+
+from discovery_cli.exit_codes import ExitCode
+from discovery_cli.invocation import Invocation
+from discovery_cli.log_output import logged
+from discovery_cli.options import pass_invocation
+from discovery_cli.output import Cell, Output, Style
+from discovery_engine._util.quantities import counted
+from discovery_engine._util.text import named, one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from discovery_engine.catalog import Entry
+    from discovery_engine.config.settings import Settings
+    from discovery_engine.owner.change_plan import ChangePlan, Projection, ToolChange
+
+_STYLES: Mapping[str, Style] = {"appears": "good", "vanishes": "bad"}
+_LENGTH = 60  # characters of a description
+
+
+@click.command("plan")
+@click.argument("new", metavar="[NEW.yaml]", required=False, type=click.Path(dir_okay=False))
+@click.option(
+    "--rule",
+    metavar="RULE",
+    help="A rule to put before all `toolRules`, such as '{pattern: \"*delete*\", enabled: false}'.",
+)
+@click.option(
+    "--queries", type=click.File("rb"), help="Queries as of `discovery eval`: show what moves."
+)
+@pass_invocation
+def command(
+    invocation: Invocation, *, new: str | None, rule: str | None, queries: BinaryIO | None
+) -> ExitCode:
+    """Show what a change of the configuration would do, without doing it.
+
+    NEW.yaml is compared with the configuration; without it, the configuration as it is now with
+    what was last in force. The stored catalog is used: no server is started, and nothing is
+    written. The exit code is 0 if nothing changes, and 8 if something does.
+
+    \b
+      discovery plan new.yaml --queries queries.yaml
+      discovery plan --rule '{pattern: "*delete*", enabled: false}'
+    """  # noqa: D301 - click wants the character itself
+    from discovery_engine.agent.results.json_cutting import json_text
+    from discovery_engine.agent.token_estimate import estimated_tokens
+
+    def price(entry: Entry) -> int:
+        tool = entry.tool
+        shown = {
+            "name": tool.name,
+            "description": tool.description,
+            "inputSchema": tool.input_schema,
+        }
+        return estimated_tokens(json_text(shown))
+
+    with logged(invocation.output, invocation.verbose, invocation.shown_notes):
+        projection = _projection(invocation, new, rule)
+        asked = _queries(projection, queries) if queries else []
+        made = projection.plan(price=price, queries=asked)
+    _show(invocation.output, made)
+    return ExitCode.OK if made.is_empty else ExitCode.CHANGES
+
+
+def _projection(invocation: Invocation, new: str | None, rule: str | None) -> Projection:
+    from msgspec.structs import replace
+
+    from discovery_engine.config.loading.loader import resolve_settings
+    from discovery_engine.owner.change_plan import in_place_of, project
+
+    current = resolve_settings(invocation.config, os.environ, frozen=invocation.frozen)
+    changed = current
+    if new is not None:
+        changed = in_place_of(current, resolve_settings(new, os.environ, frozen=False))
+    if rule is not None:
+        changed = replace(changed, tool_rules=(*_rules(rule), *changed.tool_rules))
+    is_edit = changed is current
+    return project(None if is_edit else current, changed, data_dir=invocation.data_dir)
+
+
+def _rules(text: str) -> tuple[object, ...]:
+    """The rule that `--rule` gives, as the rules of a file are read."""
+    from discovery_engine.config.loading.parsing import parse_settings
+
+    settings: Settings = parse_settings(f"toolRules:\n- {text}\n".encode(), file="--rule")
+    return settings.tool_rules
+
+
+def _queries(projection: Projection, file: BinaryIO) -> list[str]:
+    from discovery_engine.evaluation.queries import read_queries
+
+    read = read_queries(file.read(), file=file.name, view=projection.before, allow_missing=True)
+    return [query.text for query in read.queries]
+
+
+def _show(output: Output, made: ChangePlan) -> None:
+    if output.as_json:
+        output.answer(made.to_json())
+        return
+    output.table(
+        [
+            [Cell(change.name, "strong"), Cell(change.what, _style(change.what))]
+            for change in made.servers
+        ]
+    )
+    output.table([list(_row(change)) for change in made.tools])
+    for move in made.queries:
+        output.line(f"{one_line(move.query)}: {_hits(move.before)} -> {_hits(move.after)}")
+    if made.settings:
+        output.line(f"settings: {', '.join(made.settings)}")
+    if made.unknown:
+        output.say(f"not known before they are listed: the tools of {', '.join(made.unknown)}")
+    tokens = f"{made.tokens[0]:,} -> {made.tokens[1]:,} tokens of definitions"
+    tools = f"{made.visible[0]:,} -> {counted(made.visible[1], 'tool')}"
+    what = "nothing changes" if made.is_empty else "this would change; nothing was done"
+    output.say(f"{what}: {tools}, {tokens}")
+
+
+def _style(what: str) -> Style:
+    return _STYLES.get(what, "plain")
+
+
+def _row(change: ToolChange) -> Iterator[Cell | str]:
+    yield Cell(named(change.tool, before=f"{change.server}:"), "strong")
+    yield Cell(change.what, _style(change.what))
+    yield change.reason or "; ".join(
+        f"{name} {_short(before)} -> {_short(after)}"
+        for name, (before, after) in change.changes.items()
+    )
+
+
+def _short(value: object) -> str:
+    text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    line = one_line(text)
+    return (line if len(line) <= _LENGTH else f"{line[:_LENGTH]}…") or "none"
+
+
+def _hits(found: tuple[str, ...]) -> str:
+    return ", ".join(found) or "none"

@@ -1,0 +1,172 @@
+"""What a change would do, without doing it: specs/planning.md."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from click.testing import CliRunner, Result
+
+from discovery_cli.exit_codes import ExitCode
+from discovery_cli.invocation import Invocation
+from discovery_cli.program import cli
+from discovery_engine._util.json import JSONObject
+from tests.result_agents import agent_of
+
+RULES = [{"pattern": "fail", "enabled": False}]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder in which the servers were listed once."""
+
+    async def list_all() -> None:
+        async with agent_of(tmp_path, toolRules=RULES):
+            pass
+
+    anyio.run(list_all)
+    return tmp_path
+
+
+def run(folder: Path, *words: str) -> Result:
+    given = ["--config", str(folder / "discovery.yaml"), "--data-dir", str(folder / "data"), "plan"]
+    return CliRunner().invoke(cli, [*given, *words], obj=Invocation())
+
+
+def planned(folder: Path, *words: str) -> JSONObject:
+    return json.loads(run(folder, *words, "--json").stdout)
+
+
+def changed(folder: Path, **sections: Any) -> str:
+    """A changed configuration beside the present one."""
+    content = json.loads((folder / "discovery.yaml").read_text("utf-8"))
+    new = folder / "new.yaml"
+    new.write_text(json.dumps({**content, **sections}), "utf-8")
+    return str(new)
+
+
+def tools(plan: JSONObject) -> dict[str, str]:
+    return {one["tool"]: one["what"] for one in plan["tools"]}
+
+
+@pytest.mark.requirement("PLN-3")
+def test_the_same_configuration_changes_nothing(folder: Path) -> None:
+    for words in ([], [changed(folder)]):
+        result = run(folder, *words)
+
+        assert result.exit_code == ExitCode.OK, result.output
+        assert "nothing changes: 6 -> 6 tools" in result.output
+    assert planned(folder)["changed"] is False
+
+
+@pytest.mark.requirement("PLN-1", "PLN-3")
+def test_tools_that_appear_vanish_and_change_are_listed(folder: Path) -> None:
+    new = changed(
+        folder,
+        toolRules=[
+            {"pattern": "image", "enabled": False},
+            {"pattern": "echo", "tags": ["mine"]},
+        ],
+        overrides=[
+            {"pattern": "text", "name": "lines"},
+            {"pattern": "rows", "arguments": {"token": "${SECRET:-s3cret}"}},
+        ],
+    )
+
+    plan = planned(folder, new)
+
+    assert run(folder, new).exit_code == ExitCode.CHANGES
+    assert tools(plan) == {
+        "fail": "appears",
+        "image": "vanishes",
+        "echo": "changes",
+        "lines": "changes",
+        "rows": "changes",
+    }
+    by_name = {one["tool"]: one["changes"] for one in plan["tools"]}
+    assert by_name["echo"] == {"tags": [[], ["mine"]]}
+    assert by_name["lines"] == {"name": ["text", "lines"]}
+    assert by_name["rows"] == {"arguments": [["count", "token"], ["count"]]}
+    assert plan["settings"] == ["overrides", "toolRules"]
+    assert plan["visible"] == {"before": 6, "after": 6}
+    assert plan["tokens"]["before"] != plan["tokens"]["after"]
+    assert "s3cret" not in run(folder, new).output
+
+
+@pytest.mark.requirement("PLN-1", "PLN-4")
+def test_servers_that_appear_and_vanish_are_listed_with_their_tools(folder: Path) -> None:
+    started = folder / "started"
+    program = {"command": "touch", "args": [str(started)]}
+    plan = planned(folder, changed(folder, servers={"other": program}))
+
+    assert plan["servers"] == [
+        {"name": "other", "what": "appears"},
+        {"name": "results", "what": "vanishes"},
+    ]
+    assert set(tools(plan).values()) == {"vanishes"}
+    assert plan["unknown"] == ["other"]
+    assert not started.exists()
+
+
+@pytest.mark.requirement("PLN-1")
+def test_an_edit_is_compared_with_what_was_last_in_force(folder: Path) -> None:
+    content = json.loads((folder / "discovery.yaml").read_text("utf-8"))
+    (folder / "discovery.yaml").write_text(json.dumps({**content, "toolRules": []}), "utf-8")
+
+    assert tools(planned(folder)) == {"fail": "appears"}
+    assert tools(planned(folder)) == {"fail": "appears"}  # nothing was applied
+
+
+@pytest.mark.requirement("PLN-1", "PLN-5")
+def test_one_rule_may_be_given_on_the_command_line(folder: Path) -> None:
+    plan = planned(folder, "--rule", '{pattern: ["rows", "*text"], enabled: false}')
+
+    assert tools(plan) == dict.fromkeys(("rows", "text", "json_text"), "vanishes")
+    assert all(one["reason"] for one in plan["tools"])
+    refused = run(folder, "--rule", "{patern: x}")
+    assert refused.exit_code == ExitCode.USAGE
+
+
+@pytest.mark.requirement("PLN-2")
+def test_queries_that_find_other_tools_are_shown(folder: Path) -> None:
+    queries = folder / "queries.yaml"
+    queries.write_text("queries:\n- {query: rows, tools: [results:rows]}\n", "utf-8")
+
+    plan = planned(folder, "--rule", "{pattern: rows, enabled: false}", "--queries", str(queries))
+
+    [move] = plan["queries"]
+    assert move["query"] == "rows"
+    assert move["before"][0] == "results:rows"
+    assert "results:rows" not in move["after"]
+
+
+def digests(folder: Path) -> dict[str, str]:
+    return {
+        str(file.relative_to(folder)): hashlib.sha256(file.read_bytes()).hexdigest()
+        for file in sorted(folder.rglob("*"))
+        if file.is_file() and not file.name.endswith(("-shm", "-wal"))
+    }
+
+
+@pytest.mark.requirement("PLN-4")
+def test_nothing_is_written_and_no_server_is_started(folder: Path) -> None:
+    new = changed(folder, toolRules=[])
+    before = digests(folder)
+
+    run(folder, new)
+    run(folder, "--rule", "{pattern: rows, enabled: false}")
+
+    assert digests(folder) == before
+
+
+def test_without_a_catalog_the_servers_are_named(tmp_path: Path) -> None:
+    (tmp_path / "discovery.yaml").write_text("servers: {a: {command: a}}")
+
+    plan = planned(tmp_path)
+
+    assert plan["servers"] == [{"name": "a", "what": "appears"}]
+    assert plan["unknown"] == ["a"]
