@@ -59,9 +59,6 @@ class Headers:
             return False
         return len([key for key, _ in self._pairs if key == name]) > 1
 
-    def has_prefix(self, prefix: bytes) -> bool:
-        return any(name.startswith(prefix) for name in self._values)
-
     @property
     def accepted(self) -> Accepted:
         """What `Accept` names; all kinds if there is none."""

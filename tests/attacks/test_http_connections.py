@@ -162,6 +162,86 @@ async def test_no_request_is_hidden_in_the_body_of_another() -> None:
     assert answer.count(b"HTTP/1.1 ") == 1
 
 
+@pytest.mark.requirement("SRV-39")
+@pytest.mark.parametrize("piece", [b"x" * 1000, b"x: y\r\n" * 200], ids=["one header", "many"])
+async def test_a_head_without_end_is_given_up(piece: bytes) -> None:
+    async with served(make_engine(), limits=FEW) as address, connected(address) as stream:
+        await stream.send(HALF_A_HEAD)
+        for _ in range(200):
+            await send_anyway(stream, piece)
+        answer = await rest_of(stream)
+
+        assert await is_served(address)
+
+    assert answer.startswith(b"HTTP/1.1 431 ") or answer == b""  # lost with the connection
+
+
+@pytest.mark.requirement("SRV-39")
+async def test_requests_sent_ahead_are_answered_in_order() -> None:
+    many = [json.dumps({**INITIALIZE, "id": number}).encode() for number in range(5)]
+    requests = [HEAD.replace(b"%d" % len(BODY), b"%d" % len(body)) + body for body in many]
+
+    async with served(make_engine(), limits=FEW) as address, connected(address) as stream:
+        await stream.send(b"".join(requests))
+        answers = b""
+        while answers.count(b'"jsonrpc"') < len(many):
+            answers += await stream.receive()
+
+    ids = [int(part.partition(b",")[0]) for part in answers.split(b'"id":')[1:]]
+    assert ids == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.requirement("SRV-39")
+async def test_requests_by_the_thousand_in_one_piece_end_their_connection_alone() -> None:
+    async with served(make_engine(), limits=FEW) as address, connected(address) as stream:
+        await send_anyway(stream, b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n" * 5000)
+        answers = await rest_of(stream)
+
+        assert await is_served(address)
+
+    assert answers.count(b"HTTP/1.1 ") < 100
+
+
+@pytest.mark.requirement("SRV-39", "SRV-30")
+async def test_a_request_sent_ahead_waits_for_a_long_call_without_losing_its_time() -> None:
+    engine, entered, let_go = slow_engine()
+    limits = replace(FEW, head=0.2, body=0.05)
+    call = {"name": "execute_tool", "arguments": {"tool": "list_issues"}}
+
+    async with served(engine, limits=limits) as address, SessionClient(address) as client:
+        session = f"mcp-session-id: {await client.open()}\r\ncontent-length: %d".encode()
+        messages = [
+            json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}),
+            json.dumps({"jsonrpc": "2.0", "id": 2, "method": "ping"}),
+        ]
+        first, second = (
+            HEAD.replace(b"content-length: %d" % len(BODY), session % len(body)) + body.encode()
+            for body in messages
+        )
+        async with connected(address) as stream:
+            await stream.send(first + second[:-1])
+            await entered.wait()
+            with anyio.move_on_after(0.15):
+                await anyio.Event().wait()
+            let_go.set()
+            await stream.send(second[-1:])
+            answers = b""
+            while answers.count(b'"jsonrpc"') < 2:
+                answers += await stream.receive()
+
+    assert answers.count(b"HTTP/1.1 200 ") == 2
+
+
+@pytest.mark.requirement("SRV-18")
+async def test_an_answer_is_one_segment() -> None:
+    async with served(make_engine(), limits=FEW) as address, connected(address) as stream:
+        await stream.send(HEAD + BODY)
+        answer = await stream.receive()
+
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert answer.endswith(b"}\n")
+
+
 @pytest.mark.requirement("SRV-31")
 @pytest.mark.parametrize("begun", [b"", HALF_A_HEAD, HEAD, HEAD + BODY[:-1]])
 async def test_who_only_holds_a_connection_gives_its_place_to_who_asks(begun: bytes) -> None:

@@ -178,10 +178,14 @@ def test_no_token_means_this_machine_alone(home: Home) -> None:
 
 
 @contextmanager
-def reporting_the_sdk(home: Home) -> Iterator[subprocess.Popen[bytes]]:
-    """The gateway over HTTP; its last line on stderr names what it has loaded of the SDK."""
+def gateway_without(home: Home, *blocked: str) -> Iterator[subprocess.Popen[bytes]]:
+    """The gateway where some modules cannot be imported.
+
+    Its last line on stderr names what it has loaded of the SDK.
+    """
     program = (
         "import sys\n"
+        f"sys.modules.update(dict.fromkeys({blocked}))\n"
         "from discovery_cli.main import main\n"
         "try: main()\n"
         "finally: print(*{'mcp', 'mcp_types', 'starlette'} & set(sys.modules), file=sys.stderr)"
@@ -196,12 +200,25 @@ def reporting_the_sdk(home: Home) -> Iterator[subprocess.Popen[bytes]]:
             process.kill()
 
 
+@pytest.mark.requirement("SRV-1")
+async def test_without_the_parser_in_c_another_one_is_used(home: Home) -> None:
+    home.write({"good": fault_entry()})
+
+    with gateway_without(home, "httptools") as process:
+        async with SessionClient(listening_at(process)) as client:
+            with anyio.fail_after(60):
+                call = {"tool": "good:echo", "arguments": {"text": "hello"}}
+                answer = await client.call("execute_tool", call, session=await client.open())
+
+    assert json.loads(result_of(answer)["content"][0]["text"]) == {"text": "hello"}
+
+
 @pytest.mark.requirement("SRV-38")
 async def test_clients_over_http_are_served_without_the_sdk(home: Home) -> None:
     home.write({"good": fault_entry()})
     call = "execute_tool", {"tool": "good:echo", "arguments": {"text": "hello"}}
 
-    with reporting_the_sdk(home) as process:
+    with gateway_without(home) as process:
         async with SessionClient(listening_at(process)) as client:
             with anyio.fail_after(60):
                 session = await client.open()
