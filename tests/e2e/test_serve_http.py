@@ -22,6 +22,11 @@ from tests.unit.server.web import SessionClient, result_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.e2e]
 
+
+async def lists_tools(client: Client) -> bool:
+    return "execute_tool" in {tool.name for tool in (await client.list_tools()).tools}
+
+
 ERAS = pytest.mark.parametrize("mode", ["legacy", "auto"])
 
 
@@ -33,7 +38,7 @@ async def test_agents_list_search_and_execute_side_by_side(home: Home, mode: str
 
     async def work(address: str, number: int) -> None:
         async with Client(address, mode=mode, read_timeout_seconds=30) as client:
-            assert len((await client.list_tools()).tools) == 5
+            assert await lists_tools(client)
             await text_of(client, "search_tools", query="echo")
             arguments = {"text": str(number)}
             text = await text_of(client, "execute_tool", tool="good:echo", arguments=arguments)
@@ -99,7 +104,7 @@ async def test_other_machines_call_it_by_its_names_and_pages_by_none(home: Home)
         async with httpx2.AsyncClient(headers=home.authorization) as client:
             transport = streamable_http_client(address, http_client=client)
             async with Client(transport, read_timeout_seconds=30) as agent:
-                assert len((await agent.list_tools()).tools) == 5
+                assert await lists_tools(agent)
             answers = {
                 name: (await client.post(address, headers={"host": f"{name}:{port}"})).status_code
                 for name in ("tools.example", socket.gethostname(), "10.0.0.7", "evil.example")
@@ -134,11 +139,11 @@ async def test_the_entry_that_is_printed_is_all_that_a_client_needs(home: Home) 
             transport = streamable_http_client(entry["url"], http_client=client)
             with anyio.fail_after(60):
                 async with Client(transport, mode="legacy", read_timeout_seconds=30) as agent:
-                    listed = await agent.list_tools()
+                    is_listed = await lists_tools(agent)
 
     assert entry["url"] == address
     assert refused.status_code == 401
-    assert len(listed.tools) == 5
+    assert is_listed
     assert entry["headers"] == home.authorization
 
 

@@ -60,7 +60,7 @@ def inspected(home: Home, tools: NodeTools, era: str, *arguments: str) -> Any:
 
 @pytest.mark.requirement("SRV-1", "MET-1")
 @pytest.mark.parametrize("era", ["legacy", "modern"])
-def test_inspector_lists_five_tools_and_calls_through(
+def test_inspector_lists_the_tools_and_calls_through(
     home: Home, tools: NodeTools, era: str
 ) -> None:
     home.write({"good": fault_entry()})
@@ -70,5 +70,5 @@ def test_inspector_lists_five_tools_and_calls_through(
     call = ["--method", "tools/call", "--tool-name", "execute_tool"]
     called = inspected(home, tools, era, *call, "--tool-args-json", arguments)
 
-    assert len(listed["tools"]) == 5
+    assert "execute_tool" in {tool["name"] for tool in listed["tools"]}
     assert json.loads(called["content"][0]["text"]) == {"text": "hello"}
