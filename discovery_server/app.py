@@ -28,10 +28,8 @@ from discovery_server import activity, signals, stdio
 from discovery_server.first_answers import remember_first_answer
 from discovery_server.gateway import Gateway
 from discovery_server.list_changed_hook import open_list_changed_hook
-from discovery_server.list_changes import follow_list_changes
+from discovery_server.list_changes import open_subscriptions
 from discovery_server.logs import log_to
-from discovery_server.subscriptions import Subscriptions
-from discovery_server.surfaces import changing_lists
 
 if TYPE_CHECKING:
     from discovery_engine.runtime.first_answer import EarlyStart, FirstAnswer
@@ -141,17 +139,14 @@ async def _open_gateway(
         with log_to(engine.settings.log, environ):
             if (lost_at := engine.view.lost_at) is not None:
                 logger.warning("%s", lost(lost_at).message)
-            subscriptions = Subscriptions(changing=changing_lists(engine.settings.server.mode))
             async with (
                 activity.logged(engine),
+                open_subscriptions(engine) as subscriptions,
                 open_list_changed_hook(engine, environ) as on_list_changed,
             ):
                 gateway = Gateway(engine, subscriptions, on_list_changed=on_list_changed)
                 with gc_pause.frozen():
-                    async with open_task_group() as tasks:
-                        tasks.start_soon(follow_list_changes, engine, subscriptions)
-                        yield engine, gateway
-                        tasks.cancel_scope.cancel()
+                    yield engine, gateway
 
 
 def _log_address(address: str) -> None:

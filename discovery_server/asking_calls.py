@@ -69,20 +69,23 @@ class _Question(Struct):
 class AskingCall:
     """One call, across the requests of its client."""
 
-    def __init__(self, calls: AskingCalls, client: str | None) -> None:
-        self.id = secrets.token_hex(16)
+    def __init__(self, calls: AskingCalls, client: str | None, work: Work) -> None:
+        """A call that runs, until its end or `cancel`."""
+        self.id = ""
+        """Set when it asks for the first time."""
         self.client = client
         self.round = 0
         """The number of the questions that the client has now."""
         self._calls = calls
-        self._output: CallChannel | None = (
-            None  # while a request of the client waits for its result
-        )
+        self._output: CallChannel | None = None
+        """Of the request of the client that waits for the result now."""
         self._questions: dict[str, _Question] = {}
         self._numbers = count(1)
-        self._progress = asyncio.Event()
+        self._wake: asyncio.Future[None] | None = None
+        """What `attend` waits for: a question, or the end."""
         self._scope = anyio.CancelScope()
-        self._task: asyncio.Task[JSONObject | None] | None = None
+        self._task = asyncio.get_running_loop().create_task(self._run(work))
+        self._task.add_done_callback(self._end)
         self._timer: asyncio.TimerHandle | None = None
 
     @property
@@ -103,7 +106,7 @@ class AskingCall:
         request: JSONObject = {"method": method, "params": params}
         question = _Question(request, asyncio.get_running_loop().create_future())
         self._questions[key] = question
-        self._progress.set()
+        self._wake_up()
         try:
             return await question.response
         finally:
@@ -120,10 +123,6 @@ class AskingCall:
         """As `report_progress`."""
         if self._output:
             self._output.notify(method, params)
-
-    def start(self, work: Work) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._run(work))
-        self._task.add_done_callback(self._end)
 
     def respond(self, responses: Mapping[str, object]) -> None:
         """Answer its questions; a key that it has not asked for means nothing."""
@@ -157,20 +156,20 @@ class AskingCall:
     async def cancel(self) -> None:
         """End it, and wait until it has ended."""
         self._scope.cancel()
-        if self._task:
+        if not self._task.done():
             with anyio.CancelScope(shield=True):
                 await asyncio.wait([self._task])
 
     async def _next_outcome(self) -> JSONObject | InputRequired:
-        task = self._task
-        while task is not None and not task.done():
-            self._progress.clear()
-            if not self._questions:
-                await self._progress.wait()
-            await anyio.sleep(_GATHERING if self._questions else 0)
-            if self._questions and not task.done():
-                return self._input_required()
-        result = task.result() if task else None
+        while not self._task.done():
+            if self._questions:
+                await anyio.sleep(_GATHERING)
+                if self._questions and not self._task.done():
+                    return self._input_required()
+            else:
+                self._wake = asyncio.get_running_loop().create_future()
+                await self._wake
+        result = self._task.result()
         if result is None:  # it was cancelled by its timer, or on shutdown
             raise InvalidStateError
         return result
@@ -195,7 +194,11 @@ class AskingCall:
         self._calls.remove(self)
         if not task.cancelled() and task.exception() and self.is_parked:
             logger.debug("A parked call failed: %s", task.exception())
-        self._progress.set()
+        self._wake_up()
+
+    def _wake_up(self) -> None:
+        if self._wake and not self._wake.done():
+            self._wake.set_result(None)
 
     def _stop_timer(self) -> None:
         if self._timer:
@@ -215,9 +218,7 @@ class AskingCalls:
 
     def begin(self, client: str | None, work: Work) -> AskingCall:
         """A call of a client, which runs; its caller attends to it."""
-        call = AskingCall(self, client)
-        call.start(work)
-        return call
+        return AskingCall(self, client, work)
 
     def admit(self, call: AskingCall) -> None:
         """Let a call ask.
@@ -225,7 +226,7 @@ class AskingCalls:
         Raises:
             RpcError: If too many calls wait for responses already.
         """
-        if call.id in self._calls:
+        if call.id:
             return
         of_client = sum(one.client == call.client for one in self._calls.values())
         if of_client >= self._limits.calls_of_client or len(self) >= self._limits.calls:
@@ -234,6 +235,7 @@ class AskingCalls:
                 " respond to one of them, or call again later"
             )
             raise RpcError(INTERNAL_ERROR, text)
+        call.id = secrets.token_hex(16)
         self._calls[call.id] = call
 
     def parked(self, call: str, number: int) -> AskingCall:

@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+from discovery_engine._util.tasks import open_task_group
 from discovery_engine.events import CatalogChanged, OfferingsChanged
 from discovery_engine.tools.offering import OfferingKind
+from discovery_server.subscriptions import ListKind, Subscriptions
 
 if TYPE_CHECKING:
     from discovery_engine.engine import Engine
     from discovery_engine.events import Event
-    from discovery_server.subscriptions import ListKind, Subscriptions
 
+_OFFERINGS: frozenset[ListKind] = frozenset({"prompts", "resources"})
+_ALL: frozenset[ListKind] = _OFFERINGS | {"tools"}
+_CHANGING: Mapping[str, frozenset[ListKind]] = {"meta": _OFFERINGS, "direct": _ALL, "dynamic": _ALL}
+"""The lists that can change, by `server.mode`: the meta-tools are always the same."""
 _LIST_OF: Mapping[OfferingKind, ListKind] = {
     OfferingKind.RESOURCE: "resources",
     OfferingKind.TEMPLATE: "resources",
     OfferingKind.PROMPT: "prompts",
 }
+
+
+@asynccontextmanager
+async def open_subscriptions(engine: Engine) -> AsyncIterator[Subscriptions]:
+    """The subscriptions of clients, which are notified of each change of the catalog."""
+    subscriptions = Subscriptions(changing=_CHANGING[engine.settings.server.mode])
+    async with open_task_group() as tasks:
+        tasks.start_soon(follow_list_changes, engine, subscriptions)
+        yield subscriptions
+        tasks.cancel_scope.cancel()
 
 
 async def follow_list_changes(engine: Engine, subscriptions: Subscriptions) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -22,16 +22,10 @@ if TYPE_CHECKING:
     from discovery_engine.config.settings import ServeMode
     from discovery_engine.engine import Engine
     from discovery_engine.rpc.client import Client
-    from discovery_server.subscriptions import ListKind
 
 _HELPERS = ("read_result",)
 """Meta-tools that are needed in each mode, if they are there."""
 LIST_CHANGED = "notifications/tools/list_changed"
-
-
-def changing_lists(mode: ServeMode) -> Sequence[ListKind]:
-    """The lists of tools that can change, as `Subscriptions` takes them."""
-    return () if mode == "meta" else ("tools",)
 
 
 class ClientSession:
