@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from functools import partial
 from typing import TYPE_CHECKING
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from discovery_engine.owner.server_logins import LoginReport
 
 _USUAL_TIMEOUT = 300.0  # seconds
+_DESKTOPS = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
+"""Variables of Linux; without them `webbrowser` may start a browser in the terminal."""
 
 
 @click.command("login")
@@ -87,7 +90,10 @@ def _show(address: str, *, opens_browser: bool) -> None:
 
 
 def _may_open_browser(invocation: Invocation) -> bool:
-    return sys.stderr.isatty() and sys.stdin.isatty() and not invocation.as_json
+    """Whether a person sees the terminal, and a browser would not take it over."""
+    is_terminal = sys.stderr.isatty() and sys.stdin.isatty()
+    has_desktop = sys.platform in ("win32", "darwin") or any(map(os.environ.get, _DESKTOPS))
+    return is_terminal and has_desktop and not invocation.as_json
 
 
 def _duration(report: LoginReport, now: float) -> str:

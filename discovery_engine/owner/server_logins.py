@@ -23,6 +23,7 @@ from discovery_engine.upstream.connection import resolved_transport
 from discovery_engine.upstream.http.oauth.loopback import PortUnavailable
 from discovery_engine.upstream.http.oauth.stored_login import (
     StoredLogin,
+    exclusively,
     load_login,
     login_name,
     names_of,
@@ -139,11 +140,12 @@ class ServerLogins:
         """
         settings, remote = await self._remote(server)
         name = login_name(settings.name, remote)
+        await anyio.to_thread.run_sync(self._store.require_usable)  # before the browser is
         earlier = await anyio.to_thread.run_sync(self._load, name)
-        await anyio.to_thread.run_sync(self._store.names)  # a broken store is found now
         with _failures(settings.name):
             login = await self._obtained(remote, earlier, show, scopes, timeout)
-        await anyio.to_thread.run_sync(save_login, self._store, name, login)
+        async with exclusively(self._store, name):
+            await anyio.to_thread.run_sync(save_login, self._store, name, login)
         can_refresh = bool(login.refresh_token) or remote.oauth.grant == "client_credentials"
         return LoginReport(
             settings.name, login.issuer, tuple(login.scope.split()), login.expires_at, can_refresh
@@ -220,14 +222,15 @@ class ServerLogins:
 
         Returns why it was not revoked: empty if it was, None if it had no tokens.
         """
-        login, failure = None, None
-        try:
-            login = await anyio.to_thread.run_sync(self._load, name)
-        except SecretStoreError as error:
-            failure = error.message
-        if login is not None and (login.access_token or login.refresh_token):
-            failure = await _revoked(login, login.client_secret or secret)
-        await anyio.to_thread.run_sync(self._store.delete, name)
+        failure = None
+        async with exclusively(self._store, name):
+            try:
+                login = await anyio.to_thread.run_sync(self._load, name)
+            except SecretStoreError as error:
+                login, failure = None, error.message
+            if login is not None and (login.access_token or login.refresh_token):
+                failure = await _revoked(login, login.client_secret or secret)
+            await anyio.to_thread.run_sync(self._store.delete, name)
         return failure
 
     def _load(self, name: str) -> StoredLogin | None:

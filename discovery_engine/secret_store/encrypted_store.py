@@ -111,6 +111,11 @@ class EncryptedStore:
             self._write(replace(document, secrets=rest))
             return True
 
+    def require_usable(self) -> None:
+        with self._writing():
+            if document := self._read():
+                self._key(document)
+
     def names(self) -> tuple[str, ...]:
         document = self._read()
         return tuple(sorted(document.secrets)) if document else ()

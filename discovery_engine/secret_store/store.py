@@ -35,6 +35,13 @@ class SecretStore(Protocol):
             SecretStoreError: As `set`.
         """
 
+    def require_usable(self) -> None:
+        """Check that a secret could be stored now.
+
+        Raises:
+            SecretStoreError: If it could not be.
+        """
+
     def names(self) -> tuple[str, ...]:
         """The names of all secrets, in order; needs no key.
 

@@ -79,7 +79,7 @@ def open_transport(
     # Importing the SDK takes longer than everything else; local servers do not need it.
     from discovery_engine.upstream.http import http_transport  # noqa: PLC0415
 
-    tokens = context.logins.tokens_of(name, resolved) if context.logins else None
+    login = context.logins.login_of(name, resolved) if context.logins else None
     if kind == "sse":
         return http_transport.open_sse_transport(
             name,
@@ -89,7 +89,7 @@ def open_transport(
             limit=limit,
             on_lost=callbacks.on_lost,
             on_notification=callbacks.on_notification,
-            tokens=tokens,
+            login=login,
         )
     return http_transport.open_http_transport(
         name,
@@ -98,5 +98,5 @@ def open_transport(
         context.scheduler,
         limit=limit,
         on_notification=callbacks.on_notification,
-        tokens=tokens,
+        login=login,
     )

@@ -78,6 +78,31 @@ def test_a_changed_entry_is_not_started(approved: Repository, change: str) -> No
     assert not approved.is_sprung
 
 
+@pytest.mark.requirement("TRU-3", "AUT-6")
+@pytest.mark.parametrize(
+    "oauth",
+    [
+        {"authServerMetadataUrl": "http://127.0.0.1:9/metadata"},
+        {"clientId": "x", "clientSecret": "${AWS_SECRET_ACCESS_KEY}"},
+        {"redirectUri": "http://127.0.0.1:9/callback"},
+    ],
+)
+def test_an_oauth_that_is_slipped_in_ends_the_approval(
+    repository: Repository, oauth: JSONObject
+) -> None:
+    entry: JSONObject = {"url": "http://127.0.0.1:9/mcp"}
+    repository.configure(db=entry)
+    assert repository("trust", "--yes").code == 0
+    assert repository("refresh", "db").code == 5
+
+    repository.configure(db=entry | {"oauth": oauth})
+
+    assert repository("refresh", "db").code == 4
+    assert repository("login", "db").code == 4
+    shown = repository("trust").out
+    assert all(key in shown for key in oauth)
+
+
 @pytest.mark.requirement("TRU-3")
 def test_what_an_argument_takes_from_a_file_is_bound(repository: Repository) -> None:
     script = repository.path / "script.sh"

@@ -66,7 +66,7 @@ class Provider:
             "denies": False,
             "iss": "own",  # own, none, or another issuer
             "audience": "",  # of tokens, whatever was asked for
-            "token": "",  # "503", "drop" or "drop-after": what the token endpoint does
+            "token": "",  # "503", "drop", "drop-after", "hold": what the token endpoint does
             "metadata": {},
             "resource": {},
             "rotates": True,
@@ -269,6 +269,8 @@ def authorization_server(provider: Provider) -> Starlette:  # noqa: C901 - small
         form = {k: v[0] for k, v in parse_qs(body.decode()).items()}
         provider.requests.append({"path": scope["path"], "form": form})
         if scope["path"] == "/token":
+            while provider.conduct["token"] == "hold":  # noqa: ASYNC110 - a test says when
+                await anyio.sleep(0.01)
             fault = provider.conduct["token"]
             if fault == "503":
                 await JSONResponse({}, 503)(scope, receive, send)

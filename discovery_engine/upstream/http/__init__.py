@@ -5,4 +5,5 @@ http_transport    messages over streamable HTTP, or over sse, the transport of o
     outage        why an exchange failed, as text
     redirect      which redirects are followed
     event_stream and large_results: long answers, before the SDK's client reads them
+    logins        the logins of servers: `oauth` obtains and sends their tokens
 """

@@ -25,6 +25,7 @@ from discovery_engine.rpc.protocol import CONNECTION_CLOSED, PARSE_ERROR
 from discovery_engine.rpc.scheduling import LARGE, FairScheduler, Quota
 from discovery_engine.upstream.http.event_stream import CompressedEventStream, EventStream, cost
 from discovery_engine.upstream.http.large_results import LargeResults
+from discovery_engine.upstream.http.logins import ServerLogin
 from discovery_engine.upstream.http.outage import Outage, causes, outage
 from discovery_engine.upstream.http.redirect import describe_redirect, is_followed, is_redirect
 from discovery_engine.upstream.transport import is_resource_exhausted
@@ -67,6 +68,8 @@ class HttpFailure(Struct, frozen=True):
     """The server's WWW-Authenticate header."""
     hint: str = ""
     """The next step, where more is known than the status says."""
+    can_log_in: bool = False
+    """Whether a person could log in, and has not yet."""
     is_explained: bool = False
     """Whether the reason is a sentence about the login, rather than a status."""
     lacks_scope: bool = False
@@ -77,7 +80,13 @@ class GuardedClient(httpx2.AsyncClient):
     """Raises no transport error and returns no answer that crashes the SDK."""
 
     def __init__(
-        self, scheduler: FairScheduler, limit: int, *, expects_answers: bool, **options: Any
+        self,
+        scheduler: FairScheduler,
+        limit: int,
+        *,
+        expects_answers: bool,
+        login: ServerLogin | None = None,
+        **options: Any,
     ) -> None:
         """With `expects_answers` the response to a POST contains the answer to its request."""
         super().__init__(**options)
@@ -87,6 +96,7 @@ class GuardedClient(httpx2.AsyncClient):
         self.large_results = LargeResults(scheduler)
         """Results of calls and lists that the SDK sees as placeholders."""
         self._expects_answers = expects_answers
+        self._login = login
         self._failures: OrderedDict[str, HttpFailure] = OrderedDict()
 
     def find_failure(self, data: JSONValue) -> HttpFailure | None:
@@ -94,6 +104,11 @@ class GuardedClient(httpx2.AsyncClient):
         return self._failures.get(data) if isinstance(data, str) else None
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        if self._login and (sender := self._login.sender()):
+            return await sender.send(request, partial(self._send, **options), self.failure_response)
+        return await self._send(request, **options)
+
+    async def _send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         try:
             response = await super().send(request, **options)
             return await self._checked_response(request, response)
@@ -155,6 +170,9 @@ class GuardedClient(httpx2.AsyncClient):
             lost_session=_forgot_session(request, response, error),
             retry_after=_retry_after(response),
             challenge=challenge,
+            can_log_in=self._login is not None
+            and self._login.is_personal
+            and response.status_code == HTTPStatus.UNAUTHORIZED,
         )
         return self.failure_response(request, failure, status=response.status_code)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
 
 import httpx2
 
@@ -19,8 +18,7 @@ from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.connection import TransportKind
 from discovery_engine.upstream.http import sdk
 from discovery_engine.upstream.http.guarded_client import GuardedClient, HttpFailure
-from discovery_engine.upstream.http.oauth.authorized_client import AuthorizedClient
-from discovery_engine.upstream.http.oauth.token_source import TokenSource
+from discovery_engine.upstream.http.logins import ServerLogin
 from discovery_engine.upstream.http.sse import open_sse_streams
 from discovery_engine.upstream.transport import (
     HeaderMap,
@@ -102,7 +100,7 @@ async def open_http_transport(
     *,
     limit: int,
     on_notification: OnNotification,
-    tokens: TokenSource | None = None,
+    login: ServerLogin | None = None,
 ) -> AsyncIterator[HttpTransport]:
     """A streamable HTTP transport; nothing is sent yet.
 
@@ -113,10 +111,10 @@ async def open_http_transport(
         scheduler: Shared by all sessions.
         limit: The longest answer in bytes.
         on_notification: Called with the notifications of the server.
-        tokens: Access tokens to send; None if the entry has its own header.
+        login: Its login; None if its entry has its own header.
     """
     async with (
-        _client(remote, timeouts, scheduler, limit, tokens, expects_answers=True) as client,
+        _client(remote, timeouts, scheduler, limit, login, expects_answers=True) as client,
         sdk.open_streamable_http(remote.url, client, limit=limit) as streams,
         sdk.open_peer(streams, on_notification, client.large_results.restore) as peer,
     ):
@@ -133,7 +131,7 @@ async def open_sse_transport(
     limit: int,
     on_lost: Callable[[], None],
     on_notification: OnNotification,
-    tokens: TokenSource | None = None,
+    login: ServerLogin | None = None,
 ) -> AsyncIterator[HttpTransport]:
     """An SSE transport, once the server has named its endpoint.
 
@@ -150,7 +148,7 @@ async def open_sse_transport(
             transport.is_lost = True
         on_lost()
 
-    async with _client(remote, timeouts, scheduler, limit, tokens, expects_answers=False) as client:
+    async with _client(remote, timeouts, scheduler, limit, login, expects_answers=False) as client:
         opening = open_sse_streams(client, remote.url, on_end=lose, within=timeouts.reach)
         async with opening as streams:
             if streams is None:
@@ -175,8 +173,7 @@ def _unavailable(server: ServerName, failure: HttpFailure) -> UnavailableError:
     if failure.lacks_scope:
         return NeedsAuthError(server, failure.reason, hint=failure.hint, kind=FailureKind.SCOPE)
     if failure.status in _UNAUTHORIZED:
-        reason = failure.reason if failure.is_explained else f"it answers {failure.reason}"
-        return NeedsAuthError(server, reason, hint=failure.hint)
+        return _needs_auth(server, failure)
     if failure.status is not None:
         hint = "check the url" if failure.status == _NOT_FOUND else ""
         if failure.status < _FIRST_ERROR:
@@ -195,6 +192,17 @@ def _unavailable(server: ServerName, failure: HttpFailure) -> UnavailableError:
     return UnavailableError(server, failure.outage.kind, failure.reason, hint=failure.outage.hint)
 
 
+def _needs_auth(server: ServerName, failure: HttpFailure) -> NeedsAuthError:
+    if failure.is_explained:
+        return NeedsAuthError(server, failure.reason, hint=failure.hint)
+    command = f"`discovery login {server}`"
+    if failure.can_log_in and "bearer" in failure.challenge.lower():
+        return NeedsAuthError(server, f"it requires a login: {failure.reason}", hint=command)
+    hint = f"{command} if it has a login, else check the credentials in its headers"
+    answer = f"it answers {failure.reason}"
+    return NeedsAuthError(server, answer, hint=hint if failure.can_log_in else "")
+
+
 def _may_have_been_processed(failure: HttpFailure) -> bool:
     if failure.status is None:
         return failure.was_sent
@@ -206,15 +214,17 @@ def _client(
     timeouts: Timeouts,
     scheduler: FairScheduler,
     limit: int,
-    tokens: TokenSource | None,
+    login: ServerLogin | None,
     *,
     expects_answers: bool,
 ) -> GuardedClient:
     idle = max(timeouts.call, timeouts.list, timeouts.reach) + _READ_MARGIN
     timeout = httpx2.Timeout(30.0, connect=min(_CONNECT, timeouts.reach), read=idle, pool=None)
-    options: dict[str, Any] = {"headers": dict(remote.headers), "timeout": timeout}
-    if tokens is None:
-        return GuardedClient(scheduler, limit, expects_answers=expects_answers, **options)
-    return AuthorizedClient(
-        scheduler, limit, tokens=tokens, expects_answers=expects_answers, **options
+    return GuardedClient(
+        scheduler,
+        limit,
+        login=login,
+        expects_answers=expects_answers,
+        headers=dict(remote.headers),
+        timeout=timeout,
     )

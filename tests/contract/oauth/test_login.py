@@ -13,10 +13,12 @@ import pytest
 from discovery_engine.errors import (
     LoginError,
     NeedsAuthError,
+    SecretStoreError,
     UnavailableError,
     UntrustedServerError,
 )
 from discovery_engine.secret_store.encrypted_store import EncryptedStore
+from discovery_engine.secret_store.keys import VARIABLE
 from discovery_engine.view.status import ServerReport
 from tests.contract.oauth.conftest import OpenEngine
 from tests.engines import summary, tool_names
@@ -366,6 +368,55 @@ async def test_a_server_that_its_owner_has_not_approved_is_not_contacted(
             await engine.logins.log_in("files", never)
 
     assert world.control()["requests"] == []
+
+
+@pytest.mark.requirement("AUT-6")
+async def test_a_server_of_the_older_protocol_is_its_own_issuer(
+    engine_of: OpenEngine, world: OAuthWorld
+) -> None:
+    origin = world.resource.removesuffix("mcp")
+    found = world.http.get(f"{world.issuer}.well-known/oauth-authorization-server").json()
+    world.control(
+        iss=origin,
+        resource={
+            "/.well-known/oauth-protected-resource/mcp": {"none": "here"},
+            "/.well-known/oauth-protected-resource": {"none": "here"},
+            "/.well-known/oauth-authorization-server": {**found, "issuer": origin},
+        },
+    )
+
+    async with engine_of() as engine:
+        report = await engine.logins.log_in("files", world.browser())
+
+        assert report.issuer == origin
+        assert text_of(await engine.execute("files", "read_file", {})) == "done"
+
+
+@pytest.mark.requirement("AUT-3")
+async def test_the_metadata_of_the_entry_names_the_authorization_server(
+    engine_of: OpenEngine, world: OAuthWorld
+) -> None:
+    missing = {"none": "here"}
+    path = "/.well-known/oauth-protected-resource"
+    world.control(resource={path: missing, f"{path}/mcp": missing})
+    document = f"{world.issuer}.well-known/oauth-authorization-server"
+
+    async with engine_of(oauth={"authServerMetadataUrl": document}) as engine:
+        report = await engine.logins.log_in("files", world.browser())
+
+    assert report.issuer == world.issuer
+
+
+@pytest.mark.requirement("AUT-21")
+async def test_a_store_that_cannot_be_used_is_found_before_the_browser(
+    engine_of: OpenEngine, world: OAuthWorld
+) -> None:
+    async with engine_of(environ={VARIABLE: "one"}) as engine:
+        await engine.logins.log_in("files", world.browser())
+
+    async with engine_of(environ={VARIABLE: "another"}) as engine:
+        with pytest.raises(SecretStoreError, match="passphrase is not the one"):
+            await engine.logins.log_in("files", never)
 
 
 @pytest.mark.requirement("AUT-8")

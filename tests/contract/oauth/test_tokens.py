@@ -20,7 +20,7 @@ from discovery_engine.upstream.http.oauth.stored_login import StoredLogin, load_
 from tests.contract.oauth.conftest import OpenEngine
 from tests.engines import summary, tool_names
 from tests.oauth import OAuthWorld, oauth_world, wait_for
-from tests.servers.programs import text_of
+from tests.servers.programs import http_server, text_of
 
 pytestmark = pytest.mark.anyio
 
@@ -153,6 +153,33 @@ async def test_two_processes_never_spend_one_refresh_token_twice(
     assert [out for out, _ in outputs] == ["done\n" * 5] * 3
     assert world.count("reused") == 0
     assert world.count("refreshed") >= 1
+
+
+IMPORTS = """
+import sys, anyio
+from discovery_engine.engine import open_engine
+
+async def main(config, data):
+    async with open_engine(config, data_dir=data) as engine:
+        await engine.refresh()
+        await engine.execute("remote", "echo", {})
+    print([name for name in sys.modules if "http.oauth" in name])
+
+anyio.run(main, *sys.argv[1:])
+"""
+
+
+@pytest.mark.requirement("AUT-25")
+async def test_a_remote_server_without_a_login_loads_nothing_of_logins(tmp_path: Path) -> None:
+    config = tmp_path / "discovery.yaml"
+    with http_server("modern") as url:
+        config.write_text(json.dumps({"servers": {"remote": {"url": url}}}), "utf-8")
+        command = [sys.executable, "-c", IMPORTS, str(config), str(tmp_path / "data")]
+        with anyio.fail_after(60):
+            done = await anyio.run_process(command)
+
+    assert done.stdout == b"[]\n"
+    assert not list((tmp_path / "data").glob("secrets*"))
 
 
 @pytest.mark.requirement("AUT-13")
@@ -414,6 +441,47 @@ async def test_a_store_that_cannot_be_read_needs_auth_and_says_where_to_look(
         assert file.read_bytes() == b"{"
         file.write_bytes(before)
         await engine.refresh(["files"])
+        assert await read(engine) == "done"
+
+
+@pytest.mark.requirement("AUT-12")
+async def test_a_logout_during_a_refresh_is_not_undone(
+    engine_of: OpenEngine, world: OAuthWorld, clock: Clock, tmp_path: Path
+) -> None:
+    async with engine_of(clock=clock) as engine, engine_of(clock=clock) as other:
+        await engine.logins.log_in("files", world.browser())
+        await read(engine)
+        world.control(token="hold")
+        clock.now += HOUR + 1
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(read, engine)
+            await wait_for(lambda: len(world.requests("/token")) == 2)
+            tasks.start_soon(other.logins.log_out, "files")
+            await anyio.wait_all_tasks_blocked()
+            world.control(token="")
+
+        assert stored(tmp_path) == []
+        assert world.control()["access"] == []
+
+
+@pytest.mark.requirement("AUT-12")
+async def test_a_login_during_a_refresh_is_not_overwritten(
+    engine_of: OpenEngine, world: OAuthWorld, clock: Clock, tmp_path: Path
+) -> None:
+    async with engine_of(clock=clock) as engine, engine_of(clock=clock) as other:
+        await engine.logins.log_in("files", world.browser())
+        await read(engine)
+        [first] = stored(tmp_path)
+        clock.now += HOUR + 1
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(4):
+                tasks.start_soon(read, engine)
+            tasks.start_soon(other.logins.log_in, "files", world.browser())
+
+        [last] = stored(tmp_path)
+        assert last.client_id != first.client_id
         assert await read(engine) == "done"
 
 

@@ -18,14 +18,14 @@ from msgspec import Struct
 from discovery_engine._util.tasks import Promise, open_task_group
 
 _LONGEST_HEAD = 16 * 1024  # bytes of a request
+_MOST_FIELDS = 50
 _PATIENCE = 10.0  # seconds for one request
 _HEADERS = (
     "content-type: text/html; charset=utf-8\r\ncache-control: no-store\r\nconnection: close\r\n"
     "content-security-policy: default-src 'none'\r\nreferrer-policy: no-referrer\r\n"
     "x-content-type-options: nosniff\r\n"
 )
-_DONE = "The login is complete. You can close this page."
-_REFUSED = "The login was refused. You can close this page."
+_RECEIVED = "The answer has arrived; the terminal shows the result. You can close this page."
 _UNKNOWN = "This page belongs to no login that is under way."
 _BROKEN = (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream, OSError)
 
@@ -73,7 +73,7 @@ class Loopback:
             fields.get("code", ""), fields.get("error", ""), fields.get("iss")
         )
         self._answer.set(answer)
-        return "200 OK", _DONE if answer.code and not answer.error else _REFUSED
+        return "200 OK", _RECEIVED
 
 
 @asynccontextmanager
@@ -118,7 +118,10 @@ async def _request_target(stream: SocketStream) -> str:
 
 
 def _fields(query: str) -> Mapping[str, str] | None:
-    """The parameters; None if one is given twice, as no authorization server does."""
-    pairs = parse_qsl(query, keep_blank_values=True, max_num_fields=50)
+    """The parameters; None if one is given twice, or there are more than any server sends."""
+    try:
+        pairs = parse_qsl(query, keep_blank_values=True, max_num_fields=_MOST_FIELDS)
+    except ValueError:
+        return None
     fields = dict(pairs)
     return fields if len(fields) == len(pairs) else None

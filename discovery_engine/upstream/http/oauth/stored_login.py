@@ -7,9 +7,12 @@ a digest of these, so that an entry with another address finds no login.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Literal, TypeAlias
 from urllib.parse import urlsplit, urlunsplit
 
+import anyio
 import msgspec
 from msgspec import Struct
 
@@ -22,6 +25,7 @@ from discovery_engine.tools.model import ServerName
 AuthMethod: TypeAlias = Literal["none", "client_secret_basic", "client_secret_post"]
 
 _NAMESPACE = "oauth"
+_LOCK_PAUSE = 0.02  # seconds between two tries of a lock that another process holds
 
 
 class StoredLogin(Struct, frozen=True, omit_defaults=True):
@@ -85,6 +89,24 @@ def save_login(store: SecretStore, name: str, login: StoredLogin) -> None:
     """
     login.make_known()
     store.set(name, msgspec.json.encode(login).decode())
+
+
+@asynccontextmanager
+async def exclusively(store: SecretStore, name: str) -> AsyncIterator[None]:
+    """A block that one task of one process at a time runs for a login.
+
+    Every change of a login is made in one: a refresh must neither overwrite a newer login, nor
+    store again what was deleted meanwhile.
+
+    Raises:
+        SecretStoreError: If it cannot be locked.
+    """
+    while True:
+        with store.try_lock(name) as is_held:
+            if is_held:
+                yield
+                return
+        await anyio.sleep(_LOCK_PAUSE)
 
 
 def login_name(server: ServerName, remote: RemoteTransport) -> str:

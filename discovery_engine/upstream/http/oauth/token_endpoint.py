@@ -6,6 +6,7 @@ Client and tokens are sent nowhere but to the endpoints of the login; no redirec
 from __future__ import annotations
 
 import base64
+import math
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -204,8 +205,9 @@ def _refusal(status: int, body: bytes, request: httpx2.Request) -> Exception:
 
 
 def _expiry(expires_in: Any, now: float) -> float | None:
-    """When a token expires; some servers write the seconds as text."""
+    """When a token expires, if the server says so; some write the seconds as text."""
     try:
-        return now + float(expires_in)
+        seconds = float(expires_in)
     except (TypeError, ValueError):
         return None
+    return now + seconds if 0 < seconds < math.inf else None

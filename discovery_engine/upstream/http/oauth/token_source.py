@@ -18,12 +18,12 @@ import httpx2
 from msgspec.structs import replace
 
 from discovery_engine.config.settings import RemoteTransport
-from discovery_engine.config.syntax import is_secure_address
 from discovery_engine.errors import FailureKind, SecretStoreError
 from discovery_engine.secret_store.store import SecretStore, Stamp
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.http.oauth.stored_login import (
     StoredLogin,
+    exclusively,
     load_login,
     login_name,
     save_login,
@@ -38,7 +38,6 @@ from discovery_engine.upstream.http.outage import Outage
 
 _MARGIN = 60.0  # seconds before its expiry in which a token is refreshed
 _SHARE = 0.1  # of a token's life: the margin of one that lives for less than ten minutes
-_LOCK_PAUSE = 0.02  # seconds between two tries of a lock that another process holds
 _LONGEST_REFRESH = 20.0  # seconds
 
 T = TypeVar("T")
@@ -59,7 +58,10 @@ class LoginRequired(Exception):  # noqa: N818 - a signal within this package
 
 
 class TokenSource:
-    """Shared by all sessions of a server; `remote` has its references resolved."""
+    """Shared by all sessions of a server.
+
+    `remote` has its references resolved, and a secure address.
+    """
 
     def __init__(
         self,
@@ -75,7 +77,6 @@ class TokenSource:
         self._clock = clock
         self._name = login_name(server, remote)
         self._origin = _origin(httpx2.URL(remote.url))
-        self._is_secure = is_secure_address(remote.url)
         self._login: StoredLogin | None = None
         self._stamp: Stamp | None = None
         self._unsaved: StoredLogin | None = None
@@ -84,13 +85,13 @@ class TokenSource:
         """A token that the server refused although it had just been obtained."""
 
     @property
-    def can_log_in(self) -> bool:
-        """Whether `discovery login` could help, rather than another configuration."""
-        return self._is_secure and not self._is_machine
+    def is_personal(self) -> bool:
+        """Whether a person can log in, with `discovery login`."""
+        return not self._is_machine
 
     def covers(self, url: httpx2.URL) -> bool:
         """Whether a request to `url` may carry the token: only the server's own origin."""
-        return self._is_secure and _origin(url) == self._origin
+        return _origin(url) == self._origin
 
     async def token(self) -> str | None:
         """A token to send; None if nobody has logged in.
@@ -99,8 +100,6 @@ class TokenSource:
             LoginRequired: If the login has ended, or cannot be read.
             AuthorizationServerUnavailable: If the token has expired and no other can be obtained.
         """
-        if not self._is_secure:
-            return None
         login = await self._stored()
         if login is None:
             return await self._without_login()
@@ -230,15 +229,11 @@ class TokenSource:
     @asynccontextmanager
     async def _exclusively(self) -> AsyncIterator[None]:
         """A block that one process at a time runs for this login."""
-        while True:
-            try:
-                with self._store.try_lock(self._name) as is_held:
-                    if is_held:
-                        yield
-                        return
-            except SecretStoreError as error:
-                raise unreadable(error) from error
-            await anyio.sleep(_LOCK_PAUSE)
+        try:
+            async with exclusively(self._store, self._name):
+                yield
+        except SecretStoreError as error:
+            raise unreadable(error) from error
 
     def _is_due(self, login: StoredLogin) -> bool:
         if login.expires_at is None or not (login.refresh_token or self._is_machine):

@@ -1,0 +1,108 @@
+"""Sends requests with an access token to one server, and to no other.
+
+A refused token is replaced once, and the request is sent again: a server that answers 401 has not
+processed it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from typing import TypeAlias
+
+import httpx2
+from msgspec.structs import replace
+
+from discovery_engine.upstream.http.guarded_client import HttpFailure, failure_of
+from discovery_engine.upstream.http.oauth.token_endpoint import AuthorizationServerUnavailable
+from discovery_engine.upstream.http.oauth.token_source import LoginRequired, TokenSource
+
+Send: TypeAlias = Callable[[httpx2.Request], Awaitable[httpx2.Response]]
+FailureResponse: TypeAlias = Callable[..., httpx2.Response]
+"""`GuardedClient.failure_response`."""
+
+_LACKS_SCOPE = re.compile(r'\berror="?insufficient_scope\b')
+_SCOPE = re.compile(r'\bscope="([^"\\]{1,1000})"|\bscope=([^\s",]{1,1000})')
+
+
+class AuthorizedSender:
+    def __init__(self, tokens: TokenSource) -> None:
+        self._tokens = tokens
+
+    async def send(
+        self, request: httpx2.Request, send: Send, failed: FailureResponse
+    ) -> httpx2.Response:
+        """Send a request, with a token if it is to the server itself; `failed` makes failures."""
+        if not self._tokens.covers(request.url):
+            return await send(request)
+        try:
+            return await self._send_authorized(request, send, failed)
+        except LoginRequired as problem:
+            failure = HttpFailure(
+                problem.reason,
+                detail=problem.detail,
+                status=HTTPStatus.UNAUTHORIZED,
+                hint=problem.hint or self._hint,
+                is_explained=True,
+            )
+            return failed(request, failure, status=HTTPStatus.UNAUTHORIZED)
+        except AuthorizationServerUnavailable as error:
+            failure = HttpFailure(
+                f"its token cannot be refreshed: {error.outage.reason}",
+                outage=error.outage,
+                detail=error.outage.detail,
+                was_sent=False,
+            )
+            return failed(request, failure, status=HTTPStatus.SERVICE_UNAVAILABLE)
+
+    async def _send_authorized(
+        self, request: httpx2.Request, send: Send, failed: FailureResponse
+    ) -> httpx2.Response:
+        token = await self._tokens.token()
+        if token is None:
+            return await send(request)
+        response = await _send_with(token, request, send)
+        if response.status_code == HTTPStatus.UNAUTHORIZED:
+            token = await self._tokens.renewed(token)
+            response = await _send_with(token, request, send)
+        if response.status_code == HTTPStatus.UNAUTHORIZED:
+            self._tokens.refuse(token)
+        return await self._explained(request, response, failed)
+
+    async def _explained(
+        self, request: httpx2.Request, response: httpx2.Response, failed: FailureResponse
+    ) -> httpx2.Response:
+        """The response; a refusal says what is wrong with the login."""
+        failure = failure_of(response)
+        if failure is not None and failure.status == HTTPStatus.UNAUTHORIZED:
+            reason = f"it refuses the token of its login: {failure.reason}"
+            explained = self._with_reason(failure, reason)
+        elif failure is not None and _LACKS_SCOPE.search(failure.challenge):
+            explained = await self._without_scope(failure)
+        else:
+            return response
+        return failed(request, explained, status=response.status_code)
+
+    async def _without_scope(self, failure: HttpFailure) -> HttpFailure:
+        found = _SCOPE.search(failure.challenge)
+        scope = (found[1] or found[2]) if found else ""
+        if scope:
+            await self._tokens.want_scope(scope)
+        reason = "the token of its login lacks a scope that this request needs"
+        detail = f"it wants the scope {scope!r}" if scope else ""
+        return replace(self._with_reason(failure, reason), detail=detail, lacks_scope=True)
+
+    def _with_reason(self, failure: HttpFailure, reason: str) -> HttpFailure:
+        return replace(failure, reason=reason, hint=self._hint, is_explained=True)
+
+    @property
+    def _hint(self) -> str:
+        server = self._tokens.server
+        is_personal = self._tokens.is_personal
+        return f"`discovery login {server}`" if is_personal else f"check `oauth` of {server!r}"
+
+
+async def _send_with(token: str, request: httpx2.Request, send: Send) -> httpx2.Response:
+    request.headers["authorization"] = f"Bearer {token}"
+    return await send(request)
