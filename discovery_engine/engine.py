@@ -67,6 +67,7 @@ from discovery_engine.search.usage import RecentFinds
 from discovery_engine.secrets.resolver import EnvironmentResolver, SecretResolver
 from discovery_engine.tools.model import ServerName
 from discovery_engine.tools.offering import OfferingKind
+from discovery_engine.view.offering_addresses import ResourceTarget
 from discovery_engine.view.scope import Scope, ShownView
 from discovery_engine.view.search_answers import SearchAnswer
 from discovery_engine.view.status import Observation, ServerReport
@@ -532,6 +533,24 @@ class Engine:
             DiscoveryError: As `get_prompt` and `read_resource`.
         """
         return await self._offering_requests.complete(server, params, caller=caller)
+
+    async def watch_resource(self, uri: str, *, server: str | None = None) -> ResourceTarget:
+        """Have `ResourceUpdated` published when a resource changes, until `unwatch_resource`.
+
+        Its server is asked once, however many watch, and again when it was lost.
+
+        Args:
+            uri: As `read_resource` takes it.
+            server: As `read_resource` takes it.
+
+        Raises:
+            DiscoveryError: As `read_resource`, and if its server does not notify of updates.
+        """
+        return await self._offering_requests.watch(server, uri)
+
+    def unwatch_resource(self, target: ResourceTarget) -> None:
+        """End one `watch_resource`, whose result is given."""
+        self._offering_requests.unwatch(target)
 
     def close_client(self, client: str) -> None:
         """Close the sessions of a client that has disconnected."""

@@ -69,6 +69,14 @@ class CatalogChanged(Struct, frozen=True):
     changed: int
 
 
+class ResourceUpdated(Struct, frozen=True):
+    """A server announced that a resource, or a part of one, has other contents."""
+
+    server: ServerName
+    uri: str
+    """The server's own; it may be that of a resource that an agent must not see."""
+
+
 class OfferingsChanged(Struct, frozen=True):
     """Other resources, templates or prompts are visible, or they have other definitions."""
 
@@ -123,6 +131,7 @@ Event: TypeAlias = (
     | ToolsChanged
     | CatalogChanged
     | OfferingsChanged
+    | ResourceUpdated
     | ConfigurationReloaded
     | ConfigurationRejected
     | ToolCalled

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from discovery_engine._util.tasks import open_task_group
 from discovery_engine.events import CatalogChanged, OfferingsChanged
 from discovery_engine.tools.offering import OfferingKind
+from discovery_server.resource_feed import EngineFeed
 from discovery_server.subscriptions import ListKind, Subscriptions
 
 if TYPE_CHECKING:
@@ -28,10 +29,13 @@ _LIST_OF: Mapping[OfferingKind, ListKind] = {
 
 @asynccontextmanager
 async def open_subscriptions(engine: Engine) -> AsyncIterator[Subscriptions]:
-    """The subscriptions of clients, which are notified of each change of the catalog."""
-    subscriptions = Subscriptions(changing=_CHANGING[engine.settings.server.mode])
+    """The subscriptions of clients, which are notified of changed lists and updated resources."""
+    feed = EngineFeed(engine)
+    changing = _CHANGING[engine.settings.server.mode]
+    subscriptions = Subscriptions(changing=changing, feed=feed)
     async with open_task_group() as tasks:
         tasks.start_soon(follow_list_changes, engine, subscriptions)
+        tasks.start_soon(feed.follow, subscriptions)
         yield subscriptions
         tasks.cancel_scope.cancel()
 

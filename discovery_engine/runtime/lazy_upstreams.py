@@ -98,6 +98,20 @@ class LazyUpstreams:
             redactor.redact_error(error)
             raise
 
+    async def watch(self, server: ServerSettings, uri: str) -> None:
+        """As `Upstreams.watch`."""
+        redactor = await self._redactor_of(server)
+        try:
+            await (await self._opened()).watch(server, uri)
+        except UpstreamError as error:
+            redactor.redact_error(error)
+            raise
+
+    def unwatch(self, server: ServerName, uri: str) -> None:
+        """As `Upstreams.unwatch`; no-op before the first use."""
+        if self._upstreams:
+            self._upstreams.unwatch(server, uri)
+
     async def close_changed(
         self,
         before: Mapping[ServerName, ServerSettings],

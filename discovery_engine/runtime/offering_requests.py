@@ -5,6 +5,7 @@ What may not be seen is refused before anything is sent. Results pass as the ser
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from discovery_engine.runtime.lazy_upstreams import LazyUpstreams
     from discovery_engine.runtime.lister import ServerLister
     from discovery_engine.tools.model import ServerName
+    from discovery_engine.view.offering_addresses import ResourceTarget
     from discovery_engine.view.view import View
 
 T = TypeVar("T")
@@ -49,6 +51,7 @@ class OfferingRequests:
         self._events = events
         self._complete_settings = complete
         self._view = view
+        self._watchers: Counter[tuple[ServerName, str]] = Counter()
 
     async def read(
         self,
@@ -109,6 +112,25 @@ class OfferingRequests:
                 )
             record.record_result(result)
         return result
+
+    async def watch(self, server: str | None, uri: str) -> ResourceTarget:
+        """As `Engine.watch_resource`."""
+        await self._complete_settings()
+        target = await self._found(lambda view: view.resource(server, uri), server, max_wait=None)
+        key = target.server, target.uri
+        with concerning(*key):
+            settings = self._current.view.server_settings(target.server)
+            await self._upstreams.watch(settings, target.uri)
+        self._watchers[key] += 1
+        return target
+
+    def unwatch(self, target: ResourceTarget) -> None:
+        """As `Engine.unwatch_resource`."""
+        key = target.server, target.uri
+        self._watchers[key] -= 1
+        if self._watchers[key] <= 0:
+            del self._watchers[key]
+            self._upstreams.unwatch(*key)
 
     async def complete(
         self, server: str | None, params: JSONObject, *, caller: Client | None

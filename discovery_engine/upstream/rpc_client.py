@@ -76,14 +76,23 @@ class RpcClient:
             on_progress=on_progress,
         )
 
-    async def listen(self) -> None:
-        """Ask for notifications when a list changes, until the server ends that.
+    async def subscribe(self, method: str, uri: str, *, seconds: float) -> None:
+        """Send `resources/subscribe` or `resources/unsubscribe`.
+
+        Raises:
+            RpcError, RequestTimeoutError: As `send`.
+        """
+        details, timeout = RequestDetails(self.info.version), RequestTimeout(seconds)
+        await self._request(method, {"uri": uri}, details, timeout=timeout)
+
+    async def listen(self, notifications: JSONObject) -> None:
+        """Ask for these notifications, until the server ends that.
 
         Raises:
             RpcError: If it does not support that, or the connection breaks.
         """
         method = "subscriptions/listen"
-        params = {"notifications": self.info.listenable}
+        params: JSONObject = {"notifications": notifications}
         await self._request(method, params, RequestDetails(self.info.version))
 
     async def _request(

@@ -18,7 +18,8 @@ from msgspec.structs import replace
 from discovery_engine._util.tasks import Promise
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
 from discovery_engine.errors import FailureKind, RegistryError, UnavailableError, UpstreamError
-from discovery_engine.events import ServerConnecting, ToolsChanged
+from discovery_engine.events import ResourceUpdated, ServerConnecting, ToolsChanged
+from discovery_engine.limits import URI_LENGTH
 from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
 from discovery_engine.rpc.messages import Notification
 from discovery_engine.rpc.peer import RpcError
@@ -127,6 +128,10 @@ class Session:
             duplicates=pending.duplicates,
             stderr=child.stderr.tail,
         )
+
+    async def wait_retired(self) -> None:
+        """Wait until it takes no new callers."""
+        await self._retired.wait()
 
     def retire(self) -> None:
         """Take no new callers, and close once the current calls have finished."""
@@ -328,7 +333,7 @@ class Session:
 
     async def _listen(self, rpc: RpcClient) -> None:
         try:
-            await rpc.listen()
+            await rpc.listen(rpc.info.listenable)
         except RpcError:
             logger.debug("%r sends no notifications of changes", self.server.name, exc_info=True)
 
@@ -336,6 +341,10 @@ class Session:
         if notification.method in _LIST_CHANGED and not self._change_published:
             self._change_published = True
             self._context.events.publish(ToolsChanged(self.server.name))
+        elif notification.method == "notifications/resources/updated":
+            uri = (notification.params or {}).get("uri")
+            if isinstance(uri, str) and len(uri) <= URI_LENGTH:
+                self._context.events.publish(ResourceUpdated(self.server.name, uri))
 
     async def _load_era(self) -> Era | None:
         try:

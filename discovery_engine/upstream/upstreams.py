@@ -64,6 +64,7 @@ from discovery_engine.upstream.request_errors import (
     listing_error,
 )
 from discovery_engine.upstream.requests import UpstreamRequest
+from discovery_engine.upstream.resource_watch import ResourceWatch
 from discovery_engine.upstream.rpc_client import RpcClient
 from discovery_engine.upstream.session import Session
 from discovery_engine.upstream.state import SessionStats, StateInfo
@@ -141,6 +142,7 @@ class Upstreams:
         self._everywhere = anyio.Semaphore(policy.everywhere, fast_acquire=True)
         self._sessions: dict[SessionKey, Session] = {}
         self._login_stamp = context.logins.stamp() if context.logins else None
+        self._watches: dict[ServerName, ResourceWatch] = {}
         self._header_maps: dict[str, Mapping[str, HeaderMap]] = {}
 
     def sessions(self) -> Mapping[ServerName, SessionStats]:
@@ -165,9 +167,28 @@ class Upstreams:
 
     async def close(self, server: ServerName) -> None:
         """Close the sessions of a server after their current calls; no-op if there are none."""
+        if watch := self._watches.pop(server, None):
+            watch.end()
         for (name, _), session in self._sessions.items():
             if name == server:
                 session.retire()
+
+    async def watch(self, server: ServerSettings, uri: str) -> None:
+        """Have `ResourceUpdated` published for a resource, until `unwatch`.
+
+        Raises:
+            UpstreamError: If the server cannot be reached, or does not notify of updates.
+        """
+        watch = self._watches.get(server.name)
+        if watch is None or watch.server.transport != server.transport:
+            watch = ResourceWatch(server, lambda: self._listing_session(server))
+            self._watches[server.name] = watch
+        await watch.add(uri, self._tasks)
+
+    def unwatch(self, server: ServerName, uri: str) -> None:
+        """No-op if it is not watched."""
+        if watch := self._watches.get(server):
+            watch.remove(uri)
 
     def close_client(self, client: str) -> None:
         """Close the sessions of a client after its current calls; no-op if there are none."""

@@ -1,0 +1,73 @@
+"""The updates of servers' resources, for the clients that subscribed to them.
+
+An update reaches a client under the address that it subscribed to, and only while an agent may see
+the resource.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from discovery_engine.errors import DiscoveryError
+from discovery_engine.events import ResourceUpdated
+from discovery_engine.rpc.peer import RpcError
+from discovery_engine.rpc.protocol import INVALID_PARAMS
+from discovery_engine.view.offering_addresses import is_own_uri
+
+if TYPE_CHECKING:
+    from discovery_engine.engine import Engine
+    from discovery_engine.view.offering_addresses import ResourceTarget
+    from discovery_server.subscriptions import Subscriptions
+
+
+class EngineFeed:
+    """Implements `subscriptions.ResourceFeed`."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._watched: dict[str, ResourceTarget] = {}
+
+    async def watch(self, uri: str) -> None:
+        """As `ResourceFeed.watch`."""
+        if is_own_uri(uri):
+            raise RpcError(INVALID_PARAMS, "documents of this gateway send no updates")
+        try:
+            self._watched[uri] = await self._engine.watch_resource(uri)
+        except DiscoveryError as error:
+            text = f"{error.code}: {error.message}"
+            raise RpcError(
+                INVALID_PARAMS, f"{text}; {error.hint}" if error.hint else text
+            ) from None
+
+    async def unwatch(self, uri: str) -> None:
+        """As `ResourceFeed.unwatch`."""
+        if target := self._watched.pop(uri, None):
+            self._engine.unwatch_resource(target)
+
+    async def follow(self, subscriptions: Subscriptions) -> None:
+        """Notify clients of each update, until cancelled."""
+        with self._engine.subscribe(ResourceUpdated) as updates:
+            async for event in updates:
+                if isinstance(event, ResourceUpdated):
+                    for address in self.addresses_of(event):
+                        subscriptions.resource_updated(address)
+
+    def addresses_of(self, updated: ResourceUpdated) -> list[str]:
+        """Under which addresses a resource, or one that it is part of, is watched and visible."""
+        return [
+            address
+            for address, target in self._watched.items()
+            if target.server == updated.server
+            and _is_within(updated.uri, target.uri)
+            and self._is_visible(address)
+        ]
+
+    def _is_visible(self, address: str) -> bool:
+        with suppress(DiscoveryError):
+            return bool(self._engine.view.resource(None, address))
+        return False
+
+
+def _is_within(uri: str, watched: str) -> bool:
+    return uri == watched or uri.startswith(f"{watched.rstrip('/')}/")
