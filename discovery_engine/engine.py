@@ -25,7 +25,7 @@ from copy import copy
 from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, cast
 
 import anyio
 import anyio.to_thread
@@ -82,6 +82,7 @@ if TYPE_CHECKING:
     from discovery_engine.rpc.client import Client, Continuation
     from discovery_engine.rpc.peer import OnProgress
     from discovery_engine.runtime.call_preview import CallPreview
+    from discovery_engine.runtime.recorder import Recorder
     from discovery_engine.upstream.http.logins import Logins
     from discovery_engine.upstream.upstreams import OnStderr, Upstreams
 
@@ -95,6 +96,8 @@ async def open_engine(
     data_dir: str | Path | None = None,
     clock: Callable[[], float] = time.time,
     frozen: bool = False,
+    record: str | Path | None = None,
+    replay: str | Path | None = None,
 ) -> AsyncIterator[Engine]:
     """Yield an engine that can answer at once; on exit every session is closed.
 
@@ -106,6 +109,8 @@ async def open_engine(
         data_dir: Where to remember; `$DISCOVERY_DATA_DIR` or the user's data folder if None.
         clock: Unix time in seconds.
         frozen: Use only what the lock file beside the configuration pins.
+        record: A folder into which exchanges with servers are written, redacted.
+        replay: Such a folder: servers are neither started nor reached, and answer from it.
 
     Raises:
         ConfigurationError: If the configuration, or a lock file that is needed, cannot be used.
@@ -121,6 +126,8 @@ async def open_engine(
         async with open_task_group() as tasks:
             data = registry_path(data_dir, environ).parent
             events, secrets = EventBus(), secrets or EnvironmentResolver(environ)
+            if replay is not None:
+                secrets = _replayed_secrets(secrets)
             state = CatalogState(store, events, secrets=secrets, environ=environ, clock=clock)
             semantic = SemanticSearch(
                 lambda: state.view, state.set_vectors, store, events, secrets=secrets
@@ -137,6 +144,8 @@ async def open_engine(
                 secrets=secrets,
                 clock=clock,
                 data=data,
+                record=record,
+                replay=replay,
             )
             if not (unchanged and await state.restore_unchanged(unchanged)):
                 whole = settings if unchanged is None else await anyio.to_thread.run_sync(load)
@@ -165,6 +174,8 @@ class Engine:
         secrets: SecretResolver,
         clock: Callable[[], float],
         data: Path,
+        record: str | Path | None = None,
+        replay: str | Path | None = None,
     ) -> None:
         self._configuration = configuration
         self._data = data
@@ -177,7 +188,10 @@ class Engine:
         self._state = state
         self._semantic = semantic
         self._finds = RecentFinds()
-        self._upstreams = LazyUpstreams(tasks, self._open_upstreams, secrets, RateLimits(clock))
+        self._replay = replay
+        self._upstreams = LazyUpstreams(
+            tasks, self._open_upstreams, secrets, RateLimits(clock), recorder=_recorder(record)
+        )
         self._lister = ServerLister(
             self._state,
             self._upstreams,
@@ -640,6 +654,8 @@ class Engine:
         return [_observation(one, self.view) for one in await self.health() if one.stats]
 
     def _open_upstreams(self, on_stderr: OnStderr) -> AbstractAsyncContextManager[Upstreams]:
+        if self._replay is not None:
+            return _open_replayed(self._replay)
         # Importing the SDK takes longer than everything else, and most runs need no upstream.
         from discovery_engine.upstream.history import Policy  # noqa: PLC0415
         from discovery_engine.upstream.upstreams import open_upstreams  # noqa: PLC0415
@@ -673,3 +689,27 @@ def _observation(server: ServerReport, view: View) -> Observation:
         next_try=server.next_try,
         detail=server.detail,
     )
+
+
+# Recording and replaying are imported where they are used: usual runs do neither.
+
+
+def _recorder(folder: str | Path | None) -> Recorder | None:
+    if folder is None:
+        return None
+    from discovery_engine.runtime.recorder import Recorder  # noqa: PLC0415 - as above
+
+    return Recorder(Path(folder))
+
+
+def _replayed_secrets(secrets: SecretResolver) -> SecretResolver:
+    from discovery_engine.runtime.replayed_upstreams import ReplayedSecrets  # noqa: PLC0415
+
+    return ReplayedSecrets(secrets)
+
+
+@asynccontextmanager
+async def _open_replayed(folder: str | Path) -> AsyncIterator[Upstreams]:
+    from discovery_engine.runtime.replayed_upstreams import ReplayedUpstreams  # noqa: PLC0415
+
+    yield cast("Upstreams", ReplayedUpstreams(Path(folder)))

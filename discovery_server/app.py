@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio
+from msgspec import Struct
 from msgspec.structs import replace
 
 from discovery_engine._util import gc_pause
@@ -41,12 +42,24 @@ logger = logging.getLogger(__name__)
 Config: TypeAlias = str | Path | Settings | None
 
 
+class Exchanges(Struct, frozen=True):
+    """The folder into which exchanges with servers are recorded, or the one to answer from."""
+
+    record: str | None = None
+    replay: str | None = None
+
+
+LIVE = Exchanges()
+"""Servers are started and reached, and nothing is recorded."""
+
+
 async def serve_stdio(
     config: Config = None,
     *,
     environ: Mapping[str, str] | None = None,
     data_dir: str | Path | None = None,
     frozen: bool = False,
+    exchanges: Exchanges = LIVE,
     first: FirstAnswer | None = None,
     early: EarlyStart | None = None,
 ) -> None:
@@ -57,6 +70,7 @@ async def serve_stdio(
         environ: As `open_engine` takes it.
         data_dir: As `open_engine` takes it.
         frozen: As `open_engine` takes it.
+        exchanges: Whether exchanges with servers are recorded or replayed.
         first: Where the answer to the first request is remembered for the next start.
         early: What was read from stdin and answered before.
 
@@ -65,7 +79,10 @@ async def serve_stdio(
     """
     async with signals.handled() as handlers:
         with stdio.own_standard_streams() as (stdin, stdout):
-            async with _open_gateway(config, environ, data_dir, frozen=frozen) as (engine, gateway):
+            async with _open_gateway(config, environ, data_dir, exchanges, frozen=frozen) as (
+                engine,
+                gateway,
+            ):
                 handlers.reload = partial(_reload, engine)
                 logger.info("Serving MCP on stdio")
                 answered = anyio.Event()
@@ -86,6 +103,7 @@ async def serve_http(
     environ: Mapping[str, str] | None = None,
     data_dir: str | Path | None = None,
     frozen: bool = False,
+    exchanges: Exchanges = LIVE,
 ) -> None:
     """Serve many clients over streamable HTTP, until the process receives a signal.
 
@@ -98,6 +116,7 @@ async def serve_http(
         environ: As `open_engine` takes it.
         data_dir: The folder of the registry.
         frozen: Use only what the lock file pins.
+        exchanges: As `serve_stdio` takes it.
 
     Raises:
         ConfigurationError: If the configuration, the address or the token cannot be used.
@@ -111,7 +130,7 @@ async def serve_http(
     guard.require_allowed(endpoint, has_token=tokens is not None)
     async with (
         signals.handled() as handlers,
-        _open_gateway(config, environ, data_dir, frozen=frozen) as (engine, gateway),
+        _open_gateway(config, environ, data_dir, exchanges, frozen=frozen) as (engine, gateway),
     ):
         with http_server.listen(endpoint) as listener:
             # The system decides which address a name such as `localhost` has.
@@ -132,10 +151,22 @@ async def serve_http(
 
 @asynccontextmanager
 async def _open_gateway(
-    config: Config, environ: Mapping[str, str] | None, data_dir: str | Path | None, *, frozen: bool
+    config: Config,
+    environ: Mapping[str, str] | None,
+    data_dir: str | Path | None,
+    exchanges: Exchanges,
+    *,
+    frozen: bool,
 ) -> AsyncIterator[tuple[Engine, Gateway]]:
     environ = os.environ if environ is None else environ
-    async with open_engine(config, environ=environ, data_dir=data_dir, frozen=frozen) as engine:
+    async with open_engine(
+        config,
+        environ=environ,
+        data_dir=data_dir,
+        frozen=frozen,
+        record=exchanges.record,
+        replay=exchanges.replay,
+    ) as engine:
         with log_to(engine.settings.log, environ):
             if (lost_at := engine.view.lost_at) is not None:
                 logger.warning("%s", lost(lost_at).message)

@@ -8,7 +8,8 @@ import re
 import sys
 from contextlib import redirect_stdout
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 from msgspec import Struct
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from discovery_server.tokens import Tokens
 
 _LAST_PORT = 65_535
+_Folders: TypeAlias = tuple[str | None, str | None]
+"""As `app.Exchanges` takes them."""
 _HOST = re.compile(r"[\w.-]+")
 
 
@@ -81,6 +84,18 @@ def _hosts(
     callback=_hosts,
     help="With --http: also accept this host name, as a proxy sends it; may be repeated.",
 )
+@click.option(
+    "--record",
+    metavar="DIR",
+    type=click.Path(file_okay=False),
+    help="Write what servers list and answer into DIR, without secrets.",
+)
+@click.option(
+    "--replay",
+    metavar="DIR",
+    type=click.Path(file_okay=False, exists=True),
+    help="Answer from what was recorded in DIR; no server is started.",
+)
 @pass_invocation
 def command(
     invocation: Invocation,
@@ -88,6 +103,8 @@ def command(
     *,
     stdio: bool,
     address: tuple[str, int] | None,
+    record: str | None,
+    replay: str | None,
     **options: Any,
 ) -> None:
     """Serve the five meta-tools to an agent over MCP.
@@ -100,6 +117,8 @@ def command(
     else one that is generated once and stored in the data folder. The entry that clients need is
     printed.
     """
+    if record and replay:
+        raise click.UsageError("either --record or --replay, not both")
     if stdio and address:
         raise click.UsageError("either --stdio or --http, not both")
     for name, value in options.items():
@@ -108,9 +127,14 @@ def command(
             raise click.UsageError(f"--{option} needs --http HOST:PORT")
     _unblock(invocation)
     _say_where_it_looked(invocation)
-    serve = partial(_serve_stdio, invocation)
+    if replay and invocation.data_dir is None:
+        # What was recorded must not take the place of what is known of the servers.
+        folder = TemporaryDirectory(prefix="discovery-replay-")
+        invocation.data_dir = invocation.at_end.enter_context(folder)
+    folders = record, replay
+    serve = partial(_serve_stdio, invocation, folders)
     if address:
-        serve = partial(_serve_http, invocation, *address, HttpOptions(**options))
+        serve = partial(_serve_http, invocation, folders, *address, HttpOptions(**options))
     invocation.interrupts.run(serve)
 
 
@@ -152,7 +176,7 @@ class HttpOptions(Struct, frozen=True):
             raise click.UsageError("--new-token is of no use while DISCOVERY_TOKEN gives the token")
 
 
-async def _serve_stdio(invocation: Invocation) -> None:
+async def _serve_stdio(invocation: Invocation, folders: _Folders) -> None:
     # What is loaded in a loop is loaded whole: a press of Ctrl-C is obeyed after it.
     from discovery_server import app
 
@@ -162,12 +186,15 @@ async def _serve_stdio(invocation: Invocation) -> None:
         invocation.config,
         data_dir=invocation.data_dir,
         frozen=invocation.frozen,
+        exchanges=app.Exchanges(*folders),
         first=invocation.first,
         early=invocation.early,
     )
 
 
-async def _serve_http(invocation: Invocation, host: str, port: int, options: HttpOptions) -> None:
+async def _serve_http(
+    invocation: Invocation, folders: _Folders, host: str, port: int, options: HttpOptions
+) -> None:
     from discovery_server import app
     from discovery_server.http.guard import Endpoint, require_allowed
 
@@ -183,6 +210,7 @@ async def _serve_http(invocation: Invocation, host: str, port: int, options: Htt
         on_listening=partial(_say_address, tokens=tokens, is_remote=options.allow_remote),
         data_dir=invocation.data_dir,
         frozen=invocation.frozen,
+        exchanges=app.Exchanges(*folders),
     )
 
 

@@ -120,6 +120,16 @@ FAMILIES: Mapping[str, Mapping[str, Row]] = {
             "the calls of a minute that are allowed are used up; nothing was sent",
             "try again after the time that is given, or raise `limits.callsPerMinute`",
         ),
+        "NOT_RECORDED": (
+            "error",
+            "with `serve --replay`, no recording has this request or its template",
+            "record it with `discovery serve --record DIR`",
+        ),
+        "RECORDING_ERROR": (
+            "error",
+            "a folder of recordings cannot be read or written",
+            "correct the named file, or record again",
+        ),
         "SERVER_CONNECTION_ERROR": (
             "error",
             "the server cannot be reached; the kind of failure is named",

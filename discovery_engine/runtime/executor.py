@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import anyio
 import anyio.to_thread
+from msgspec.structs import replace
 
 from discovery_engine.overrides.pinning import pinned_references, pinned_values
 from discovery_engine.runtime.call_preview import CallPreview
@@ -70,9 +71,12 @@ class ToolExecutor:
         view = self._current.view
         pinned = pinned_values(tool, view.settings.overrides, self._secrets)
         await self._check(self._checkers.get(tool), arguments, pinned, on_unchecked)
+        request = UpstreamRequest.call(tool.upstream_name, {**arguments, **pinned})
+        if pinned:
+            request = replace(request, pinned=frozenset(pinned))
         return await self._upstreams.send(
             view.server_settings(tool.server),
-            UpstreamRequest.call(tool.upstream_name, {**arguments, **pinned}),
+            request,
             caller=caller,
             continuation=continuation,
             on_progress=on_progress,

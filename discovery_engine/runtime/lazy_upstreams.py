@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from discovery_engine._util.json import JSONObject
 from discovery_engine.catalog import DroppedTool
 from discovery_engine.config.settings import ServerSettings
-from discovery_engine.errors import UpstreamError
+from discovery_engine.errors import UpstreamError, UpstreamProtocolError
 from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
 from discovery_engine.redaction.server_output import OutputRedactor
 from discovery_engine.runtime.rate_limits import CallQuota, RateLimits
@@ -30,6 +30,7 @@ from discovery_engine.upstream.stderr_log import StderrLog
 if TYPE_CHECKING:
     from discovery_engine.rpc.client import Client, Continuation
     from discovery_engine.rpc.peer import OnProgress
+    from discovery_engine.runtime.recorder import Recorder
     from discovery_engine.tools.offering import OfferingKind
     from discovery_engine.upstream.listing import ListedOfferings, Listing
     from discovery_engine.upstream.requests import UpstreamRequest
@@ -47,11 +48,13 @@ class LazyUpstreams:
         open_upstreams: Callable[[OnStderr], AbstractAsyncContextManager[Upstreams]],
         secrets: SecretResolver,
         rates: RateLimits | None = None,
+        recorder: Recorder | None = None,
     ) -> None:
         self._tasks = tasks
         self._open_upstreams = open_upstreams
         self._secrets = secrets
         self._rates = rates
+        self._recorder = recorder
         self._upstreams: Upstreams | None = None
         self._opening = anyio.Lock()
         self._redactors: dict[ServerName, tuple[object, OutputRedactor]] = {}
@@ -66,7 +69,10 @@ class LazyUpstreams:
         except UpstreamError as error:
             redactor.redact_error(error)
             raise
-        return await anyio.to_thread.run_sync(_redacted, listing, redactor)
+        redacted = await anyio.to_thread.run_sync(_redacted, listing, redactor)
+        if self._recorder:
+            await self._recorder.record_listing(server.name, redacted)
+        return redacted
 
     async def send(
         self,
@@ -87,7 +93,7 @@ class LazyUpstreams:
         redactor = await self._redactor_of(server)
         try:
             upstreams = await self._opened()
-            return await upstreams.send(
+            result = await upstreams.send(
                 server,
                 request,
                 caller=caller,
@@ -96,7 +102,12 @@ class LazyUpstreams:
             )
         except UpstreamError as error:
             redactor.redact_error(error)
+            if self._recorder and isinstance(error, UpstreamProtocolError):
+                await self._recorder.record(server.name, request, error, redactor)
             raise
+        if self._recorder:
+            await self._recorder.record(server.name, request, result, redactor)
+        return result
 
     async def watch(self, server: ServerSettings, uri: str) -> None:
         """As `Upstreams.watch`."""

@@ -18,6 +18,8 @@ class UpstreamRequest(Struct, frozen=True):
     """What it is about, as errors name it: a tool's name, a URI."""
     name: str | None = None
     """What the name header of HTTP holds, for methods that have one."""
+    pinned: frozenset[str] = frozenset()
+    """The names of the arguments that the owner gives; they are not recorded."""
 
     @classmethod
     def call(cls, tool: str, arguments: JSONObject) -> UpstreamRequest:

@@ -256,6 +256,7 @@ PRODUCERS: dict[str, Producer] = {
 ERRORS = "tests/unit/test_errors.py::test_an_error_says_what_is_wrong_and_what_to_do"
 CATALOG_LINT = "tests/unit/evaluation/test_catalog_lint.py::"
 META = "tests/contract/test_meta_tools.py::"
+RECORDINGS = "tests/contract/test_recordings.py::"
 RESULTS = "tests/contract/test_results.py::"
 CLI = "tests/unit/cli/test_error_output.py::"
 SHOWN_BY: dict[str, str] = {
@@ -292,6 +293,8 @@ SHOWN_BY: dict[str, str] = {
     "test_doctor_names_tools_whose_schema_is_too_costly_to_check",
     "TOOL_NEEDS_INPUT": META + "test_tool_that_wants_input_meanwhile_is_an_error",
     "RESULT_NOT_FOUND": RESULTS + "test_nobody_but_the_client_that_made_the_call_reads_on",
+    "NOT_RECORDED": RECORDINGS + "test_what_was_not_recorded_is_a_clear_error",
+    "RECORDING_ERROR": RECORDINGS + "test_a_damaged_file_is_named",
     "INVALID_STEPS": "tests/contract/test_steps.py::test_steps_that_reach_outside_are_refused",
     "INVALID_QUERY": RESULTS
     + "test_a_mistake_in_select_is_named_with_its_place_and_nothing_is_sent",

@@ -1,0 +1,146 @@
+"""Exchanges with servers in a folder of files: written in one run, and served from in another.
+
+    DIR/SERVER/listing.json                 what the server listed
+    DIR/SERVER/create_issue-0f3a….json      one request, and its answers in their order
+
+Files have sorted keys and stable names, so that a second recording of the same exchanges differs in
+nothing. A request is found by its exact arguments, or else by its template, in which times, ids and
+paths of temporary files are the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from msgspec import Struct, convert, to_builtins
+
+from discovery_engine._util.files import replace_file
+from discovery_engine._util.json import JSONObject, JSONValue
+from discovery_engine.errors import DiscoveryError
+from discovery_engine.secrets.references import REDACTED
+from discovery_engine.tools.model import canonical_json
+from discovery_engine.upstream.listing import Listing
+from discovery_engine.upstream.requests import UpstreamRequest
+
+_LISTING = "listing.json"
+_DIGEST = 16  # characters of a digest in a file's name
+_NAME = 60  # characters of the subject in a file's name
+_EPOCH = 1_000_000_000  # a whole number from here on is taken for a time or an id
+_VOLATILE = re.compile(
+    r"(?P<time>\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?)"
+    r"|(?P<clock>\b\d\d:\d\d(?::\d\d(?:\.\d+)?)?\b)"
+    r"|(?P<uuid>\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b)"
+    r"|(?P<hex>\b(?=[0-9a-fA-F]*\d)[0-9a-fA-F]{12,}\b)"
+    r"|(?P<number>\b\d{9,}\b)"
+    r"|(?P<path>/(?:tmp|private|var/folders)/[^\s\"']*)"
+)
+
+
+class RecordingError(DiscoveryError):
+    """A folder of recordings cannot be read or written."""
+
+    code = "RECORDING_ERROR"
+
+
+class Exchange(Struct, frozen=True):
+    """One request, and what it was answered each time."""
+
+    method: str
+    params: JSONObject
+    answers: tuple[JSONObject, ...]
+    """Each has a `result`, or an `error` with `code` and `message`."""
+
+
+def shown_params(request: UpstreamRequest) -> JSONObject:
+    """The parameters of a request without `_meta`, and without what the owner gives to them."""
+    params = {name: value for name, value in request.params.items() if name != "_meta"}
+    arguments = params.get("arguments")
+    if request.pinned and isinstance(arguments, dict):
+        own = {name: value for name, value in arguments.items() if name not in request.pinned}
+        params["arguments"] = own
+    return params
+
+
+def save_exchange(folder: Path, server: str, exchange: Exchange) -> None:
+    """Write one exchange; it replaces an earlier recording of the same request.
+
+    Raises:
+        RecordingError: If it cannot be written.
+    """
+    subject = exchange.params.get("name") or exchange.params.get("uri") or exchange.method
+    slug = re.sub(r"[^A-Za-z0-9_]+", "-", str(subject))[:_NAME].strip("-")
+    content = canonical_json([exchange.method, exchange.params]).encode()
+    name = f"{slug}-{hashlib.sha256(content).hexdigest()[:_DIGEST]}.json"
+    _write(folder / server / name, to_builtins(exchange))
+
+
+def save_listing(folder: Path, server: str, listing: Listing) -> None:
+    """Raises `RecordingError` if it cannot be written."""
+    form = {name: value for name, value in to_builtins(listing).items() if name != "connection"}
+    _write(folder / server / _LISTING, form)
+
+
+def load_listing(folder: Path, server: str) -> Listing | None:
+    """The recorded listing of a server; None if there is none.
+
+    Raises:
+        RecordingError: If its file is damaged.
+    """
+    path = folder / server / _LISTING
+    return convert(_read(path), Listing) if path.exists() else None
+
+
+def load_exchanges(folder: Path, server: str) -> tuple[Exchange, ...]:
+    """Raises `RecordingError` if a file is damaged."""
+    paths = sorted((folder / server).glob("*.json"))
+    return tuple(convert(_read(path), Exchange) for path in paths if path.name != _LISTING)
+
+
+def find(exchanges: tuple[Exchange, ...], method: str, params: JSONObject) -> Exchange | None:
+    """The exchange of this request, else the first whose template it has."""
+    asked = canonical_json([method, params])  # in which 1 and true are two values
+    exact = (one for one in exchanges if canonical_json([one.method, one.params]) == asked)
+    alike = (one for one in exchanges if one.method == method and _fits(one.params, params))
+    return next(exact, None) or next(alike, None)
+
+
+def _fits(recorded: JSONValue, given: JSONValue) -> bool:
+    match recorded, given:
+        case dict(), dict():
+            return recorded.keys() == given.keys() and all(
+                _fits(value, given[name]) for name, value in recorded.items()
+            )
+        case list(), list():
+            return len(recorded) == len(given) and all(map(_fits, recorded, given))
+        case str(), str():
+            # What was redacted may have been anything.
+            return REDACTED in recorded or _template(recorded) == _template(given)
+        case int(), int() if min(recorded, given) >= _EPOCH:
+            return True
+    return canonical_json(recorded) == canonical_json(given)
+
+
+def _template(text: str) -> str:
+    return _VOLATILE.sub(lambda found: f"<{found.lastgroup}>", text)
+
+
+def _write(path: Path, form: Mapping[str, JSONValue]) -> None:
+    text = json.dumps(form, indent=2, sort_keys=True, ensure_ascii=False)
+    data = f"{text}\n".encode("utf-8", "backslashreplace")
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not path.exists() or path.read_bytes() != data:
+            replace_file(path, data, follows_link=False)
+    except OSError as error:
+        raise RecordingError(f"{path.name} cannot be written: {error.strerror}") from error
+
+
+def _read(path: Path) -> JSONValue:
+    try:
+        return json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise RecordingError(f"{path.name} cannot be read: {error}") from error

@@ -1,0 +1,252 @@
+"""Exchanges with servers, recorded and replayed: specs/recordings.md."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import sys
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from click.testing import CliRunner
+
+from discovery_cli.exit_codes import ExitCode
+from discovery_cli.invocation import Invocation
+from discovery_cli.program import cli
+from discovery_engine._util.json import JSONObject
+from discovery_engine.engine import Engine, open_engine
+from discovery_engine.errors import DiscoveryError
+from discovery_engine.runtime.recordings import Exchange, find
+from tests.engines import Folder, program
+from tests.result_agents import SERVER
+from tests.servers.programs import text_of
+from tests.unit.server.wire import INITIALIZE, INITIALIZED
+from tests.unit.server.wire import call as asked
+
+pytestmark = pytest.mark.anyio
+
+SECRET = "sk-very-secret-0123456789"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ROWS_TOKEN", SECRET)
+    pins = [{"pattern": "echo", "arguments": {"token": "${ROWS_TOKEN}"}}]
+    log = tmp_path / "calls.jsonl"
+    Folder(tmp_path).write(
+        program("results", sys.executable, str(SERVER), str(log)), overrides=pins
+    )
+    return tmp_path
+
+
+def opened(folder: Path, data: str = "data", **options: Any) -> AbstractAsyncContextManager[Engine]:
+    return open_engine(folder / "discovery.yaml", data_dir=folder / data, **options)
+
+
+def recording(folder: Path) -> AbstractAsyncContextManager[Engine]:
+    return opened(folder, record=folder / "tape")
+
+
+def replaying(folder: Path) -> AbstractAsyncContextManager[Engine]:
+    return opened(folder, "replayed", replay=folder / "tape")
+
+
+async def call(engine: Engine, tool: str, **arguments: Any) -> JSONObject:
+    await engine.refresh(only_due=True)
+    return await engine.execute("results", tool, arguments)
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in sorted((folder / "tape").rglob("*.json"))}
+
+
+@pytest.mark.requirement("REC-1", "REC-3")
+async def test_what_was_recorded_is_served_without_the_server(folder: Path) -> None:
+    async with recording(folder) as engine:
+        rows, text = await call(engine, "rows", count=3), await call(engine, "text", lines=2)
+        failed = await call(engine, "fail")
+    calls = (folder / "calls.jsonl").read_text("utf-8")
+    broken = (folder / "discovery.yaml").read_text("utf-8").replace(str(SERVER), "/nowhere.py")
+    (folder / "discovery.yaml").write_text(broken, "utf-8")
+
+    async with replaying(folder) as engine:
+        assert await call(engine, "rows", count=3) == rows
+        assert await call(engine, "text", lines=2) == text
+        assert await call(engine, "fail") == failed
+        assert (await engine.search("rows")).hits[0].entry.tool.name == "rows"
+
+    assert (folder / "calls.jsonl").read_text("utf-8") == calls
+
+
+@pytest.mark.requirement("REC-1")
+async def test_a_second_recording_changes_no_byte_and_files_are_private(folder: Path) -> None:
+    recorded = []
+    for _ in range(2):
+        async with recording(folder) as engine:
+            await call(engine, "rows", count=3)
+            await call(engine, "rows", count=4)
+            await call(engine, "rows", count=3)
+        recorded.append(files(folder))
+    now = recorded[1]
+
+    assert now == recorded[0]
+
+    paths = list((folder / "tape").rglob("*.json"))
+    assert len(paths) == 3
+    assert {stat.S_IMODE(path.stat().st_mode) for path in paths} == {0o600}
+    assert json.loads(now["listing.json"])["tools"][0]["name"]
+
+
+@pytest.mark.requirement("REC-2", "REC-3")
+async def test_no_secret_is_recorded_and_none_is_needed_to_replay(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with recording(folder) as engine:
+        echoed = await call(engine, "echo", value={"Authorization": "Bearer abcdefghij0123"})
+    assert SECRET in json.dumps(echoed)  # the server gives back what it got
+
+    written = b"".join(files(folder).values())
+    assert SECRET.encode() not in written
+    assert b"abcdefghij0123" not in written
+    monkeypatch.delenv("ROWS_TOKEN")
+    async with replaying(folder) as engine:
+        found = await call(engine, "echo", value={"Authorization": "Bearer another"})
+    assert "given" in found["structuredContent"]
+
+
+@pytest.mark.requirement("REC-6")
+async def test_what_was_not_recorded_is_a_clear_error(folder: Path) -> None:
+    async with recording(folder) as engine:
+        await call(engine, "rows", count=3)
+
+    async with replaying(folder) as engine:
+        with pytest.raises(DiscoveryError) as other_arguments:
+            await call(engine, "rows", count=4)
+        with pytest.raises(DiscoveryError) as other_tool:
+            await call(engine, "text", lines=1)
+
+    assert other_arguments.value.code == other_tool.value.code == "NOT_RECORDED"
+    assert other_arguments.value.message == (
+        "server 'results' has no recording of 'rows' with these arguments; "
+        "1 other call of it recorded"
+    )
+    assert other_tool.value.message == "server 'results' has no recording of 'text'"
+
+
+@pytest.mark.requirement("REC-6")
+async def test_a_damaged_file_is_named(folder: Path) -> None:
+    async with recording(folder) as engine:
+        await call(engine, "rows", count=3)
+    [path] = (folder / "tape").rglob("rows-*.json")
+    path.write_text("{", "utf-8")
+
+    async with replaying(folder) as engine:
+        with pytest.raises(DiscoveryError) as damaged:
+            await call(engine, "rows", count=3)
+
+    assert damaged.value.code == "RECORDING_ERROR"
+    assert path.name in damaged.value.message
+
+
+@pytest.mark.requirement("REC-5")
+async def test_answers_of_one_request_are_given_in_their_order(folder: Path) -> None:
+    async with recording(folder) as engine:
+        await call(engine, "echo", value="x")
+    [path] = (folder / "tape").rglob("echo-*.json")
+    form = json.loads(path.read_text("utf-8"))
+    form["answers"] = [
+        {"result": {"content": [{"type": "text", "text": text}]}} for text in ("one", "two")
+    ]
+    path.write_text(json.dumps(form), "utf-8")
+
+    async with replaying(folder) as engine:
+        given = [text_of(await call(engine, "echo", value="x")) for _ in range(4)]
+
+    assert given == ["one", "two", "two", "two"]
+
+
+@pytest.mark.requirement("REC-4")
+@pytest.mark.parametrize(
+    ("recorded", "given", "fits"),
+    [
+        ("2026-11-22", "2027-01-01", True),
+        ("at 2026-11-22T10:00:00Z", "at 2027-01-01T09:30:11.5+01:00", True),
+        ("10:15", "11:45", True),
+        (
+            "id 3fa85f64-5717-4562-b3fc-2c963f66afa6",
+            "id 00000000-0000-4000-8000-000000000000",
+            True,
+        ),
+        ("deadbeef0123456789", "0123456789abcdef00", True),
+        (1763800000, 1800000000, True),
+        (3, 4, False),
+        (True, 1, False),
+        ("open", "closed", False),
+        ("open on 2026-11-22", "closed on 2026-11-22", False),
+        ({"since": "2026-11-22"}, {"since": "2026-11-23", "all": True}, False),
+        (["a", "2026-11-22"], ["a", "2026-11-23"], True),
+        (["a"], ["a", "a"], False),
+        ("/tmp/a1/x.txt", "/tmp/b2/y.txt", True),
+        ("key ••••", "key whatever", True),
+    ],
+)
+def test_a_template_leaves_out_what_differs_each_time(
+    recorded: Any, given: Any, *, fits: bool
+) -> None:
+    exchange = Exchange("tools/call", {"name": "t", "arguments": {"v": recorded}}, ())
+
+    found = find((exchange,), "tools/call", {"name": "t", "arguments": {"v": given}})
+
+    assert (found is exchange) is fits
+
+
+@pytest.mark.requirement("REC-4")
+def test_exact_arguments_come_before_a_template() -> None:
+    first, second = (
+        Exchange("tools/call", {"name": "t", "arguments": {"day": day}}, ())
+        for day in ("2026-11-21", "2026-11-22")
+    )
+
+    assert find((first, second), second.method, second.params) is second
+    assert find((first, second), "prompts/get", second.params) is None
+
+
+@pytest.mark.requirement("REC-3", "REC-7")
+async def test_serve_replays_in_a_data_folder_of_its_own(folder: Path) -> None:
+    async with recording(folder) as engine:
+        await call(engine, "rows", count=3)
+    (folder / "calls.jsonl").unlink()
+    words = ["--config", "discovery.yaml", "serve", "--replay", "tape"]
+    environ = os.environ | {"DISCOVERY_DATA_DIR": str(folder / "untouched")}
+    arguments = {"tool": "results:rows", "arguments": {"count": 3}}
+
+    async with await anyio.open_process(
+        [sys.executable, "-m", "discovery_cli", *words], cwd=folder, env=environ
+    ) as served:
+        assert served.stdin is not None
+        assert served.stdout is not None
+        with anyio.fail_after(120):
+            for message in (INITIALIZE, INITIALIZED, asked(7, "execute_tool", **arguments)):
+                await served.stdin.send(json.dumps(message).encode() + b"\n")
+            answer = b""
+            while b'"id":7' not in answer:
+                answer += await served.stdout.receive()
+            await served.stdin.aclose()
+            assert await served.wait() == 0
+
+    assert b"row 2" in answer
+    assert not (folder / "untouched").exists()
+    assert not (folder / "calls.jsonl").exists()
+
+
+def test_recording_and_replaying_exclude_each_other(tmp_path: Path) -> None:
+    both = ["serve", "--record", str(tmp_path), "--replay", str(tmp_path)]
+
+    result = CliRunner().invoke(cli, both, obj=Invocation())
+
+    assert result.exit_code == ExitCode.USAGE
+    assert "either --record or --replay" in result.output
