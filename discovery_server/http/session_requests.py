@@ -49,13 +49,13 @@ class SessionRequests:
         session = self._session(gateway, user, request)
         with self._sessions.used(session):
             value = await request.json()
-            is_batch = _require_messages(value, session)
+            messages = _messages(value, session)
             if session.connection.is_busy:
                 text = "too many requests of this session are not answered yet"
                 raise HttpError(_UNAVAILABLE, _OVERLOADED, text, _RETRY_AFTER)
-            stream = PostStream(accepted, is_batch=is_batch)
-            for message in value if is_batch else [value]:
-                session.connection.process(message, request.size, stream)
+            stream = PostStream(accepted, is_batch=messages is value)
+            for message in messages:
+                session.connection.process(message, request.size // len(messages), stream)
             await self._respond(stream, request)
 
     async def get(self, gateway: Gateway, user: str | None, request: HttpRequest) -> None:
@@ -104,12 +104,10 @@ class SessionRequests:
         if not session.connection.is_initialized:
             await stream.respond(request.send)
             return
-        with self._sessions.used(session):
-            self._sessions.add(session)
-            # Before the answer is sent: the client may use the session at once.
+        # It is added before the answer is sent: the client may use it at once.
+        with self._sessions.opened(session):
             await stream.respond(request.send, (SESSION, session.id.encode()))
-            await self._sessions.end_excess(session)
-        session.is_used = False
+        await self._sessions.end_excess(session)
 
     def _session(self, gateway: Gateway, user: str | None, request: HttpRequest) -> Session:
         session_id = request.headers.get(SESSION)
@@ -134,16 +132,17 @@ class SessionRequests:
             await stream.respond(request.send)
 
 
-def _require_messages(value: JSONValue, session: Session) -> bool:
-    """Check that a body is one message, or a batch of them if the session may send one.
+def _messages(value: JSONValue, session: Session) -> list[JSONValue]:
+    """The one message of a body; or the body itself, if it is a batch and the session accepts one.
 
-    Returns whether it is a batch.
+    Raises:
+        HttpError: If anything else is there.
     """
     is_batch = isinstance(value, list) and len(value) > 0 and session.connection.accepts_batches
-    for message in value if is_batch else [value]:
-        if as_incoming(message) is None and not is_response(message):
-            raise not_a_message()
-    return is_batch
+    messages: list[JSONValue] = value if is_batch else [value]
+    if all(as_incoming(message) or is_response(message) for message in messages):
+        return messages
+    raise not_a_message()
 
 
 def _without_session(message: Request | Notification | None) -> HttpError:

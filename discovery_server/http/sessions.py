@@ -91,13 +91,16 @@ class Sessions:
     @contextmanager
     def used(self, session: Session) -> Iterator[None]:
         """While a request of a session is in flight, it is not ended for being idle."""
-        session.requests += 1
-        try:
+        session.is_used = True
+        with self._in_flight(session):
             yield
-        finally:
-            session.requests -= 1
-            session.is_used = True
-            session.used_at = self._clock()
+
+    @contextmanager
+    def opened(self, session: Session) -> Iterator[None]:
+        """Add a session, while the request that opens it is in flight."""
+        self._open[session.id] = session
+        with self._in_flight(session):
+            yield
 
     def require_room(self) -> None:
         """Check that a session may be opened.
@@ -109,11 +112,6 @@ class Sessions:
         if in_use >= self._limit:
             text = f"all {self._limit} sessions of this gateway are in use; try again in a moment"
             raise HttpError(_UNAVAILABLE, _OVERLOADED, text, (b"retry-after", _RETRY_AFTER))
-
-    def add(self, session: Session) -> None:
-        """Add a session that its client has just opened."""
-        session.used_at = self._clock()
-        self._open[session.id] = session
 
     async def end_excess(self, but: Session) -> None:
         """End sessions that were idle too long, and those above the limit."""
@@ -133,6 +131,15 @@ class Sessions:
         sessions, self._open = self._open, {}
         for session in sessions.values():
             await _close(session)
+
+    @contextmanager
+    def _in_flight(self, session: Session) -> Iterator[None]:
+        session.requests += 1
+        try:
+            yield
+        finally:
+            session.requests -= 1
+            session.used_at = self._clock()
 
     def _abandoned(self, but: Session) -> Session | None:
         return next((one for one in self._idle(but) if self._is_abandoned(one)), None)

@@ -29,7 +29,8 @@ class Table:
     async def open(self, user: str | None = None, *, now: float | None = None) -> Session:
         self.now = self.now if now is None else now
         session = Session(GATEWAY, user)
-        self.sessions.add(session)
+        with self.sessions.opened(session):
+            pass
         await self.sessions.end_excess(session)
         return session
 

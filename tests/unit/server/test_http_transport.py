@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager
 from typing import Any
 
 import anyio
@@ -302,9 +302,9 @@ async def listening() -> AsyncIterator[tuple[Session, Any]]:
     opened: list[Session] = []
 
     class Noted(Sessions):
-        def add(self, session: Session) -> None:
-            super().add(session)
+        def opened(self, session: Session) -> AbstractContextManager[None]:
             opened.append(session)
+            return super().opened(session)
 
     gateway = Gateway(make_engine())
     app = StreamableHttp(lambda _: gateway, Noted(9, lambda _: None))
