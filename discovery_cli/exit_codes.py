@@ -10,6 +10,7 @@ from discovery_cli.errors import UnlistedServerError
 from discovery_engine.errors import (
     ConfigurationError,
     DisabledError,
+    InputRequiredError,
     InputTooLongError,
     InvalidArgumentsError,
     LoginError,
@@ -51,6 +52,7 @@ _EXIT_CODES: dict[type[BaseException], ExitCode] = {
     DisabledError: ExitCode.DISABLED,
     UpstreamError: ExitCode.UNREACHABLE,
     UpstreamProtocolError: ExitCode.TOOL_FAILED,
+    InputRequiredError: ExitCode.TOOL_FAILED,
     NeedsConfigError: ExitCode.SECRET_MISSING,
     NeedsAuthError: ExitCode.SECRET_MISSING,
     LoginError: ExitCode.SECRET_MISSING,

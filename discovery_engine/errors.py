@@ -29,6 +29,7 @@
     │   ├── RateLimitedError        its calls of this minute are used up; nothing was sent
     │   ├── UpstreamTimeoutError    it did not answer in time
     │   ├── OutcomeUnknownError     it went away during a call: the work may or may not be done
+    │   ├── InputRequiredError      a tool asked its user something, and got no answer
     │   └── UpstreamProtocolError   it answered with a protocol error
     ├── SecretStoreError            stored secrets cannot be read, decrypted or written
     └── RegistryError               what is remembered between runs cannot be read or written
@@ -524,6 +525,15 @@ class OutcomeUnknownError(UpstreamError):
             "whether the work was done is unknown",
             hint="check the effect before calling again; it was not sent a second time",
         )
+
+
+class InputRequiredError(UpstreamError):
+    code = "TOOL_NEEDS_INPUT"
+
+    def __init__(self, server: str, wanted: str, why: str, *, hint: str) -> None:
+        self.wanted = wanted
+        self.why = why
+        super().__init__(server, f"server {server!r} wants {wanted}, but {why}", hint=hint)
 
 
 class UpstreamProtocolError(UpstreamError):

@@ -7,9 +7,6 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct
 
-from discovery_engine.errors import DiscoveryError
-from discovery_engine.tools.model import ToolKey
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -36,20 +33,3 @@ class Caller(Struct, frozen=True):
     def client_id(self) -> str | None:
         """Who may read on in a result of this call."""
         return self.client.id if self.client is not None else None
-
-    @property
-    def takes_input_required(self) -> bool:
-        return self.client is not None and self.client.takes_input_required
-
-
-class InputRequiredError(DiscoveryError):
-    """A tool requires input during a call, which is not passed on to the client."""
-
-    code = "TOOL_NEEDS_INPUT"
-
-    def __init__(self, key: ToolKey) -> None:
-        self.server = key.server
-        self.tool = key.tool
-        hint = "give everything it may need as arguments, or use another tool"
-        message = f"{key.label} requires input during the call, which this gateway does not support"
-        super().__init__(message, hint=hint)

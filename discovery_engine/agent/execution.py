@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from discovery_engine._util.json import JSONObject
-from discovery_engine.agent.caller import Caller, InputRequiredError
+from discovery_engine.agent.caller import Caller
 from discovery_engine.agent.first_listing import wait_for_first_listing
 from discovery_engine.agent.meta_arguments import MetaArguments
 from discovery_engine.agent.render.calls import preview_result, unchecked_result
@@ -30,6 +30,8 @@ async def execute_tool(engine: Engine, arguments: MetaArguments, caller: Caller)
     if is_dry_run:
         return preview_result(await engine.preview(server, tool, given, max_wait=_START))
     result = await call_tool(engine, server, tool, given, caller)
+    if result.get("resultType") == "input_required":  # its questions are for the client
+        return result
     if query is not None:
         result = await selected(engine, result, query, caller)
     return await shortened_result(engine, server, tool, result, caller)
@@ -50,8 +52,6 @@ async def call_tool(
         max_wait=_START,
         on_unchecked=unchecked.append,
     )
-    if result.get("resultType") == "input_required" and not caller.takes_input_required:
-        raise InputRequiredError(engine.view.find(server, tool).key)
     return unchecked_result(result, unchecked[0]) if unchecked else result
 
 

@@ -69,8 +69,8 @@ FAMILIES: Mapping[str, Mapping[str, Row]] = {
         ),
         "TOOL_NEEDS_INPUT": (
             "error",
-            "a tool requires input from the user during a call",
-            "pass what it asks for as an argument, or use another tool",
+            "a tool asked its user something during a call, and got no answer",
+            "pass what it asks for as an argument, or call it where its user can be asked",
         ),
         "RESULT_NOT_FOUND": (
             "error",

@@ -19,6 +19,12 @@ from discovery_engine._util.json import JSONObject
 from discovery_engine.rpc.peer import RpcError
 from discovery_engine.rpc.protocol import METHOD_NOT_FOUND
 
+ELICIT = "elicitation/create"
+SAMPLE = "sampling/createMessage"
+LIST_ROOTS = "roots/list"
+QUESTIONS = frozenset((ELICIT, SAMPLE, LIST_ROOTS))
+"""What a server may ask of a client."""
+
 Ask: TypeAlias = Callable[[str, JSONObject], Awaitable[JSONObject]]
 """As `Client.ask`."""
 Notify: TypeAlias = Callable[[str, JSONObject], None]
@@ -59,9 +65,9 @@ class Client(Protocol):
         has withdrawn the question, or `server.questionTimeout` is over.
 
         Args:
-            method: `elicitation/create`, `sampling/createMessage` or `roots/list`.
-            params: As the server sent them; `_meta` has the server's name and the scanner's
-                findings, under the keys of `rpc.protocol`.
+            method: One of `QUESTIONS`.
+            params: As the server sent them, with `ASKING_SERVER` and `FINDINGS` in their `_meta`.
+                Their texts are the server's: show them as such, with the server's name in front.
 
         Raises:
             RpcError: If it cannot be asked, or answers with an error.
@@ -132,3 +138,17 @@ class CallbackClient:
         """As `Client.notify`."""
         if self._notify is not None:
             self._notify(method, params)
+
+
+class AskedClient:
+    """A client that is asked each question, also where it could be given `input_required`."""
+
+    takes_input_required = False
+
+    def __init__(self, client: Client) -> None:
+        self.id = client.id
+        self.origin = client.origin
+        self.capabilities = client.capabilities
+        self.log_level = client.log_level
+        self.ask = client.ask
+        self.notify = client.notify

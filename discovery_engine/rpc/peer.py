@@ -53,6 +53,11 @@ class RequestTimeoutError(TimeoutError):
         self.seconds = seconds
 
 
+class Clock(Protocol):
+    def time(self) -> float:
+        """Seconds, of the event loop."""
+
+
 class RequestTimeout(Struct, frozen=True):
     """How long a request waits for its answer."""
 
@@ -60,6 +65,8 @@ class RequestTimeout(Struct, frozen=True):
     """Since it was sent, or since its last progress notification."""
     longest: float = 0.0
     """Since it was sent, however often progress is reported; at least `seconds`."""
+    clock: Clock | None = None
+    """It measures both; None for the event loop's own."""
 
 
 class Peer(Protocol):

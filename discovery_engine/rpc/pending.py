@@ -19,9 +19,9 @@ from discovery_engine.rpc.peer import (
     OnProgress,
     RequestId,
     RequestTimeout,
-    RequestTimeoutError,
     RpcError,
 )
+from discovery_engine.rpc.request_timer import RequestTimer
 
 _REMEMBERED = 1000  # finished requests
 _BACKLOG = 64  # progress notifications of one request that its caller has not taken yet
@@ -44,13 +44,7 @@ class PendingRequest:
         self._progress: deque[tuple[float, float | None, str | None]] = deque(maxlen=_BACKLOG)
         self._work: anyio.CancelScope | None = None  # what `work` awaits
         self._has_failed = False  # the callback, which is logged once for each request
-        self._timer: asyncio.TimerHandle | None = None
-        self._timeout = timeout
-        if timeout:
-            now = self._loop.time()
-            self._deadline = now + timeout.seconds
-            self._last_deadline = now + max(timeout.seconds, timeout.longest)
-            self._timer = self._loop.call_at(self._deadline, self._expire)
+        self._timer = RequestTimer(timeout, self.abort) if timeout else None
 
     @property
     def is_settled(self) -> bool:
@@ -100,15 +94,14 @@ class PendingRequest:
 
     def stop_timer(self) -> None:
         if self._timer:
-            self._timer.cancel()
+            self._timer.stop()
 
     def report(self, progress: float, total: float | None, message: str | None) -> None:
         """Pass progress to the waiter and extend the timeout; no-op without `on_progress`."""
         if self._on_progress is None or self._outcome is not None:
             return
-        if self._timeout:
-            extended = self._loop.time() + self._timeout.seconds
-            self._deadline = min(extended, self._last_deadline)
+        if self._timer:
+            self._timer.extend()
         self._progress.append((progress, total, message))
         self._wake_waiter()
 
@@ -124,16 +117,6 @@ class PendingRequest:
     def _wake_waiter(self) -> None:
         if not self._wake.done():
             self._wake.set_result(None)
-
-    def _expire(self) -> None:
-        if self._timeout is None:
-            return
-        if self._loop.time() < self._deadline:  # progress has extended it
-            self._timer = self._loop.call_at(self._deadline, self._expire)
-            return
-        is_last = self._deadline >= self._last_deadline
-        longest = max(self._timeout.seconds, self._timeout.longest)
-        self.abort(RequestTimeoutError(longest if is_last else self._timeout.seconds))
 
 
 class PendingRequests:

@@ -22,6 +22,7 @@ SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
 
 # Our own keys of `_meta`, in what passes from a server to the client whose call caused it.
 ASKING_SERVER = "discovery/server"
+FINDINGS = "discovery/findings"  # of the scanner, in the texts of a question
 
 # Error codes of JSON-RPC 2.0.
 PARSE_ERROR = -32700

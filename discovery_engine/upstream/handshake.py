@@ -8,6 +8,10 @@ starter of the newer era: its late answer to `server/discover` still counts.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TypeAlias
+
 import anyio
 from msgspec import Struct, field
 
@@ -22,6 +26,9 @@ _CLIENT_INFO = {"name": "discovery", "version": __version__}
 _DISCOVER = "server/discover"
 _PROBE_TIMEOUT = 3.0  # seconds without an answer after which `initialize` is sent as well
 _UNSUPPORTED = protocol.UNSUPPORTED_PROTOCOL_VERSION
+
+Capabilities: TypeAlias = Mapping[str, JSONObject]
+_NOTHING: Capabilities = MappingProxyType({})
 
 
 class ServerInfo(Struct, frozen=True):
@@ -66,12 +73,12 @@ class _Probe(Struct):
         self.settled.set()
 
 
-def request_meta(version: str) -> JSONObject:
-    """The `_meta` of every request of the newer era; this client declares no capabilities."""
+def request_meta(version: str, capabilities: Capabilities = _NOTHING) -> JSONObject:
+    """The `_meta` of every request of the newer era, with the capabilities of its client."""
     return {
         protocol.PROTOCOL_VERSION: version,
         protocol.CLIENT_INFO: _CLIENT_INFO,
-        protocol.CLIENT_CAPABILITIES: {},
+        protocol.CLIENT_CAPABILITIES: dict(capabilities),
     }
 
 
@@ -105,8 +112,8 @@ def _mutual_versions(error: RpcError) -> list[str]:
     return []
 
 
-async def negotiate(transport: Transport) -> ServerInfo:
-    """Open a connection to a server of unknown era.
+async def negotiate(transport: Transport, capabilities: Capabilities = _NOTHING) -> ServerInfo:
+    """Open a connection to a server of unknown era; `capabilities` are those of its clients.
 
     Raises:
         RpcError: If it refuses both handshakes, or the connection breaks.
@@ -117,7 +124,9 @@ async def negotiate(transport: Transport) -> ServerInfo:
         tasks.start_soon(probe.run, transport)
         with anyio.move_on_after(_PROBE_TIMEOUT):
             await probe.settled.wait()
-        outcome = read_discovered(probe.answer) or await _initialize_or_adopt(transport, probe)
+        outcome = read_discovered(probe.answer) or await _initialize_or_adopt(
+            transport, probe, capabilities
+        )
         tasks.cancel_scope.cancel()
     if isinstance(outcome, Exception):
         raise outcome
@@ -143,8 +152,8 @@ def read_discovered(answer: JSONObject | None) -> ServerInfo | None:
     )
 
 
-async def initialize(transport: Transport) -> ServerInfo:
-    """Open a connection in the older era.
+async def initialize(transport: Transport, capabilities: Capabilities = _NOTHING) -> ServerInfo:
+    """Open a connection in the older era, with the capabilities of its clients.
 
     Raises:
         RpcError: If the server answers with an error or the connection breaks.
@@ -152,7 +161,7 @@ async def initialize(transport: Transport) -> ServerInfo:
     """
     params = {
         "protocolVersion": protocol.LATEST_HANDSHAKE,
-        "capabilities": {},
+        "capabilities": dict(capabilities),
         "clientInfo": _CLIENT_INFO,
     }
     result = await transport.peer.request("initialize", params, can_cancel=False)
@@ -161,8 +170,8 @@ async def initialize(transport: Transport) -> ServerInfo:
         raise ValueError("its answer to initialize names no protocol version")  # noqa: TRY004 - external data
     if version not in protocol.HANDSHAKE_VERSIONS:
         raise ValueError(f"Unsupported protocol version from the server: {version[:100]}")
-    capabilities = result.get("capabilities")
-    if not isinstance(capabilities, dict):
+    declared = result.get("capabilities")
+    if not isinstance(declared, dict):
         raise ValueError("its answer to initialize names no capabilities")  # noqa: TRY004 - external data
     initialized = "notifications/initialized"
     headers = transport.headers(initialized, RequestDetails(version))
@@ -170,14 +179,16 @@ async def initialize(transport: Transport) -> ServerInfo:
     return ServerInfo(
         version,
         _instructions(result),
-        capabilities=capabilities,
+        capabilities=declared,
     )
 
 
-async def _initialize_or_adopt(transport: Transport, probe: _Probe) -> ServerInfo | Exception:
+async def _initialize_or_adopt(
+    transport: Transport, probe: _Probe, capabilities: Capabilities
+) -> ServerInfo | Exception:
     # Errors are returned, so that the task group around this does not wrap them.
     try:
-        return await initialize(transport)
+        return await initialize(transport, capabilities)
     except RpcError as error:
         if error.code == protocol.UNSUPPORTED_PROTOCOL_VERSION:
             await probe.settled.wait()  # it is of the newer era and answers slowly

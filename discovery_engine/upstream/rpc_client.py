@@ -9,11 +9,14 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from discovery_engine._util.json import JSONObject
-from discovery_engine.rpc.peer import OnProgress, RequestTimeout, RpcError
+from discovery_engine.rpc import protocol
+from discovery_engine.rpc.peer import OnProgress, RequestTimeout, RequestTimeoutError, RpcError
+from discovery_engine.upstream.call import Call
 from discovery_engine.upstream.handshake import ServerInfo, discover, read_discovered, request_meta
 from discovery_engine.upstream.requests import UpstreamRequest
 from discovery_engine.upstream.transport import HeaderMap, RequestDetails, Transport
 
+_LOG_LEVEL_WAIT = 5.0  # seconds
 _LONGEST_CALL = 600.0  # seconds, however often progress is reported
 
 
@@ -54,6 +57,7 @@ class RpcClient:
         self,
         request: UpstreamRequest,
         *,
+        call: Call,
         seconds: float,
         header_map: HeaderMap | None = None,
         on_progress: OnProgress | None = None,
@@ -62,6 +66,7 @@ class RpcClient:
 
         Args:
             request: Sent unchecked.
+            call: The call that it belongs to.
             seconds: The time limit; with `on_progress`, each progress notification extends it, up
                 to ten minutes in all.
             header_map: The arguments of a tool that are sent as headers.
@@ -72,7 +77,8 @@ class RpcClient:
             request.method,
             request.params,
             RequestDetails(self.info.version, request.name, arguments, header_map),
-            timeout=RequestTimeout(seconds, _LONGEST_CALL),
+            meta=self._call_meta(call),
+            timeout=RequestTimeout(seconds, _LONGEST_CALL, call.clock),
             on_progress=on_progress,
         )
 
@@ -84,6 +90,13 @@ class RpcClient:
         """
         details, timeout = RequestDetails(self.info.version), RequestTimeout(seconds)
         await self._request(method, {"uri": uri}, details, timeout=timeout)
+
+    async def set_log_level(self, level: str) -> None:
+        """Ask for log messages from a level on; no-op if the server refuses it."""
+        details = RequestDetails(self.info.version)
+        timeout = RequestTimeout(_LOG_LEVEL_WAIT)
+        with suppress(RpcError, RequestTimeoutError):
+            await self._request("logging/setLevel", {"level": level}, details, timeout=timeout)
 
     async def listen(self, notifications: JSONObject) -> None:
         """Ask for these notifications, until the server ends that.
@@ -101,11 +114,12 @@ class RpcClient:
         params: JSONObject,
         details: RequestDetails,
         *,
+        meta: JSONObject | None = None,
         timeout: RequestTimeout | None = None,  # noqa: ASYNC109 - extended by progress
         on_progress: OnProgress | None = None,
     ) -> JSONObject:
         if self._meta:
-            params = params | {"_meta": self._meta}
+            params = params | {"_meta": meta or self._meta}
         answer = await self.transport.peer.request(
             method,
             params,
@@ -116,6 +130,14 @@ class RpcClient:
         if not self.is_proven:
             self._prove()
         return answer
+
+    def _call_meta(self, call: Call) -> JSONObject | None:
+        """The `_meta` of a call's requests; None for that of all others."""
+        level, capabilities = call.client.log_level, call.capabilities
+        if self._meta is None or not (level or capabilities):
+            return None
+        meta = self._meta | {protocol.CLIENT_CAPABILITIES: dict(capabilities)}
+        return meta | {protocol.LOG_LEVEL: level} if level else meta
 
     def _prove(self) -> None:
         self.is_proven = True

@@ -24,6 +24,7 @@ from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
 from discovery_engine.rpc.messages import Notification
 from discovery_engine.rpc.peer import RpcError
 from discovery_engine.tools.model import ServerName
+from discovery_engine.upstream.calls_in_flight import LOG_LEVELS, CallsInFlight, is_more_verbose
 from discovery_engine.upstream.connect_strategy import (
     ConnectStrategy,
     first_strategy,
@@ -35,12 +36,14 @@ from discovery_engine.upstream.connection import (
     resolved_transport,
 )
 from discovery_engine.upstream.handshake import (
+    Capabilities,
     ServerInfo,
     initialize,
     negotiate,
     read_discovered,
 )
 from discovery_engine.upstream.history import ServerHistory
+from discovery_engine.upstream.question import merged
 from discovery_engine.upstream.rpc_client import RpcClient
 from discovery_engine.upstream.startup import Startup, startup_timeout
 from discovery_engine.upstream.state import SessionStats
@@ -78,11 +81,19 @@ class Session:
     """One connection to one server, shared by its callers."""
 
     def __init__(
-        self, server: ServerSettings, context: SessionContext, history: ServerHistory
+        self,
+        server: ServerSettings,
+        context: SessionContext,
+        history: ServerHistory,
+        capabilities: Capabilities,
     ) -> None:
+        """Not connected yet; `capabilities` are declared to a server of the older era."""
         self.server = server
         self.history = history
         self.connection = connection_fingerprint(server)
+        self.capabilities = capabilities
+        self.calls = CallsInFlight(context.questions)
+        self._log_level: str | None = None
         self._context = context
         self._rpc: Promise[RpcClient] = Promise()
         self._retired = anyio.Event()
@@ -133,6 +144,15 @@ class Session:
         """Wait until it takes no new callers."""
         await self._retired.wait()
 
+    def declares(self, capabilities: Capabilities) -> bool:
+        """Whether a caller with these needs no new session.
+
+        That is the case as long as others use this one, which would end with it.
+        """
+        rpc = self._rpc.value
+        is_replaceable = rpc is not None and not rpc.info.is_modern and not self._users
+        return not is_replaceable or merged(self.capabilities, capabilities) == self.capabilities
+
     def retire(self) -> None:
         """Take no new callers, and close once the current calls have finished."""
         self._retired.set()
@@ -174,6 +194,18 @@ class Session:
             self._users -= 1
             self._used_at = anyio.current_time()
             self._unused.set()
+
+    async def request_messages(self, rpc: RpcClient, level: str | None) -> None:
+        """Have the server send its log messages from a level on; the most verbose one counts.
+
+        In the newer era each call names its own level.
+        """
+        is_known = level in LOG_LEVELS and not rpc.info.is_modern
+        if level is None or not is_known or "logging" not in rpc.info.capabilities:
+            return
+        if self._log_level is None or is_more_verbose(level, than=self._log_level):
+            self._log_level = level
+            await rpc.set_log_level(level)
 
     def rearm_change_event(self) -> None:
         """Publish the next change again; call it before tools are listed."""
@@ -250,7 +282,13 @@ class Session:
                 resolved,
                 strategy.kind,
                 self._context,
-                SessionCallbacks(self._lose, self._on_fault, self._on_notification),
+                SessionCallbacks(
+                    self._lose,
+                    self._on_fault,
+                    self._on_notification,
+                    self.calls.answer,
+                    lambda: self.calls.want_messages,
+                ),
             )
             async with opening as transport:
                 return await self._serve_transport(transport, strategy, start, connected)
@@ -290,8 +328,10 @@ class Session:
         try:
             with anyio.fail_after(start.limit - start.seconds):
                 if era is None:
-                    return await negotiate(transport)
-                return read_discovered(era.discover) or await initialize(transport)
+                    return await negotiate(transport, self.capabilities)
+                return read_discovered(era.discover) or await initialize(
+                    transport, self.capabilities
+                )
         except TimeoutError:
             return transport.timeout_error(start.limit)
         except (RpcError, ValueError) as error:
@@ -345,6 +385,7 @@ class Session:
             uri = (notification.params or {}).get("uri")
             if isinstance(uri, str) and len(uri) <= URI_LENGTH:
                 self._context.events.publish(ResourceUpdated(self.server.name, uri))
+        self.calls.notify(notification)
 
     async def _load_era(self) -> Era | None:
         try:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import errno
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from typing import TypeAlias, TypeGuard
+from collections.abc import Awaitable, Callable, Mapping
+from typing import NamedTuple, TypeAlias, TypeGuard
 
 from msgspec import Struct
 
@@ -21,6 +21,20 @@ HeaderMap: TypeAlias = Mapping[tuple[str, ...], str]
 """The names of headers, by the path of an argument."""
 OnNotification: TypeAlias = Callable[[Notification], None]
 """Called with each notification of the server that is not about a request in flight."""
+RequestAnswer: TypeAlias = JSONObject | RpcError | Callable[[], Awaitable[JSONObject]]
+"""The answer to a request of the server; or the work that gives it, which may raise RpcError."""
+OnRequest: TypeAlias = Callable[[str, JSONObject], RequestAnswer]
+"""Called with the method and the params of each request of the server."""
+
+
+class MessageHandlers(NamedTuple):
+    """What is called with the messages of a server that are not about a request in flight."""
+
+    on_notification: OnNotification
+    on_request: OnRequest
+    answer_time: float
+    """Seconds that `on_request` may take to answer."""
+
 
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM, errno.ETOOMANYREFS)
 

@@ -14,13 +14,19 @@ from discovery_engine.events import EventBus
 from discovery_engine.rpc.scheduling import FairScheduler
 from discovery_engine.secrets.resolver import SecretResolver
 from discovery_engine.tools.model import ServerName
+from discovery_engine.upstream.call import QuestionSettings
 from discovery_engine.upstream.concurrency import SessionLimiter, StartLimiter
 from discovery_engine.upstream.connection import EraMemory, TransportKind
 from discovery_engine.upstream.http.logins import Logins
 from discovery_engine.upstream.stdio.message_reader import OnFault
 from discovery_engine.upstream.stdio.pipe_transport import StdioCallbacks, open_pipe_transport
 from discovery_engine.upstream.stdio.reaper import Reaper
-from discovery_engine.upstream.transport import OnNotification, Transport
+from discovery_engine.upstream.transport import (
+    MessageHandlers,
+    OnNotification,
+    OnRequest,
+    Transport,
+)
 
 Admit: TypeAlias = Callable[[ServerSettings, StdioTransport | RemoteTransport], None]
 """Raises UntrustedServerError unless the server may be started or reached this way."""
@@ -44,6 +50,7 @@ class SessionContext(Struct, frozen=True):
     idle_timeout: float
     admit: Admit
     on_stderr: OnStderr
+    questions: QuestionSettings
     logins: Logins | None = None
     """The access tokens of remote servers; None if there are none to be used."""
 
@@ -55,6 +62,8 @@ class SessionCallbacks(NamedTuple):
     """Called when the server has closed the connection."""
     on_fault: OnFault
     on_notification: OnNotification
+    on_request: OnRequest
+    wants_messages: Callable[[], bool]
 
 
 def open_transport(
@@ -80,6 +89,9 @@ def open_transport(
     from discovery_engine.upstream.http import http_transport  # noqa: PLC0415
 
     login = context.logins.login_of(name, resolved) if context.logins else None
+    handlers = MessageHandlers(
+        callbacks.on_notification, callbacks.on_request, context.questions.timeout
+    )
     if kind == "sse":
         return http_transport.open_sse_transport(
             name,
@@ -88,7 +100,7 @@ def open_transport(
             context.scheduler,
             limit=limit,
             on_lost=callbacks.on_lost,
-            on_notification=callbacks.on_notification,
+            handlers=handlers,
             login=login,
         )
     return http_transport.open_http_transport(
@@ -97,6 +109,6 @@ def open_transport(
         server.timeouts,
         context.scheduler,
         limit=limit,
-        on_notification=callbacks.on_notification,
+        handlers=handlers,
         login=login,
     )

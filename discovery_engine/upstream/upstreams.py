@@ -38,6 +38,7 @@ from discovery_engine.rpc.protocol import (
 from discovery_engine.rpc.scheduling import FairScheduler
 from discovery_engine.secrets.resolver import SecretResolver
 from discovery_engine.tools.model import ServerName
+from discovery_engine.upstream.call import Call, QuestionSettings
 from discovery_engine.upstream.concurrency import (
     CallLimiter,
     QueueFull,
@@ -45,9 +46,10 @@ from discovery_engine.upstream.concurrency import (
     StartLimiter,
 )
 from discovery_engine.upstream.connection import EraMemory
-from discovery_engine.upstream.handshake import ServerInfo
+from discovery_engine.upstream.handshake import Capabilities, ServerInfo
 from discovery_engine.upstream.history import Policy, ServerHistory
 from discovery_engine.upstream.http.logins import Logins
+from discovery_engine.upstream.input_rounds import complete_result
 from discovery_engine.upstream.listing import (
     Listing,
     Pages,
@@ -57,6 +59,7 @@ from discovery_engine.upstream.listing import (
     split_usable,
 )
 from discovery_engine.upstream.offering_listing import declared_kinds, list_offerings
+from discovery_engine.upstream.question import declarable, merged
 from discovery_engine.upstream.request_errors import (
     RequestNotProcessed,
     at_most_twice,
@@ -97,6 +100,7 @@ async def open_upstreams(  # noqa: PLR0913 - each by its name
     on_stderr: OnStderr = lambda _server, _lines: None,
     policy: Policy = Policy(),  # noqa: B008 - frozen
     logins: Logins | None = None,
+    questions: QuestionSettings = QuestionSettings(),  # noqa: B008 - frozen
 ) -> AsyncIterator[Upstreams]:
     """Yield the upstreams; on exit every session is closed and every program ended.
 
@@ -111,6 +115,7 @@ async def open_upstreams(  # noqa: PLR0913 - each by its name
         on_stderr: Called with the stderr lines of programs.
         policy: The limits of calls and client sessions, and the clock of retries.
         logins: Access tokens of remote servers; none are sent if None.
+        questions: How long questions of servers wait, and which are answered by the owner.
     """
     async with open_reaper() as reaper, open_task_group() as tasks:
         context = SessionContext(
@@ -125,6 +130,7 @@ async def open_upstreams(  # noqa: PLR0913 - each by its name
             idle_timeout,
             admit,
             on_stderr,
+            questions,
             logins,
         )
         yield Upstreams(context, tasks, policy)
@@ -143,6 +149,7 @@ class Upstreams:
         self._sessions: dict[SessionKey, Session] = {}
         self._login_stamp = context.logins.stamp() if context.logins else None
         self._watches: dict[ServerName, ResourceWatch] = {}
+        self._expected: Capabilities = {"roots": {}} if context.questions.roots else {}
         self._header_maps: dict[str, Mapping[str, HeaderMap]] = {}
 
     def sessions(self) -> Mapping[ServerName, SessionStats]:
@@ -189,6 +196,13 @@ class Upstreams:
         """No-op if it is not watched."""
         if watch := self._watches.get(server):
             watch.remove(uri)
+
+    def expect(self, capabilities: Mapping[str, JSONObject]) -> None:
+        """Declare the capabilities of a client to servers, in sessions that are opened from now on.
+
+        A session that was opened before is opened again at the first call that needs them.
+        """
+        self._expected = merged(self._expected, declarable(capabilities))
 
     def close_client(self, client: str) -> None:
         """Close the sessions of a client after its current calls; no-op if there are none."""
@@ -248,16 +262,19 @@ class Upstreams:
             OutcomeUnknownError: If the connection breaks during the call.
             UpstreamTimeoutError: If it does not answer in time; the request is cancelled.
             UpstreamProtocolError: If it answers with an error, or the answer is invalid.
+            InputRequiredError: If it fails after the server asked what its client did not answer.
         """
-        if continuation:
-            request = request.continued(continuation)
+        call = Call(server.name, caller, self._context.questions)
         history = self._history(server)
         history.stats.calls += 1
         with history.attempt() if history.is_in_doubt else nullcontext():
             calls = await _acquire_slot(history, server)
             try:
-                return await at_most_twice(
-                    lambda: self._send(server, request, caller=caller, on_progress=on_progress)
+                return await complete_result(
+                    lambda one: at_most_twice(lambda: self._send(server, one, call, on_progress)),
+                    request,
+                    call,
+                    continuation,
                 )
             finally:
                 calls.release()
@@ -318,16 +335,33 @@ class Upstreams:
         self,
         server: ServerSettings,
         request: UpstreamRequest,
-        *,
-        caller: Client | None,
+        call: Call,
         on_progress: OnProgress | None,
     ) -> JSONObject:
-        session = self._calling_session(server, caller.id if caller else None)
+        session = self._calling_session(server, call)
+        with session.calls.including(call):
+            result = await self._send_in(session, server, request, call, on_progress)
+        if await exceeds_depth(result, limit=_MAX_RESULT_DEPTH):
+            reason = f"its answer nests more than {_MAX_RESULT_DEPTH} levels deep"
+            raise UpstreamProtocolError(server.name, reason, PARSE_ERROR)
+        session.history.record_success()
+        return result
+
+    async def _send_in(
+        self,
+        session: Session,
+        server: ServerSettings,
+        request: UpstreamRequest,
+        call: Call,
+        on_progress: OnProgress | None,
+    ) -> JSONObject:
         async with session.lease() as rpc:
+            await session.request_messages(rpc, call.client.log_level)
             try:
                 async with self._everywhere:
-                    result = await rpc.send(
+                    return await rpc.send(
                         request,
+                        call=call,
                         seconds=server.timeouts.call,
                         header_map=self._header_map(session, request),
                         on_progress=on_progress,
@@ -341,11 +375,6 @@ class Upstreams:
                 raise await self._call_error(session, rpc, request.subject, error) from error
             except ValueError as error:
                 raise UpstreamProtocolError(server.name, str(error), INVALID_PARAMS) from error
-        if await exceeds_depth(result, limit=_MAX_RESULT_DEPTH):
-            reason = f"its answer nests more than {_MAX_RESULT_DEPTH} levels deep"
-            raise UpstreamProtocolError(server.name, reason, PARSE_ERROR)
-        session.history.record_success()
-        return result
 
     def _header_map(self, session: Session, request: UpstreamRequest) -> HeaderMap | None:
         if request.method != "tools/call" or request.name is None:
@@ -391,30 +420,39 @@ class Upstreams:
         for (name, _), session in self._sessions.items():
             if name == server.name and _serves(session, server):
                 return session
-        return self._session((server.name, None), server)
+        is_shared = server.session != "per_client"
+        return self._session((server.name, None), server, self._expected if is_shared else {})
 
-    def _calling_session(self, server: ServerSettings, client: str | None) -> Session:
+    def _calling_session(self, server: ServerSettings, call: Call) -> Session:
         """The shared session, or the client's own.
 
         A client without one takes over a session that was only used to list tools.
         """
         shared: SessionKey = (server.name, None)
         if server.session != "per_client":
-            return self._session(shared, server)
-        own: SessionKey = (server.name, client or _SOLE_CLIENT)
+            self.expect(call.capabilities)
+            return self._session(shared, server, call.capabilities)
+        own: SessionKey = (server.name, call.client.id or _SOLE_CLIENT)
         spare = self._sessions.get(shared)
         if own not in self._sessions and spare and spare.server.session == "per_client":
             self._sessions[own] = self._sessions.pop(shared)
-        return self._session(own, server)
+        return self._session(own, server, call.capabilities)
 
-    def _session(self, key: SessionKey, server: ServerSettings) -> Session:
-        """The current session; one with outdated settings is retired."""
+    def _session(
+        self, key: SessionKey, server: ServerSettings, capabilities: Capabilities
+    ) -> Session:
+        """The current session; one with outdated settings or less capabilities is retired."""
         session = self._sessions.get(key)
         if session is not None:
-            if _serves(session, server):
+            if _serves(session, server) and session.declares(capabilities):
                 return session
             session.retire()
-        session = self._sessions[key] = Session(server, self._context, self._history(server))
+            capabilities = merged(session.capabilities, capabilities)
+        elif key[1] is None:
+            capabilities = self._expected
+        session = self._sessions[key] = Session(
+            server, self._context, self._history(server), capabilities
+        )
         self._tasks.start_soon(self._run, session)
         return session
 

@@ -17,6 +17,7 @@ from discovery_engine.agent.render.search import search_result
 from discovery_engine.agent.token_estimate import estimated_tokens
 from discovery_engine.agent.tool_text import Detail
 from discovery_engine.config.settings import SearchSettings, ServeSettings, Settings
+from discovery_engine.errors import InputRequiredError
 from discovery_server.gateway import Gateway
 from tests.factories import make_entry, make_part
 from tests.unit.server.fakes import Call, FakeEngine, make_engine, make_view, object_schema
@@ -341,9 +342,13 @@ async def test_call_without_a_handshake_or_an_envelope_is_refused(era: str) -> N
 @pytest.mark.requirement("MET-25")
 @ERAS
 async def test_tool_that_wants_input_meanwhile_is_an_error(era: str) -> None:
-    wants = {"resultType": "input_required", "inputRequests": {"a": {"method": "roots/list"}}}
+    async def unanswered(_: Call) -> JSONObject:
+        raise InputRequiredError("github", "its roots", "nobody answered", hint="give them")
 
-    result = await executed(wants, era)
+    async with served(Gateway(make_engine(execution=unanswered))) as wire:
+        await open_era(wire, era)
+        answer = await wire.ask(call(7, "execute_tool", era=era, tool="github:list_issues"))
+    result = answer["result"]
 
     assert result["isError"]
     assert result["_meta"]["discovery/error"]["code"] == "TOOL_NEEDS_INPUT"

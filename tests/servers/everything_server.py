@@ -33,7 +33,7 @@ from mcp.server.subscriptions import (
     ResourceUpdated,
     ToolsListChanged,
 )
-from mcp.shared.message import ServerMessageMetadata
+from mcp.shared.message import ServerMessageMetadata, SessionMessage
 
 BUS = InMemorySubscriptionBus()
 KEY = secrets.token_bytes(32)
@@ -610,7 +610,35 @@ def make_server() -> Server[Any]:
 
 async def serve_stdio(server: Server[Any]) -> None:
     async with stdio_server() as (read, write):
-        await server.run(read, write, server.create_initialization_options())
+        source = WithoutDiscover(read, write) if OPTIONS.era == "handshake" else read
+        await server.run(source, write, server.create_initialization_options())
+
+
+class WithoutDiscover:
+    """A stream that refuses `server/discover`, by which the SDK would settle on the newer era."""
+
+    def __init__(self, read: Any, write: Any) -> None:
+        self._read = read
+        self._write = write
+
+    async def __aenter__(self) -> Any:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._read.aclose()
+
+    def __aiter__(self) -> Any:
+        return self
+
+    async def __anext__(self) -> Any:
+        while True:
+            item = await anext(self._read)
+            message = getattr(item, "message", None)
+            if getattr(message, "method", "") != "server/discover":
+                return item
+            error = types.ErrorData(code=METHOD_NOT_FOUND, message="Method not found")
+            refusal = types.JSONRPCError(jsonrpc="2.0", id=message.id, error=error)
+            await self._write.send(SessionMessage(refusal))
 
 
 def serve_http(server: Server[Any]) -> None:

@@ -25,6 +25,7 @@ from discovery_engine.config.settings import (
 from discovery_engine.events import EventBus
 from discovery_engine.secrets.resolver import EnvironmentResolver
 from discovery_engine.tools.model import ServerName
+from discovery_engine.upstream.call import QuestionSettings
 from discovery_engine.upstream.history import Policy
 from discovery_engine.upstream.upstreams import Upstreams, open_upstreams
 
@@ -64,9 +65,9 @@ def sdk_server() -> ServerSettings:
 
 
 @contextmanager
-def http_server(mode: str, *, program: str = "http_server.py") -> Iterator[str]:
+def http_server(mode: str, *more: str, program: str = "http_server.py") -> Iterator[str]:
     """The address of a program beside this file that serves HTTP, run in a mode."""
-    command = [sys.executable, str(HERE / program), mode]
+    command = [sys.executable, "-W", "ignore", str(HERE / program), mode, *more]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         try:
@@ -95,6 +96,7 @@ def upstreams(
     idle_timeout: float = 300.0,
     max_connecting: int = 8,
     policy: Policy | None = None,
+    questions: QuestionSettings | None = None,
 ) -> AbstractAsyncContextManager[Upstreams]:
     return open_upstreams(
         max_connecting=max_connecting,
@@ -104,6 +106,7 @@ def upstreams(
         environ=environ,
         secrets=EnvironmentResolver(environ),
         policy=policy or Policy(),
+        questions=questions or QuestionSettings(),
         admit=lambda server, transport: None,
     )
 

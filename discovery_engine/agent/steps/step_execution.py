@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import anyio.to_thread
 
 from discovery_engine._util.json import JSONObject, JSONValue
-from discovery_engine.agent.caller import Caller, InputRequiredError
+from discovery_engine.agent.caller import Caller
 from discovery_engine.agent.execution import call_tool
 from discovery_engine.agent.first_listing import wait_for_first_listing
 from discovery_engine.agent.meta_arguments import MetaArguments
@@ -23,6 +23,7 @@ from discovery_engine.agent.results.shape import shape
 from discovery_engine.agent.steps.call_steps import CallStep, read_steps
 from discovery_engine.agent.steps.step_runner import StepOutcome, StepRunner, StepStatus
 from discovery_engine.errors import DiscoveryError
+from discovery_engine.rpc.client import AskedClient
 from discovery_engine.rpc.json_codec import encode_finite
 
 if TYPE_CHECKING:
@@ -44,14 +45,12 @@ async def execute_steps(engine: Engine, arguments: MetaArguments, caller: Caller
             message = f"{outcome.step.id} {outcome.status.value}"
             await caller.on_progress(float(done), float(len(steps)), message)
 
+    # A client cannot continue one step of several, so it is asked instead.
+    asked = AskedClient(caller.client) if caller.client else None
+
     async def call(step: CallStep, given: JSONObject) -> JSONObject:
         # Progress of several tools side by side would not grow.
-        result = await call_tool(
-            engine, step.server, step.tool, given, Caller(caller.client, None, None)
-        )
-        if result.get("resultType") == "input_required":
-            raise InputRequiredError(engine.view.find(step.server, step.tool).key)
-        return result
+        return await call_tool(engine, step.server, step.tool, given, Caller(asked))
 
     outcomes = await StepRunner(steps, call, goes_on=goes_on, on_done=report).run()
     return await anyio.to_thread.run_sync(partial(_answer, engine, outcomes, caller))

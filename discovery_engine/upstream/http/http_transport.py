@@ -22,7 +22,7 @@ from discovery_engine.upstream.http.logins import ServerLogin
 from discovery_engine.upstream.http.sse import open_sse_streams
 from discovery_engine.upstream.transport import (
     HeaderMap,
-    OnNotification,
+    MessageHandlers,
     RequestDetails,
     Transport,
     handshake_error,
@@ -99,7 +99,7 @@ async def open_http_transport(
     scheduler: FairScheduler,
     *,
     limit: int,
-    on_notification: OnNotification,
+    handlers: MessageHandlers,
     login: ServerLogin | None = None,
 ) -> AsyncIterator[HttpTransport]:
     """A streamable HTTP transport; nothing is sent yet.
@@ -110,13 +110,13 @@ async def open_http_transport(
         timeouts: Seconds for each step.
         scheduler: Shared by all sessions.
         limit: The longest answer in bytes.
-        on_notification: Called with the notifications of the server.
+        handlers: Called with the messages of the server.
         login: Its login; None if its entry has its own header.
     """
     async with (
-        _client(remote, timeouts, scheduler, limit, login, expects_answers=True) as client,
+        _client(remote, timeouts, scheduler, limit, login, handlers, is_sse=False) as client,
         sdk.open_streamable_http(remote.url, client, limit=limit) as streams,
-        sdk.open_peer(streams, on_notification, client.large_results.restore) as peer,
+        sdk.open_peer(streams, handlers, client.large_results.restore) as peer,
     ):
         yield HttpTransport(server, "http", client, peer)
 
@@ -130,7 +130,7 @@ async def open_sse_transport(
     *,
     limit: int,
     on_lost: Callable[[], None],
-    on_notification: OnNotification,
+    handlers: MessageHandlers,
     login: ServerLogin | None = None,
 ) -> AsyncIterator[HttpTransport]:
     """An SSE transport, once the server has named its endpoint.
@@ -148,7 +148,7 @@ async def open_sse_transport(
             transport.is_lost = True
         on_lost()
 
-    async with _client(remote, timeouts, scheduler, limit, login, expects_answers=False) as client:
+    async with _client(remote, timeouts, scheduler, limit, login, handlers, is_sse=True) as client:
         opening = open_sse_streams(client, remote.url, on_end=lose, within=timeouts.reach)
         async with opening as streams:
             if streams is None:
@@ -156,7 +156,7 @@ async def open_sse_transport(
             if isinstance(streams, HttpFailure):
                 raise unavailable(server, streams)
             restore = client.large_results.restore
-            async with sdk.open_peer(streams, on_notification, restore) as peer:
+            async with sdk.open_peer(streams, handlers, restore) as peer:
                 transport = HttpTransport(server, "sse", client, peer)
                 transport.is_lost = is_lost  # it may be lost already
                 yield transport
@@ -215,16 +215,19 @@ def _client(
     scheduler: FairScheduler,
     limit: int,
     login: ServerLogin | None,
+    handlers: MessageHandlers,
     *,
-    expects_answers: bool,
+    is_sse: bool,
 ) -> GuardedClient:
-    idle = max(timeouts.call, timeouts.list, timeouts.reach) + _READ_MARGIN
+    # A stream may be silent for as long as a question waits, and then for as long as a call takes.
+    longest = max(timeouts.call, timeouts.list, timeouts.reach)
+    idle = longest + handlers.answer_time + _READ_MARGIN
     timeout = httpx2.Timeout(30.0, connect=min(_CONNECT, timeouts.reach), read=idle, pool=None)
     return GuardedClient(
         scheduler,
         limit,
         login=login,
-        expects_answers=expects_answers,
+        expects_answers=not is_sse,
         headers=dict(remote.headers),
         timeout=timeout,
     )

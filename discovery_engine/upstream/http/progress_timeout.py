@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import math
 from types import TracebackType
 from typing import Self
 
 import anyio
 
 from discovery_engine.rpc.peer import RequestTimeout, RequestTimeoutError
+from discovery_engine.rpc.request_timer import RequestTimer
 
 
 class ProgressTimeout:
     """A context manager that raises RequestTimeoutError; without a limit it never does."""
 
     def __init__(self, timeout: RequestTimeout | None) -> None:
-        self._step = timeout.seconds if timeout else math.inf
-        self._longest = max(self._step, timeout.longest) if timeout else math.inf
+        self._timeout = timeout
+        self._timer: RequestTimer | None = None
         self._scope = anyio.CancelScope()
-        self._began = 0.0
+        self._error: RequestTimeoutError | None = None
 
     def __enter__(self) -> Self:
-        self._began = anyio.current_time()
-        self._scope.deadline = self._began + self._step
+        if self._timeout:
+            self._timer = RequestTimer(self._timeout, self._expire)
         self._scope.__enter__()
         return self
 
@@ -32,13 +32,18 @@ class ProgressTimeout:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> bool:
+        if self._timer:
+            self._timer.stop()
         is_handled = self._scope.__exit__(exc_type, exc, traceback)
-        if self._scope.cancelled_caught:
-            is_last = self._scope.deadline >= self._began + self._longest
-            raise RequestTimeoutError(self._longest if is_last else self._step)
+        if self._scope.cancelled_caught and self._error:
+            raise self._error
         return bool(is_handled)
 
     def extend(self) -> None:
         """Start the time again, within the maximum."""
-        latest = self._began + self._longest
-        self._scope.deadline = min(latest, anyio.current_time() + self._step)
+        if self._timer:
+            self._timer.extend()
+
+    def _expire(self, error: RequestTimeoutError) -> None:
+        self._error = error
+        self._scope.cancel()

@@ -51,7 +51,12 @@ from discovery_engine.rpc.messages import (
 from discovery_engine.rpc.peer import ConnectionClosedError, OnProgress, RequestTimeout, RpcError
 from discovery_engine.rpc.pending import is_finite_number
 from discovery_engine.upstream.http.progress_timeout import ProgressTimeout
-from discovery_engine.upstream.transport import HeaderMap, OnNotification, RequestDetails
+from discovery_engine.upstream.transport import (
+    HeaderMap,
+    MessageHandlers,
+    RequestAnswer,
+    RequestDetails,
+)
 
 Item: TypeAlias = SessionMessage | Exception
 RestoreResult: TypeAlias = Callable[[JSONObject], JSONObject]
@@ -173,6 +178,24 @@ class SdkPeer:
         self._is_closed = True
 
 
+async def _result(answer: RequestAnswer) -> JSONObject:
+    match answer:
+        case dict() as result:
+            return result
+        case RpcError() as error:
+            raise error
+        case work:
+            return _safe(await work())
+
+
+def _safe(result: JSONObject) -> JSONObject:
+    """A result that JSON can express, as the SDK needs it."""
+    try:
+        return decode(encode(result))  # type: ignore[no-any-return]
+    except ValueError as error:
+        raise RpcError(protocol.INTERNAL_ERROR, "the answer cannot be written as JSON") from error
+
+
 def _from_sdk_error(error: MCPError) -> RpcError:
     closed = ConnectionClosedError()
     if (error.code, error.message, error.data) == (closed.code, closed.message, None):
@@ -204,22 +227,26 @@ class _OrderedProgress:
 
 @asynccontextmanager
 async def open_peer(
-    streams: Streams, on_notification: OnNotification, restore: RestoreResult
+    streams: Streams,
+    handlers: MessageHandlers,
+    restore: RestoreResult,
 ) -> AsyncIterator[SdkPeer]:
     """A peer over the streams of a transport; `restore` is applied to each result."""
 
     async def on_notify(_: object, method: str, params: Mapping[str, Any] | None) -> None:
-        on_notification(Notification(method, dict(params) if params else None))
+        handlers.on_notification(Notification(method, dict(params) if params else None))
 
-    async def on_request(_: object, method: str, __: Mapping[str, Any] | None) -> dict[str, Any]:
-        if method == "ping":
-            return {}
-        raise MCPError(protocol.METHOD_NOT_FOUND, f"{method[:200]} is not supported")
+    async def answer(_: object, method: str, params: Mapping[str, Any] | None) -> dict[str, Any]:
+        answer = handlers.on_request(method, dict(params) if params else {})
+        try:
+            return await _result(answer)
+        except RpcError as error:
+            raise MCPError(error.code, error.message, error.data) from error
 
     reading, writing = streams
     dispatcher: JSONRPCDispatcher = JSONRPCDispatcher(_SafeStream(reading), writing)
     async with open_task_group() as tasks:
-        await tasks.start(dispatcher.run, on_request, on_notify)
+        await tasks.start(dispatcher.run, answer, on_notify)
         peer = SdkPeer(dispatcher, restore)
         try:
             yield peer

@@ -42,6 +42,7 @@ _BYTES = 4096  # cost as much to read as a line
 
 _FORWARDED = (
     "notifications/cancelled",
+    "notifications/elicitation/complete",
     "notifications/progress",
     "notifications/prompts/list_changed",
     "notifications/resources/list_changed",
@@ -67,6 +68,7 @@ class MessageReader:
         *,
         on_end: Callable[[], None],
         on_request: OnRequest = lambda _request: True,
+        wants_messages: Callable[[], bool] = lambda: False,
         on_fault: OnFault = lambda _reason, _times: None,
         limit: int = LINE_LIMIT,
     ) -> None:
@@ -75,6 +77,7 @@ class MessageReader:
         self._scheduler = scheduler
         self._on_end = on_end
         self._on_request = on_request
+        self._wants_messages = wants_messages
         self._on_fault = on_fault
         self._limit = limit
         self._framer = Framer(limit)
@@ -171,7 +174,9 @@ class MessageReader:
     def _is_forwarded(self, message: Message, line: bytes) -> bool:
         match message:
             case Notification(method):
-                is_forwarded = method in _FORWARDED
+                is_forwarded = method in _FORWARDED or (
+                    method == "notifications/message" and self._wants_messages()
+                )
                 self._quota.spend(_PASSED_ON if is_forwarded else _LINE)
                 return is_forwarded
             case Request():

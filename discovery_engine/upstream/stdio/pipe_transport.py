@@ -18,7 +18,7 @@ from discovery_engine._util.tasks import open_task_group
 from discovery_engine._util.text import one_line, quoted
 from discovery_engine.config.settings import StdioTransport
 from discovery_engine.errors import FailureKind, UnavailableError
-from discovery_engine.rpc.messages import Request
+from discovery_engine.rpc.messages import Notification, Request
 from discovery_engine.rpc.peer import ConnectionClosedError, RpcError
 from discovery_engine.rpc.scheduling import FairScheduler
 from discovery_engine.rpc.stream_peer import StreamPeer
@@ -27,10 +27,11 @@ from discovery_engine.upstream.stdio.executable import child_environment, find_p
 from discovery_engine.upstream.stdio.message_reader import MessageReader, OnFault
 from discovery_engine.upstream.stdio.process import ChildProcess, OnLines, supervise
 from discovery_engine.upstream.stdio.reaper import Reaper
-from discovery_engine.upstream.stdio.replies import Replies
+from discovery_engine.upstream.stdio.server_requests import ServerRequests
 from discovery_engine.upstream.transport import (
     ForeignOutput,
     OnNotification,
+    OnRequest,
     Transport,
     handshake_error,
     is_resource_exhausted,
@@ -49,6 +50,9 @@ class StdioCallbacks(NamedTuple):
     on_lost: Callable[[], None]
     on_fault: OnFault
     on_notification: OnNotification
+    on_request: OnRequest
+    wants_messages: Callable[[], bool]
+    """Whether log messages of the program are passed on at this moment."""
     on_stderr: OnLines
     """Called with the stderr lines of the program."""
 
@@ -68,16 +72,16 @@ class PipeTransport(Transport):
         super().__init__(server)
         self.child = child
         self._on_lost = callbacks.on_lost
-        self._replies = Replies()
-        self._peer = StreamPeer(
-            child.stdin, on_request=_ignore, on_notification=callbacks.on_notification
-        )
+        self._on_notification = callbacks.on_notification
+        self._requests = ServerRequests(callbacks.on_request)
+        self._peer = StreamPeer(child.stdin, on_request=_ignore, on_notification=self._notify)
         self.reader = MessageReader(
             child.stdout,
             self._peer.pending,
             scheduler,
             on_end=self._lose,
-            on_request=self._replies.enqueue,
+            on_request=self._requests.accept,
+            wants_messages=callbacks.wants_messages,
             on_fault=callbacks.on_fault,
             limit=limit,
         )
@@ -92,9 +96,12 @@ class PipeTransport(Transport):
         async for message in self.reader:
             self._peer.deliver(message)
 
-    async def reply(self) -> None:
+    async def answer_requests(self) -> None:
         """Answer the requests of the server until cancelled."""
-        await self._replies.drain(self.child.stdin)
+        try:
+            await self._requests.write_answers(self.child.stdin)
+        finally:
+            await self._requests.close()
 
     @property
     def stderr(self) -> str:
@@ -164,6 +171,12 @@ class PipeTransport(Transport):
         self._note_loss()
         self._peer.close()
 
+    def _notify(self, notification: Notification) -> None:
+        if notification.method == "notifications/cancelled":
+            self._requests.cancel(notification.params)
+        else:
+            self._on_notification(notification)
+
     def _note_loss(self) -> None:
         if not self.is_lost:
             self.is_lost = True
@@ -217,7 +230,7 @@ async def open_pipe_transport(
     ):
         transport = PipeTransport(server, child, scheduler, limit=limit, callbacks=callbacks)
         tasks.start_soon(transport.receive)
-        tasks.start_soon(transport.reply)
+        tasks.start_soon(transport.answer_requests)
         try:
             yield transport
         finally:

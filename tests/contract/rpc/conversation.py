@@ -32,6 +32,8 @@ from discovery_engine.rpc.peer import (
 )
 from discovery_engine.rpc.scheduling import FairScheduler
 from discovery_engine.tools.model import ServerName
+from discovery_engine.upstream.call import Call, QuestionSettings
+from discovery_engine.upstream.calls_in_flight import CallsInFlight
 from discovery_engine.upstream.handshake import initialize, negotiate
 from discovery_engine.upstream.rpc_client import RpcClient, UpstreamRequest
 from discovery_engine.upstream.stdio.pipe_transport import PipeTransport, StdioCallbacks
@@ -114,8 +116,12 @@ class OurClient(Client):
         self, tool: str = "t", *, seconds: float = 30.0, on_progress: OnProgress | None = None
     ) -> Outcome:
         try:
-            request = UpstreamRequest.call(tool, {"a": 1})
-            result = await self.rpc.send(request, seconds=seconds, on_progress=on_progress)
+            result = await self.rpc.send(
+                UpstreamRequest.call(tool, {"a": 1}),
+                call=Call(ServerName("s"), None, QuestionSettings()),
+                seconds=seconds,
+                on_progress=on_progress,
+            )
         except RequestTimeoutError:
             return "timeout", None
         except ConnectionClosedError:
@@ -189,13 +195,20 @@ class PipesOnly:
 @asynccontextmanager
 async def our_client(writer: PipeWriter, reader: PipeReader) -> AsyncIterator[OurClient]:
     child = ChildProcess(PipesOnly(writer, reader), lambda _: None, anyio.lowlevel.checkpoint)
-    callbacks = StdioCallbacks(lambda: None, lambda *_: None, lambda _: None, lambda _: None)
+    callbacks = StdioCallbacks(
+        lambda: None,
+        lambda *_: None,
+        lambda _: None,
+        CallsInFlight(QuestionSettings()).answer,
+        lambda: False,
+        lambda _: None,
+    )
     transport = PipeTransport(
         ServerName("s"), child, FairScheduler(), limit=LIMIT, callbacks=callbacks
     )
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(transport.receive)
-        tasks.start_soon(transport.reply)
+        tasks.start_soon(transport.answer_requests)
         yield OurClient(transport)
         transport.peer.close()
         tasks.cancel_scope.cancel()

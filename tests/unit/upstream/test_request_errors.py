@@ -11,6 +11,8 @@ from discovery_engine.rpc.peer import ConnectionClosedError, RpcError
 from discovery_engine.rpc.protocol import CONNECTION_CLOSED
 from discovery_engine.rpc.scheduling import FairScheduler
 from discovery_engine.tools.model import ServerName
+from discovery_engine.upstream.call import QuestionSettings
+from discovery_engine.upstream.calls_in_flight import CallsInFlight
 from discovery_engine.upstream.request_errors import call_error, listing_error
 from discovery_engine.upstream.stdio.pipe_transport import PipeTransport, StdioCallbacks
 from discovery_engine.upstream.stdio.process import start_program, supervise
@@ -21,7 +23,14 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture
 async def transport() -> AsyncIterator[PipeTransport]:
     """To a program that exits at once, which was noticed."""
-    callbacks = StdioCallbacks(lambda: None, lambda *_: None, lambda _: None, lambda _: None)
+    callbacks = StdioCallbacks(
+        lambda: None,
+        lambda *_: None,
+        lambda _: None,
+        CallsInFlight(QuestionSettings()).answer,
+        lambda: False,
+        lambda _: None,
+    )
     program = await start_program(["/bin/sh", "-c", "exit 3"], env=dict(os.environ), cwd=None)
     async with supervise(program) as child:
         found = PipeTransport(

@@ -11,6 +11,8 @@ import pytest
 from discovery_engine.rpc.peer import ConnectionClosedError
 from discovery_engine.rpc.scheduling import FairScheduler
 from discovery_engine.tools.model import ServerName
+from discovery_engine.upstream.call import QuestionSettings
+from discovery_engine.upstream.calls_in_flight import CallsInFlight
 from discovery_engine.upstream.stdio.pipe_transport import PipeTransport, StdioCallbacks
 from discovery_engine.upstream.stdio.process import start_program, supervise
 from tests.servers.programs import eventually
@@ -44,7 +46,14 @@ async def test_an_answer_that_is_still_parsed_is_not_lost_with_the_stdin_of_its_
     loop, passed = asyncio.get_running_loop(), 0.0
     real_time = loop.time
     monkeypatch.setattr(loop, "time", lambda: real_time() + passed)
-    callbacks = StdioCallbacks(lambda: None, lambda *_: None, lambda _: None, lambda _: None)
+    callbacks = StdioCallbacks(
+        lambda: None,
+        lambda *_: None,
+        lambda _: None,
+        CallsInFlight(QuestionSettings()).answer,
+        lambda: False,
+        lambda _: None,
+    )
     scheduler, first, second = HeldScheduler(), [], []
 
     async def ask(outcomes: list[Any]) -> None:

@@ -1,0 +1,74 @@
+"""The time that a request has: progress extends it, and a paused clock does not use it up."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from discovery_engine.rpc.peer import RequestTimeout, RequestTimeoutError
+
+_SHORTEST = 0.05  # seconds between two looks at a clock that may be paused
+
+
+class PausableClock:
+    """The time of the event loop, without the time in which it was paused."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._pauses = 0
+        self._began = 0.0
+        self._lost = 0.0
+
+    def time(self) -> float:
+        now = self._began if self._pauses else self._loop.time()
+        return now - self._lost
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """A block during which the time does not go on; blocks may overlap."""
+        if not self._pauses:
+            self._began = self._loop.time()
+        self._pauses += 1
+        try:
+            yield
+        finally:
+            self._pauses -= 1
+            if not self._pauses:
+                self._lost += self._loop.time() - self._began
+
+
+class RequestTimer:
+    """Calls `on_expired` with the error when the time of a request is over, unless stopped."""
+
+    def __init__(
+        self, timeout: RequestTimeout, on_expired: Callable[[RequestTimeoutError], None]
+    ) -> None:
+        self._timeout = timeout
+        self._on_expired = on_expired
+        self._loop = asyncio.get_running_loop()
+        self._time = timeout.clock.time if timeout.clock else self._loop.time
+        now = self._time()
+        self._longest = max(timeout.seconds, timeout.longest)
+        self._deadline = now + timeout.seconds
+        self._last_deadline = now + self._longest
+        self._handle = self._loop.call_later(timeout.seconds, self._look)
+
+    @property
+    def rest(self) -> float:
+        """Seconds that are left."""
+        return self._deadline - self._time()
+
+    def extend(self) -> None:
+        """Start the time again, within the maximum."""
+        self._deadline = min(self._time() + self._timeout.seconds, self._last_deadline)
+
+    def stop(self) -> None:
+        self._handle.cancel()
+
+    def _look(self) -> None:
+        if (rest := self.rest) > 0:  # progress has extended it, or the clock was paused
+            self._handle = self._loop.call_later(max(rest, _SHORTEST), self._look)
+            return
+        is_last = self._deadline >= self._last_deadline
+        self._on_expired(RequestTimeoutError(self._longest if is_last else self._timeout.seconds))

@@ -1,0 +1,119 @@
+"""A call in progress, and what its server asks meanwhile of the client that makes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import anyio
+from msgspec import Struct
+
+from discovery_engine._util.json import JSONObject
+from discovery_engine.errors import InputRequiredError
+from discovery_engine.rpc.client import ELICIT, LIST_ROOTS, CallbackClient, Client
+from discovery_engine.rpc.peer import RpcError
+from discovery_engine.rpc.protocol import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
+from discovery_engine.rpc.request_timer import PausableClock
+from discovery_engine.tools.model import ServerName
+from discovery_engine.upstream.question import Question, declarable
+
+_MOST_QUESTIONS = 100  # of one call
+_ROOTS: JSONObject = {"roots": {}}
+
+CLIENT_HINT = (
+    "give everything it may need as arguments, use another tool, or call it with a client that"
+    " declares `{capability}`"
+)
+_SESSION_HINT = "set `session: per_client` for server {server!r}, and call it again"
+_AGAIN_HINT = "call it again when somebody can answer, or raise `server.questionTimeout`"
+
+
+class QuestionSettings(Struct, frozen=True):
+    """What the owner has settled about the questions of servers."""
+
+    timeout: float = 120.0
+    """Seconds that a question waits for its answer."""
+    roots: tuple[JSONObject, ...] = ()
+    """Answers `roots/list`; the client is asked if there are none."""
+
+
+class Call:
+    """From its first request to its result, in however many requests."""
+
+    def __init__(
+        self, server: ServerName, caller: Client | None, settings: QuestionSettings
+    ) -> None:
+        self.server = server
+        self.client = caller or CallbackClient()
+        self._settings = settings
+        self.clock = PausableClock()
+        """It stands still while a question waits for its answer."""
+        self.problem: InputRequiredError | None = None
+        """Why a question was not answered; the first of several."""
+        self._asked = 0
+        self._is_abandoned = False  # nobody answered a question in time, so nobody is there
+
+    @property
+    def capabilities(self) -> Mapping[str, JSONObject]:
+        """What its server may ask for."""
+        known = declarable(self.client.capabilities)
+        return known | _ROOTS if self._settings.roots else known
+
+    async def ask(self, question: Question) -> JSONObject:
+        """The client's answer; `problem` is set if there is none.
+
+        Raises:
+            RpcError: If it cannot be asked, or answers with an error.
+        """
+        if question.method == LIST_ROOTS and self._settings.roots:
+            return {"roots": list(self._settings.roots)}
+        self._asked += 1
+        self._check(question)
+        try:
+            with anyio.fail_after(self._settings.timeout):
+                params = question.annotated(self.server)
+                return await self.client.ask(question.method, params)
+        except TimeoutError:
+            self._is_abandoned = True
+            why = f"nobody answered within {self._settings.timeout:g} s"
+            if question.method == ELICIT:
+                self.note(question, why, hint=_AGAIN_HINT)
+                return {"action": "decline"}
+            raise self.refused(question, why, code=INTERNAL_ERROR, hint=_AGAIN_HINT) from None
+        except RpcError as error:
+            self.note(question, f"its client answered error {error.code}: {error.message[:200]}")
+            raise
+
+    def refused(
+        self, question: Question, why: str, *, code: int = INVALID_PARAMS, hint: str = ""
+    ) -> RpcError:
+        """The error answer to a question; notes it as the call's problem."""
+        self.note(question, why, hint=hint)
+        return RpcError(code, f"{question.method} was not answered: {why}")
+
+    def note(self, question: Question, why: str, *, hint: str = "") -> InputRequiredError:
+        """Note why a question was not answered; returns the call's problem."""
+        if self.problem is None:
+            hint = hint or "give everything it may need as arguments, or use another tool"
+            self.problem = InputRequiredError(self.server, question.summary, why, hint=hint)
+        return self.problem
+
+    def _check(self, question: Question) -> None:
+        if missing := question.missing(self.client.capabilities):
+            why = f"its client cannot be asked for it (`{missing}`)"
+            hint = CLIENT_HINT.format(capability=missing)
+            raise self.refused(question, why, code=METHOD_NOT_FOUND, hint=hint)
+        if self._asked > _MOST_QUESTIONS:
+            raise self.refused(question, f"it asked more than {_MOST_QUESTIONS} times in one call")
+        if self._is_abandoned:
+            raise self.refused(question, "nobody answered an earlier question", hint=_AGAIN_HINT)
+        if question.is_too_large:
+            raise self.refused(question, "its form is too large for a person")
+
+
+def refuse_ambiguous(question: Question, calls: Sequence[Call]) -> RpcError:
+    """The error answer to a question that any of several clients' calls may have caused."""
+    hint = _SESSION_HINT.format(server=calls[0].server)
+    why = "several clients use its session, so it cannot be known whose call asked"
+    for call in calls:
+        call.note(question, why, hint=hint)
+    return RpcError(INVALID_PARAMS, f"{question.method} was not answered: {why}")

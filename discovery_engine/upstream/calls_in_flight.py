@@ -1,0 +1,142 @@
+"""The calls in flight on one session: to which of them the server's requests belong.
+
+Over HTTP a request arrives in the stream that answers a call. Through a pipe, and in the stream of
+no call, nothing shows to which call it belongs; it is answered if all calls in flight come from
+one client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
+from functools import partial
+
+import anyio
+
+from discovery_engine._util.json import JSONObject, JSONValue
+from discovery_engine.rpc.client import LIST_ROOTS, QUESTIONS
+from discovery_engine.rpc.messages import Notification
+from discovery_engine.rpc.peer import RpcError
+from discovery_engine.rpc.protocol import INTERNAL_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND
+from discovery_engine.upstream.call import Call, QuestionSettings, refuse_ambiguous
+from discovery_engine.upstream.question import Question
+from discovery_engine.upstream.transport import RequestAnswer
+
+LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+
+_MOST_OPEN = 16  # questions of one session that wait for their answers
+_LENGTH = 200  # characters of a method that is named
+_TO_CLIENTS = ("notifications/message", "notifications/elicitation/complete")
+
+# The SDK reads each answer in the context of its request, and calls us in the same context.
+_CURRENT: ContextVar[Call | None] = ContextVar("call", default=None)
+
+
+class _OpenQuestion:
+    """A question that waits for its answer, until all calls that may have caused it have ended."""
+
+    def __init__(self, calls: list[Call]) -> None:
+        self.calls = calls
+        self.scope = anyio.CancelScope()
+
+    def end(self, call: Call) -> None:
+        if call in self.calls:
+            self.calls.remove(call)
+            if not self.calls:
+                self.scope.cancel()
+
+
+class CallsInFlight:
+    def __init__(self, settings: QuestionSettings) -> None:
+        self._settings = settings
+        self._calls: list[Call] = []
+        self._open: set[_OpenQuestion] = set()
+
+    @contextmanager
+    def including(self, call: Call) -> Iterator[None]:
+        """A block in which a call is in flight; questions that it caused end with it."""
+        self._calls.append(call)
+        token = _CURRENT.set(call)
+        try:
+            yield
+        finally:
+            _CURRENT.reset(token)
+            self._calls.remove(call)
+            for question in tuple(self._open):
+                question.end(call)
+
+    @property
+    def want_messages(self) -> bool:
+        """Whether a client wants the server's log messages."""
+        return any(call.client.log_level for call in self._calls)
+
+    def answer(self, method: str, params: JSONObject) -> RequestAnswer:
+        """The answer to a request of the server, at once or as work to be done."""
+        if method == "ping":
+            return {}
+        if method not in QUESTIONS:
+            return RpcError(METHOD_NOT_FOUND, f"{method[:_LENGTH]} is not supported")
+        if method == LIST_ROOTS and self._settings.roots:
+            return {"roots": list(self._settings.roots)}
+        if not self._calls:
+            return _outside(method)
+        return partial(self._ask, Question(method, params), self._possible_causes())
+
+    def notify(self, notification: Notification) -> None:
+        """Pass a notification on to the client whose call caused it; dropped if it is unknown."""
+        params = notification.params
+        if notification.method not in _TO_CLIENTS or params is None:
+            return
+        causes = self._possible_causes()
+        if not causes or not _are_of_one_client(causes):
+            return
+        client = causes[-1].client
+        is_message = notification.method == "notifications/message"
+        if not is_message or _is_wanted(params.get("level"), client.log_level):
+            client.notify(notification.method, params)
+
+    async def _ask(self, question: Question, causes: list[Call]) -> JSONObject:
+        # A call that was answered just before the question came has ended by now.
+        causes = [call for call in causes if call in self._calls]
+        if not causes:
+            raise _outside(question.method)
+        if not _are_of_one_client(causes):
+            raise refuse_ambiguous(question, causes)
+        if len(self._open) >= _MOST_OPEN:
+            raise RpcError(INTERNAL_ERROR, f"{_MOST_OPEN} questions wait for their answers")
+        # The newest call is asked; all that may have caused the question wait for its answer.
+        newest = causes[-1]
+        waiting = _OpenQuestion(causes)
+        self._open.add(waiting)
+        try:
+            with ExitStack() as pauses, waiting.scope:
+                for call in causes:
+                    pauses.enter_context(call.clock.paused())
+                return await newest.ask(question)
+        finally:
+            self._open.discard(waiting)
+        raise RpcError(INVALID_REQUEST, "the call that caused it has ended")
+
+    def _possible_causes(self) -> list[Call]:
+        current = _CURRENT.get()
+        return [current] if current and current in self._calls else list(self._calls)
+
+
+def _are_of_one_client(calls: list[Call]) -> bool:
+    return all(call.client.origin == calls[0].client.origin for call in calls)
+
+
+def _outside(method: str) -> RpcError:
+    return RpcError(METHOD_NOT_FOUND, f"{method} is not supported outside of a call")
+
+
+def is_more_verbose(level: str, *, than: str) -> bool:
+    return LOG_LEVELS.index(level) < LOG_LEVELS.index(than)
+
+
+def _is_wanted(level: JSONValue, least: str | None) -> bool:
+    """Whether a client that wants messages from `least` on wants this one."""
+    if least not in LOG_LEVELS:
+        return False
+    return level not in LOG_LEVELS or not is_more_verbose(level, than=least)

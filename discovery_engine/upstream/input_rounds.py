@@ -1,0 +1,119 @@
+"""Requests whose server answers with questions first: `input_required` results.
+
+Each question is asked of the client that makes the call, and the request is sent again with the
+answers and with the server's `requestState` as it was. A client that continues calls itself gets
+the result instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from discovery_engine._util.json import JSONObject
+from discovery_engine.errors import (
+    InputRequiredError,
+    UpstreamError,
+    UpstreamProtocolError,
+    UpstreamTimeoutError,
+)
+from discovery_engine.rpc.client import Continuation
+from discovery_engine.rpc.peer import RpcError
+from discovery_engine.rpc.protocol import MISSING_CLIENT_CAPABILITY, PARSE_ERROR
+from discovery_engine.upstream.call import CLIENT_HINT, Call
+from discovery_engine.upstream.question import CAPABILITIES, Question
+from discovery_engine.upstream.requests import UpstreamRequest
+
+_MOST_ROUNDS = 20
+_INPUT_REQUIRED = "input_required"
+
+Send = Callable[[UpstreamRequest], Awaitable[JSONObject]]
+
+
+async def complete_result(
+    send: Send, request: UpstreamRequest, call: Call, continuation: Continuation | None
+) -> JSONObject:
+    """The result of a request, after as many rounds as it takes.
+
+    Raises:
+        InputRequiredError: If a question was not answered, and the request failed.
+        UpstreamError: What `send` raises.
+    """
+    try:
+        result = await _last_result(send, request, call, continuation)
+    except (UpstreamProtocolError, UpstreamTimeoutError) as error:
+        if problem := call.problem or _missing_capability(call, error):
+            problem.detail = error.message
+            raise problem from error
+        raise
+    if call.problem and result.get("isError"):
+        raise call.problem
+    return result
+
+
+async def _last_result(
+    send: Send, request: UpstreamRequest, call: Call, continuation: Continuation | None
+) -> JSONObject:
+    sent = request.continued(continuation) if continuation else request
+    for _ in range(_MOST_ROUNDS):
+        result = await send(sent)
+        if result.get("resultType") != _INPUT_REQUIRED:
+            return result
+        questions = _questions(call, result)
+        if call.client.takes_input_required:
+            return _annotated(call, result, questions)
+        sent = request.continued(await _answered(call, result, questions))
+    why = f"it wants input again after {_MOST_ROUNDS} rounds"
+    hint = "give everything it may need as arguments, or use another tool"
+    raise InputRequiredError(call.server, "input from its user", why, hint=hint)
+
+
+def _missing_capability(call: Call, error: UpstreamError) -> InputRequiredError | None:
+    """The problem of a call that its server refused, because of what its client lacks."""
+    if not isinstance(error, UpstreamProtocolError):
+        return None
+    if error.rpc_code != MISSING_CLIENT_CAPABILITY:
+        return None
+    cause = error.__cause__
+    data = cause.data if isinstance(cause, RpcError) else None
+    wanted = data.get("requiredCapabilities") if isinstance(data, dict) else None
+    names = [name for name in CAPABILITIES if name in (wanted or ())]
+    capability = " and ".join(names) or "the capability"
+    return InputRequiredError(
+        call.server,
+        "input during the call",
+        f"its client cannot be asked for it (`{capability}`)",
+        hint=CLIENT_HINT.format(capability=capability),
+    )
+
+
+def _questions(call: Call, result: JSONObject) -> dict[str, Question]:
+    """The questions of a result, by name; there may be none, if the server only wants time."""
+    requests = result.get("inputRequests")
+    state = result.get("requestState")
+    if isinstance(requests, dict | None) and isinstance(state, str | None):
+        questions = {k: Question.from_json(one) for k, one in (requests or {}).items()}
+        known = {key: one for key, one in questions.items() if one is not None}
+        if len(known) == len(questions) and (known or state is not None):
+            return known
+    reason = "its input_required result is not one of MCP"
+    raise UpstreamProtocolError(call.server, reason, PARSE_ERROR)
+
+
+def _annotated(call: Call, result: JSONObject, questions: dict[str, Question]) -> JSONObject:
+    if not questions:
+        return result
+    requests = {
+        key: result["inputRequests"][key] | {"params": question.annotated(call.server)}
+        for key, question in questions.items()
+    }
+    return result | {"inputRequests": requests}
+
+
+async def _answered(call: Call, result: JSONObject, questions: dict[str, Question]) -> Continuation:
+    responses: JSONObject = {}
+    for key, question in questions.items():
+        try:
+            responses[key] = await call.ask(question)
+        except RpcError as error:
+            raise call.note(question, f"error {error.code}") from error
+    return Continuation(responses, result.get("requestState"))

@@ -1,0 +1,180 @@
+"""A question of a server to the user of its caller: what it wants, and what its texts are.
+
+Everything in a question is the server's: it is passed on as data, with the server's name and the
+scanner's findings beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from msgspec import Struct
+
+from discovery_engine import scanner
+from discovery_engine._util.json import JSONObject, JSONValue
+from discovery_engine._util.text import quoted
+from discovery_engine.rpc.client import ELICIT, LIST_ROOTS, QUESTIONS, SAMPLE
+from discovery_engine.rpc.protocol import ASKING_SERVER, FINDINGS
+
+_NAMES = {ELICIT: "elicitation", SAMPLE: "sampling", LIST_ROOTS: "roots"}
+"""The capability of a client that each method needs."""
+_OPTIONS = {
+    "elicitation": ("form", "url"),
+    "sampling": ("tools", "context"),
+    "roots": ("listChanged",),
+}
+"""The parts of each of these capabilities that servers know."""
+CAPABILITIES = tuple(_OPTIONS)
+_CHARACTERS = 64 * 1024  # of a form; no person reads a longer one
+_VALUES = 4096  # of a form
+_SCANNED = 16 * 1024  # characters
+_QUOTED = 200  # characters
+
+
+class Question(Struct, frozen=True):
+    """A request of a server for its caller's client."""
+
+    method: str
+    params: JSONObject
+
+    @classmethod
+    def from_json(cls, request: JSONValue) -> Question | None:
+        """A member of `inputRequests`; None if it is not one."""
+        match request:
+            case {"method": str(method), **rest} if method in QUESTIONS:
+                params = rest.get("params")
+                return cls(method, params if isinstance(params, dict) else {})
+            case _:
+                return None
+
+    @property
+    def mode(self) -> str:
+        """Of an elicitation: `form`, `url`, or any other that the server wrote."""
+        return str(self.params.get("mode", "form"))
+
+    @property
+    def summary(self) -> str:
+        """What it wants, for an error: one line, with the server's words in quotes."""
+        match self.method:
+            case "elicitation/create":
+                message = self.params.get("message")
+                text = message if isinstance(message, str) else ""
+                what = "an address to open" if self.mode == "url" else "input from its user"
+                return f"{what}: {quoted(text[:_QUOTED])}" if text else what
+            case "sampling/createMessage":
+                return "a text of the client's language model"
+            case _:
+                return "the folders (roots) that it may use"
+
+    def missing(self, capabilities: Mapping[str, JSONObject]) -> str | None:
+        """The capability that a client would need to declare; None if it declares it."""
+        name = _NAMES[self.method]
+        declared = capabilities.get(name)
+        if not isinstance(declared, dict):
+            return name
+        if self.method == ELICIT:
+            modes = _explicit(name, declared)
+            return None if isinstance(modes.get(self.mode), dict) else f"{name}.{self.mode}"
+        if self.method == SAMPLE and "tools" in self.params:
+            return None if isinstance(declared.get("tools"), dict) else f"{name}.tools"
+        return None
+
+    @property
+    def is_too_large(self) -> bool:
+        """Whether it is a form that no person would read."""
+        return self.method == ELICIT and _exceeds(self.params)
+
+    def annotated(self, server: str) -> JSONObject:
+        """The params with the server's name, and the scanner's findings, in their `_meta`."""
+        meta = self.params.get("_meta")
+        marks: JSONObject = {ASKING_SERVER: server}
+        if findings := self._findings():
+            marks[FINDINGS] = findings
+        return self.params | {"_meta": (meta if isinstance(meta, dict) else {}) | marks}
+
+    def _findings(self) -> list[JSONObject]:
+        rest = _SCANNED
+        found: list[JSONObject] = []
+        for where, text in _texts(self.params, self.method):
+            if rest <= 0:
+                break
+            piece = text[:rest]
+            rest -= len(piece)
+            alarms = scanner.alarms(scanner.scan_text(piece, where=where))
+            found += [finding.to_json() for finding in alarms]
+        return found
+
+
+def declarable(capabilities: Mapping[str, JSONObject]) -> dict[str, JSONObject]:
+    """Those of a client's capabilities that a server can use through us."""
+    usable: dict[str, JSONObject] = {}
+    for name, options in _OPTIONS.items():
+        if isinstance(declared := capabilities.get(name), dict):
+            usable[name] = {
+                one: declared[one] for one in options if declared.get(one) not in (None, False)
+            }
+    return usable
+
+
+def merged(
+    some: Mapping[str, JSONObject], others: Mapping[str, JSONObject]
+) -> dict[str, JSONObject]:
+    """The capabilities of both."""
+    both = dict(some)
+    for name, value in others.items():
+        mine = both.setdefault(name, value)
+        theirs = _explicit(name, value)
+        if more := theirs.keys() - _explicit(name, mine).keys():
+            both[name] = _explicit(name, mine) | {one: theirs[one] for one in theirs if one in more}
+    return both
+
+
+def _explicit(name: str, value: JSONObject) -> JSONObject:
+    """A capability with its default: an elicitation without modes means forms."""
+    return value or ({"form": {}} if name == "elicitation" else {})
+
+
+def _texts(params: JSONObject, method: str) -> Iterator[tuple[str, str]]:
+    """The texts that a person or a model is to read, by place."""
+    parts = {
+        ELICIT: ("message", "requestedSchema"),
+        SAMPLE: ("systemPrompt", "messages"),
+    }.get(method, ())
+    for part in parts:
+        yield from _strings(params.get(part), part)
+
+
+def _strings(value: JSONValue, place: str) -> Iterator[tuple[str, str]]:
+    todo = [(place, value)]
+    for _ in range(_VALUES):
+        if not todo:
+            return
+        where, one = todo.pop()
+        match one:
+            case str():
+                yield where, one
+            case dict():
+                todo += [(f"{where}.{key}", item) for key, item in reversed(one.items())]
+            case list():
+                todo += [
+                    (f"{where}.{number}", item) for number, item in reversed([*enumerate(one)])
+                ]
+
+
+def _exceeds(params: JSONObject) -> bool:
+    """Whether there are more values or characters than a form may have."""
+    characters, values = 0, 0
+    rest: list[JSONValue] = [params]
+    while rest:
+        match one := rest.pop():
+            case str():
+                characters += len(one)
+            case dict():
+                characters += sum(map(len, one))
+                rest += one.values()
+            case list():
+                rest += one
+        values += 1
+        if values + len(rest) > _VALUES or characters > _CHARACTERS:
+            return True
+    return False

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from discovery_engine.rpc.peer import RequestTimeout, RequestTimeoutError
+from discovery_engine.rpc.request_timer import PausableClock, RequestTimer
+
+pytestmark = pytest.mark.anyio
+
+
+class ManualClock:
+    now = 0.0
+
+    def time(self) -> float:
+        return self.now
+
+
+def timer_of(clock: ManualClock, seconds: float, longest: float = 0.0) -> RequestTimer:
+    return RequestTimer(RequestTimeout(seconds, longest, clock), lambda _: None)
+
+
+async def test_progress_starts_the_time_again() -> None:
+    clock = ManualClock()
+    timer = timer_of(clock, 100, 600)
+
+    clock.now = 60
+    before = timer.rest
+    timer.extend()
+
+    assert (before, timer.rest) == (40, 100)
+
+
+async def test_progress_extends_it_to_the_longest_at_most() -> None:
+    clock = ManualClock()
+    timer = timer_of(clock, 100, 130)
+
+    clock.now = 60
+    timer.extend()
+
+    assert timer.rest == 70
+
+
+async def test_the_owner_may_set_more_than_the_longest() -> None:
+    assert timer_of(ManualClock(), 1000, 600).rest == 1000
+
+
+async def test_the_error_has_the_limit_that_applied() -> None:
+    expired: list[RequestTimeoutError] = []
+    over = anyio.Event()
+
+    def note(error: RequestTimeoutError) -> None:
+        expired.append(error)
+        over.set()
+
+    RequestTimer(RequestTimeout(0.01, 600), note)
+    with anyio.fail_after(20):
+        await over.wait()
+
+    assert [error.seconds for error in expired] == [0.01]
+
+
+async def test_a_timer_looks_again_until_the_time_of_its_clock_is_over() -> None:
+    clock, over = ManualClock(), anyio.Event()
+    RequestTimer(RequestTimeout(0.01, clock=clock), lambda _: over.set())
+
+    with anyio.move_on_after(0.2):
+        await over.wait()
+    is_over_too_early = over.is_set()
+    clock.now = 1
+    with anyio.fail_after(20):
+        await over.wait()
+
+    assert not is_over_too_early
+
+
+async def test_a_paused_clock_stands_still_until_the_last_pause_has_ended() -> None:
+    clock = PausableClock()
+    began = anyio.current_time()
+
+    with clock.paused():
+        stood_at = clock.time()
+        with clock.paused():
+            await anyio.sleep(0.02)
+        await anyio.sleep(0.02)
+        assert clock.time() == stood_at
+    gone_on = clock.time() - stood_at
+
+    assert 0 <= gone_on <= anyio.current_time() - began - 0.03
