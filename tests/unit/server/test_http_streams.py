@@ -1,0 +1,158 @@
+"""The streams of HTTP towards clients that read slowly, or nothing."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import anyio
+import pytest
+
+from discovery_engine._util.json import JSONObject
+from discovery_server.http.request import Accepted
+from discovery_server.http.streams import EventStream, PostStream
+
+pytestmark = [pytest.mark.anyio, pytest.mark.requirement("SRV-27", "SRV-36")]
+
+BOTH = Accepted(json=True, events=True)
+LARGE = "x" * 400_000
+
+
+class Reader:
+    """A client that takes what is sent only when it is told to."""
+
+    def __init__(self) -> None:
+        self.messages: list[Any] = []
+        self.may_read = anyio.Event()
+
+    async def send(self, message: Any) -> None:
+        if message["type"] == "http.response.body":
+            await self.may_read.wait()
+        self.messages.append(message)
+
+    @property
+    def body(self) -> bytes:
+        return b"".join(one.get("body", b"") for one in self.messages)
+
+    @property
+    def is_whole(self) -> bool:
+        last = self.messages[-1]
+        return last["type"] == "http.response.body" and not last.get("more_body")
+
+
+def notification(text: str = "") -> JSONObject:
+    return {"jsonrpc": "2.0", "method": "notifications/x", "params": {"x": text}}
+
+
+def answer(number: int) -> JSONObject:
+    return {"jsonrpc": "2.0", "id": number, "result": {}}
+
+
+@pytest.mark.parametrize("make", [EventStream, lambda: PostStream(BOTH)])
+async def test_a_writer_waits_for_a_client_that_does_not_read(make: Any) -> None:
+    stream, reader = make(), Reader()
+    stream.begin()
+    drained = anyio.Event()
+
+    async def write() -> None:
+        for _ in range(4):
+            stream.write(notification(LARGE))
+        await stream.drain()
+        drained.set()
+
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(write)
+            await anyio.wait_all_tasks_blocked()
+            tasks.start_soon(stream.respond, reader.send)
+            await anyio.wait_all_tasks_blocked()
+            before = drained.is_set(), stream.is_congested
+            reader.may_read.set()
+            await drained.wait()
+            tasks.cancel_scope.cancel()
+
+    assert before == (False, True)
+    assert reader.body.count(b"data: ") == 4
+
+
+async def test_a_writer_does_not_wait_for_a_stream_that_is_closed() -> None:
+    stream = EventStream()
+    for _ in range(4):
+        stream.write(notification(LARGE))
+
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(stream.drain)
+            await anyio.wait_all_tasks_blocked()
+            stream.close()
+    stream.write(notification())
+
+    assert not stream.is_congested
+
+
+async def test_what_nobody_reads_is_bounded() -> None:
+    stream = EventStream()
+
+    for _ in range(100):
+        stream.write(notification(LARGE))
+
+    assert stream.is_closed
+    assert not stream.is_congested
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+async def test_an_answer_before_progress_of_another_stays_in_order(is_first: bool) -> None:
+    """A batch: the answer to one request is kept while another one still runs."""
+    stream, reader = PostStream(BOTH, is_batch=True), Reader()
+    reader.may_read.set()
+    stream.begin()
+    if is_first:
+        stream.write(answer(1))
+    stream.write(notification())
+    if not is_first:
+        stream.write(answer(1))
+    stream.write(answer(2))
+    stream.end(2, is_cancelled=False)
+
+    with anyio.fail_after(20):
+        await stream.respond(reader.send)
+
+    lines = [line for line in reader.body.decode().split("\n") if line.startswith("data: ")]
+    order = [json.loads(line.removeprefix("data: ")).get("id") for line in lines]
+    assert order == ([1, None, 2] if is_first else [None, 1, 2])
+    assert reader.is_whole
+
+
+async def test_a_silent_stream_has_a_ping_every_other_time() -> None:
+    stream, reader = EventStream(), Reader()
+    reader.may_read.set()
+
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(stream.respond, reader.send)
+            await anyio.wait_all_tasks_blocked()
+            stream.ping()
+            stream.write(notification())
+            stream.ping()
+            await anyio.wait_all_tasks_blocked()
+            before = reader.body.count(b": ping")
+            stream.ping()
+            await anyio.wait_all_tasks_blocked()
+            stream.close()
+
+    assert (before, reader.body.count(b": ping")) == (0, 1)
+    assert reader.is_whole
+
+
+async def test_a_client_that_accepts_json_only_gets_no_ping() -> None:
+    stream, reader = PostStream(Accepted(json=True, events=False)), Reader()
+    reader.may_read.set()
+    stream.begin()
+    for _ in range(3):
+        stream.ping()
+    stream.write(answer(1))
+    stream.end(1, is_cancelled=False)
+
+    await stream.respond(reader.send)
+
+    assert json.loads(reader.body) == answer(1)
