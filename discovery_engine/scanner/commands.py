@@ -14,10 +14,10 @@ _COMMAND = re.compile(
     r"|\bchmod u\+s\b|\bos\.system\(|\bufw disable\b|\bsetenforce 0\b"
 )
 MARKS = (
-    *("curl", "wget", "iwr", "rm -rf", "powershell", "sh -i", "env", "set |", "set|"),
+    *("curl", "wget", "iwr", "rm -rf", "powershell", "sh -i"),
     *("chmod u+s", "os.system(", "ufw disable", "setenforce 0"),
 )
-"""One of these is in any of them."""
+"""One of these is in any of them; `env | curl` has `curl`."""
 
 
 def command_in(reading: str) -> re.Match[str] | None:

@@ -30,13 +30,13 @@ _PHRASE = re.compile("|".join(map(re.escape, _LITERALS)))
 _COMMAND = re.compile("|".join(map(re.escape, COMMANDS)))
 _ODD = re.compile(f"{_PHRASE.pattern}|{_NUMBERS.pattern}|{_LEET}|{_JOINED}")
 _LAST_WORDS = {literal.rpartition(" ")[2] for literal in (*_LITERALS, *COMMANDS) if " " in literal}
-_PART = re.compile(
-    r"[0-9][0-9a-fA-F]?[:,]*$|^(?:{})".format("|".join(map(re.escape, sorted(_LAST_WORDS)))),
-    re.IGNORECASE,
-)
-"""A word with which a row of numbers may begin, or a literal of several words may end."""
-_IN_WORD = 1  # a disguise by itself
-_IN_PHRASE = 2  # or perhaps together with the words beside it
+_NUMBER = re.compile(r"[0-9][0-9a-fA-F]?[:,]*$")
+"""The end of a word with which a row of numbers may begin."""
+_LAST_WORD = re.compile("|".join(map(re.escape, sorted(_LAST_WORDS))), re.IGNORECASE)
+"""The beginning of a word with which a literal of several words may end."""
+_IN_WORD = 1  # a disguise by itself,
+_IN_NUMBERS = 2  # or perhaps together with the numbers beside it,
+_IN_PHRASE = 4  # or with the words before it
 
 
 def is_undisguised(text: str) -> bool:
@@ -49,12 +49,13 @@ def is_undisguised(text: str) -> bool:
         return False
     if list(map(len, words)).count(1) > _LETTERS and _SPACED.search(text):
         return False
+    if marks & _IN_NUMBERS and _NUMBERS.search(text):
+        return False
     return not (marks & _IN_PHRASE and _has_phrase(text, words))
 
 
 def _has_phrase(text: str, words: list[str]) -> bool:
-    command = " ".join(words).lower()
-    return bool(_NUMBERS.search(text) or _PHRASE.search(text) or _COMMAND.search(command))
+    return bool(_PHRASE.search(text) or _COMMAND.search(" ".join(words).lower()))
 
 
 def _marks_of(word: str) -> int:
@@ -63,7 +64,8 @@ def _marks_of(word: str) -> int:
         return _IN_WORD
     if len(word) >= LONGEST_WORD and _may_be_code(word):
         return _IN_WORD
-    return _IN_PHRASE if _PART.search(word) else 0
+    numbers = _IN_NUMBERS if _NUMBER.search(word) else 0
+    return numbers | (_IN_PHRASE if _LAST_WORD.match(word) else 0)
 
 
 def _may_be_code(word: str) -> bool:

@@ -148,7 +148,7 @@ def _add(frequencies: dict[str, float], text: AnalyzedText, field: Field) -> Non
 
 def _document(frequencies: dict[str, float], name: AnalyzedText) -> Document:
     full = MAX_IMPACT / (1 + _NAME_SHARE)
-    impacts = {t: max(1, int(full * f / (_SATURATION + f))) for t, f in frequencies.items()}
+    impacts = {t: int(full * f / (_SATURATION + f)) or 1 for t, f in frequencies.items()}
     if name.length:
         share = int(full * _NAME_SHARE / name.length)
         for term in set(name.terms):

@@ -55,7 +55,7 @@ class Lexicon:
     """Synonyms, subjects, stop words and stems.
 
     `groups` are further synonyms: words or phrases. A group that shares a word with one that ships
-    is merged with it. The terms of up to `memory` chunks of text are cached.
+    is merged with it. The terms of up to `memory` chunks of text are cached for each language.
     """
 
     def __init__(self, groups: Iterable[SynonymGroup] = (), *, memory: int = 50_000) -> None:
@@ -80,7 +80,7 @@ class Lexicon:
         self._own = tuple(groups)
         for own in self._own:
             self._merge(own)
-        self._chunks: dict[str, AnalyzedText] = {}
+        self._chunks: defaultdict[str, dict[str, AnalyzedText]] = defaultdict(dict)
         self._memory = memory
 
     @cached_property
@@ -92,13 +92,13 @@ class Lexicon:
 
     def analyze(self, text: str, language: Language | None = None) -> AnalyzedText:
         """The terms of a tool's text in `language`, without stop words."""
-        if self._phrases or language:
+        if self._phrases:  # which extend over several chunks
             return self._analyze_text(text, language)
         found: list[str] = []
         length = 0
-        chunks = self._chunks
+        chunks = self._chunks_in(language)
         for chunk in text.split():
-            terms, kept = chunks.get(chunk) or self._analyze_chunk(chunk)
+            terms, kept = chunks.get(chunk) or self._analyze_chunk(chunk, language)
             found += terms
             length += kept
         return AnalyzedText(found, length)
@@ -174,10 +174,14 @@ class Lexicon:
         """Whether a word is among the owner's synonyms."""
         return bool(self._custom) and self.stem(word) in self._custom
 
-    def _analyze_chunk(self, chunk: str) -> AnalyzedText:
-        if len(self._chunks) >= self._memory:
-            self._chunks.clear()
-        text = self._chunks[chunk] = self._analyze_text(chunk, None)
+    def _chunks_in(self, language: Language | None) -> dict[str, AnalyzedText]:
+        return self._chunks[language.code if language else ""]
+
+    def _analyze_chunk(self, chunk: str, language: Language | None) -> AnalyzedText:
+        chunks = self._chunks_in(language)
+        if len(chunks) >= self._memory:
+            chunks.clear()
+        text = chunks[chunk] = self._analyze_text(chunk, language)
         return text
 
     def _analyze_text(self, text: str, language: Language | None) -> AnalyzedText:

@@ -3,11 +3,28 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from discovery_engine.search.text import lexicon as module
+from discovery_engine.search.text.languages import Language
 from discovery_engine.search.text.lexicon import Lexicon, default_lexicon
 
 LEXICON = default_lexicon()
+WORDS = st.sampled_from(
+    ["die", "Dateien", "löschen", "Wetterberichte", "supprimer", "le", "borrar", "the", "getKPIs"]
+)
+TEXTS = st.lists(WORDS | st.text(max_size=4)).map(" ".join)
+LANGUAGES = st.sampled_from([None, *LEXICON.languages.supported])
+
+
+@given(TEXTS, LANGUAGES)
+def test_a_text_has_the_terms_of_its_chunks(text: str, language: Language | None) -> None:
+    by_chunk = LEXICON.analyze(text, language)
+    whole = LEXICON._analyze_text(text, language)
+
+    assert Counter(by_chunk.terms) == Counter(whole.terms)
+    assert by_chunk.length == whole.length
 
 
 @pytest.mark.requirement("REL-23")
