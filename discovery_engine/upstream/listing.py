@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any, TypeAlias, TypeVar
 
 import anyio
+import msgspec
 from anyio.lowlevel import checkpoint
 from msgspec import Struct
 
@@ -275,9 +276,19 @@ def fault_of_size(definition: JSONObject) -> str | None:
     """Why a definition is too large or nests too deep; None if it is not."""
     if depth_of(definition, limit=_MAX_DEPTH) > _MAX_DEPTH:
         return f"it nests more than {_MAX_DEPTH} levels deep"
-    if len(json.dumps(definition)) > _MAX_SIZE:
+    if not _is_small(definition) and len(json.dumps(definition)) > _MAX_SIZE:
         return f"it is larger than {_MAX_SIZE // 1024} KiB"
     return None
+
+
+def _is_small(definition: JSONObject) -> bool:
+    """Whether it is certainly not too large, in an eighth of the time of measuring it."""
+    try:
+        size = len(msgspec.json.encode(definition))
+    except (ValueError, OverflowError):  # a lone surrogate, a number of more than 64 bits
+        return False
+    # No character takes more than three times as much in `json.dumps`, and no blank is counted.
+    return size * 3 <= _MAX_SIZE
 
 
 def _shown_name(definition: JSONValue, identifier: str, position: int) -> str:

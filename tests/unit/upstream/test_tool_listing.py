@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import anyio
@@ -9,7 +10,9 @@ from hypothesis import strategies as st
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine.upstream.listing import (
+    _MAX_SIZE,
     Pages,
+    _is_small,
     depth_of,
     fault_of,
     read_pages,
@@ -36,6 +39,20 @@ def test_a_definition_that_nests_too_deeply_is_no_tool() -> None:
     definition = make_definition(vendor=nested(32))
 
     assert fault_of(definition) == "it nests more than 32 levels deep"
+
+
+@given(st.text() | st.floats() | st.integers() | st.lists(st.text() | st.floats()))
+def test_what_is_taken_for_small_is_small(value: Any) -> None:
+    definition = {"x": value, "filled": "y" * (_MAX_SIZE // 3 - 60)}
+
+    assert not _is_small(definition) or len(json.dumps(definition)) <= _MAX_SIZE
+
+
+@pytest.mark.parametrize(
+    ("length", "fault"), [(_MAX_SIZE - 200, None), (_MAX_SIZE, "it is larger than 64 KiB")]
+)
+def test_a_large_definition_is_measured(length: int, fault: str | None) -> None:
+    assert fault_of(make_definition(vendor="x" * length)) == fault
 
 
 @pytest.mark.parametrize("description", ["text", None])
