@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Iterable, Iterator
 
@@ -15,9 +16,17 @@ from discovery_engine._util.text import block, clean, one_line
 from discovery_engine.diagnostics import Diagnostic
 from discovery_engine.errors import (
     ConfigurationError,
+    DisabledError,
     DiscoveryError,
     InvalidArgumentsError,
     NotFoundError,
+    OfferingDisabledError,
+    PromptAmbiguousError,
+    PromptDisabledError,
+    PromptNotFoundError,
+    ResourceAmbiguousError,
+    ResourceDisabledError,
+    ResourceNotFoundError,
     ServerNotFoundError,
     ToolAmbiguousError,
     ToolDisabledError,
@@ -65,10 +74,8 @@ def hint_of(error: BaseException) -> str:
     match error:
         case NotFoundError():
             return _way_to_names(error)
-        case ToolWithheldError():
-            return f"`{error.command}` shows its definition now"
-        case ToolDisabledError():
-            return f"`discovery why {error.server}:{error.tool}` shows what each rule did"
+        case DisabledError():
+            return _way_to_reason(error)
         case DiscoveryError():
             return error.hint
         case click.UsageError(ctx=click.Context() as context):
@@ -76,10 +83,30 @@ def hint_of(error: BaseException) -> str:
     return "-v shows where it happened" if _is_unexpected(error) else ""
 
 
+def _way_to_reason(error: DisabledError) -> str:
+    match error:
+        case ToolWithheldError(command=command):
+            return f"`{command}` shows its definition now"
+        case OfferingDisabledError(command=str() as command) if command:
+            return f"`{command}` shows its definition now"
+        case ToolDisabledError():
+            return f"`discovery why {error.server}:{error.tool}` shows what each rule did"
+        case ResourceDisabledError():
+            return f"`discovery why --resource {shlex.quote(str(error.tool))}` shows what decides"
+        case PromptDisabledError():
+            name = shlex.quote(f"{error.server}:{error.tool}")
+            return f"`discovery why --prompt {name}` shows what each rule did"
+    return error.hint
+
+
 def _way_to_names(error: NotFoundError) -> str:
     match error:
-        case ToolAmbiguousError():
+        case ToolAmbiguousError() | ResourceAmbiguousError() | PromptAmbiguousError():
             return f"name one of them: {', '.join(error.nearest)}"
+        case ResourceNotFoundError():
+            advice = "`discovery resources` shows what can be read"
+        case PromptNotFoundError():
+            advice = "`discovery prompts` shows them"
         case ServerNotFoundError():
             advice = "`discovery list` names them all"
         case ToolNotFoundError(server=str() as server):

@@ -15,6 +15,7 @@ import click
 
 from discovery_cli.invocation import Invocation
 from discovery_engine.errors import DiscoveryError
+from discovery_engine.tools.offering import OfferingKind
 
 if TYPE_CHECKING:
     from discovery_engine.view.view import View
@@ -102,6 +103,18 @@ def _tags(view: View) -> list[str]:
     return sorted({tag for entry in view.catalog for tag in entry.verdict.tags})
 
 
+def _resources(view: View) -> list[str]:
+    entries = view.offerings.visible(OfferingKind.RESOURCE)
+    return [view.offerings.address(entry.offering) for entry in entries]
+
+
+def _prompts(view: View) -> list[str]:
+    entries = view.offerings.visible(OfferingKind.PROMPT)
+    return [view.offerings.address(entry.offering) for entry in entries]
+
+
 complete_server = _completer(_server_names)
 complete_target = _completer(_targets)
 complete_tag = _completer(_tags)
+complete_resource = _completer(_resources)
+complete_prompt = _completer(_prompts)

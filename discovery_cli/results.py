@@ -89,13 +89,13 @@ def _form(entry: Entry, result: JSONObject) -> JSONObject:
 def _texts(result: JSONObject) -> Iterator[str]:
     content = result.get("content")
     blocks = content if isinstance(content, list) else []
-    yield from map(_block, blocks)
+    yield from map(content_text, blocks)
     structured = result.get("structuredContent")
     if structured is not None and not blocks:
         yield json.dumps(structured, indent=2, ensure_ascii=False)
 
 
-def _block(block: JSONValue) -> str:
+def content_text(block: JSONValue) -> str:
     """A content block as text; other content by its type and size."""
     facts = block if isinstance(block, dict) else {}
     kind = facts.get("type")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from discovery_cli.errors import UnlistedServerError
+from discovery_cli.exit_codes import ExitCode, exit_code_of_failure
 from discovery_cli.invocation import named
 from discovery_engine._util.suggestions import nearest
 from discovery_engine.catalog import Entry
@@ -44,6 +45,19 @@ def server_named(view: View, word: str) -> ServerSettings | None:
 def one_server(name: str) -> Concerned:
     """Only the server of that name is relevant."""
     return lambda view: [view.server(name).name]
+
+
+def exit_code_of_server(view: View, name: str | None) -> ExitCode:
+    """That of a list of one server, which may never have been reached."""
+    if name is None:
+        return ExitCode.OK
+    server = view.server_settings(name)
+    if server.problem:
+        return ExitCode.USAGE
+    part = view.catalog.part(server.name)
+    if part.failure and not view.is_known(server.name):
+        return exit_code_of_failure(part.failure.code)
+    return ExitCode.OK
 
 
 def servers_of(words: Sequence[str], server: str | None) -> Concerned:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import click
 
 from discovery_cli.agent_text import max_tokens_option, show_result
-from discovery_cli.exit_codes import ExitCode, exit_code_of_failure
+from discovery_cli.exit_codes import ExitCode
 from discovery_cli.invocation import Invocation
 from discovery_cli.json_output import notice_forms, tool_form
 from discovery_cli.options import complete_server, pass_invocation
 from discovery_cli.rendering import say_notices, tool_row
-from discovery_cli.targets import one_server
+from discovery_cli.targets import exit_code_of_server, one_server
 from discovery_engine._util.quantities import counted
 from discovery_engine.view.view import ToolList, View
 
@@ -55,7 +55,7 @@ def command(
         output.table([tool_row(output, e, view, with_tags=with_tags) for e in listed.entries])
         say_notices(output, listed.notices)
         output.say(_sum(listed, view, include_disabled=include_disabled))
-    return _exit_code(listed, view)
+    return exit_code_of_server(view, listed.server)
 
 
 def _sum(listed: ToolList, view: View, *, include_disabled: bool) -> str:
@@ -65,12 +65,3 @@ def _sum(listed: ToolList, view: View, *, include_disabled: bool) -> str:
     if hidden and not include_disabled:
         return f"{shown}; {hidden} disabled (--all shows them)"
     return shown
-
-
-def _exit_code(listed: ToolList, view: View) -> ExitCode:
-    if view.server_settings(listed.server).problem:
-        return ExitCode.USAGE
-    part = view.catalog.parts.get(listed.server)
-    if part and part.failure and not view.is_known(listed.server):
-        return exit_code_of_failure(part.failure.code)
-    return ExitCode.OK

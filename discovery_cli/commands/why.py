@@ -1,4 +1,4 @@
-"""`discovery why`: the rule that decided about a tool, and what the others did."""
+"""`discovery why`: the rule that decided about a tool, a resource or a prompt."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from discovery_cli.json_output import overridden_form
 from discovery_cli.options import complete_target, pass_invocation
 from discovery_cli.output import Cell, Output
 from discovery_cli.targets import say_unlisted, servers_shown, tool_shown
-from discovery_engine._util.text import named
+from discovery_engine._util.text import clean, named
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
-    from discovery_engine.catalog import Entry
+    from discovery_engine.catalog import Entry, OfferingEntry
     from discovery_engine.rules.rule_explanation import RuleExplanation, Step
     from discovery_engine.view.view import View
 
@@ -25,14 +25,23 @@ if TYPE_CHECKING:
 @click.argument(
     "words", metavar="SERVER:TOOL", nargs=-1, required=True, shell_complete=complete_target
 )
+@click.option("--resource", "kind", flag_value="resource", help="It is the URI of a resource.")
+@click.option("--prompt", "kind", flag_value="prompt", help="It is the name of a prompt.")
 @pass_invocation
-def command(invocation: Invocation, words: tuple[str, ...]) -> None:
+def command(invocation: Invocation, words: tuple[str, ...], *, kind: str | None) -> None:
     """Explain why a tool is enabled or disabled, and its overrides.
+
+    With --resource or --prompt, the same of these; a word with `://` is a URI without it.
 
     Every rule is shown with what it did; the first that matches and has `enabled` decides.
     Then come the `overrides` that match; of several that give the same, the last one counts.
     """
     output = invocation.output
+    if kind is None and "://" in words[0]:
+        kind = "resource"
+    if kind is not None:
+        _explain_offering(invocation, words, is_prompt=kind == "prompt")
+        return
     view = invocation.view(servers_shown(words, None))
     say_unlisted(output, view, words, None)
     entry, extra = tool_shown(view, words, None)
@@ -42,8 +51,39 @@ def command(invocation: Invocation, words: tuple[str, ...]) -> None:
     if output.as_json:
         output.answer(_form(entry, explanation, view))
     else:
-        _show(output, entry, explanation)
+        _show(output, entry.key.label, entry, explanation)
         _show_overrides(output, entry, view)
+
+
+def _explain_offering(invocation: Invocation, words: tuple[str, ...], *, is_prompt: bool) -> None:
+    output, view = invocation.output, invocation.view()
+    if words[1:]:
+        raise click.UsageError(f"one at a time; {words[1]!r} is one word too many")
+    if is_prompt:
+        entry = view.offerings.prompt(None, words[0])
+    else:
+        entry = view.offerings.template(None, words[0]) or (
+            view.offerings.resource(None, words[0]).entry
+        )
+    explanation = _explained(entry, view)
+    address = view.offerings.address(entry.offering)
+    if output.as_json:
+        about = {"kind": entry.offering.kind.value, "address": address}
+        output.answer({**about, **_verdict_form(entry.offering.server, entry, explanation)})
+    else:
+        _show(output, clean(address, newlines=False), entry, explanation)
+
+
+def _explained(entry: OfferingEntry, view: View) -> RuleExplanation:
+    from discovery_engine.rules.ruleset import OfferingRules
+
+    subject, settings = entry.offering.subject, view.settings
+    rules = settings.prompt_rules if subject == "prompt" else settings.resource_rules
+    server = view.catalog.parts[entry.offering.server].verdict
+    explanation = OfferingRules(rules, subject).explain(entry.offering, server)
+    if explanation.verdict == entry.verdict:
+        return explanation
+    return replace(explanation, verdict=entry.verdict, sentence=view.reason(entry))
 
 
 def _explain(entry: Entry, view: View) -> RuleExplanation:
@@ -56,11 +96,13 @@ def _explain(entry: Entry, view: View) -> RuleExplanation:
     return replace(explanation, verdict=entry.verdict, sentence=view.reason(entry))
 
 
-def _show(output: Output, entry: Entry, explanation: RuleExplanation) -> None:
+def _show(
+    output: Output, label: str, entry: Entry | OfferingEntry, explanation: RuleExplanation
+) -> None:
     verdict = explanation.verdict
     state = "enabled" if verdict.enabled else "disabled"
     mark = output.mark(good=verdict.enabled)
-    output.table([[mark, Cell(entry.key.label, "strong"), f"{state}: {explanation.sentence}"]])
+    output.table([[mark, Cell(label, "strong"), f"{state}: {explanation.sentence}"]])
     if entry.verdict.tags:
         output.line(f"   tags: {', '.join(map(named, entry.verdict.tags))}")
     output.table([_row(step) for step in explanation.steps], indent=3)
@@ -103,16 +145,24 @@ def _part(step: Step) -> str:
 
 
 def _form(entry: Entry, explanation: RuleExplanation, view: View) -> JSONObject:
+    return {
+        "tool": entry.tool.name,
+        **_verdict_form(entry.tool.server, entry, explanation),
+        "overridden": overridden_form(entry, view),
+    }
+
+
+def _verdict_form(
+    server: str, entry: Entry | OfferingEntry, explanation: RuleExplanation
+) -> JSONObject:
     deciding = explanation.deciding
     return {
-        "server": entry.tool.server,
-        "tool": entry.tool.name,
+        "server": server,
         "enabled": explanation.verdict.enabled,
         "reason": explanation.sentence,
         "tags": list(entry.verdict.tags),
         "deciding_rule": deciding.index if deciding else None,
         "rules": [_step_form(step) for step in explanation.steps],
-        "overridden": overridden_form(entry, view),
     }
 
 

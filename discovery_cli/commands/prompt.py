@@ -1,0 +1,88 @@
+"""`discovery prompt`: the messages of a prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+import click
+
+from discovery_cli.invocation import Invocation, every_server, get_to_know
+from discovery_cli.offering_output import show_messages, signature
+from discovery_cli.options import complete_prompt, complete_server, pass_invocation
+from discovery_cli.targets import one_server
+from discovery_engine._util.text import clean
+
+if TYPE_CHECKING:
+    from discovery_engine._util.json import JSONObject
+    from discovery_engine.catalog import OfferingEntry
+    from discovery_engine.engine import Engine
+    from discovery_engine.view.view import View
+
+_MAX_WAIT = 10.0  # seconds for servers that were never listed, when any may have it
+
+
+@click.command("prompt")
+@click.argument("name", shell_complete=complete_prompt)
+@click.argument("arguments", metavar="[KEY=VALUE]...", nargs=-1)
+@click.option(
+    "--server", metavar="SERVER", shell_complete=complete_server, help="Whose prompt it is."
+)
+@pass_invocation
+def command(
+    invocation: Invocation, name: str, arguments: tuple[str, ...], *, server: str | None
+) -> None:
+    """Get a prompt, filled in with arguments, and print its messages.
+
+    NAME is one that `discovery prompts` shows, which also shows the arguments. Put `--` before a
+    value that begins with -.
+
+    \b
+      discovery prompt docs:review language=python code="$(cat main.py)"
+    """  # noqa: D301 - click wants the character itself
+    output = invocation.output
+    given = _given(arguments)
+    result = invocation.run(partial(_get, name=name, given=given, server=server))
+    if output.as_json:
+        output.answer({"prompt": name, "result": result})
+    else:
+        show_messages(output, result)
+
+
+def _given(words: Sequence[str]) -> dict[str, str]:
+    given: dict[str, str] = {}
+    for word in words:
+        name, sign, value = word.partition("=")
+        if not sign or not name:
+            raise click.UsageError(f"{word!r} is no argument; write it as key=value")
+        if name in given:
+            raise click.UsageError(f"argument {name!r} is given twice")
+        given[name] = value
+    return given
+
+
+async def _get(
+    engine: Engine, *, name: str, given: dict[str, str], server: str | None
+) -> JSONObject:
+    concerned = one_server(server) if server else every_server
+    view = await get_to_know(engine, concerned=concerned, max_wait=None if server else _MAX_WAIT)
+    entry = view.prompt(server, name)
+    _check(entry, given, view)
+    return await engine.get_prompt(entry.offering.identifier, given, server=entry.offering.server)
+
+
+def _check(entry: OfferingEntry, given: dict[str, str], view: View) -> None:
+    """Mistakes are answered before anything is started.
+
+    Raises:
+        UsageError: If an argument is missing or unknown, with all that it takes.
+    """
+    parameters = entry.offering.parameters
+    missing = [p.name for p in parameters if p.required and p.name not in given]
+    unknown = [name for name in given if name not in {p.name for p in parameters}]
+    if missing or unknown:
+        wrong = [f"argument {clean(one)!r} is missing" for one in missing]
+        wrong += [f"there is no argument {one!r}" for one in unknown]
+        usage = f"discovery prompt {view.offerings.address(entry.offering)} {signature(entry)}"
+        raise click.UsageError(f"{'; '.join(wrong)}: `{clean(usage).strip()}`")

@@ -1,0 +1,45 @@
+"""`discovery read`: the contents of a resource."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import click
+
+from discovery_cli.invocation import Invocation, every_server, get_to_know
+from discovery_cli.offering_output import show_contents
+from discovery_cli.options import complete_resource, complete_server, pass_invocation
+from discovery_cli.targets import one_server
+
+if TYPE_CHECKING:
+    from discovery_engine._util.json import JSONObject
+    from discovery_engine.engine import Engine
+
+_MAX_WAIT = 10.0  # seconds for servers that were never listed, when any may have it
+
+
+@click.command("read")
+@click.argument("uri", shell_complete=complete_resource)
+@click.option(
+    "--server", metavar="SERVER", shell_complete=complete_server, help="Whose resource it is."
+)
+@pass_invocation
+def command(invocation: Invocation, uri: str, *, server: str | None) -> None:
+    """Read a resource.
+
+    URI is one that `discovery resources` shows, or one of a template with its variables filled in.
+    Text is printed as it is; of other contents the size is shown, and `--json` has them whole.
+    """
+    output = invocation.output
+    result = invocation.run(partial(_read, uri=uri, server=server))
+    if output.as_json:
+        output.answer({"uri": uri, "result": result})
+    else:
+        show_contents(output, result)
+
+
+async def _read(engine: Engine, *, uri: str, server: str | None) -> JSONObject:
+    concerned = one_server(server) if server else every_server
+    await get_to_know(engine, concerned=concerned, max_wait=None if server else _MAX_WAIT)
+    return await engine.read_resource(uri, server=server)

@@ -1,0 +1,109 @@
+"""Resources, resource templates and prompts for people and scripts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from discovery_cli.json_output import notice_forms
+from discovery_cli.output import Cell, Output
+from discovery_cli.rendering import say_notices
+from discovery_cli.results import content_text
+from discovery_engine._util.text import clean, named, one_line
+from discovery_engine.tools.offering import OfferingKind
+
+if TYPE_CHECKING:
+    from discovery_cli.rendering import Row
+    from discovery_engine._util.json import JSONObject, JSONValue
+    from discovery_engine.catalog import OfferingEntry
+    from discovery_engine.view.view import OfferingList, View
+
+
+def show_lists(output: Output, view: View, lists: Iterable[tuple[str, OfferingList]]) -> None:
+    """Lists with their keys in JSON, one below the other; notices once."""
+    found = list(lists)
+    notices = tuple(dict.fromkeys(notice for _, one in found for notice in one.notices))
+    if output.as_json:
+        forms = {key: [offering_form(e, view) for e in one.entries] for key, one in found}
+        output.answer({**forms, "notices": notice_forms(notices)})
+        return
+    output.table([_row(output, entry, view) for _, one in found for entry in one.entries])
+    say_notices(output, notices)
+
+
+def say_unlisted(output: Output, view: View, kinds: Iterable[OfferingKind]) -> None:
+    """A note for each server of which these could not be listed."""
+    wanted = set(kinds)
+    for part in view.catalog.parts.values():
+        for kind, reason in part.unlisted.items():
+            if OfferingKind(kind) in wanted:
+                noun = OfferingKind(kind).label
+                text = f"the {noun}s of {part.server} could not be listed: {one_line(reason)}"
+                output.say(f"note: {text}; shown are the last known ones")
+
+
+def offering_form(entry: OfferingEntry, view: View) -> JSONObject:
+    offering = entry.offering
+    return {
+        "server": offering.server,
+        "kind": offering.kind.value,
+        offering.kind.wire.identifier: offering.identifier,
+        "address": view.offerings.address(offering),
+        "name": offering.name,
+        "title": offering.title,
+        "description": offering.description,
+        "mime_type": offering.mime_type,
+        "arguments": [
+            {"name": p.name, "description": p.description, "required": p.required}
+            for p in offering.parameters
+        ],
+        "enabled": entry.is_visible,
+        "reason": view.reason(entry),
+        "tags": list(entry.verdict.tags),
+    }
+
+
+def signature(entry: OfferingEntry) -> str:
+    """For instance `code=… [style=…]`: the arguments of a prompt as they are typed."""
+    given = [f"{named(p.name)}=…" for p in entry.offering.parameters if p.required]
+    optional = [f"[{named(p.name)}=…]" for p in entry.offering.parameters if not p.required]
+    return " ".join([*given, *optional])
+
+
+def show_contents(output: Output, result: JSONObject) -> None:
+    """The contents of a resource: text as it is, other content by its size."""
+    contents = result.get("contents")
+    for content in contents if isinstance(contents, list) else []:
+        output.text(content_text({"type": "resource", "resource": content}))
+
+
+def show_messages(output: Output, result: JSONObject) -> None:
+    """The messages of a prompt, each below its role."""
+    messages = result.get("messages")
+    for message in messages if isinstance(messages, list) else []:
+        for line in _message_lines(message):
+            output.text(line)
+
+
+def _message_lines(message: JSONValue) -> Iterator[str]:
+    if not isinstance(message, dict):
+        yield json.dumps(message, ensure_ascii=False)
+        return
+    content = message.get("content")
+    blocks = content if isinstance(content, list) else [content]
+    yield f"{message.get('role', '')}:"
+    yield from (content_text(block) for block in blocks)
+
+
+def _row(output: Output, entry: OfferingEntry, view: View) -> Row:
+    offering = entry.offering
+    address = clean(view.offerings.address(offering), newlines=False)
+    if not entry.is_visible:
+        about = f"disabled: {view.reason(entry)}"
+    elif offering.kind is OfferingKind.PROMPT:
+        about = f"{signature(entry)}  {offering.summary}".strip()
+    else:
+        about = f"{one_line(offering.name)}  {offering.summary}".strip()
+    mark = output.mark(good=entry.is_visible)
+    return [mark, Cell(address, "strong"), Cell(about, "faint", is_summary=True)]

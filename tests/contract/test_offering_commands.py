@@ -1,0 +1,150 @@
+"""`discovery resources`, `read`, `prompts`, `prompt`, and `why` for these."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from discovery_cli.program import cli
+from tests.engines import Folder
+from tests.servers.offerings import World, prompt, resource, template
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    described = {"description": "Reviews code. At length."}
+    review = prompt("review", "code", **described)
+    review["arguments"].append({"name": "style", "description": "How"})
+    return World(tmp_path / "world.json").offer(
+        resources=[
+            resource("file:///readme", "Read me", description="What it is."),
+            resource("file:///secret"),
+        ],
+        templates=[template("file:///docs/{+path}")],
+        prompts=[review, prompt("hidden")],
+    )
+
+
+@pytest.fixture
+def run(tmp_path: Path, world: World) -> Run:
+    folder = Folder(tmp_path)
+    folder.write(
+        world.server(),
+        resourceRules=[{"pattern": "*secret*", "enabled": False, "tags": ["private"]}],
+        promptRules=[{"pattern": "hidden", "enabled": False}],
+    )
+
+    def run(*words: str) -> Result:
+        options = ["--config", str(folder.config), "--data-dir", str(folder.data)]
+        return CliRunner().invoke(cli, [*options, *words])
+
+    return run
+
+
+def rows(result: Result) -> list[str]:
+    return [" ".join(line.split()) for line in result.stdout.splitlines()]
+
+
+def form(result: Result) -> Any:
+    return json.loads(result.stdout)
+
+
+@pytest.mark.requirement("CLI-80")
+def test_resources_and_prompts_are_listed(run: Run) -> None:
+    resources, prompts = run("resources"), run("prompts", "--server", "docs")
+
+    assert rows(resources) == [
+        "✓ file:///readme Read me What it is.",
+        "✓ file:///docs/{+path} files",
+    ]
+    assert "1 resource, 1 template" in resources.stderr
+    assert rows(prompts) == ["✓ review code=… [style=…] Reviews code."]
+    assert resources.exit_code == prompts.exit_code == 0
+
+
+@pytest.mark.requirement("CLI-80")
+def test_disabled_ones_are_listed_on_request_with_the_rule(run: Run) -> None:
+    text, found = run("resources", "--all"), form(run("prompts", "--all", "--json"))
+
+    assert "✗ file:///secret disabled: rule 1" in rows(text)[1]
+    assert [(one["name"], one["enabled"]) for one in found["prompts"]] == [
+        ("hidden", False),
+        ("review", True),
+    ]
+    assert found["prompts"][1]["arguments"] == [
+        {"name": "code", "description": "", "required": True},
+        {"name": "style", "description": "How", "required": False},
+    ]
+
+
+@pytest.mark.requirement("CLI-81")
+def test_a_resource_is_read_and_a_prompt_got(run: Run) -> None:
+    read, expanded = run("read", "file:///readme"), run("read", "file:///docs/a/b", "--json")
+    got, whole = (
+        run("prompt", "review", "code=x = 1"),
+        run("prompt", "docs:review", "code=1", "--json"),
+    )
+
+    assert read.stdout == "file:///readme\n"
+    assert form(expanded)["result"]["contents"][0]["vendor"] == {"kept": 1}
+    assert got.stdout == 'user:\n{"code": "x = 1"}\n'
+    assert form(whole)["result"]["vendor"] == {"a": []}
+
+
+@pytest.mark.requirement("CLI-81")
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["read", "file:///redme"], 2, "did you mean 'file:///readme'?"),
+        (["read", "file:///secret"], 4, "rule 1"),
+        (["read", "file:///docs/../secret"], 4, "rule 1"),
+        (["prompt", "reviw", "code=1"], 2, "did you mean 'review'?"),
+        (["prompt", "hidden"], 4, "rule 1"),
+        (["prompt", "review"], 2, "`discovery prompt review code=… [style=…]`"),
+        (["prompt", "review", "code=1", "x=1"], 2, "there is no argument 'x'"),
+        (["prompt", "review", "code"], 2, "write it as key=value"),
+        (["prompt", "review", "code=1", "code=2"], 2, "given twice"),
+        (["read", "file:///readme", "--server", "nobody"], 2, "'nobody' is not configured"),
+    ],
+)
+def test_a_mistake_is_answered_with_the_next_step(
+    run: Run, world: World, words: list[str], code: int, message: str
+) -> None:
+    done = run(*words)
+
+    assert message in done.stderr
+    assert done.exit_code == code
+    assert not world.asked("resources/read", "prompts/get")
+
+
+@pytest.mark.requirement("CLI-82")
+def test_why_explains_resources_and_prompts(run: Run) -> None:
+    run("refresh")
+    hidden, shown = run("why", "file:///secret"), run("why", "--prompt", "review", "--json")
+    of_template = run("why", "--resource", "file:///docs/{+path}")
+
+    assert "disabled: rule 1" in hidden.stdout
+    assert "decides: disabled" in hidden.stdout
+    assert "tags: private" in hidden.stdout
+    assert form(shown)["enabled"] is True
+    assert form(shown)["rules"][0]["matched"] is False
+    assert "enabled" in of_template.stdout
+
+
+@pytest.mark.requirement("CLI-80")
+def test_a_list_that_failed_is_noted(run: Run, world: World) -> None:
+    run("refresh")
+    world.offer(resources=[], prompts=[], fails=["prompts/list"])
+    run("refresh")
+
+    done = run("prompts")
+
+    assert "the prompts of docs could not be listed" in done.stderr
+    assert rows(done) == ["✓ review code=… [style=…] Reviews code."]
