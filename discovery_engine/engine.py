@@ -62,6 +62,7 @@ from discovery_engine.runtime.restore import (
     unchanged_settings,
 )
 from discovery_engine.runtime.result_store import ResultStore
+from discovery_engine.runtime.roots import roots_of
 from discovery_engine.runtime.semantic_search import SemanticSearch
 from discovery_engine.search.usage import RecentFinds
 from discovery_engine.secrets.resolver import EnvironmentResolver, SecretResolver
@@ -566,6 +567,14 @@ class Engine:
         """End one `watch_resource`, whose result is given."""
         self._offering_requests.unwatch(target)
 
+    def expect_client(self, capabilities: Mapping[str, JSONObject]) -> None:
+        """Declare to servers from now on what a client that has connected can be asked.
+
+        A server learns it when its session is opened; else its session is opened anew for the
+        first call that needs it, which takes as long as a start.
+        """
+        self._upstreams.expect(capabilities)
+
     def close_client(self, client: str) -> None:
         """Close the sessions of a client that has disconnected."""
         self._upstreams.close_client(client)
@@ -657,6 +666,7 @@ class Engine:
         if self._replay is not None:
             return _open_replayed(self._replay)
         # Importing the SDK takes longer than everything else, and most runs need no upstream.
+        from discovery_engine.upstream.call import QuestionSettings  # noqa: PLC0415
         from discovery_engine.upstream.history import Policy  # noqa: PLC0415
         from discovery_engine.upstream.upstreams import open_upstreams  # noqa: PLC0415
 
@@ -670,6 +680,9 @@ class Engine:
             admit=self._state.trust_store.admit,
             on_stderr=on_stderr,
             policy=Policy(own_sessions=self.settings.server.max_own_sessions),
+            questions=QuestionSettings(
+                self.settings.server.question_timeout, roots_of(self.settings)
+            ),
             logins=self._token_logins,
         )
 

@@ -296,6 +296,7 @@ class ClientConnection:
 
     def _accept(self, era: HandshakeEra, initialize: JSONObject) -> None:
         era.accept(initialize)
+        self._gateway.expect_client(era.capabilities)
         if self._gateway.subscriptions.changing:
             self._subscriber()
 

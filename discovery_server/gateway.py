@@ -30,7 +30,7 @@ from discovery_server.surfaces import ClientSession, ToolSurfaces
 from discovery_server.tool_surface import DirectSurface, ToolSurface
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from discovery_engine._util.json import JSONObject
     from discovery_engine.engine import Engine
@@ -118,6 +118,10 @@ class Gateway:
         if method == "tools/list":
             return None if self._is_listing(request) else self._tools(request)
         return completed(method, self._current(request), version)
+
+    def expect_client(self, capabilities: Mapping[str, JSONObject]) -> None:
+        """As `Engine.expect_client`."""
+        self._engine.expect_client(capabilities)
 
     async def serve(
         self, request: ClientRequest, on_progress: OnProgress | None = None

@@ -263,6 +263,10 @@ class ServeSettings(_Section, frozen=True):
     """Clients that have a session over HTTP at the same time."""
     max_own_sessions: Annotated[int, AT_MOST_DEFAULT] = 64
     """Sessions of all servers with `session: per_client`."""
+    question_timeout: Annotated[float, AT_MOST_DEFAULT] = 120.0
+    """Seconds that a question of a server to its user waits for its answer."""
+    roots: tuple[str, ...] = ()
+    """Folders, or `file://` addresses, that answer `roots/list` of every server."""
     mode: Annotated[ServeMode, UNTRUSTED] = "meta"
     expose: Annotated[tuple[str, ...], UNTRUSTED] = ()
     """Patterns of the tools that clients may use in the modes `direct` and `dynamic`; all if none

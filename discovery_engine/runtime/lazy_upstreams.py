@@ -24,6 +24,7 @@ from discovery_engine.redaction.server_output import OutputRedactor
 from discovery_engine.runtime.rate_limits import CallQuota, RateLimits
 from discovery_engine.secrets.resolver import SecretResolver
 from discovery_engine.tools.model import ServerName
+from discovery_engine.upstream.question import declarable, merged
 from discovery_engine.upstream.state import ServerState, StateInfo
 from discovery_engine.upstream.stderr_log import StderrLog
 
@@ -59,6 +60,7 @@ class LazyUpstreams:
         self._opening = anyio.Lock()
         self._redactors: dict[ServerName, tuple[object, OutputRedactor]] = {}
         self._stderr_logs: dict[ServerName, StderrLog] = {}
+        self._expected: Mapping[str, JSONObject] = {}
         self._live: dict[ServerName, tuple[StateInfo, OutputRedactor, StateInfo]] = {}
 
     async def list_tools(self, server: ServerSettings) -> Listing:
@@ -134,6 +136,12 @@ class LazyUpstreams:
             if self._upstreams and not is_same:
                 await self._upstreams.close(name)
 
+    def expect(self, capabilities: Mapping[str, JSONObject]) -> None:
+        """As `Upstreams.expect`."""
+        self._expected = merged(self._expected, declarable(capabilities))
+        if self._upstreams:
+            self._upstreams.expect(capabilities)
+
     def close_client(self, client: str) -> None:
         """As `Upstreams.close_client`; no-op before the first use."""
         if self._upstreams:
@@ -190,6 +198,7 @@ class LazyUpstreams:
 
     async def _hold(self, *, task_status: TaskStatus[Upstreams]) -> None:
         async with self._open_upstreams(self._on_stderr) as upstreams:
+            upstreams.expect(self._expected)
             task_status.started(upstreams)
             await anyio.sleep_forever()
 

@@ -19,6 +19,7 @@ from discovery_engine.config.model.field_types import (
     Number,
     Patterns,
     ResultTokens,
+    Root,
     Template,
     Text,
     Word,
@@ -233,6 +234,19 @@ class ServeSection(Section):
         default=_DEFAULTS.server.max_own_sessions,
         description="The most sessions that servers with `session: per_client` have in all.",
         examples=[16],
+    )
+    question_timeout: Annotated[Number, Field(gt=0, le=LONGEST_TIMEOUT)] = Field(
+        default=_DEFAULTS.server.question_timeout,
+        description="Seconds that a question of a server to its user waits for its answer; then "
+        "it counts as declined.",
+        examples=[300],
+    )
+    roots: Annotated[list[Root], list_or_nothing] = Field(
+        default=[],
+        description="Folders, or addresses that begin with `file://`, that every server is given "
+        "when it asks for its roots; the client is asked if there are none. A relative folder "
+        "starts at the folder of this file.",
+        examples=[["~/work/project", "file:///srv/data"]],
     )
     mode: Annotated[ServeMode, choice] = Field(
         default=_DEFAULTS.server.mode,

@@ -71,6 +71,12 @@ def _nothing_or_enough(tokens: int) -> int:
     return tokens
 
 
+def _folder_or_file_address(text: str) -> str:
+    if "://" in text and not text.startswith("file://"):
+        raise custom_error("must be a folder, or an address that begins with file://")
+    return text
+
+
 def _good_pattern(text: str) -> str:
     Pattern.parse(text)
     return text
@@ -79,6 +85,8 @@ def _good_pattern(text: str) -> str:
 Text = Annotated[str, BeforeValidator(_as_text), AfterValidator(_without_nul)]
 Word = Annotated[Text, AfterValidator(_not_blank)]
 """Text that is not blank."""
+Root = Annotated[Word, AfterValidator(_folder_or_file_address)]
+"""A folder, or a `file://` address."""
 Template = Annotated[
     str,
     BeforeValidator(_as_text, json_schema_input_type=str | float | bool),

@@ -155,6 +155,8 @@ SETTINGS = st.builds(
         st.integers(0, 100_000),
         max_sessions=st.integers(1, 10_000),
         max_own_sessions=st.integers(1, 10_000),
+        question_timeout=SECONDS,
+        roots=st.lists(WORDS, max_size=2).map(tuple),
         mode=st.sampled_from(["meta", "direct", "dynamic"]),
         expose=st.lists(PATTERNS, max_size=2).map(tuple),
         pins=st.lists(PATTERNS, max_size=2).map(tuple),

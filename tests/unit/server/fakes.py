@@ -91,6 +91,8 @@ class FakeEngine:
     execution: Callable[[Call], Awaitable[JSONObject]] | None = None
     """What a call does instead of returning `result`."""
     calls: list[Call] = field(default_factory=list)
+    expected: list[Mapping[str, JSONObject]] = field(default_factory=list)
+    """The capabilities of the clients that have connected."""
     waits: list[str] = field(default_factory=list)
     results: ResultStore = field(
         default_factory=lambda: ResultStore(Path(mkdtemp(prefix="results-")), clock=time.time)
@@ -105,6 +107,9 @@ class FakeEngine:
     @property
     def has_listings(self) -> bool:
         return self.view.catalog.has_listings
+
+    def expect_client(self, capabilities: Mapping[str, JSONObject]) -> None:
+        self.expected.append(capabilities)
 
     def is_listed(self, server: str) -> bool:
         return self.view.is_known(self.view.addresses.server(server))

@@ -398,3 +398,13 @@ async def test_responses_that_are_none_are_refused(responses: Any) -> None:
     else:
         assert answer["error"]["code"] == -32602
         assert answer_of(done) == "[{}]"
+
+
+@pytest.mark.requirement("QST-41")
+async def test_the_engine_expects_a_client_that_began_with_a_handshake() -> None:
+    engine = make_engine()
+
+    async with served(Gateway(engine)) as wire:
+        await opened(wire)
+
+    assert engine.expected == [ALL]

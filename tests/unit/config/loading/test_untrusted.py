@@ -51,6 +51,7 @@ SECTIONS = {
 ENTRIES = {ServerSettings: (), Timeouts: ("timeouts",), Limits: ("limits",)}
 TRANSPORTS = {StdioTransport: StdioTransport("x"), RemoteTransport: RemoteTransport("http://x")}
 OWNERS_ALONE = {
+    (ServeSettings, "roots"),
     (Settings, "name"),
     (CacheSettings, "enabled"),
     (EmbeddingsSettings, "path"),
@@ -177,6 +178,11 @@ def elsewhere(*embeddings: str, **more: str) -> dict[str, object]:
             {"server": ServeSettings(max_own_sessions=999)},
             "server.maxOwnSessions",
             id="sessions of clients",
+        ),
+        pytest.param(
+            {"server": ServeSettings(question_timeout=999, roots=("/",))},
+            "server.questionTimeout server.roots",
+            id="folders for servers",
         ),
         pytest.param(
             {"server": ServeSettings(on_list_changed=("sh", "-c", "evil"))},
