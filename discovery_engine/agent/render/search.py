@@ -10,8 +10,9 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from discovery_engine._util.json import JSONObject
-from discovery_engine._util.text import clean, quoted
+from discovery_engine._util.text import clean, named, one_line, quoted
 from discovery_engine.agent.budget import Budget, Plan, first_fitting, shares
+from discovery_engine.agent.feeds import Feed, feeds
 from discovery_engine.agent.render.no_match import match_item, no_match_items
 from discovery_engine.agent.render.notice_text import notice_lines
 from discovery_engine.agent.render.result import (
@@ -30,6 +31,7 @@ from discovery_engine.view.search_answers import Decision, SearchAnswer
 Names: TypeAlias = Mapping[ToolKey, str]
 _NO_NAMES: Names = MappingProxyType({})
 _MIN_BLOCK = 25  # tokens; an answer to one of several queries needs as many to name a tool
+_FEEDS_SHARE = 5  # hints on what feeds what take at most a fifth of an answer
 _QUERY = (60, 20)  # characters of a query that is repeated above its answer
 
 _HEADINGS = (
@@ -60,11 +62,54 @@ def searches_result(
     common = list(dict.fromkeys(n for answer in answers for n in answer.notices if n.server))
     notes = notice_lines(common, notices_budget(budget))
     rest = budget.less(*notes)
+    hints = _feeds(answers)
+    feed_lines = _feed_lines(hints, rest, names)
+    if len(answers) * _MIN_BLOCK <= rest.less(*feed_lines).tokens:
+        rest = rest.less(*feed_lines)
+    else:
+        feed_lines = []
     kept = _answerable(len(answers), rest)
     left = [_more_queries(len(answers) - kept)] if kept < len(answers) else []
     blocks = _blocks(answers[:kept], rest.less(*left), richest, names)
     fields = [{"query": clean(answer.query), **search_fields(answer)} for answer in answers]
-    return make_result("\n".join([*blocks, *left, *notes]), budget, {"answers": fields})
+    known: JSONObject = {"answers": fields}
+    if hints:
+        known["feeds"] = [_feed_fields(hint) for hint in hints]
+    return make_result("\n".join([*blocks, *left, *feed_lines, *notes]), budget, known)
+
+
+def _feeds(answers: Sequence[SearchAnswer]) -> list[Feed]:
+    """What the best tool of one query gives to that of another."""
+    best = [
+        answer.hits[0].entry.tool
+        for answer in answers
+        if answer.hits and answer.decision is not Decision.NONE
+    ]
+    return feeds(list({tool.key: tool for tool in best}.values()))
+
+
+def _feed_lines(hints: Sequence[Feed], budget: Budget, names: Names) -> list[str]:
+    """A line for each hint, in at most a fifth of the budget."""
+    room, lines = replace(budget, tokens=budget.tokens // _FEEDS_SHARE), []
+    for hint in hints:
+        source, target = (names.get(one.key, one.key.label) for one in (hint.source, hint.target))
+        line = one_line(
+            f"Hint: {source} {hint.path} -> {target} {named(hint.argument)} ({hint.reason})"
+        )
+        if room.price(line) <= room.tokens:
+            lines.append(line)
+            room = room.less(line)
+    return lines
+
+
+def _feed_fields(hint: Feed) -> JSONObject:
+    return {
+        "from": str(hint.source.key),
+        "path": hint.path,
+        "to": str(hint.target.key),
+        "argument": hint.argument,
+        "reason": clean(hint.reason),
+    }
 
 
 def _render_answer(

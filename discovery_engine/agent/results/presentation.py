@@ -149,5 +149,7 @@ def _with_fields(result: JSONObject, fields: JSONObject) -> JSONObject:
     meta = result.get("_meta")
     known = meta if isinstance(meta, dict) else {}
     answer = known.get(ANSWER)
-    ours = {**(answer if isinstance(answer, dict) else {}), **fields}
+    # Only what was added here before: a server may have written members of its own.
+    unchecked = answer.get("unchecked") if isinstance(answer, dict) else None
+    ours = {**({"unchecked": unchecked} if unchecked else {}), **fields}
     return {**result, "_meta": {**known, ANSWER: ours}}
