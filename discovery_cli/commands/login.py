@@ -12,6 +12,7 @@ import click
 from discovery_cli.exit_codes import ExitCode, exit_code_of_failure
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import complete_server, pass_invocation
+from discovery_cli.output import json_text
 from discovery_engine._util.quantities import counted
 from discovery_engine._util.text import one_line
 
@@ -55,7 +56,8 @@ def command(
     gateways use the new login at once. The exit code is 6 if the login fails.
     """
     output = invocation.output
-    show = partial(_show, opens_browser=not no_browser and _may_open_browser(invocation))
+    opens_browser = not no_browser and _may_open_browser(invocation)
+    show = _show_json if output.as_json else partial(_show, opens_browser=opens_browser)
 
     async def work(engine: Engine) -> tuple[LoginReport, Failure | None, int]:
         report = await engine.logins.log_in(server, show, scopes=scopes, timeout=timeout)
@@ -78,8 +80,13 @@ def command(
     return exit_code_of_failure(failure.code) if failure else ExitCode.OK
 
 
+def _show_json(address: str) -> None:
+    # On stderr, as stdout has the answer alone; each line of stderr is JSON then.
+    sys.stderr.write(json_text({"authorization_url": address}) + "\n")
+    sys.stderr.flush()
+
+
 def _show(address: str, *, opens_browser: bool) -> None:
-    # On stderr also with --json: stdout has the answer alone.
     sys.stderr.write(f"open this address to log in:\n  {one_line(address)}\n")
     if opens_browser:
         import webbrowser

@@ -109,8 +109,9 @@ class RemoteTransport(_Section, frozen=True, tag_field="type", tag="remote"):
 
     @property
     def has_own_authorization(self) -> bool:
-        """Whether its entry gives an `Authorization` header, so that no token is added."""
-        return any(name.lower() == "authorization" for name in self.headers)
+        """Whether its header or its address logs in already, so that no token is added."""
+        host = self.url.partition("://")[2].partition("/")[0]
+        return "@" in host or any(name.lower() == "authorization" for name in self.headers)
 
 
 USUAL_CONNECT = 30.0  # seconds

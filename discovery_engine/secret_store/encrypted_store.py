@@ -224,7 +224,7 @@ class EncryptedStore:
     def _open_lock(self, name: str) -> int:
         path = self.path.parent / name
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             return os.open(path, os.O_RDWR | os.O_CREAT, _PRIVATE)
         except OSError as error:
             reason = f"cannot be opened: {error.strerror}"

@@ -43,6 +43,8 @@ class Command:
             self.err += line
             if line.startswith("  http"):
                 return line.strip()
+            if line.startswith("{"):
+                return str(json.loads(line)["authorization_url"])
         raise AssertionError(self.err)
 
     def end(self) -> tuple[int, str, str]:
@@ -81,7 +83,7 @@ def test_login_prints_the_address_waits_and_lists_the_tools(
     assert run("health files", tmp_path)[0] == 0
 
 
-@pytest.mark.requirement("CLI-3", "CLI-4")
+@pytest.mark.requirement("CLI-3", "CLI-4", "AUT-26")
 def test_the_answers_in_json_are_alone_on_stdout(world: OAuthWorld, tmp_path: Path) -> None:
     world.config(tmp_path)
 
@@ -92,7 +94,9 @@ def test_the_answers_in_json_are_alone_on_stdout(world: OAuthWorld, tmp_path: Pa
     denied = log_in(world, tmp_path, "--json")
 
     assert code == 0
-    assert "open this address" in err
+    assert [list(json.loads(line)) for line in err.splitlines()] == [
+        ["schema_version", "authorization_url"]
+    ]
     assert found["scopes"] == ["read"]
     assert (found["refreshable"], found["tool_count"], found["code"]) == (True, 3, None)
     assert (logout["deleted"], logout["revoked"], logout["failures"]) == (1, 1, [])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -279,9 +280,27 @@ async def test_a_token_for_another_audience_is_a_clear_error_and_no_loop(
             await engine.refresh(["files"])
             with pytest.raises(NeedsAuthError, match="refuses the token of its login"):
                 await read(engine)
+        failure = summary(engine.view, "files")
+        assert "it may be for another audience" in failure.reason
 
         assert world.count("refreshed") <= 1
         assert summary(engine.view, "files").state == "needs_auth"
+
+
+@pytest.mark.requirement("AUT-15")
+async def test_a_refused_token_that_cannot_be_refreshed_needs_a_login(
+    engine_of: OpenEngine, world: OAuthWorld
+) -> None:
+    world.control(refreshable=False)
+
+    async with engine_of() as engine:
+        await engine.logins.log_in("files", world.browser())
+        assert await read(engine) == "done"
+        world.control(end_access=True)
+        with pytest.raises(NeedsAuthError, match="it refuses its login"):
+            await read(engine)
+
+    assert len(world.requests("/token")) == 1
 
 
 @pytest.fixture
@@ -419,6 +438,32 @@ async def test_a_machine_gets_its_tokens_with_client_credentials(
         with pytest.raises(NeedsAuthError, match="refuses the client") as caught:
             await read(engine)
     assert caught.value.hint == "check `oauth` of server 'files'"
+
+
+@pytest.mark.requirement("AUT-14")
+async def test_a_wrong_secret_of_the_entry_ends_no_login(
+    engine_of: OpenEngine, world: OAuthWorld, clock: Clock
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        redirect = f"http://127.0.0.1:{free.getsockname()[1]}/callback"
+    client = {"client_id": "ours", "client_secret": "s3cret-s3cret", "redirect_uris": [redirect]}
+    method = {"token_endpoint_auth_method": "client_secret_post", "scope": "read"}
+    world.control(
+        clients=[client | method],
+        metadata={"token_endpoint_auth_methods_supported": ["client_secret_post"]},
+    )
+    oauth = {"clientId": "ours", "clientSecret": "${OURS}", "redirectUri": redirect}
+    right, wrong = {"OURS": "s3cret-s3cret"}, {"OURS": "mistyped"}
+    async with engine_of(oauth=oauth, environ=right, clock=clock) as engine:
+        await engine.logins.log_in("files", world.browser())
+    clock.now += HOUR + 1
+
+    async with engine_of(oauth=oauth, environ=wrong, clock=clock) as engine:
+        with pytest.raises(NeedsAuthError, match="refuses the client of its entry") as caught:
+            await read(engine)
+        assert caught.value.hint == "check `oauth` of server 'files'"
+    async with engine_of(oauth=oauth, environ=right, clock=clock) as engine:
+        assert await read(engine) == "done"
 
 
 @pytest.mark.requirement("AUT-19")

@@ -14,14 +14,16 @@ from typing import TypeAlias
 import httpx2
 from msgspec.structs import replace
 
+from discovery_engine._util.text import quoted
 from discovery_engine.upstream.http.guarded_client import HttpFailure, failure_of
 from discovery_engine.upstream.http.oauth.token_endpoint import AuthorizationServerUnavailable
-from discovery_engine.upstream.http.oauth.token_source import LoginRequired, TokenSource
+from discovery_engine.upstream.http.oauth.token_source import REFUSED, LoginRequired, TokenSource
 
 Send: TypeAlias = Callable[[httpx2.Request], Awaitable[httpx2.Response]]
 FailureResponse: TypeAlias = Callable[..., httpx2.Response]
 """`GuardedClient.failure_response`."""
 
+_DESCRIPTION = re.compile(r'\berror_description="([^"\\]{1,200})')
 _LACKS_SCOPE = re.compile(r'\berror="?insufficient_scope\b')
 _SCOPE = re.compile(r'\bscope="([^"\\]{1,1000})"|\bscope=([^\s",]{1,1000})')
 
@@ -76,8 +78,9 @@ class AuthorizedSender:
         """The response; a refusal says what is wrong with the login."""
         failure = failure_of(response)
         if failure is not None and failure.status == HTTPStatus.UNAUTHORIZED:
-            reason = f"it refuses the token of its login: {failure.reason}"
-            explained = self._with_reason(failure, reason)
+            explained = self._with_reason(failure, f"{REFUSED} ({failure.reason})")
+            if described := _DESCRIPTION.search(failure.challenge):
+                explained = replace(explained, detail=f"it answers {quoted(described[1])}")
         elif failure is not None and _LACKS_SCOPE.search(failure.challenge):
             explained = await self._without_scope(failure)
         else:

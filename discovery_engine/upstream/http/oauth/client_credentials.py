@@ -19,15 +19,23 @@ async def obtain(
         TokenRefused: If the server refuses, or publishes no usable metadata.
         AuthorizationServerUnavailable: If no answer comes.
     """
-    oauth = remote.oauth
-    if login is None:
-        found = await metadata.discover(client, remote)
-        login = found.login(
-            remote, client_id=oauth.client_id, has_secret=True, scope=" ".join(oauth.scopes)
-        )
+    if login is not None:
+        try:
+            return await _exchanged(client, remote, login, now)
+        except TokenRefused as error:
+            if error.code != "invalid_response":  # the endpoint may have moved
+                raise
+    found = await metadata.discover(client, remote)
+    scope = " ".join(remote.oauth.scopes)
+    client_id = remote.oauth.client_id
+    login = found.login(remote, client_id=client_id, has_secret=True, scope=scope)
+    return await _exchanged(client, remote, login, now)
+
+
+async def _exchanged(
+    client: httpx2.AsyncClient, remote: RemoteTransport, login: StoredLogin, now: float
+) -> StoredLogin:
     form = {"grant_type": "client_credentials"}
-    if oauth.scopes:
-        form["scope"] = " ".join(oauth.scopes)
-    if not login.token_endpoint:
-        raise TokenRefused("invalid_response", "it publishes no token endpoint")
-    return await exchange(client, login, form, secret=oauth.client_secret, now=now)
+    if remote.oauth.scopes:
+        form["scope"] = " ".join(remote.oauth.scopes)
+    return await exchange(client, login, form, secret=remote.oauth.client_secret, now=now)

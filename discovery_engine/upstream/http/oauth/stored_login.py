@@ -26,6 +26,7 @@ AuthMethod: TypeAlias = Literal["none", "client_secret_basic", "client_secret_po
 
 _NAMESPACE = "oauth"
 _LOCK_PAUSE = 0.02  # seconds between two tries of a lock that another process holds
+_LONGEST_WAIT = 45.0  # seconds; a refresh takes 20 at most
 
 
 class StoredLogin(Struct, frozen=True, omit_defaults=True):
@@ -101,12 +102,17 @@ async def exclusively(store: SecretStore, name: str) -> AsyncIterator[None]:
     Raises:
         SecretStoreError: If it cannot be locked.
     """
-    while True:
+    deadline = anyio.current_time() + _LONGEST_WAIT
+    while anyio.current_time() < deadline:
         with store.try_lock(name) as is_held:
             if is_held:
                 yield
                 return
         await anyio.sleep(_LOCK_PAUSE)
+    raise SecretStoreError(
+        "another process has been changing the login for too long",
+        hint="end other processes of discovery that do not react, and try again",
+    )
 
 
 def login_name(server: ServerName, remote: RemoteTransport) -> str:

@@ -29,6 +29,7 @@ _ANSWER = 30.0  # seconds
 _OK = (200, 201)
 _SERVER_ERROR = 500
 _TOO_MANY = 429
+_TEMPORARY = ("server_error", "temporarily_unavailable", "slow_down")
 _SHOWN = 200  # characters of a server's words
 
 
@@ -189,16 +190,16 @@ def _parsed(body: bytes) -> _Tokens:
 
 
 def _refusal(status: int, body: bytes, request: httpx2.Request) -> Exception:
+    """The error for an answer that is none of success."""
     try:
         found = msgspec.json.decode(body, type=_Error)
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        found = None
-    if found is None and (status >= _SERVER_ERROR or status == _TOO_MANY):
+        found = _Error("")
+    if status >= _SERVER_ERROR or status == _TOO_MANY or found.error in _TEMPORARY:
         place = f"{request.url.host}:{request.url.port or ''}".rstrip(":")
-        return AuthorizationServerUnavailable(
-            Outage(FailureKind.HTTP, f"{place} answers HTTP {status}", "try again later")
-        )
-    if found is None:
+        reason = f"{place} answers HTTP {status}"
+        return AuthorizationServerUnavailable(Outage(FailureKind.HTTP, reason, "try again later"))
+    if not found.error:
         return TokenRefused("invalid_response", f"it answers HTTP {status}")
     words = found.error_description or found.error
     return TokenRefused(found.error[:_SHOWN], f"it answers {quoted(words[:_SHOWN])}")

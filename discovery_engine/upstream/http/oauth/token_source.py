@@ -36,8 +36,10 @@ from discovery_engine.upstream.http.oauth.token_endpoint import (
 )
 from discovery_engine.upstream.http.outage import Outage
 
+REFUSED = "it refuses the token of its login, although it is new: it may be for another audience"
 _MARGIN = 60.0  # seconds before its expiry in which a token is refreshed
 _SHARE = 0.1  # of a token's life: the margin of one that lives for less than ten minutes
+_CLIENT_REFUSED = ("invalid_client", "unauthorized_client")
 _LONGEST_REFRESH = 20.0  # seconds
 
 T = TypeVar("T")
@@ -120,7 +122,7 @@ class TokenSource:
             AuthorizationServerUnavailable: If none can be obtained now.
         """
         if refused == self._refused:
-            raise LoginRequired("it refuses the token of its login")
+            raise LoginRequired(REFUSED)
         return await self._renewed(refused)
 
     def refuse(self, token: str) -> None:
@@ -169,14 +171,12 @@ class TokenSource:
             if login is None:
                 raise LoginRequired("its login was deleted")
             if not login.refresh_token:
-                raise LoginRequired(f"its login has {'expired' if login.access_token else 'ended'}")
+                raise LoginRequired(self._end_of(login))
             secret = login.client_secret or self._remote.oauth.client_secret
             try:
                 return await refresh(client, login, secret=secret, now=self._clock())
             except TokenRefused as error:
-                await self._end(login, error)
-                reason = "its login has ended: its authorization server accepts it no longer"
-                raise LoginRequired(reason, error.detail) from error
+                raise await self._ended(login, error) from error
 
     async def _by_client_credentials(
         self, client: httpx2.AsyncClient, login: StoredLogin | None
@@ -187,16 +187,32 @@ class TokenSource:
         try:
             return await client_credentials.obtain(client, self._remote, login, now=self._clock())
         except TokenRefused as error:
-            raise LoginRequired(
-                "its authorization server refuses the client of its entry",
-                error.detail,
-                f"check `oauth` of server {self.server!r}",
-            ) from error
+            raise self._client_refused(error) from error
 
-    async def _end(self, login: StoredLogin, error: TokenRefused) -> None:
-        """Forget the tokens of a login that was ended, unless another answer may follow."""
-        if error.code in ("invalid_grant", "invalid_client", "unauthorized_client"):
-            await self._save(replace(login, access_token="", refresh_token="", expires_at=None))
+    def _end_of(self, login: StoredLogin) -> str:
+        """Why the tokens of a login that cannot be refreshed are of no use."""
+        if not login.access_token:
+            return "its login has ended"
+        return "its login has expired" if self._has_expired(login) else "it refuses its login"
+
+    async def _ended(self, login: StoredLogin, error: TokenRefused) -> LoginRequired:
+        """What a refused refresh means; the tokens of a login that was ended are deleted."""
+        refuses_client = error.code in _CLIENT_REFUSED
+        if refuses_client and self._remote.oauth.client_id:  # perhaps only its secret is wrong
+            return self._client_refused(error)
+        if not refuses_client and error.code != "invalid_grant":
+            reason = "its authorization server does not refresh its login"
+            return LoginRequired(reason, error.detail)
+        await self._save(replace(login, access_token="", refresh_token="", expires_at=None))
+        reason = "its login has ended: its authorization server accepts it no longer"
+        return LoginRequired(reason, error.detail)
+
+    def _client_refused(self, error: TokenRefused) -> LoginRequired:
+        return LoginRequired(
+            "its authorization server refuses the client of its entry",
+            error.detail,
+            f"check `oauth` of server {self.server!r}",
+        )
 
     async def _stored(self, *, anew: bool = False) -> StoredLogin | None:
         """The stored login; read again after a change of the store."""
