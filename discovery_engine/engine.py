@@ -35,8 +35,14 @@ from msgspec.structs import replace
 from discovery_engine._util.json import JSONObject
 from discovery_engine._util.tasks import open_task_group
 from discovery_engine.catalog import Entry
-from discovery_engine.config.settings import Settings
-from discovery_engine.errors import DiscoveryError, ToolNotFoundError, concerning
+from discovery_engine.config.settings import ServerSettings, Settings
+from discovery_engine.errors import (
+    DiscoveryError,
+    FailureKind,
+    NeedsAuthError,
+    ToolNotFoundError,
+    concerning,
+)
 from discovery_engine.events import (
     ConfigurationReloaded,
     Event,
@@ -191,7 +197,12 @@ class Engine:
         self._finds = RecentFinds()
         self._replay = replay
         self._upstreams = LazyUpstreams(
-            tasks, self._open_upstreams, secrets, RateLimits(clock), recorder=_recorder(record)
+            tasks,
+            self._open_upstreams,
+            secrets,
+            RateLimits(clock),
+            recorder=_recorder(record),
+            on_needs_auth=self._note_missing_login,
         )
         self._lister = ServerLister(
             self._state,
@@ -685,6 +696,15 @@ class Engine:
             ),
             logins=self._token_logins,
         )
+
+    async def _note_missing_login(self, server: ServerSettings, error: NeedsAuthError) -> None:
+        """Show in lists, also of other processes, what a request has shown of a login."""
+        failure = self._state.view.catalog.part(server.name).failure
+        is_known = failure is not None and failure.code == error.code
+        if error.kind is FailureKind.AUTH and not is_known:
+            result = ListingResult(server, error, self._clock())
+            if await self._state.apply_listing(result):
+                self._on_applied(result)
 
     def _on_applied(self, result: ListingResult) -> None:
         """Publish the outcome of a listing that was applied."""

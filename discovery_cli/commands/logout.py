@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from discovery_cli.exit_codes import ExitCode
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import complete_server, pass_invocation
+
+if TYPE_CHECKING:
+    from discovery_engine.engine import Engine
+    from discovery_engine.owner.server_logins import LogoutReport
+
+_LISTING = 5.0  # seconds
 
 
 @click.command("logout")
@@ -18,7 +26,14 @@ def command(invocation: Invocation, server: str) -> ExitCode:
     Tokens that cannot be revoked are deleted all the same; stderr says why, and until they expire
     who has a copy can use them.
     """
-    report = invocation.run(lambda engine: engine.logins.log_out(server))
+
+    async def work(engine: Engine) -> LogoutReport:
+        report = await engine.logins.log_out(server)
+        if report.deleted and report.server in engine.view.connectable:
+            await engine.refresh([report.server], max_wait=_LISTING)  # so that lists show it
+        return report
+
+    report = invocation.run(work)
     output = invocation.output
     if output.as_json:
         output.answer(

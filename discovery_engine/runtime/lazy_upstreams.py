@@ -6,9 +6,9 @@ anything else reads them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import anyio
 import anyio.to_thread
@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from discovery_engine._util.json import JSONObject
 from discovery_engine.catalog import DroppedTool
 from discovery_engine.config.settings import ServerSettings
-from discovery_engine.errors import UpstreamError, UpstreamProtocolError
+from discovery_engine.errors import NeedsAuthError, UpstreamError, UpstreamProtocolError
 from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
 from discovery_engine.redaction.server_output import OutputRedactor
 from discovery_engine.runtime.rate_limits import CallQuota, RateLimits
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from discovery_engine.upstream.requests import UpstreamRequest
     from discovery_engine.upstream.upstreams import OnStderr, Upstreams
 
+OnNeedsAuth: TypeAlias = Callable[[ServerSettings, NeedsAuthError], Awaitable[None]]
+
 _NO_SECRETS = None, OutputRedactor(frozenset())
 
 
@@ -50,7 +52,10 @@ class LazyUpstreams:
         secrets: SecretResolver,
         rates: RateLimits | None = None,
         recorder: Recorder | None = None,
+        on_needs_auth: OnNeedsAuth | None = None,
     ) -> None:
+        """`on_needs_auth` is awaited when a request fails because of the login of its server."""
+        self._on_needs_auth = on_needs_auth
         self._tasks = tasks
         self._open_upstreams = open_upstreams
         self._secrets = secrets
@@ -106,6 +111,8 @@ class LazyUpstreams:
             redactor.redact_error(error)
             if self._recorder and isinstance(error, UpstreamProtocolError):
                 await self._recorder.record(server.name, request, error, redactor)
+            if self._on_needs_auth and isinstance(error, NeedsAuthError):
+                await self._on_needs_auth(server, error)
             raise
         if self._recorder:
             await self._recorder.record(server.name, request, result, redactor)

@@ -90,6 +90,7 @@ def test_the_answers_in_json_are_alone_on_stdout(world: OAuthWorld, tmp_path: Pa
     code, out, err = log_in(world, tmp_path, "--json")
     found = json.loads(out)
     logout = json.loads(run("logout files --json", tmp_path)[1])
+    status = run("list --status", tmp_path)[1]
     world.control(denies=True)
     denied = log_in(world, tmp_path, "--json")
 
@@ -100,6 +101,7 @@ def test_the_answers_in_json_are_alone_on_stdout(world: OAuthWorld, tmp_path: Pa
     assert found["scopes"] == ["read"]
     assert (found["refreshable"], found["tool_count"], found["code"]) == (True, 3, None)
     assert (logout["deleted"], logout["revoked"], logout["failures"]) == (1, 1, [])
+    assert "needs_auth" in status
     assert (denied[0], denied[1]) == (6, "")
     error = json.loads(denied[2].splitlines()[-1])["error"]
     assert (error["code"], error["exit_code"]) == ("LOGIN_FAILED", 6)

@@ -243,8 +243,10 @@ async def test_a_revoked_login_needs_a_login_and_its_tokens_are_forgotten(
 
         with pytest.raises(NeedsAuthError, match="login has ended") as caught:
             await read(engine)
-        await engine.refresh(["files"])
 
+        async with engine_of() as other:  # what the call has shown is remembered
+            assert summary(other.view, "files").state == "needs_auth"
+            assert summary(other.view, "files").hint == "`discovery login files`"
         assert caught.value.hint == "`discovery login files`"
         assert summary(engine.view, "files").state == "needs_auth"
         assert tool_names(engine.view, "files")  # the last known ones remain
