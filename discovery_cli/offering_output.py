@@ -28,7 +28,7 @@ def show_lists(output: Output, view: View, lists: Iterable[tuple[str, OfferingLi
         forms = {key: [offering_form(e, view) for e in one.entries] for key, one in found}
         output.answer({**forms, "notices": notice_forms(notices)})
         return
-    output.table([_row(output, entry, view) for _, one in found for entry in one.entries])
+    output.table([offering_row(output, entry, view) for _, one in found for entry in one.entries])
     say_notices(output, notices)
 
 
@@ -96,7 +96,7 @@ def _message_lines(message: JSONValue) -> Iterator[str]:
     yield from (content_text(block) for block in blocks)
 
 
-def _row(output: Output, entry: OfferingEntry, view: View) -> Row:
+def offering_row(output: Output, entry: OfferingEntry, view: View) -> Row:
     offering = entry.offering
     address = clean(view.offerings.address(offering), newlines=False)
     if not entry.is_visible:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import (
     AbstractAsyncContextManager,
     AbstractContextManager,
@@ -76,7 +76,7 @@ from discovery_engine.tools.model import ServerName
 from discovery_engine.tools.offering import OfferingKind
 from discovery_engine.view.offering_addresses import ResourceTarget
 from discovery_engine.view.scope import Scope, ShownView
-from discovery_engine.view.search_answers import SearchAnswer
+from discovery_engine.view.search_answers import TOOLS_ONLY, SearchAnswer, SearchKind
 from discovery_engine.view.status import Observation, ServerReport
 from discovery_engine.view.view import OfferingList, ToolList, View
 
@@ -339,9 +339,17 @@ class Engine:
         tags: Sequence[str] = (),
         limit: int | None = None,
         include_disabled: bool = False,
+        kinds: Collection[SearchKind] = TOOLS_ONLY,
     ) -> SearchAnswer:
-        """As `View.search`, and semantically if an embedder is configured and answers in time."""
+        """As `View.search`, and semantically if an embedder is configured and answers in time.
+
+        With `kinds`, resources and prompts are found by their words (`SearchAnswer.offerings`).
+        """
         require_query(query)
+        if kinds is not TOOLS_ONLY and set(kinds) != {"tool"}:
+            return await self._search_kinds(
+                query, kinds, server, tags, limit, include_disabled=include_disabled
+            )
         await self._state.prepare_search()
         embedding = await self._semantic.embed_query(query)
         answer = self.view.search(
@@ -355,6 +363,26 @@ class Engine:
         if self.settings.search.learn:
             self._finds.add((hit.entry.key for hit in answer.hits), self._clock())
         return replace(answer, notices=(*answer.notices, *embedding.notices))
+
+    async def _search_kinds(
+        self,
+        query: str,
+        kinds: Collection[SearchKind],
+        server: str | None,
+        tags: Sequence[str],
+        limit: int | None,
+        *,
+        include_disabled: bool,
+    ) -> SearchAnswer:
+        answer = SearchAnswer(query, ())
+        if "tool" in kinds:
+            answer = await self.search(
+                query, server=server, tags=tags, limit=limit, include_disabled=include_disabled
+            )
+        view = self.view
+        search = partial(view.search_offerings, query, kinds, server=server, tags=tags, limit=limit)
+        # In a thread: the first search after a change makes the index.
+        return replace(answer, offerings=await anyio.to_thread.run_sync(search))
 
     async def wait_embedded(self, *, timeout: float) -> None:  # noqa: ASYNC109 - an answer, not an error
         """Wait until all tools have vectors or none can be computed, at most `timeout` seconds."""

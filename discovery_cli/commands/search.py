@@ -6,11 +6,13 @@ from functools import partial
 from typing import TYPE_CHECKING, TypedDict
 
 import click
+from msgspec.structs import replace
 
 from discovery_cli.agent_text import max_tokens_option, show_result
 from discovery_cli.exit_codes import ExitCode
 from discovery_cli.invocation import Invocation
 from discovery_cli.json_output import alternative_forms, explained_form, hit_form, notice_forms
+from discovery_cli.offering_output import offering_form, offering_row
 from discovery_cli.options import complete_server, complete_tag, pass_invocation
 from discovery_cli.output import Output
 from discovery_cli.rendering import (
@@ -23,6 +25,7 @@ from discovery_cli.rendering import (
 from discovery_cli.targets import one_server
 from discovery_engine._util.quantities import counted
 from discovery_engine._util.text import one_line
+from discovery_engine.view.search_answers import SEARCH_KINDS, SearchAnswer, SearchKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +33,6 @@ if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
     from discovery_engine.engine import Engine
     from discovery_engine.search.ranking.hit import Hit
-    from discovery_engine.view.search_answers import SearchAnswer
     from discovery_engine.view.view import View
 
 _INDENT = 4  # of what explains a hit
@@ -61,10 +63,17 @@ class Asked(TypedDict):
     "--limit", metavar="N", type=click.IntRange(min=1), help="The most results.  [default: 10]"
 )
 @click.option("--all", "include_disabled", is_flag=True, help="Also tools that a rule disables.")
+@click.option(
+    "--kind",
+    "kinds",
+    type=click.Choice(SEARCH_KINDS),
+    multiple=True,
+    help="What to find; may be repeated.  [default: tool]",
+)
 @click.option("--explain", is_flag=True, help="Show what each word adds to a match.")
 @max_tokens_option
 @pass_invocation
-def command(
+def command(  # noqa: PLR0913 - one for each option
     invocation: Invocation,
     words: tuple[str, ...],
     *,
@@ -72,6 +81,7 @@ def command(
     tags: tuple[str, ...],
     limit: int | None,
     include_disabled: bool,
+    kinds: tuple[SearchKind, ...],
     explain: bool,
     max_tokens: int | None,
 ) -> ExitCode:
@@ -91,7 +101,12 @@ def command(
         "limit": limit,
         "include_disabled": include_disabled,
     }
-    answer = _answer(invocation, view, query, asked)
+    answer = SearchAnswer(query, ())
+    if not kinds or "tool" in kinds:
+        answer = _answer(invocation, view, query, asked)
+    if set(kinds) - {"tool"}:
+        others = view.search_offerings(query, kinds, server=server, tags=tags, limit=limit)
+        answer = replace(answer, offerings=others)
     form_of = hit_form
     if explain:
         form_of = partial(explained_form, query=view.searcher.analyze(answer.query))
@@ -106,7 +121,7 @@ def command(
         output.answer(_form(answer, view, form_of))
     else:
         _show(output, view, answer, explain=explain)
-    return ExitCode.OK if answer.hits else ExitCode.USAGE
+    return ExitCode.OK if answer.hits or answer.offerings else ExitCode.USAGE
 
 
 def _show(output: Output, view: View, answer: SearchAnswer, *, explain: bool) -> None:
@@ -116,6 +131,8 @@ def _show(output: Output, view: View, answer: SearchAnswer, *, explain: bool) ->
         _explain(output, view, answer)
     else:
         output.table([hit_row(output, hit) for hit in answer.hits])
+    if answer.offerings:
+        output.table([offering_row(output, hit.entry, view) for hit in answer.offerings])
     others = [notice for notice in answer.notices if notice.kind not in ("hidden", "unavailable")]
     say_notices(output, others)
     say_outages(output, answer.notices)
@@ -132,6 +149,10 @@ def _form(
         "confidence": answer.confidence,
         "certainty": answer.certainty,
         "results": [form_of(hit, view) for hit in answer.hits],
+        "offerings": [
+            offering_form(hit.entry, view) | {"relevance": hit.relevance}
+            for hit in answer.offerings
+        ],
         "alternatives": alternative_forms(answer),
         "nearest": [form_of(hit, view) for hit in answer.nearest],
         "uncovered": list(answer.uncovered),
@@ -155,6 +176,8 @@ def _summary(answer: SearchAnswer) -> str:
     if answer.hits:
         alike = f"; the first {answer.alike} fit equally well" if answer.alike > 1 else ""
         return f"{answer.certainty} match: {counted(len(answer.hits), 'tool')}{alike}"
+    if answer.offerings:
+        return ""
     missing = ", ".join(repr(one_line(word)) for word in answer.uncovered)
     nearest = ", ".join(hit.entry.key.label for hit in answer.nearest)
     why = f"no tool mentions {missing}" if missing else ""

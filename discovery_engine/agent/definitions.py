@@ -73,6 +73,7 @@ _DEFINITIONS = (
             "server": {"type": "string", "description": "Only this server"},
             "limit": {"type": "integer", "minimum": 1},
             "tags": {"type": "array", "items": _TEXT, "description": "Only with all these"},
+            "kinds": {"type": "array", "items": {"enum": ["tool", "resource", "prompt"]}},
             "maxTokens": {**_MAX_TOKENS, "description": "More tokens, more detail"},
         },
         required=(),

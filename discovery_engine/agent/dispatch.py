@@ -14,6 +14,7 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from discovery_engine._util.json import JSONObject
+from discovery_engine._util.text import named
 from discovery_engine.agent.budget import Budget
 from discovery_engine.agent.caller import Caller
 from discovery_engine.agent.definitions import MIN_TOKENS, MetaTool
@@ -32,6 +33,7 @@ from discovery_engine.errors import DiscoveryError, ToolNotFoundError
 from discovery_engine.limits import require_query
 from discovery_engine.upstream.state import ServerState
 from discovery_engine.view.notices import Notice
+from discovery_engine.view.search_answers import SEARCH_KINDS, TOOLS_ONLY, SearchKind
 from discovery_engine.view.status import ServerReport, error_code
 
 if TYPE_CHECKING:
@@ -72,11 +74,14 @@ async def _search_tools(engine: Engine, arguments: MetaArguments, caller: Caller
     server = arguments.optional_name("server")
     limit = arguments.optional_count("limit")
     tags = arguments.texts("tags")
+    kinds = _kinds(arguments)
     await wait_for_first_listing(engine, server)
     most = None if limit is None else min(limit, _MAX_HITS)
     answers = []
     for query in queries:
-        answers.append(await engine.search(query, server=server, tags=tags, limit=most))
+        answers.append(
+            await engine.search(query, server=server, tags=tags, limit=most, kinds=kinds)
+        )
         # A search never awaits, so ten in a row would block other clients.
         await checkpoint()
     # Each further query adds half a budget: enough for its best matches.
@@ -88,6 +93,14 @@ async def _search_tools(engine: Engine, arguments: MetaArguments, caller: Caller
     # Their definitions are in the client's list of tools, so a line is enough.
     result = _rendered(answers, budget, Detail.LINE, report.names)
     return with_report(result, report)
+
+
+def _kinds(arguments: MetaArguments) -> tuple[SearchKind, ...]:
+    """What is searched for: tools, if nothing is given."""
+    given = arguments.texts("kinds")
+    if unknown := [kind for kind in given if kind not in SEARCH_KINDS]:
+        raise arguments.mistake(f"kinds: {named(unknown[0])} is none of {', '.join(SEARCH_KINDS)}")
+    return tuple(kind for kind in SEARCH_KINDS if kind in given) or TOOLS_ONLY
 
 
 def _rendered(

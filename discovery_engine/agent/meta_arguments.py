@@ -121,6 +121,10 @@ class MetaArguments:
             raise self._error(f"{name} must be an object")
         return value
 
+    def mistake(self, text: str) -> MetaArgumentsError:
+        """The error that a value is wrong."""
+        return self._error(text)
+
     def missing(self, *names: str) -> MetaArgumentsError:
         """The error that one of `names` is required."""
         return self._error(f"{' or '.join(names)} is required")

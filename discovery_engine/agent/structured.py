@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine._util.text import clean, one_line
@@ -10,13 +10,15 @@ from discovery_engine.catalog import Entry
 from discovery_engine.search.ranking.hit import Hit
 from discovery_engine.tools.model import Parameter, Tool
 from discovery_engine.view.notices import Notice
+from discovery_engine.view.offering_search import OfferingHit
 from discovery_engine.view.search_answers import SearchAnswer
 from discovery_engine.view.status import ServerReport
 from discovery_engine.view.view import ToolList
 
 
 def search_fields(answer: SearchAnswer) -> JSONObject:
-    return {
+    others = {"offerings": offering_fields(answer.offerings)} if answer.offerings else {}
+    return others | {
         "decision": answer.decision.value,
         "confidence": round(answer.confidence, 4),
         "certainty": answer.certainty,
@@ -34,6 +36,21 @@ def search_fields(answer: SearchAnswer) -> JSONObject:
         "uncovered": list(map(clean, answer.uncovered)),
         "notices": notice_fields(answer.notices),
     }
+
+
+def offering_fields(hits: Sequence[OfferingHit]) -> list[JSONObject]:
+    return [
+        {
+            "kind": hit.entry.offering.kind.value,
+            "server": hit.entry.offering.server,
+            "address": hit.address,
+            "name": clean(hit.entry.offering.name),
+            "summary": clean(hit.entry.offering.summary),
+            "relevance": round(hit.relevance, 4),
+            "tags": list(hit.entry.verdict.tags),
+        }
+        for hit in hits
+    ]
 
 
 def hit_fields(hits: Iterable[Hit]) -> list[JSONObject]:

@@ -32,9 +32,11 @@ from discovery_engine.tools.model import ServerName
 from discovery_engine.tools.offering import Offering, OfferingKind
 from discovery_engine.view import uri_templates
 from discovery_engine.view.addresses import AddressBook
+from discovery_engine.view.offering_search import OfferingIndex
 from discovery_engine.view.uri_spellings import keys, spellings, without_query
 
 if TYPE_CHECKING:
+    from discovery_engine.config.settings import Settings
     from discovery_engine.rules.ruleset import OfferingRules
 
 OWN_SCHEME = "discovery:"
@@ -64,6 +66,7 @@ class OfferingBook(Struct, frozen=True, dict=True):
     resource_rules: Sequence[Rule]
     place: Callable[[OfferingEntry], str]
     """What hides one, for the owner."""
+    settings: Settings
 
     def visible(
         self, kind: OfferingKind, server: ServerName | None = None
@@ -203,6 +206,13 @@ class OfferingBook(Struct, frozen=True, dict=True):
         server, colon, prompt = name.partition(":")
         is_server = bool(colon) and server in self.addresses.servers
         return (ServerName(server), prompt) if is_server and prompt else None
+
+    @cached_property
+    def index(self) -> OfferingIndex:
+        """What is visible, searchable; made at the first search."""
+        described = {server.name: server.description for server in self.settings.servers}
+        entries = (entry for kind in OfferingKind for entry in self._visible[kind])
+        return OfferingIndex.of(entries, self.settings.search, described)
 
     @cached_property
     def _visible(self) -> Mapping[OfferingKind, tuple[OfferingEntry, ...]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from msgspec import Struct
 
@@ -23,6 +23,12 @@ if TYPE_CHECKING:
     from discovery_engine.search.query.analyzed_query import AnalyzedQuery
     from discovery_engine.search.searcher import Searcher
     from discovery_engine.search.vectors import Similarities
+    from discovery_engine.view.offering_search import OfferingHit
+
+SearchKind: TypeAlias = Literal["tool", "resource", "prompt"]
+"""What a search may find; a template is a resource."""
+TOOLS_ONLY: tuple[SearchKind, ...] = ("tool",)
+SEARCH_KINDS: tuple[SearchKind, ...] = get_args(SearchKind)
 
 _NEAREST = 3  # tools named where none fits
 # Of the best relevance; hits below it are almost never right. `scripts/fit_ranking.py`: a quarter
@@ -85,6 +91,8 @@ class SearchAnswer(Struct, frozen=True):
     """The nearest tools, if nothing fits."""
     uncovered: tuple[str, ...] = ()
     """Words of the query that no tool mentions."""
+    offerings: tuple[OfferingHit, ...] = ()
+    """The resources, templates and prompts that fit, if they were asked for."""
 
     @property
     def decision(self) -> Decision:

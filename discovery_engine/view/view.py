@@ -7,7 +7,7 @@ missing from it (`Notice`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
@@ -36,8 +36,14 @@ from discovery_engine.view import notices
 from discovery_engine.view.addresses import AddressBook
 from discovery_engine.view.notices import Notice, Rejection
 from discovery_engine.view.offering_addresses import OfferingBook, ResourceTarget
+from discovery_engine.view.offering_search import OfferingHit
 from discovery_engine.view.per_server import PerServer
-from discovery_engine.view.search_answers import Decision, QueryRunner, SearchAnswer
+from discovery_engine.view.search_answers import (
+    Decision,
+    QueryRunner,
+    SearchAnswer,
+    SearchKind,
+)
 from discovery_engine.view.status import ConfiguredServer, ServerReport
 
 if TYPE_CHECKING:
@@ -354,7 +360,48 @@ class View(Struct, frozen=True, dict=True):
     def offerings(self) -> OfferingBook:
         """Finds resources, templates and prompts by the addresses that callers use."""
         place, rules = partial(_place, self.settings), self.settings.resource_rules
-        return OfferingBook(self.catalog, self.addresses, rules, place)
+        return OfferingBook(self.catalog, self.addresses, rules, place, self.settings)
+
+    def search_offerings(
+        self,
+        query: str,
+        kinds: Collection[SearchKind],
+        *,
+        server: str | None = None,
+        tags: Sequence[str] = (),
+        limit: int | None = None,
+    ) -> tuple[OfferingHit, ...]:
+        """The resources (with templates) and prompts that fit a query, the best first.
+
+        Args:
+            query: As for `search`.
+            kinds: Which; `tool` is ignored.
+            server: Only this server's.
+            tags: Only those that carry all of these.
+            limit: The most hits; the configured `search.limit` if None.
+
+        Raises:
+            InputTooLongError, ServerNotFoundError: As `search`.
+        """
+        limits.require_query(query)
+        limits.require_names("tag", tags, most=limits.TAGS)
+        only = self.addresses.server(server) if server else None
+        wanted = set(tags)
+
+        def accepts(entry: OfferingEntry) -> bool:
+            offering = entry.offering
+            is_in_scope = only in (None, offering.server) and wanted.issubset(entry.verdict.tags)
+            return entry.is_visible and is_in_scope and offering.subject in kinds
+
+        settings = self.settings.search
+        found = self.offerings.index.search(
+            query,
+            accepts,
+            limit=limit if limit is not None else settings.limit,
+            least=settings.min_confidence,
+        )
+        address = self.offerings.address
+        return tuple(OfferingHit(e, address(e.offering), relevance) for e, relevance in found)
 
     def resource(self, server: str | None, uri: str) -> ResourceTarget:
         """What a URI leads to, if it may be read.

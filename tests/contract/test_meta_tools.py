@@ -67,6 +67,10 @@ def test_definitions_are_these() -> None:
                         "items": {"type": "string"},
                         "description": "Only with all these",
                     },
+                    "kinds": {
+                        "type": "array",
+                        "items": {"enum": ["tool", "resource", "prompt"]},
+                    },
                     "maxTokens": {**TOKENS, "description": "More tokens, more detail"},
                 },
             },

@@ -148,3 +148,19 @@ def test_a_list_that_failed_is_noted(run: Run, world: World) -> None:
 
     assert "the prompts of docs could not be listed" in done.stderr
     assert rows(done) == ["✓ review code=… [style=…] Reviews code."]
+
+
+@pytest.mark.requirement("CLI-83")
+def test_a_search_finds_resources_and_prompts_if_asked(run: Run) -> None:
+    tools = run("search", "review code")
+    found, both = (
+        run("search", "review code", "--kind", "prompt"),
+        form(run("search", "read me", "--kind", "resource", "--kind", "prompt", "--json")),
+    )
+    hidden = run("search", "secret", "--kind", "resource")
+
+    assert tools.exit_code == 2
+    assert rows(found) == ["✓ review code=… [style=…] Reviews code."]
+    assert found.exit_code == 0
+    assert both["offerings"][0]["address"] == "file:///readme"
+    assert "file:///secret" not in hidden.stdout

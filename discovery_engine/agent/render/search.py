@@ -15,6 +15,7 @@ from discovery_engine.agent.budget import Budget, Plan, first_fitting, shares
 from discovery_engine.agent.feeds import Feed, feeds
 from discovery_engine.agent.render.no_match import match_item, no_match_items
 from discovery_engine.agent.render.notice_text import notice_lines
+from discovery_engine.agent.render.offerings import offering_items
 from discovery_engine.agent.render.result import (
     RAISE_MAX_TOKENS,
     left_out_note,
@@ -120,10 +121,13 @@ def _render_answer(
     names: Names,
 ) -> str:
     """The hits of one query; without hits, the nearest tools."""
+    found = offering_items(answer.offerings)
+    others = [notice for notice in notices if notice.code not in _HEADINGS]
+    if answer.decision is Decision.NONE and found:
+        return render_items(found, others, budget, left_out_note(RAISE_MAX_TOKENS))
     if answer.decision is Decision.NONE:
-        others = [notice for notice in notices if notice.code not in _HEADINGS]
         return render_items(no_match_items(answer), others, budget, _no_note)
-    items = [match_item(answer), *hit_items(answer.hits, richest, names)]
+    items = [match_item(answer), *hit_items(answer.hits, richest, names), *found]
     return render_items(items, notices, budget, left_out_note(RAISE_MAX_TOKENS))
 
 

@@ -104,7 +104,7 @@ def test_mistake_is_named_with_what_the_tool_takes(
 
     assert caught.value.message == mistake
     assert caught.value.hint == (
-        "it takes search_tools(query?, queries?, server?, limit?, tags?, maxTokens?)"
+        "it takes search_tools(query?, queries?, server?, limit?, tags?, kinds?, maxTokens?)"
     )
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
+from msgspec.structs import replace
+
 from discovery_engine._util.json import JSONObject
 from discovery_engine.catalog import Catalog, Entry, ServerPart
 from discovery_engine.config.settings import Settings
@@ -119,7 +121,13 @@ class FakeEngine:
         self.view = self.learns or self.view
 
     async def search(self, query: str, **asked: Any) -> SearchAnswer:
-        return self.view.search(query, **asked)
+        kinds = asked.pop("kinds", ("tool",))
+        answer = self.view.search(query, **asked)
+        if kinds == ("tool",):
+            return answer
+        asked.pop("include_disabled", None)
+        found = self.view.search_offerings(query, kinds, **asked)
+        return replace(answer, offerings=found, hits=answer.hits if "tool" in kinds else ())
 
     async def list_tools(self, server: str, *, include_disabled: bool = False) -> ToolList:
         self.waits.append(server)

@@ -124,7 +124,7 @@ async def test_tool_is_found_however_it_is_named(mode: str, named: dict[str, str
             "search_tools",
             {},
             "VALIDATION_ERROR: query or queries is required\n"
-            "it takes search_tools(query?, queries?, server?, limit?, tags?, maxTokens?)",
+            "it takes search_tools(query?, queries?, server?, limit?, tags?, kinds?, maxTokens?)",
             id="missing argument of a meta-tool",
         ),
     ],
