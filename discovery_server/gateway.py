@@ -12,12 +12,14 @@ from msgspec import Struct
 from discovery_engine.agent.caller import Caller, OnProgress
 from discovery_engine.agent.definitions import meta_tools
 from discovery_engine.agent.dispatch import call
+from discovery_engine.errors import ClientCapabilityError
 from discovery_engine.limits import NAME_LENGTH, shortened
 from discovery_engine.rpc.peer import RpcError
 from discovery_engine.rpc.protocol import (
     LATEST_HANDSHAKE,
     LATEST_MODERN,
     METHOD_NOT_FOUND,
+    MISSING_CLIENT_CAPABILITY,
     MODERN_VERSIONS,
 )
 from discovery_engine.upstream.state import ServerState
@@ -145,8 +147,17 @@ class Gateway:
     ) -> JSONObject:
         params = request.params
         meant = self._surface(request).call(params["name"], params.get("arguments") or {})
-        caller = Caller(request.client, on_progress, request.continuation, meant.on_found)
-        result = await call(meant.engine, meant.tool, meant.arguments, caller)
+        caller = Caller(
+            request.client,
+            on_progress,
+            request.continuation,
+            is_direct=meant.is_direct and request.version in MODERN_VERSIONS,
+            on_found=meant.on_found,
+        )
+        try:
+            result = await call(meant.engine, meant.tool, meant.arguments, caller)
+        except ClientCapabilityError as error:
+            raise _missing_capability(error) from error
         return completed("tools/call", result, request.version)
 
     def input_schema(self, tool: str) -> JSONObject | None:
@@ -202,6 +213,11 @@ class Gateway:
             },
             "tools": {"listChanged": "tools" in changing},
         }
+
+
+def _missing_capability(error: ClientCapabilityError) -> RpcError:
+    data: JSONObject = {"requiredCapabilities": {name: {} for name in error.capabilities}}
+    return RpcError(MISSING_CLIENT_CAPABILITY, f"{error.message}; {error.hint}", data)
 
 
 def method_not_found(method: str) -> RpcError:

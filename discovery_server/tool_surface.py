@@ -55,6 +55,8 @@ class Call(Struct, frozen=True):
     tool: MetaTool
     arguments: JSONObject
     on_found: OnFound | None = None
+    is_direct: bool = False
+    """Whether the client called the tool of a server by that tool's own name."""
 
 
 class ToolSurface(Protocol):
@@ -164,7 +166,8 @@ class ExposedTools:
         if entry is None:
             raise _unknown_tool(name, hint)
         key: JSONObject = {"server": entry.tool.server, "tool": entry.tool.name}
-        return entry, Call(self.engine, _EXECUTE, {**key, "arguments": arguments})
+        call = Call(self.engine, _EXECUTE, {**key, "arguments": arguments}, is_direct=True)
+        return entry, call
 
 
 class DirectSurface:

@@ -29,7 +29,7 @@ from discovery_engine.agent.render.servers import servers_result
 from discovery_engine.agent.render.tools import tools_result
 from discovery_engine.agent.steps.step_execution import execute_steps
 from discovery_engine.agent.tool_text import Detail
-from discovery_engine.errors import DiscoveryError, ToolNotFoundError
+from discovery_engine.errors import ClientCapabilityError, DiscoveryError, ToolNotFoundError
 from discovery_engine.limits import require_query
 from discovery_engine.upstream.state import ServerState
 from discovery_engine.view.notices import Notice
@@ -49,13 +49,19 @@ Handler = Callable[["Engine", MetaArguments, Caller], Awaitable[JSONObject]]
 
 
 async def call(engine: Engine, tool: MetaTool, arguments: JSONObject, caller: Caller) -> JSONObject:
-    """The result of a meta-tool: an answer, a tool's own result, or an error with a next step."""
+    """The result of a meta-tool: an answer, a tool's own result, or an error with a next step.
+
+    Raises:
+        ClientCapabilityError: To a client that called the tool of a server directly.
+    """
     try:
         given = MetaArguments(arguments, tool.input_schema, tool.name)
         return await _HANDLERS[tool.name](engine, given, caller)
     except ToolNotFoundError as error:
         return error_result(error, _unlisted_servers(engine.view, error.server))
     except DiscoveryError as error:
+        if caller.is_direct and isinstance(error, ClientCapabilityError):
+            raise
         return error_result(error)
     except Exception:  # a defect of ours must not end the session
         logger.exception("%s failed", tool.name)

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine.errors import (
+    ClientCapabilityError,
     InputRequiredError,
     UpstreamError,
     UpstreamProtocolError,
@@ -77,13 +78,8 @@ def _missing_capability(call: Call, error: UpstreamError) -> InputRequiredError 
     data = cause.data if isinstance(cause, RpcError) else None
     wanted = data.get("requiredCapabilities") if isinstance(data, dict) else None
     names = [name for name in CAPABILITIES if name in (wanted or ())]
-    capability = " and ".join(names) or "the capability"
-    return InputRequiredError(
-        call.server,
-        "input during the call",
-        f"its client cannot be asked for it (`{capability}`)",
-        hint=CLIENT_HINT.format(capability=capability),
-    )
+    hint = CLIENT_HINT.format(capability=" and ".join(names) or "the capability")
+    return ClientCapabilityError(call.server, names, hint=hint)
 
 
 def _questions(call: Call, result: JSONObject) -> dict[str, Question]:

@@ -404,8 +404,9 @@ async def test_header_tool(ctx: Any, params: Any) -> dict[str, Any]:
 
 @tool()
 async def test_wait(ctx: Any, params: Any) -> dict[str, Any]:
-    """Wait until it is cancelled, which `test_waited` counts."""
+    """Report progress once, then wait until it is cancelled, which `test_waited` counts."""
     global WAITED  # noqa: PLW0603 - one server, one count
+    await ctx.session.report_progress(0)
     try:
         await anyio.sleep_forever()
     except anyio.get_cancelled_exc_class():
