@@ -70,7 +70,7 @@ async def test_what_is_found_is_shown_with_its_use() -> None:
     assert text == "prompt review(code, style?) (prompts/get) - Review source code for errors."
     text, _ = await found(seen, query="log of a day", kinds=["resource", "prompt"])
     assert text.startswith("resource template log:///{day} (resources/read)")
-    text, addresses = await found(seen, query="business travel", kinds=["tool", "resource"])
+    text, addresses = await found(seen, query="travel", kinds=["tool", "resource"])
     assert "docs:book_flight" in text
     assert addresses == ["file:///handbook"]
 
