@@ -17,7 +17,7 @@ from discovery_engine.limits import require_query
 if TYPE_CHECKING:
     from discovery_engine.engine import Engine
 
-_START = 30.0  # seconds that a call waits for a start; hosts time out after 60
+LONGEST_START = 30.0  # seconds that a call waits for a start; hosts time out after 60
 
 
 async def execute_tool(engine: Engine, arguments: MetaArguments, caller: Caller) -> JSONObject:
@@ -28,7 +28,7 @@ async def execute_tool(engine: Engine, arguments: MetaArguments, caller: Caller)
     is_dry_run = arguments.flag("dryRun")
     await wait_for_first_listing(engine, server)
     if is_dry_run:
-        return preview_result(await engine.preview(server, tool, given, max_wait=_START))
+        return preview_result(await engine.preview(server, tool, given, max_wait=LONGEST_START))
     result = await call_tool(engine, server, tool, given, caller)
     if result.get("resultType") == "input_required":  # its questions are for the client
         return result
@@ -49,7 +49,7 @@ async def call_tool(
         on_progress=caller.on_progress,
         caller=caller.client,
         continuation=caller.continuation,
-        max_wait=_START,
+        max_wait=LONGEST_START,
         on_unchecked=unchecked.append,
     )
     return unchecked_result(result, unchecked[0]) if unchecked else result

@@ -203,6 +203,10 @@ class Connection(HttpProtocol):
         else:
             self._head_size = 0
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """As `HttpToolsProtocol`, whose parser leaves the blanks behind a value."""
+        super().on_header(name, value.strip(b" \t"))
+
     def on_headers_complete(self) -> None:
         """As `HttpToolsProtocol`; too many requests in one piece end the connection."""
         if len(self.pipeline) >= _MOST_PIPELINED:

@@ -24,7 +24,7 @@ from discovery_server.tokens import parse_tokens
 from tests.servers.programs import eventually
 from tests.unit.server.fakes import Call, FakeEngine, make_engine
 from tests.unit.server.web import SessionClient, result_of, served
-from tests.unit.server.wire import INITIALIZE
+from tests.unit.server.wire import INITIALIZE, MODERN, request
 
 pytestmark = pytest.mark.anyio
 
@@ -232,6 +232,34 @@ async def test_a_request_sent_ahead_waits_for_a_long_call_without_losing_its_tim
     assert answers.count(b"HTTP/1.1 200 ") == 2
 
 
+@pytest.mark.requirement("SRV-28", "SRV-20", "SRV-11")
+async def test_blanks_around_the_value_of_a_header_do_not_count() -> None:
+    token = "a" * 20
+    call = request(1, "tools/call", name="list_mcp_servers", arguments={}, _meta=MODERN)
+    body = json.dumps(call).encode()
+    headers = {
+        "host": "localhost",
+        "authorization": f"Bearer {token}",
+        "content-type": "application/json",
+        "accept": "application/json",
+        "mcp-protocol-version": "2026-07-28",
+        "mcp-method": "tools/call",
+        "mcp-name": "list_mcp_servers",
+        "content-length": str(len(body)),
+    }
+    lines = [f"{name}: \t {value} \t \r\n" for name, value in headers.items()]
+    head = f"POST /mcp HTTP/1.1\r\n{''.join(lines)}\r\n"
+
+    async with (
+        served(make_engine(), parse_tokens(token), FEW) as address,
+        connected(address) as stream,
+    ):
+        await stream.send(head.encode() + body)
+        answer = await stream.receive()
+
+    assert answer.startswith(b"HTTP/1.1 200 ")
+
+
 @pytest.mark.requirement("SRV-18")
 async def test_an_answer_is_one_segment() -> None:
     async with served(make_engine(), limits=FEW) as address, connected(address) as stream:
@@ -240,6 +268,50 @@ async def test_an_answer_is_one_segment() -> None:
 
     assert answer.startswith(b"HTTP/1.1 200 ")
     assert answer.endswith(b"}\n")
+
+
+LENGTH = b"content-length: %d" % len(BODY)
+
+
+@pytest.mark.requirement("SRV-13")
+@pytest.mark.parametrize(
+    ("found", "replaced"),
+    [
+        (LENGTH, LENGTH + b"\r\ncontent-length: 0"),
+        (LENGTH, b"content-length: 0\r\n" + LENGTH),
+        (LENGTH, LENGTH + b", 0"),
+        (LENGTH, b"content-length: +%d" % len(BODY)),
+        (LENGTH, b"content-length : %d" % len(BODY)),
+        (LENGTH, b"content-length: 0x10"),
+        (LENGTH, b"content-length: -1"),
+        (LENGTH, b"transfer-encoding: xchunked"),
+        (LENGTH, b"transfer-encoding: chunked, identity"),
+        (LENGTH, b"transfer-encoding:\x0bchunked"),
+        (LENGTH, b"transfer-encoding: chunked\r\ntransfer-encoding: identity"),
+        (b"host: localhost\r\n", b"host: localhost\r\n folded: x\r\n"),
+        (b"host: localhost", b"ho st: localhost"),
+        (b"host: localhost", b"host: local\x00host"),
+        (b"host: localhost\r\n", b"host: localhost\rx: y\r\n"),
+        (b"HTTP/1.1", b"HTTP/3.7"),
+        (b"POST /mcp HTTP/1.1", b"PRI * HTTP/2.0"),
+        (b"POST /mcp", b"POST /m\xffcp"),
+        (b"POST /mcp", b"POST http://[::1/mcp"),
+    ],
+)
+async def test_a_request_that_two_readers_could_read_differently_is_not_served(
+    found: bytes, replaced: bytes
+) -> None:
+    hidden = b"DELETE /mcp HTTP/1.1\r\nhost: localhost\r\n\r\n"
+
+    async with served(make_engine(), limits=FEW) as address, connected(address) as stream:
+        await send_anyway(stream, HEAD.replace(found, replaced) + hidden + BODY)
+        answer = await rest_of(stream)
+
+        assert await is_served(address)
+
+    assert not answer.startswith(b"HTTP/1.1 200 ")
+    assert answer.count(b"HTTP/1.1 ") <= 1
+    assert b"mcp-session-id" not in answer.lower().replace(b"header mcp-session-id", b"")
 
 
 @pytest.mark.requirement("SRV-31")

@@ -23,6 +23,7 @@ from discovery_engine.rpc.json_codec import encode_finite
 _DEPTH = 32  # levels that are looked into; what is cut below them is left out whole
 _ROUNDS = 4  # of dividing what small members leave over
 _LEAST = 16  # tokens of a value that is cut; with fewer it is left out
+_EMPTY = 2  # tokens of a list or a text without content
 _MEMBER = 4  # tokens of the smallest member of an object
 _ESCAPE = 6  # characters of the longest escape within JSON text
 _BOUNDARY = 5  # a line is ended within the last fifth of a text, a word within the last 25th
@@ -166,6 +167,14 @@ class _Cutter:
             self.cuts.append(Cut(path, len(shown), len(items), "items"))
         return shown
 
+    def _emptied(self, value: JSONValue, path: str) -> JSONValue:
+        """Nothing of the same type, as a schema may require the member."""
+        if not isinstance(value, str | list) or not value:
+            return OMITTED
+        unit = "characters" if isinstance(value, str) else "items"
+        self.cuts.append(Cut(path, 0, len(value), unit))
+        return "" if isinstance(value, str) else []
+
     def _members(
         self, members: Mapping[str, JSONValue], room: int, path: str, depth: int
     ) -> JSONValue:
@@ -177,6 +186,8 @@ class _Cutter:
             if share is not None:
                 room_of_value = share - estimated_tokens(f"{json_text(name)}:,")
                 value = self.fitted(value, room_of_value, member_path(path, name), depth + 1)
+                if value is OMITTED and room_of_value > _EMPTY:
+                    value = self._emptied(members[name], member_path(path, name))
             if value is not OMITTED:
                 kept[name] = value
         if len(kept) < len(members):

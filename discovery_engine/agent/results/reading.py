@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -25,6 +26,7 @@ from discovery_engine.rpc.json_codec import decode_standard
 NOTE_TOKENS = 150
 """The most that a note on a cut takes."""
 
+_COUNTED = 10_000  # matches of a search; one letter may be in a text millions of times
 _NAMED = 3  # cuts of a note
 _LISTED = 20  # cuts for programs
 _PATH = 80  # characters of a path in a note
@@ -178,13 +180,15 @@ def _joined(base: str, inner: str) -> str:
 
 def _found(value: JSONValue, search: str, tokens: int) -> Answer:
     text = value if isinstance(value, str) else json_text(value)
-    places = [found.start() for found in re.finditer(re.escape(search), text, re.IGNORECASE)]
+    found = re.finditer(re.escape(search), text, re.IGNORECASE)
+    places = [one.start() for one in islice(found, _COUNTED)]
     lines = [_line(text, at, len(search)) for at in places[: tokens // 8 + 1]]
     budget = Budget(tokens - 20)
     shown = len(lines)
     while shown and not budget.fits("\n".join(lines[:shown])):
         shown = shown * 3 // 4
-    head = f"{len(places):,} matches" + (f", the first {shown:,}" if shown < len(places) else "")
+    count = f"{len(places):,}{'' if len(places) < _COUNTED else ' or more'}"
+    head = f"{count} matches" + (f", the first {shown:,}" if shown < len(places) else "")
     fields = {"matches": len(places), "offsets": places[:shown], "total": len(text)}
     return Answer(("\n".join([head, *lines[:shown]]),), fields)
 

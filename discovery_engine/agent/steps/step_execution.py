@@ -10,7 +10,7 @@ import anyio.to_thread
 
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.agent.caller import Caller
-from discovery_engine.agent.execution import call_tool
+from discovery_engine.agent.execution import LONGEST_START, call_tool
 from discovery_engine.agent.first_listing import wait_for_first_listing
 from discovery_engine.agent.meta_arguments import MetaArguments
 from discovery_engine.agent.render.calls import result_text
@@ -59,7 +59,7 @@ async def execute_steps(engine: Engine, arguments: MetaArguments, caller: Caller
 async def _check(engine: Engine, step: CallStep) -> None:
     """A tool that may not be called, or known arguments that do not fit, stop all steps."""
     try:
-        entry = await engine.details(step.server, step.tool)
+        entry = await engine.details(step.server, step.tool, max_wait=LONGEST_START)
         if step.is_fixed:
             await engine.preview(entry.tool.server, entry.tool.name, step.arguments)
     except DiscoveryError as error:

@@ -298,3 +298,25 @@ def test_head_and_tail_keep_the_beginning_and_the_last_characters(
     kept = head_and_tail(text, length, marker=" <truncated> ", tail=50)
 
     assert kept == (expected if length != 200 else "a" * 137 + " <truncated> " + "b" * 50)
+
+
+@pytest.mark.requirement("RSL-1")
+def test_a_member_for_which_there_is_little_room_is_emptied_and_not_left_out() -> None:
+    value = {f"member{at}": "a long text of many words " * 50 for at in range(8)}
+    value |= {"items": list(range(1000))}  # type: ignore[dict-item]
+
+    made = prune(value, 120, "")
+
+    assert made.value.keys() == value.keys()
+    assert made.value["items"] == [] or made.value["items"][0] == 0
+    assert estimated_tokens(json_text(made.value)) <= 120
+
+
+@pytest.mark.requirement("RSL-4")
+def test_a_search_for_one_letter_is_bounded() -> None:
+    data = encode_finite({"content": [{"type": "text", "text": "a" * 200_000}]})
+
+    answer = read(data, Asked("h", "content[0].text", 500, search="A"))
+
+    assert answer.texts[0].startswith("10,000 or more matches, the first ")
+    assert estimated_tokens(answer.texts[0]) <= 500
