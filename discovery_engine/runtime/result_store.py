@@ -31,6 +31,7 @@ _FOLDER = "results"
 _LOCK = "lock"
 _HANDLE = 12  # random bytes
 _PRIVATE = 0o600
+_BINARY = getattr(os, "O_BINARY", 0)  # on Windows line ends would be changed without it
 
 
 class ResultNotFoundError(DiscoveryError):
@@ -159,7 +160,7 @@ class ResultStore:
         # The name is not the handle: who may list the folder still cannot read on over MCP.
         file = secrets.token_hex(8)
         path = self._path(file)
-        descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _PRIVATE)
+        descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | _BINARY, _PRIVATE)
         try:
             with os.fdopen(descriptor, "wb") as opened:
                 opened.write(data)

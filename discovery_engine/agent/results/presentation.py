@@ -53,7 +53,7 @@ async def shortened_result(
     if result.get("resultType", "complete") != "complete":
         return result
     tokens = limit_of(engine.settings, engine.view.find(server, tool).tool)
-    if not tokens:
+    if not tokens or is_small(result, tokens):
         return result
     truncate = engine.settings.server.truncate
     if truncate.style == "head_tail":
