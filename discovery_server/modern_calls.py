@@ -155,7 +155,7 @@ class _ModernClient:
         self.capabilities = _askable(request)
         self.log_level: str | None = request.params["_meta"].get(LOG_LEVEL)
         self.takes_input_required = ask is not None
-        self.notify = notify
+        self._notify = notify
         self._version = request.version
         self._ask = ask
 
@@ -164,6 +164,11 @@ class _ModernClient:
         if self._ask is None:
             raise RpcError(METHOD_NOT_FOUND, f"the client cannot answer {method}")
         return await self._ask(method, presented(method, params, self._version))
+
+    def notify(self, method: str, params: JSONObject) -> None:
+        """As `Client.notify`; of such notifications this era has only log messages."""
+        if method == "notifications/message":
+            self._notify(method, params)
 
 
 async def _call(

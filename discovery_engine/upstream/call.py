@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 
 import anyio
 from msgspec import Struct
@@ -14,9 +15,12 @@ from discovery_engine.rpc.peer import RpcError
 from discovery_engine.rpc.protocol import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
 from discovery_engine.rpc.request_timer import PausableClock
 from discovery_engine.tools.model import ServerName
+from discovery_engine.upstream.concurrency import CallLimiter
+from discovery_engine.upstream.log_message import presented_message
 from discovery_engine.upstream.question import Question, declarable
 
 _MOST_QUESTIONS = 100  # of one call
+_MOST_MESSAGES = 1_000  # of one call
 _ROOTS: JSONObject = {"roots": {}}
 
 CLIENT_HINT = (
@@ -49,6 +53,10 @@ class Call:
         """It stands still while a question waits for its answer."""
         self.problem: InputRequiredError | None = None
         """Why a question was not answered; the first of several."""
+        self._slots: list[CallLimiter] = []
+        self._lent = ExitStack()
+        self._waiting = 0  # questions
+        self._messages = 0
         self._asked = 0
         self._is_abandoned = False  # nobody answered a question in time, so nobody is there
 
@@ -57,6 +65,32 @@ class Call:
         """What its server may ask for."""
         known = declarable(self.client.capabilities)
         return known | _ROOTS if self._settings.roots else known
+
+    @contextmanager
+    def holding(self, slot: CallLimiter) -> Iterator[None]:
+        """A block in which a slot was acquired; while a question waits, others may use it.
+
+        Otherwise a few clients that never answer would hold up all calls to a server.
+        """
+        self._slots.append(slot)
+        try:
+            yield
+        finally:
+            self._slots.remove(slot)
+            slot.release()
+
+    @contextmanager
+    def _lending(self) -> Iterator[None]:
+        if not self._waiting:
+            for slot in self._slots:
+                self._lent.enter_context(slot.lent())
+        self._waiting += 1
+        try:
+            yield
+        finally:
+            self._waiting -= 1
+            if not self._waiting:
+                self._lent.close()
 
     async def ask(self, question: Question) -> JSONObject:
         """The client's answer; `problem` is set if there is none.
@@ -69,7 +103,7 @@ class Call:
         self._asked += 1
         self._check(question)
         try:
-            with anyio.fail_after(self._settings.timeout):
+            with anyio.fail_after(self._settings.timeout), self._lending():
                 params = question.annotated(self.server)
                 return await self.client.ask(question.method, params)
         except TimeoutError:
@@ -82,6 +116,12 @@ class Call:
         except RpcError as error:
             self.note(question, f"its client answered error {error.code}: {error.message[:200]}")
             raise
+
+    def log(self, params: JSONObject) -> None:
+        """Pass a log message of the server on; dropped if it has written too many."""
+        self._messages += 1
+        if self._messages <= _MOST_MESSAGES:
+            self.client.notify("notifications/message", presented_message(self.server, params))
 
     def refused(
         self, question: Question, why: str, *, code: int = INVALID_PARAMS, hint: str = ""

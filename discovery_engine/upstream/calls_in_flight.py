@@ -20,14 +20,14 @@ from discovery_engine.rpc.messages import Notification
 from discovery_engine.rpc.peer import RpcError
 from discovery_engine.rpc.protocol import INTERNAL_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND
 from discovery_engine.upstream.call import Call, QuestionSettings, refuse_ambiguous
+from discovery_engine.upstream.log_message import LOG_LEVELS
 from discovery_engine.upstream.question import Question
 from discovery_engine.upstream.transport import RequestAnswer
 
-LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
-
 _MOST_OPEN = 16  # questions of one session that wait for their answers
 _LENGTH = 200  # characters of a method that is named
-_TO_CLIENTS = ("notifications/message", "notifications/elicitation/complete")
+_MESSAGE = "notifications/message"
+_TO_CLIENTS = (_MESSAGE, "notifications/elicitation/complete")
 
 # The SDK reads each answer in the context of its request, and calls us in the same context.
 _CURRENT: ContextVar[Call | None] = ContextVar("call", default=None)
@@ -91,10 +91,11 @@ class CallsInFlight:
         causes = self._possible_causes()
         if not causes or not _are_of_one_client(causes):
             return
-        client = causes[-1].client
-        is_message = notification.method == "notifications/message"
-        if not is_message or _is_wanted(params.get("level"), client.log_level):
-            client.notify(notification.method, params)
+        newest = causes[-1]
+        if notification.method != _MESSAGE:
+            newest.client.notify(notification.method, params)
+        elif _is_wanted(params.get("level"), newest.client.log_level):
+            newest.log(params)
 
     async def _ask(self, question: Question, causes: list[Call]) -> JSONObject:
         # A call that was answered just before the question came has ended by now.

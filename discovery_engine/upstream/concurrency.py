@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Protocol
 
 import anyio
@@ -36,16 +36,16 @@ class CallLimiter:
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self.waiting = 0
-        self._free = limits.calls
+        self._free = limits.calls  # negative if slots were lent, and are in use by more callers
         self._queue: deque[asyncio.Future[None]] = deque()
 
-    async def acquire(self, *, max_wait: float) -> None:
+    async def acquire(self, *, max_wait: float | None = None) -> None:
         """Take a slot, first in, first out; `release` returns it.
 
         Raises:
             QueueFull: If too many callers wait, or no slot is free within `max_wait` seconds.
         """
-        if self._free:
+        if self._free > 0:
             self._free -= 1
         elif self.waiting >= self.limits.queue:
             raise QueueFull
@@ -54,17 +54,30 @@ class CallLimiter:
 
     def release(self) -> None:
         """Pass a slot on to the caller that has waited longest."""
-        while self._queue:
+        while self._queue and self._free >= 0:
             waiter = self._queue.popleft()
             if not waiter.done():
                 waiter.set_result(None)
                 return
         self._free += 1
 
-    async def _wait(self, max_wait: float) -> None:
+    @contextmanager
+    def lent(self) -> Iterator[None]:
+        """A block in which the holder of a slot leaves it to others.
+
+        It has one again at once. If all are in use by then, the next that is released is not
+        passed on.
+        """
+        self.release()
+        try:
+            yield
+        finally:
+            self._free -= 1
+
+    async def _wait(self, max_wait: float | None) -> None:
         loop = asyncio.get_running_loop()
         waiter = loop.create_future()
-        timer = loop.call_later(max_wait, _expire, waiter)
+        timer = None if max_wait is None else loop.call_later(max_wait, _expire, waiter)
         self._queue.append(waiter)
         self.waiting += 1
         try:
@@ -74,7 +87,8 @@ class CallLimiter:
                 self.release()
             raise
         finally:
-            timer.cancel()
+            if timer:
+                timer.cancel()
             self.waiting -= 1
 
 

@@ -24,7 +24,7 @@ from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
 from discovery_engine.rpc.messages import Notification
 from discovery_engine.rpc.peer import RpcError
 from discovery_engine.tools.model import ServerName
-from discovery_engine.upstream.calls_in_flight import LOG_LEVELS, CallsInFlight, is_more_verbose
+from discovery_engine.upstream.calls_in_flight import CallsInFlight, is_more_verbose
 from discovery_engine.upstream.connect_strategy import (
     ConnectStrategy,
     first_strategy,
@@ -43,6 +43,7 @@ from discovery_engine.upstream.handshake import (
     read_discovered,
 )
 from discovery_engine.upstream.history import ServerHistory
+from discovery_engine.upstream.log_message import LOG_LEVELS
 from discovery_engine.upstream.question import merged
 from discovery_engine.upstream.rpc_client import RpcClient
 from discovery_engine.upstream.startup import Startup, startup_timeout

@@ -6,17 +6,17 @@ only a call that the server provably did not process is sent a second time.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 from typing import TypeAlias, TypeVar
 
-import anyio
 from anyio.abc import TaskGroup
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine._util.tasks import open_task_group
-from discovery_engine.config.settings import ServerSettings
+from discovery_engine.config.settings import Limits, ServerSettings
 from discovery_engine.errors import (
     FailureKind,
     OutcomeUnknownError,
@@ -145,7 +145,7 @@ class Upstreams:
         self._tasks = tasks
         self._policy = policy
         self._histories: dict[ServerName, ServerHistory] = {}
-        self._everywhere = anyio.Semaphore(policy.everywhere, fast_acquire=True)
+        self._everywhere = CallLimiter(Limits(calls=policy.everywhere, queue=sys.maxsize))
         self._sessions: dict[SessionKey, Session] = {}
         self._login_stamp = context.logins.stamp() if context.logins else None
         self._watches: dict[ServerName, ResourceWatch] = {}
@@ -267,17 +267,16 @@ class Upstreams:
         call = Call(server.name, caller, self._context.questions)
         history = self._history(server)
         history.stats.calls += 1
-        with history.attempt() if history.is_in_doubt else nullcontext():
-            calls = await _acquire_slot(history, server)
-            try:
-                return await complete_result(
-                    lambda one: at_most_twice(lambda: self._send(server, one, call, on_progress)),
-                    request,
-                    call,
-                    continuation,
-                )
-            finally:
-                calls.release()
+        with (
+            history.attempt() if history.is_in_doubt else nullcontext(),
+            call.holding(await _acquire_slot(history, server)),
+        ):
+            return await complete_result(
+                lambda one: at_most_twice(lambda: self._send(server, one, call, on_progress)),
+                request,
+                call,
+                continuation,
+            )
 
     async def _list(self, server: ServerSettings) -> Listing:
         session = self._listing_session(server)
@@ -358,7 +357,8 @@ class Upstreams:
         async with session.lease() as rpc:
             await session.request_messages(rpc, call.client.log_level)
             try:
-                async with self._everywhere:
+                await self._everywhere.acquire()
+                with call.holding(self._everywhere):
                     return await rpc.send(
                         request,
                         call=call,

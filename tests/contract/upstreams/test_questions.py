@@ -13,16 +13,18 @@ import anyio
 import pytest
 
 from discovery_engine._util.json import JSONObject
-from discovery_engine.config.settings import ServerSettings, StdioTransport, Timeouts
+from discovery_engine.config.settings import Limits, ServerSettings, StdioTransport, Timeouts
 from discovery_engine.errors import InputRequiredError, UpstreamError
 from discovery_engine.rpc.client import CallbackClient, Continuation
 from discovery_engine.rpc.peer import RpcError
 from discovery_engine.rpc.protocol import ASKING_SERVER, FINDINGS
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.call import QuestionSettings
+from discovery_engine.upstream.history import Policy
 from discovery_engine.upstream.upstreams import Upstreams
 from tests.servers.programs import (
     HERE,
+    eventually,
     fault_server,
     http_server,
     remote_server,
@@ -460,3 +462,31 @@ async def test_messages_below_the_level_of_a_caller_are_dropped() -> None:
         "notifications/elicitation/complete",
     ]
     assert [params.get("data") for _, params in person.notified] == ["warning", "error", None]
+
+
+@pytest.mark.parametrize("era", ["handshake", "modern"])
+@pytest.mark.requirement("QST-49")
+async def test_clients_that_never_answer_hold_up_no_other_call(era: str) -> None:
+    asked = 0
+
+    async def never(method: str, params: JSONObject) -> JSONObject:
+        nonlocal asked
+        asked += 1
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    silent = [CallbackClient(never, id=f"c{n}", capabilities=EVERYTHING) for n in range(6)]
+    limits = Limits(calls=2, queue=4)
+    with everything("http", era, limits=limits) as server, anyio.fail_after(100):
+        async with (
+            upstreams(policy=Policy(everywhere=3)) as opened,
+            anyio.create_task_group() as tasks,
+        ):
+            ask = partial(opened.call, server, "test_elicitation", {"message": "Who?"})
+            for client in silent:
+                tasks.start_soon(partial(ask, caller=client))
+            await eventually(lambda: asked == len(silent))
+            found = text_of(await opened.call(server, "test_simple_text", {}, caller=Person()))
+            tasks.cancel_scope.cancel()
+
+    assert found == "This is a simple text response for testing."

@@ -5,6 +5,8 @@ from contextlib import asynccontextmanager
 
 import anyio
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from discovery_engine.config.settings import Limits
 from discovery_engine.upstream.concurrency import CallLimiter, QueueFull, StartLimiter
@@ -164,3 +166,52 @@ async def test_who_is_cancelled_while_starting_frees_the_place() -> None:
     with anyio.fail_after(20):
         async with starts.slot():
             pass
+
+
+async def test_a_slot_that_is_lent_is_used_by_another_and_is_back_at_once() -> None:
+    slots, held = CallLimiter(Limits(calls=1)), []
+    await slots.acquire(max_wait=60)
+
+    async with anyio.create_task_group() as tasks:
+        with slots.lent():
+            tasks.start_soon(hold, slots, held, "b")
+            await anyio.wait_all_tasks_blocked()
+            assert held == ["b"]
+        tasks.start_soon(hold, slots, held, "c")
+        await anyio.wait_all_tasks_blocked()
+        slots.release()  # two were in use, of one
+        await anyio.wait_all_tasks_blocked()
+        assert held == ["b"]
+        slots.release()
+        await anyio.wait_all_tasks_blocked()
+        assert held == ["b", "c"]
+        tasks.cancel_scope.cancel()
+
+
+@given(lends=st.lists(st.booleans(), max_size=12))
+async def test_after_all_is_given_back_there_are_as_many_slots_as_before(lends: list[bool]) -> None:
+    slots = CallLimiter(Limits(calls=2, queue=100))
+    running, most = 0, 0
+
+    async def use(*, lends: bool) -> None:
+        nonlocal running, most
+        async with one(slots, max_wait=60):
+            running, most = running + 1, max(most, running + 1)
+            await anyio.lowlevel.checkpoint()
+            if lends:
+                with slots.lent():
+                    running -= 1
+                    await anyio.lowlevel.checkpoint()
+                running += 1
+            await anyio.lowlevel.checkpoint()
+            running -= 1
+
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as tasks:
+            for does in lends:
+                tasks.start_soon(lambda does=does: use(lends=does))
+        async with one(slots, max_wait=60), one(slots, max_wait=60):
+            with pytest.raises(QueueFull):
+                async with one(slots, max_wait=0):
+                    pass
+    assert most <= 2 + sum(lends)

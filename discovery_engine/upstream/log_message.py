@@ -1,0 +1,62 @@
+"""A server's log message as a client is given it: named, redacted, cleaned and of bounded size."""
+
+from __future__ import annotations
+
+import json
+
+from discovery_engine._util.json import JSONObject, JSONValue
+from discovery_engine._util.text import clean, named, one_line
+from discovery_engine.limits import shortened
+from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
+from discovery_engine.redaction.redactor import SHORTEST_BEGINNING
+from discovery_engine.tools.model import ServerName
+
+LOG_LEVELS = (
+    "debug",
+    "info",
+    "notice",
+    "warning",
+    "error",
+    "critical",
+    "alert",
+    "emergency",
+)
+"""Least severe first."""
+_LENGTH = 4 * 1024  # characters of a message's data, which take 2 ms to redact at most
+_NAME_LENGTH = 100  # characters of a logger's own name
+
+
+def presented_message(server: ServerName, params: JSONObject) -> JSONObject:
+    """The params of `notifications/message`; `logger` begins with the server's name."""
+    own = params.get("logger")
+    logger = f"{server}/{named(shortened(own, _NAME_LENGTH))}" if isinstance(own, str) else server
+    level = params.get("level")
+    return {
+        **{name: value for name, value in params.items() if name == "_meta"},
+        "level": level if level in LOG_LEVELS else "info",
+        "logger": one_line(logger),
+        "data": _presented(params.get("data")),
+    }
+
+
+def _presented(data: JSONValue) -> JSONValue:
+    try:
+        size = len(json.dumps(data, ensure_ascii=False))
+        if size <= _LENGTH:
+            return _redacted(data)
+        text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
+    except RecursionError:
+        return "(the message nests too deeply)"
+    # The rest of a secret that the cut divides is redacted, or too short to be one.
+    return f"{_redacted(text[:_LENGTH])[:-SHORTEST_BEGINNING]}…"
+
+
+def _redacted(value: JSONValue) -> JSONValue:
+    match value:
+        case str():
+            return KNOWN_SECRETS.redact_log(clean(value))
+        case list():
+            return [_redacted(item) for item in value]
+        case dict():
+            return {_redacted(name): _redacted(item) for name, item in value.items()}
+    return value
