@@ -33,6 +33,7 @@ from discovery_engine.errors import (
     ToolNotFoundError,
     ToolWithheldError,
     UnavailableError,
+    ViewNotFoundError,
 )
 
 
@@ -109,6 +110,8 @@ def _way_to_names(error: NotFoundError) -> str:
             advice = "`discovery prompts` shows them"
         case ServerNotFoundError():
             advice = "`discovery list` names them all"
+        case ViewNotFoundError():
+            advice = "`views:` has their names"
         case ToolNotFoundError(server=str() as server):
             advice = f"`discovery tools {server}` names its tools"
         case _:

@@ -25,6 +25,24 @@ Completer = Callable[[click.Context, click.Parameter, str], list[str]]
 pass_invocation = click.make_pass_decorator(Invocation, ensure=True)
 
 
+view_option = click.option(
+    "--view", "view_name", metavar="NAME", help="As the clients of this view see it."
+)
+
+
+def in_view(view: View, name: str | None) -> View:
+    """What a view of the configuration shows; all without a name.
+
+    Raises:
+        ViewNotFoundError: With the nearest names.
+    """
+    if name is None:
+        return view
+    from discovery_engine.view.scope import ScopedCatalogs, named_scope
+
+    return ScopedCatalogs(named_scope(view.settings, name)).view(view)
+
+
 def _store(context: click.Context, parameter: click.Parameter, value: object) -> None:
     """Store a global option; an absent one changes nothing."""
     invocation = context.ensure_object(Invocation)

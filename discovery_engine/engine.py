@@ -75,7 +75,7 @@ from discovery_engine.secrets.resolver import EnvironmentResolver, SecretResolve
 from discovery_engine.tools.model import ServerName
 from discovery_engine.tools.offering import OfferingKind
 from discovery_engine.view.offering_addresses import ResourceTarget
-from discovery_engine.view.scope import Scope, ShownView
+from discovery_engine.view.scope import Scope, ShownView, named_scope, scope_or_nothing
 from discovery_engine.view.search_answers import TOOLS_ONLY, SearchAnswer, SearchKind
 from discovery_engine.view.status import Observation, ServerReport
 from discovery_engine.view.view import OfferingList, ToolList, View
@@ -220,6 +220,7 @@ class Engine:
             self._lister,
             events,
             complete=configuration.complete,
+            snapshot=lambda: self._snapshot,
             view=lambda: self.view,
         )
         self.results = ResultStore(data, clock=clock)
@@ -279,10 +280,29 @@ class Engine:
     def within(self, scope: Scope) -> Engine:
         """The same engine for those who see a part of its tools only: one that reads and calls.
 
-        It shares sessions, index and settings with this one, and is closed with it.
+        It shares sessions and index with this one, and is closed with it.
         """
+        return self._within(lambda _: scope)
+
+    def in_view(self, name: str) -> Engine:
+        """As `within`, for a view of the configuration, which may be changed meanwhile.
+
+        Without a view of that name, nothing is shown any more.
+
+        Raises:
+            ViewNotFoundError: If there is none now; with the nearest names.
+        """
+        named_scope(self.settings, name)
+        return self._within(lambda view: scope_or_nothing(view.settings, name))
+
+    def _within(self, scope: Callable[[View], Scope]) -> Engine:
         scoped = copy(self)
+        # The methods of the copy read its own view; so must all that it calls.
         scoped._shown = ShownView(scope, lambda: self._snapshot)  # noqa: SLF001 - of this class
+        scoped._offering_requests = self._offering_requests.showing(  # noqa: SLF001
+            lambda: scoped._snapshot,  # noqa: SLF001
+            lambda: scoped.view,
+        )
         return scoped
 
     @property
@@ -497,7 +517,7 @@ class Engine:
     ) -> OfferingList:
         """As `View.list_offerings`; a named server that was never listed is listed first."""
         if server is not None:
-            await self._lister.ensure_listed(self._state.view.addresses.server(server))
+            await self._lister.ensure_listed(self._snapshot.addresses.server(server))
         return self.view.list_offerings(kind, server, include_disabled=include_disabled)
 
     async def read_resource(

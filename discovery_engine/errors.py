@@ -144,6 +144,15 @@ class ServerNotFoundError(NotFoundError):
         )
 
 
+class ViewNotFoundError(NotFoundError):
+    code = "VIEW_NOT_FOUND"
+
+    def __init__(self, view: str, nearest: Sequence[str] = ()) -> None:
+        super().__init__(
+            f"the configuration has no view {view!r}", nearest, hint="`views:` has their names"
+        )
+
+
 class ToolNotFoundError(NotFoundError):
     code = "TOOL_NOT_FOUND"
     tool: str

@@ -62,6 +62,7 @@ async def serve_stdio(
     exchanges: Exchanges = LIVE,
     first: FirstAnswer | None = None,
     early: EarlyStart | None = None,
+    view: str | None = None,
 ) -> None:
     """Serve one client over stdin and stdout, until it closes stdin or a signal arrives.
 
@@ -73,16 +74,16 @@ async def serve_stdio(
         exchanges: Whether exchanges with servers are recorded or replayed.
         first: Where the answer to the first request is remembered for the next start.
         early: What was read from stdin and answered before.
+        view: The view of the configuration that the client sees; None for all.
 
     Raises:
         ConfigurationError: If the configuration cannot be used.
+        ViewNotFoundError: If it has no such view.
     """
     async with signals.handled() as handlers:
         with stdio.own_standard_streams() as (stdin, stdout):
-            async with _open_gateway(config, environ, data_dir, exchanges, frozen=frozen) as (
-                engine,
-                gateway,
-            ):
+            opened = _open_gateway(config, environ, data_dir, exchanges, frozen=frozen, view=view)
+            async with opened as (engine, gateway):
                 handlers.reload = partial(_reload, engine)
                 logger.info("Serving MCP on stdio")
                 answered = anyio.Event()
@@ -94,7 +95,7 @@ async def serve_stdio(
                     await _run(engine, serve, first=answered)
 
 
-async def serve_http(
+async def serve_http(  # noqa: PLR0913 - one for each option
     config: Config = None,
     endpoint: Endpoint | None = None,
     *,
@@ -104,6 +105,7 @@ async def serve_http(
     data_dir: str | Path | None = None,
     frozen: bool = False,
     exchanges: Exchanges = LIVE,
+    view: str | None = None,
 ) -> None:
     """Serve many clients over streamable HTTP, until the process receives a signal.
 
@@ -117,9 +119,11 @@ async def serve_http(
         data_dir: The folder of the registry.
         frozen: Use only what the lock file pins.
         exchanges: As `serve_stdio` takes it.
+        view: The only view that clients see; with None each has an address of its own.
 
     Raises:
         ConfigurationError: If the configuration, the address or the token cannot be used.
+        ViewNotFoundError: If it has no such view.
     """
     # Importing what HTTP needs would slow down the start of a server on stdio.
     from discovery_server.http import guard, http_server  # noqa: PLC0415
@@ -130,7 +134,10 @@ async def serve_http(
     guard.require_allowed(endpoint, has_token=tokens is not None)
     async with (
         signals.handled() as handlers,
-        _open_gateway(config, environ, data_dir, exchanges, frozen=frozen) as (engine, gateway),
+        _open_gateway(config, environ, data_dir, exchanges, frozen=frozen, view=view) as (
+            engine,
+            gateway,
+        ),
     ):
         with http_server.listen(endpoint) as listener:
             # The system decides which address a name such as `localhost` has.
@@ -157,6 +164,7 @@ async def _open_gateway(
     exchanges: Exchanges,
     *,
     frozen: bool,
+    view: str | None,
 ) -> AsyncIterator[tuple[Engine, Gateway]]:
     environ = os.environ if environ is None else environ
     async with open_engine(
@@ -175,7 +183,9 @@ async def _open_gateway(
                 open_subscriptions(engine) as subscriptions,
                 open_list_changed_hook(engine, environ) as on_list_changed,
             ):
-                gateway = Gateway(engine, subscriptions, on_list_changed=on_list_changed)
+                shown = engine if view is None else engine.in_view(view)
+                notified = subscriptions if view is None else subscriptions.without_updates()
+                gateway = Gateway(shown, notified, on_list_changed=on_list_changed, view=view)
                 with gc_pause.frozen():
                     yield engine, gateway
 

@@ -71,6 +71,7 @@ class Gateway:
         subscriptions: Subscriptions | None = None,
         *,
         on_list_changed: Callable[[], None] = lambda: None,
+        view: str | None = None,
     ) -> None:
         """A gateway to the servers of an engine.
 
@@ -78,11 +79,36 @@ class Gateway:
             engine: What answers.
             subscriptions: Say which lists can change, and notify clients of that.
             on_list_changed: Called after a search has changed a client's list of tools.
+            view: The view of the configuration that the engine shows; None for all.
         """
         self._engine = engine
+        self._view = view
+        self._in_views: dict[str, Gateway] = {}
+        self._on_list_changed = on_list_changed
         self._offerings = Offerings(engine)
         self.subscriptions = Subscriptions() if subscriptions is None else subscriptions
         self._surfaces = ToolSurfaces(engine, meta_tools(engine.settings), on_list_changed)
+
+    def in_view(self, name: str) -> Gateway | None:
+        """The gateway of a view, always the same one; None if there is no such view.
+
+        Within a view there is no other one.
+        """
+        names = {view.name for view in self._engine.settings.views}
+        if self._view is not None or name not in names:
+            return None
+        if name not in self._in_views:
+            self._in_views[name] = Gateway(
+                self._engine.in_view(name),
+                self.subscriptions.without_updates(),
+                on_list_changed=self._on_list_changed,
+                view=name,
+            )
+        return self._in_views[name]
+
+    def client_id(self, user: str | None) -> str | None:
+        """The id of a client that is known by its user: another one in each view."""
+        return user if user is None or self._view is None else f"{user}@{self._view}"
 
     def instructions(self, version: str) -> str:
         """How a client of that version uses the servers known at this moment."""

@@ -56,6 +56,7 @@ async def _run_each(
     timeout: float,  # noqa: ASYNC109 - of the program
 ) -> None:
     async for _ in changes:
+        await engine.complete_settings()  # what is remembered has no commands
         settings = engine.settings
         if not (command := settings.server.on_list_changed):
             continue

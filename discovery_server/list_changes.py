@@ -31,7 +31,9 @@ _LIST_OF: Mapping[OfferingKind, ListKind] = {
 async def open_subscriptions(engine: Engine) -> AsyncIterator[Subscriptions]:
     """The subscriptions of clients, which are notified of changed lists and updated resources."""
     feed = EngineFeed(engine)
-    changing = _CHANGING[engine.settings.server.mode]
+    settings = engine.settings
+    modes = {settings.server.mode, *(view.mode or "meta" for view in settings.views)}
+    changing = frozenset[ListKind]().union(*(_CHANGING[mode] for mode in modes))
     subscriptions = Subscriptions(changing=changing, feed=feed)
     async with open_task_group() as tasks:
         tasks.start_soon(follow_list_changes, engine, subscriptions)

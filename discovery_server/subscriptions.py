@@ -146,6 +146,12 @@ class Subscriptions:
         self._subscribers: list[Subscriber] = []
         self._watches: dict[str, _Watch] = {}
 
+    def without_updates(self) -> Subscriptions:
+        """The same subscribers, of whom further ones are notified of changed lists only."""
+        lists = Subscriptions(changing=self.changing)
+        lists._subscribers = self._subscribers
+        return lists
+
     @property
     def has_updates(self) -> bool:
         """Whether clients can be notified of updated resources."""

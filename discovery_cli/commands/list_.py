@@ -9,7 +9,7 @@ import click
 
 from discovery_cli.invocation import Invocation
 from discovery_cli.json_output import server_form
-from discovery_cli.options import pass_invocation
+from discovery_cli.options import in_view, pass_invocation, view_option
 from discovery_cli.output import Output
 from discovery_cli.rendering import (
     say_held_back,
@@ -30,11 +30,12 @@ if TYPE_CHECKING:
 @click.command("list")
 @click.option("--status", is_flag=True, help="Also show each server's status, and why.")
 @click.option("--tools", is_flag=True, help="Also show the enabled tools of each server.")
+@view_option
 @pass_invocation
-def command(invocation: Invocation, *, status: bool, tools: bool) -> None:
+def command(invocation: Invocation, *, status: bool, tools: bool, view_name: str | None) -> None:
     """Show the configured servers."""
     output = invocation.output
-    view = invocation.view()
+    view = in_view(invocation.view(), view_name)
     view = with_observations(view, invocation.observed(view))
     if output.as_json:
         forms = [_form(server, view, with_tools=tools) for server in view.servers()]

@@ -13,7 +13,13 @@ from discovery_cli.exit_codes import ExitCode
 from discovery_cli.invocation import Invocation
 from discovery_cli.json_output import alternative_forms, explained_form, hit_form, notice_forms
 from discovery_cli.offering_output import offering_form, offering_row
-from discovery_cli.options import complete_server, complete_tag, pass_invocation
+from discovery_cli.options import (
+    complete_server,
+    complete_tag,
+    in_view,
+    pass_invocation,
+    view_option,
+)
 from discovery_cli.output import Output
 from discovery_cli.rendering import (
     explained_hit_row,
@@ -72,6 +78,7 @@ class Asked(TypedDict):
 )
 @click.option("--explain", is_flag=True, help="Show what each word adds to a match.")
 @max_tokens_option
+@view_option
 @pass_invocation
 def command(  # noqa: PLR0913 - one for each option
     invocation: Invocation,
@@ -84,6 +91,7 @@ def command(  # noqa: PLR0913 - one for each option
     kinds: tuple[SearchKind, ...],
     explain: bool,
     max_tokens: int | None,
+    view_name: str | None,
 ) -> ExitCode:
     """Find tools by words or by name.
 
@@ -94,7 +102,7 @@ def command(  # noqa: PLR0913 - one for each option
     if not query:
         raise click.UsageError("the query is empty; give the words to search for")
     output = invocation.output
-    view = invocation.view(one_server(server) if server else None)
+    view = in_view(invocation.view(one_server(server) if server else None), view_name)
     asked: Asked = {
         "server": server,
         "tags": tags,
@@ -103,7 +111,7 @@ def command(  # noqa: PLR0913 - one for each option
     }
     answer = SearchAnswer(query, ())
     if not kinds or "tool" in kinds:
-        answer = _answer(invocation, view, query, asked)
+        answer = _answer(invocation, view, query, asked, view_name)
     if set(kinds) - {"tool"}:
         others = view.search_offerings(query, kinds, server=server, tags=tags, limit=limit)
         answer = replace(answer, offerings=others)
@@ -185,13 +193,16 @@ def _summary(answer: SearchAnswer) -> str:
     return "; ".join(filter(None, (why, near)))
 
 
-def _answer(invocation: Invocation, view: View, query: str, asked: Asked) -> SearchAnswer:
+def _answer(
+    invocation: Invocation, view: View, query: str, asked: Asked, view_name: str | None
+) -> SearchAnswer:
     """From what is known, which is quick; by the engine only where an embedder is configured."""
     if not view.settings.search.embeddings.is_on or view.searcher.is_tool_name(query):
         return view.search(query, **asked)
 
     async def search(engine: Engine) -> SearchAnswer:
         await engine.wait_embedded(timeout=_PATIENCE)
-        return await engine.search(query, **asked)
+        shown = engine if view_name is None else engine.in_view(view_name)
+        return await shown.search(query, **asked)
 
     return invocation.run(search)

@@ -96,6 +96,7 @@ def _hosts(
     type=click.Path(file_okay=False, exists=True),
     help="Answer from what was recorded in DIR; no server is started.",
 )
+@click.option("--view", "view_name", metavar="NAME", help="Serve what this view shows.")
 @pass_invocation
 def command(
     invocation: Invocation,
@@ -105,6 +106,7 @@ def command(
     address: tuple[str, int] | None,
     record: str | None,
     replay: str | None,
+    view_name: str | None,
     **options: Any,
 ) -> None:
     """Serve the five meta-tools to an agent over MCP.
@@ -132,9 +134,10 @@ def command(
         folder = TemporaryDirectory(prefix="discovery-replay-")
         invocation.data_dir = invocation.at_end.enter_context(folder)
     folders = record, replay
-    serve = partial(_serve_stdio, invocation, folders)
+    serve = partial(_serve_stdio, invocation, folders, view_name)
     if address:
-        serve = partial(_serve_http, invocation, folders, *address, HttpOptions(**options))
+        http = HttpOptions(**options)
+        serve = partial(_serve_http, invocation, folders, *address, http, view_name)
     invocation.interrupts.run(serve)
 
 
@@ -176,7 +179,7 @@ class HttpOptions(Struct, frozen=True):
             raise click.UsageError("--new-token is of no use while DISCOVERY_TOKEN gives the token")
 
 
-async def _serve_stdio(invocation: Invocation, folders: _Folders) -> None:
+async def _serve_stdio(invocation: Invocation, folders: _Folders, view: str | None) -> None:
     # What is loaded in a loop is loaded whole: a press of Ctrl-C is obeyed after it.
     from discovery_server import app
 
@@ -189,11 +192,17 @@ async def _serve_stdio(invocation: Invocation, folders: _Folders) -> None:
         exchanges=app.Exchanges(*folders),
         first=invocation.first,
         early=invocation.early,
+        view=view,
     )
 
 
 async def _serve_http(
-    invocation: Invocation, folders: _Folders, host: str, port: int, options: HttpOptions
+    invocation: Invocation,
+    folders: _Folders,
+    host: str,
+    port: int,
+    options: HttpOptions,
+    view: str | None,
 ) -> None:
     from discovery_server import app
     from discovery_server.http.guard import Endpoint, require_allowed
@@ -211,6 +220,7 @@ async def _serve_http(
         data_dir=invocation.data_dir,
         frozen=invocation.frozen,
         exchanges=app.Exchanges(*folders),
+        view=view,
     )
 
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from discovery_cli.invocation import Invocation
 from discovery_cli.json_output import overridden_form
-from discovery_cli.options import complete_target, pass_invocation
+from discovery_cli.options import complete_target, pass_invocation, view_option
 from discovery_cli.output import Cell, Output
 from discovery_cli.targets import say_unlisted, servers_shown, tool_shown
 from discovery_engine._util.text import clean, named
@@ -27,8 +27,11 @@ if TYPE_CHECKING:
 )
 @click.option("--resource", "kind", flag_value="resource", help="It is the URI of a resource.")
 @click.option("--prompt", "kind", flag_value="prompt", help="It is the name of a prompt.")
+@view_option
 @pass_invocation
-def command(invocation: Invocation, words: tuple[str, ...], *, kind: str | None) -> None:
+def command(
+    invocation: Invocation, words: tuple[str, ...], *, kind: str | None, view_name: str | None
+) -> None:
     """Explain why a tool is enabled or disabled, and its overrides.
 
     With --resource or --prompt, the same of these; a word with `://` is a URI without it.
@@ -48,10 +51,14 @@ def command(invocation: Invocation, words: tuple[str, ...], *, kind: str | None)
     if extra:
         raise click.UsageError(f"one tool at a time; {extra[0]!r} is one word too many")
     explanation = _explain(entry, view)
+    hidden = _hidden_in(view, entry, view_name)
     if output.as_json:
-        output.answer(_form(entry, explanation, view))
+        within = {"view": view_name, "hidden": hidden} if view_name else {}
+        output.answer({**_form(entry, explanation, view), **within})
     else:
         _show(output, entry.key.label, entry, explanation)
+        if view_name:
+            output.line(f"   view {view_name}: {f'hidden, {hidden}' if hidden else 'shown'}")
         _show_overrides(output, entry, view)
 
 
@@ -84,6 +91,16 @@ def _explained(entry: OfferingEntry, view: View) -> RuleExplanation:
     if explanation.verdict == entry.verdict:
         return explanation
     return replace(explanation, verdict=entry.verdict, sentence=view.reason(entry))
+
+
+def _hidden_in(view: View, entry: Entry, name: str | None) -> str | None:
+    """Why a view of the configuration hides it; None if it does not."""
+    if name is None:
+        return None
+    from discovery_engine.view.scope import ScopedCatalogs, named_scope
+
+    reason = ScopedCatalogs(named_scope(view.settings, name)).why_hidden(view, entry)
+    return reason or (None if entry.is_visible else "it is not visible without the view")
 
 
 def _explain(entry: Entry, view: View) -> RuleExplanation:

@@ -48,6 +48,7 @@ def serialize(settings: Settings) -> JSONObject:
     """The canonical form, which loads as the same settings; secrets that it holds are in it."""
     form = _section(settings)
     form["servers"] = {server.name: serialize_server(server) for server in settings.servers}
+    form["views"] = {view.name: _entry(view) for view in settings.views}
     return form
 
 
@@ -90,9 +91,18 @@ def _entry(entry: Struct) -> JSONObject:
             continue
         if key in _PATTERNS and len(value) == 1:
             [form[key]] = value
-        elif (written := _entry(value) if isinstance(value, Struct) else to_builtins(value)) != {}:
+        elif (written := _value_of_entry(value)) != {}:
             form[key] = written
     return form
+
+
+def _value_of_entry(value: Any) -> JSONValue:
+    match value:
+        case Struct():
+            return _entry(value)
+        case (Struct(), *_):
+            return list(map(_entry, value))
+    return to_builtins(value)
 
 
 def _members(section: Struct) -> Iterator[tuple[str, str, Any]]:

@@ -295,6 +295,27 @@ class ServeSettings(_Section, frozen=True):
         return Naming(self.max_tool_name_length, self.tool_name_style)
 
 
+class ViewSettings(_Section, frozen=True):
+    """What some clients see: less than without the view. None is as without it."""
+
+    name: Annotated[str, INTERNAL]
+    rules: Annotated[tuple[Rule, ...], UNTRUSTED] = ()
+    servers: Annotated[tuple[str, ...], UNTRUSTED] = ()
+    """Patterns of the only servers."""
+    tags: Annotated[tuple[str, ...], UNTRUSTED] = ()
+    """Of these a tool must carry one."""
+    mode: Annotated[ServeMode | None, UNTRUSTED] = None
+    expose: Annotated[tuple[str, ...] | None, UNTRUSTED] = None
+    pins: Annotated[tuple[str, ...] | None, UNTRUSTED] = None
+    pool_limit: Annotated[int | None, UNTRUSTED] = None
+    search_limit: Annotated[int | None, UNTRUSTED] = None
+    search_tokens: Annotated[int | None, UNTRUSTED] = None
+    min_confidence: Annotated[float | None, UNTRUSTED] = None
+    instructions_tokens: Annotated[int | None, UNTRUSTED] = None
+    list_tokens: Annotated[int | None, UNTRUSTED] = None
+    details_tokens: Annotated[int | None, UNTRUSTED] = None
+
+
 class LogSettings(_Section, frozen=True):
     level: Annotated[Literal["debug", "info", "warning", "error"], UNTRUSTED] = "info"
     file: str | None = None
@@ -326,6 +347,7 @@ class Settings(_Section, frozen=True, dict=True):
     """The approval of each server of an untrusted file is bound to all of them."""
     search: SearchSettings = SearchSettings()
     server: ServeSettings = ServeSettings()
+    views: Annotated[tuple[ViewSettings, ...], UNTRUSTED] = ()
     log: LogSettings = LogSettings()
     trust: Annotated[TrustPolicy, NOT_OPEN] = "on_first_use"
     path: Annotated[str | None, INTERNAL] = None

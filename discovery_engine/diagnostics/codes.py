@@ -22,6 +22,11 @@ FAMILIES: Mapping[str, Mapping[str, Row]] = {
             "no server of that name; the nearest are named",
             "use one of them, or `discovery list`",
         ),
+        "VIEW_NOT_FOUND": (
+            "error",
+            "the configuration has no view of that name; the nearest are named",
+            "use one of them, or add it under `views:`",
+        ),
         "TOOL_NOT_FOUND": (
             "error",
             "no tool of that name; the nearest are named",

@@ -18,7 +18,13 @@ from msgspec.structs import replace
 
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.catalog import DroppedTool, Failure, ServerPart
-from discovery_engine.config.settings import InputFile, ServerSettings, Settings, Source
+from discovery_engine.config.settings import (
+    InputFile,
+    ServerSettings,
+    Settings,
+    Source,
+    ViewSettings,
+)
 from discovery_engine.diagnostics import Diagnostic, Origin
 from discovery_engine.overrides.override import Override
 from discovery_engine.rules.rule import Rule, Verdict
@@ -35,13 +41,16 @@ _Reader: TypeAlias = Callable[[JSONValue], Any]
 
 
 def without_secrets(settings: Settings) -> Settings:
-    """What may be remembered: no transport, no pinned value, no key, and no excerpt of a file."""
-    search, embeddings = settings.search, settings.search.embeddings
+    """What may be remembered: no transport, no pinned value, no key, no command, and no excerpt."""
+    search, embeddings, server = settings.search, settings.search.embeddings, settings.server
     if embeddings.url or embeddings.api_key:
         search = replace(search, embeddings=replace(embeddings, url="", api_key=""))
+    if server.on_list_changed:
+        server = replace(server, on_list_changed=())
     return replace(
         settings,
         search=search,
+        server=server,
         servers=tuple(_server_without_secrets(server) for server in settings.servers),
         overrides=tuple(override.without_values() for override in settings.overrides),
         warnings=tuple(replace(problem, excerpt="") for problem in settings.warnings),
@@ -85,15 +94,16 @@ def _readers(cls: Any) -> Mapping[str, tuple[str, _Reader | None]]:
     """The fields of a struct, by the keys under which they are stored, with what reads each."""
     defaults = _defaults(cls)
     names = zip(cls.__struct_encode_fields__, cls.__struct_fields__, strict=True)
-    return {key: (name, _reader(key, defaults.get(name))) for key, name in names}
+    items = _ITEMS.get(cls, {})
+    return {key: (name, _reader(key, defaults.get(name), items.get(key))) for key, name in names}
 
 
-def _reader(key: str, default: object) -> _Reader | None:
-    if item := _ITEMS.get(key):
+def _reader(key: str, default: object, item: type[Struct] | None) -> _Reader | None:
+    if item:
         return lambda values: tuple([_struct(item, value) for value in values])
     if part := type(default) if isinstance(default, Struct) else _PARTS.get(key):
         return lambda value: None if value is None else _struct(part, value)
-    return _frozen if default == () else None
+    return _frozen if default == () or default is None else None
 
 
 def _frozen(value: JSONValue) -> Any:
@@ -190,16 +200,20 @@ def _findings(record: JSONObject | None) -> Findings | None:
 
 
 # What the lists under these keys of settings hold, and structs that no default shows.
-_ITEMS: dict[str, type[Struct]] = {
-    "servers": ServerSettings,
-    "serverRules": Rule,
-    "toolRules": Rule,
-    "resourceRules": Rule,
-    "promptRules": Rule,
-    "overrides": Override,
-    "sources": Source,
-    "inputs": InputFile,
-    "warnings": Diagnostic,
+_ITEMS: dict[type[Struct], dict[str, type[Struct]]] = {
+    Settings: {
+        "servers": ServerSettings,
+        "serverRules": Rule,
+        "toolRules": Rule,
+        "resourceRules": Rule,
+        "promptRules": Rule,
+        "overrides": Override,
+        "sources": Source,
+        "views": ViewSettings,
+        "inputs": InputFile,
+        "warnings": Diagnostic,
+    },
+    ViewSettings: {"rules": Rule},
 }
 _PARTS: dict[str, type[Struct]] = {"problem": Diagnostic, "origin": Origin}
 # The fields of parts that JSON does not give back as they were; all others are plain.

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from copy import copy
 from typing import TYPE_CHECKING, TypeVar
 
 from discovery_engine.errors import DiscoveryError, NotFoundError, concerning
@@ -33,7 +34,10 @@ _UNKNOWN_RESOURCE = "resource:?"  # a URI that leads nowhere is an argument, whi
 
 
 class OfferingRequests:
-    """`complete` is awaited before the settings of a server are used; `view` is the live one."""
+    """What is awaited before settings are used, and how views are read, come as arguments.
+
+    `view` is the live one, and `snapshot` the same without the states of servers.
+    """
 
     def __init__(
         self,
@@ -43,8 +47,10 @@ class OfferingRequests:
         events: EventBus,
         *,
         complete: Callable[[], Awaitable[None]],
+        snapshot: Callable[[], View],
         view: Callable[[], View],
     ) -> None:
+        self._snapshot = snapshot
         self._current = current
         self._upstreams = upstreams
         self._lister = lister
@@ -52,6 +58,13 @@ class OfferingRequests:
         self._complete_settings = complete
         self._view = view
         self._watchers: Counter[tuple[ServerName, str]] = Counter()
+
+    def showing(self, snapshot: Callable[[], View], view: Callable[[], View]) -> OfferingRequests:
+        """The same for those who see another view."""
+        shown = copy(self)
+        shown._snapshot = snapshot  # noqa: SLF001 - of this class
+        shown._view = view  # noqa: SLF001 - of this class
+        return shown
 
     async def read(
         self,
@@ -167,7 +180,7 @@ class OfferingRequests:
     ) -> T:
         """What `find` finds; a named server that was never listed is listed first."""
         with suppress(DiscoveryError):  # raised below, with the present states of servers
-            return find(self._current.view)
+            return find(self._snapshot())
         try:
             return find(self._view())
         except NotFoundError as error:

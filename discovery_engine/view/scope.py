@@ -1,7 +1,8 @@
-"""A scope: the part of a view that some clients see. It hides tools, and shows none.
+"""A scope: the part of a view that some clients see. It hides tools and servers, and shows none.
 
 A scope is a filter over the snapshot, not a copy. Tools, verdicts, the index and the parts of
 servers that it shows whole are shared; of the other parts it has a tuple of the entries that stay.
+What it hides is unknown within it: no answer, notice or suggestion names it.
 """
 
 from __future__ import annotations
@@ -9,17 +10,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
-from discovery_engine.catalog import Catalog, ServerPart
+from discovery_engine._util.suggestions import nearest
+from discovery_engine.catalog import Catalog, Entry, ServerPart
+from discovery_engine.errors import ViewNotFoundError
 from discovery_engine.rules.rule import Rule, Verdict
-from discovery_engine.tools.model import ServerName
 
 if TYPE_CHECKING:
-    from discovery_engine.rules.ruleset import ToolRules
+    from discovery_engine.config.settings import Settings, ViewSettings
+    from discovery_engine.rules.ruleset import ServerRules, ToolRules
+    from discovery_engine.tools.model import ServerName
     from discovery_engine.view.view import View
 
 _ENABLED = Verdict()
@@ -28,22 +32,66 @@ _ENABLED = Verdict()
 class Scope(Struct, frozen=True):
     """Which tools are shown, of those that are visible without it."""
 
+    name: str = ""
+    """That of the view in the configuration; empty for another scope."""
     rules: tuple[Rule, ...] = ()
     """Like `toolRules`: what they disable is not shown. What they enable is shown only if it is
     visible without the scope."""
+    servers: tuple[str, ...] = ()
+    """Patterns of the only servers; all if there is none."""
+    tags: tuple[str, ...] = ()
+    """What is shown carries one of these, if there are any."""
+    search: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    """The settings of the search that are others within it."""
+    server: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    """The settings of the gateway that are others within it."""
 
     @classmethod
     def of_patterns(cls, patterns: Sequence[str]) -> Scope:
         """The tools that a list of patterns matches, as in a rule; all if there is none."""
-        return cls((Rule(patterns=tuple(patterns), enabled=True),) if patterns else ())
+        return cls(rules=(Rule(patterns=tuple(patterns), enabled=True),) if patterns else ())
+
+    @classmethod
+    def of_view(cls, view: ViewSettings) -> Scope:
+        """The scope of a view in the configuration."""
+        search = {
+            "limit": view.search_limit,
+            "max_tokens": view.search_tokens,
+            "min_confidence": view.min_confidence,
+        }
+        names = ("mode", "expose", "pins", "pool_limit")
+        budgets = ("instructions_tokens", "list_tokens", "details_tokens")
+        server = {name: getattr(view, name) for name in (*names, *budgets)}
+        return cls(view.name, view.rules, view.servers, view.tags, _given(search), _given(server))
+
+
+def named_scope(settings: Settings, name: str) -> Scope:
+    """The scope of the view of that name.
+
+    Raises:
+        ViewNotFoundError: With the nearest names.
+    """
+    names = [view.name for view in settings.views]
+    if name not in names:
+        raise ViewNotFoundError(name, nearest(name, names))
+    return Scope.of_view(settings.views[names.index(name)])
+
+
+def scope_or_nothing(settings: Settings, name: str) -> Scope:
+    """As `named_scope`; a view that the owner has removed shows nothing."""
+    if any(view.name == name for view in settings.views):
+        return named_scope(settings, name)
+    return Scope(name, servers=("!*",))
 
 
 class ShownView:
     """What a scope shows of the current view."""
 
-    def __init__(self, scope: Scope, current: Callable[[], View]) -> None:
+    def __init__(self, scope: Callable[[View], Scope], current: Callable[[], View]) -> None:
+        """`scope` is looked up in each view: the owner may change it."""
+        self._scope = scope
         self._current = current
-        self._catalogs = ScopedCatalogs(scope)
+        self._catalogs: ScopedCatalogs | None = None
         self._of: View | None = None
         self._shown: View | None = None
 
@@ -51,7 +99,10 @@ class ShownView:
         """The same view again, as long as the current one is the same."""
         current = self._current()
         if self._shown is None or current is not self._of:
-            self._shown = current.within(self._catalogs.of(current.catalog))
+            scope = self._scope(current)
+            if self._catalogs is None or self._catalogs.scope != scope:
+                self._catalogs = ScopedCatalogs(scope)
+            self._shown = self._catalogs.view(current)
             self._of = current
         return self._shown
 
@@ -61,33 +112,68 @@ class ScopedCatalogs:
 
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
-        self._whole: Catalog | None = None
-        self._scoped = Catalog()
-        self._parts: Mapping[ServerName, tuple[ServerPart, ServerPart]] = MappingProxyType({})
+        self._parts: Mapping[ServerName, tuple[ServerPart, ServerPart]] = {}
 
-    def of(self, whole: Catalog) -> Catalog:
-        """What the scope shows of a catalog."""
-        if whole is not self._whole:
-            known = self._parts
-            self._parts = {
-                name: seen
-                if (seen := known.get(name)) and seen[0] is part
-                else (part, self._scoped_part(part))
-                for name, part in whole.parts.items()
-            }
-            parts = {name: scoped for name, (_, scoped) in self._parts.items()}
-            self._scoped = Catalog(whole.revision, MappingProxyType(parts))
-            self._whole = whole
-        return self._scoped
+    def view(self, whole: View) -> View:
+        """What the scope shows of a view."""
+        settings = self._settings(whole.settings)
+        return whole.within(self._catalog(whole.catalog, settings), settings)
+
+    def why_hidden(self, whole: View, entry: Entry) -> str:
+        """Why a tool is not shown within the scope, in a few words; empty if it is."""
+        server = whole.settings.by_name[entry.tool.server]
+        if self.scope.servers:
+            explained = self._server_rules.explain(server.name, server.tags, enabled=True)
+            if not explained.verdict.enabled:
+                return "it is for other servers"
+        tags = self.scope.tags
+        if tags and set(tags).isdisjoint(entry.verdict.tags):
+            return f"it is for tools tagged {', '.join(map(repr, tags))}"
+        if self.scope.rules:
+            explained = self._rules.explain(entry.tool, _ENABLED)
+            if not explained.verdict.enabled:
+                return explained.sentence
+        return ""
+
+    def _settings(self, settings: Settings) -> Settings:
+        scope = self.scope
+        if scope.servers:
+            shown = (
+                server
+                for server in settings.servers
+                if self._server_rules.verdict(server.name, server.tags, enabled=True).enabled
+            )
+            settings = replace(settings, servers=tuple(shown))
+        if scope.search:
+            settings = replace(settings, search=replace(settings.search, **scope.search))
+        if scope.server:
+            settings = replace(settings, server=replace(settings.server, **scope.server))
+        return settings
+
+    def _catalog(self, whole: Catalog, settings: Settings) -> Catalog:
+        known = self._parts
+        servers = settings.by_name
+        self._parts = {
+            name: seen
+            if (seen := known.get(name)) and seen[0] is part
+            else (part, self._scoped_part(part))
+            for name, part in whole.parts.items()
+            if not self.scope.servers or name in servers
+        }
+        parts = {name: scoped for name, (_, scoped) in self._parts.items()}
+        return Catalog(whole.revision, MappingProxyType(parts))
 
     def _scoped_part(self, part: ServerPart) -> ServerPart:
-        if not self.scope.rules or not part.entries:
+        entries, offerings = part.entries, part.offerings
+        if self.scope.rules and entries:
+            verdicts = self._rules.verdicts([entry.tool for entry in entries], _ENABLED)
+            entries = tuple(e for e, v in zip(entries, verdicts, strict=True) if v.enabled)
+        if tags := set(self.scope.tags):
+            entries = tuple(e for e in entries if not tags.isdisjoint(e.verdict.tags))
+            offerings = tuple(o for o in offerings if not tags.isdisjoint(o.verdict.tags))
+        if (len(entries), len(offerings)) == (len(part.entries), len(part.offerings)):
             return part
-        verdicts = self._rules.verdicts([entry.tool for entry in part.entries], _ENABLED)
-        entries = tuple(
-            entry for entry, verdict in zip(part.entries, verdicts, strict=True) if verdict.enabled
-        )
-        return part if len(entries) == len(part.entries) else replace(part, entries=entries)
+        return replace(part, entries=entries, offerings=offerings)
 
     @cached_property
     def _rules(self) -> ToolRules:
@@ -95,3 +181,13 @@ class ScopedCatalogs:
         from discovery_engine.rules.ruleset import ToolRules  # noqa: PLC0415
 
         return ToolRules(self.scope.rules)
+
+    @cached_property
+    def _server_rules(self) -> ServerRules:
+        from discovery_engine.rules.ruleset import ServerRules  # noqa: PLC0415
+
+        return ServerRules((Rule(patterns=self.scope.servers, enabled=True),))
+
+
+def _given(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}

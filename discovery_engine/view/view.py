@@ -114,9 +114,9 @@ class View(Struct, frozen=True, dict=True):
     def searcher(self) -> Searcher:
         return self.open_searcher()
 
-    def within(self, catalog: Catalog) -> View:
+    def within(self, catalog: Catalog, settings: Settings) -> View:
         """The same view of a part of its catalog, as a scope shows it; the searcher is shared."""
-        return replace(self, catalog=catalog, is_scoped=True)
+        return replace(self, catalog=catalog, settings=settings, is_scoped=True)
 
     def with_live(self, live: Mapping[ServerName, StateInfo], rejection: Rejection | None) -> View:
         """The same snapshot with other live states."""

@@ -50,7 +50,7 @@ def make_app(
     max_sessions: int = ServeSettings().max_sessions,
     on_session_end: Callable[[str], object] = lambda _: None,
 ) -> ASGIApp:
-    """The ASGI application that serves MCP at `/mcp`.
+    """The ASGI application that serves MCP at `/mcp`, and each view at `/mcp/NAME`.
 
     Args:
         gateway: What answers the requests.
@@ -59,10 +59,14 @@ def make_app(
         max_sessions: The number of sessions in the handshake era.
         on_session_end: Called with the id of each of them that has ended.
     """
-    paths = frozenset((PATH, f"{PATH}/"))
-    app: ASGIApp = StreamableHttp(
-        lambda path: gateway if path in paths else None, Sessions(max_sessions, on_session_end)
-    )
+
+    def gateway_of(path: str) -> Gateway | None:
+        prefix, _, view = path.removesuffix("/").partition(f"{PATH}/")
+        if view:
+            return None if prefix else gateway.in_view(view)
+        return gateway if prefix == PATH else None
+
+    app: ASGIApp = StreamableHttp(gateway_of, Sessions(max_sessions, on_session_end))
     return Guard(Authorization(app, tokens) if tokens else app, endpoint)
 
 

@@ -83,7 +83,8 @@ class StatelessRequests:
                 return
             case _:
                 raise not_a_message()
-        connection = ClientConnection(gateway, client=user, era=ModernEra(), modern=self._calls)
+        client = gateway.client_id(user)
+        connection = ClientConnection(gateway, client=client, era=ModernEra(), modern=self._calls)
         stream = PostStream(accepted, status_of=_status_of)
         connection.process(value, request.size, stream)
         if stream.is_open:

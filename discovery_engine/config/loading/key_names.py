@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import get_args
+from typing import get_args, get_origin
 
 from pydantic import AliasChoices
 from pydantic.fields import FieldInfo
@@ -64,6 +64,9 @@ def _normalize(node: Node, model: type[Section], path: Path) -> Iterator[Fault]:
 
 def _normalize_below(node: Node, field: FieldInfo, path: Path) -> Iterator[Fault]:
     match _sections(field.annotation), node.value:
+        case [section], dict(named) if get_origin(field.annotation) is dict:
+            for name, entry in named.items():
+                yield from _normalize(entry, section, (*path, name))
         case [section], dict():
             yield from _normalize(node, section, path)
         case [section], list(items):

@@ -24,6 +24,7 @@ from discovery_engine.config.loading.key_names import known_keys, normalize_keys
 from discovery_engine.config.model.config_file import Configuration
 from discovery_engine.config.model.rules import RuleEntry
 from discovery_engine.config.model.server import NamedServerEntry, ServerEntry, validate_name
+from discovery_engine.config.model.views import ViewEntry
 from discovery_engine.config.settings import (
     CacheSettings,
     LogSettings,
@@ -32,6 +33,7 @@ from discovery_engine.config.settings import (
     ServeSettings,
     Settings,
     Source,
+    ViewSettings,
 )
 from discovery_engine.diagnostics import Diagnostic, Origin
 from discovery_engine.errors import ConfigurationError
@@ -216,8 +218,14 @@ class _Parser:
             server=written.server.to_settings(ServeSettings),
             log=written.log.to_settings(LogSettings),
             trust=written.trust,
+            views=tuple(self._views(written.views, root.child("views"))),
             name=written.name,
         )
+
+    def _views(self, entries: Mapping[str, ViewEntry], node: Node | None) -> Iterator[ViewSettings]:
+        for name, entry in entries.items():
+            written = node.child(name) if node else None
+            yield entry.to_view(name, self._rules(entry.rules, written and written.child("rules")))
 
     def _rules(self, entries: Sequence[RuleEntry], node: Node | None) -> tuple[Rule, ...]:
         origins = self._origins(node)

@@ -38,6 +38,7 @@ from discovery_engine.config.model.rules import (
 )
 from discovery_engine.config.model.section import Section
 from discovery_engine.config.model.server import NamedServerEntry, ServerEntry
+from discovery_engine.config.model.views import ViewEntry, ViewName
 from discovery_engine.config.settings import LONGEST_TIMEOUT, ServeMode, Settings, TrustPolicy
 from discovery_engine.tools.client_names import Style
 
@@ -403,6 +404,11 @@ class Configuration(Section):
         default=ServeSection(),
         description="How upstream servers are held, and how `discovery serve` presents itself.",
         examples=[{"maxConnecting": 4}],
+    )
+    views: Annotated[dict[ViewName, ViewEntry], mapping_or_nothing] = Field(
+        default={},
+        description="What some clients see, by names: less than the rest of this file shows.",
+        examples=[{"readers": {"servers": ["github"], "tags": ["read"]}}],
     )
     log: Annotated[LogSection, mapping_or_nothing] = Field(
         default=LogSection(),

@@ -34,7 +34,7 @@ class Section(BaseModel):
         given = {
             one.name: _frozen(getattr(self, one.name), one.default)
             for one in fields(settings)
-            if one.name in type(self).model_fields
+            if one.name in type(self).model_fields and one.name not in values
         }
         return settings(**given | values)
 

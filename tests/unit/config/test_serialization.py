@@ -26,6 +26,7 @@ from discovery_engine.config.settings import (
     StdioTransport,
     Timeouts,
     TruncateSettings,
+    ViewSettings,
     Weights,
 )
 from discovery_engine.diagnostics import Origin
@@ -171,6 +172,26 @@ SETTINGS = st.builds(
         ),
         steps=st.booleans(),
     ),
+    views=st.lists(
+        st.builds(
+            ViewSettings,
+            name=st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_-]{0,5}", fullmatch=True),
+            rules=st.lists(
+                st.builds(
+                    Rule, patterns=st.lists(PATTERNS, max_size=2).map(tuple), enabled=st.booleans()
+                ),
+                max_size=2,
+            ).map(tuple),
+            servers=st.lists(PATTERNS, max_size=2).map(tuple),
+            tags=TAGS,
+            mode=st.none() | st.sampled_from(["meta", "direct", "dynamic"]),
+            expose=st.none() | st.lists(PATTERNS, max_size=2).map(tuple),
+            search_limit=st.none() | st.integers(1, 1000),
+            min_confidence=st.none() | st.floats(0, 1),
+        ),
+        unique_by=lambda view: view.name,
+        max_size=2,
+    ).map(tuple),
     log=st.builds(
         LogSettings,
         st.sampled_from(["debug", "info", "warning", "error"]),
@@ -191,6 +212,7 @@ def without_places(settings: Settings) -> Settings:
         server_rules=nowhere(settings.server_rules),
         tool_rules=nowhere(settings.tool_rules),
         overrides=nowhere(settings.overrides),
+        views=tuple(replace(view, rules=nowhere(view.rules)) for view in settings.views),
     )
 
 

@@ -1,0 +1,223 @@
+"""Views: different tools for different clients of one process."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from discovery_engine._util.json import JSONObject
+from discovery_engine.errors import NotFoundError, ViewNotFoundError
+from discovery_engine.rules.rule import Rule
+from discovery_engine.view.scope import Scope, ScopedCatalogs
+from discovery_engine.view.view import View
+from discovery_server.gateway import Gateway
+from tests.contract.discovery import Discovery
+from tests.contract.test_modes import client_of
+from tests.engines import Folder
+from tests.factories import make_definition, make_entry, make_part
+from tests.forked import Preloaded
+from tests.told import Told
+from tests.unit.server.fakes import make_view
+from tests.unit.server.wire import call
+
+NAMES = ["get_cat", "get_dog", "wash_cat", "wash_dog", "delete_all"]
+PATTERNS = st.sampled_from(["*", "get_*", "!get_*", "*cat", "zoo:*", "!*dog", "/^wash/", "nothing"])
+SCOPES = st.builds(
+    Scope,
+    rules=st.lists(
+        st.builds(
+            Rule,
+            patterns=st.lists(PATTERNS, max_size=2).map(tuple),
+            enabled=st.none() | st.booleans(),
+            tags=st.just(("read",)),
+        ),
+        max_size=3,
+    ).map(tuple),
+    servers=st.lists(st.sampled_from(["zoo", "far*", "!zoo", "none"]), max_size=2).map(tuple),
+    tags=st.lists(st.sampled_from(["read", "write", "none"]), max_size=2).map(tuple),
+)
+ENTRIES = st.tuples(st.booleans(), st.lists(st.sampled_from(["read", "write"]), unique=True))
+WORLDS = st.fixed_dictionaries(
+    {server: st.fixed_dictionaries(dict.fromkeys(NAMES, ENTRIES)) for server in ("zoo", "farm")}
+)
+
+
+def world(tools: dict[str, dict[str, tuple[bool, list[str]]]]) -> View:
+    return make_view(
+        *(
+            make_part(
+                server,
+                *(
+                    make_entry(name, server, enabled=enabled, tags=tags, description=f"Do {name}.")
+                    for name, (enabled, tags) in entries.items()
+                ),
+            )
+            for server, entries in tools.items()
+        )
+    )
+
+
+@pytest.mark.requirement("VIEW-1", "VIEW-2")
+@given(WORLDS, SCOPES)
+def test_view_shows_nothing_that_is_hidden_without_it(tools: Any, scope: Scope) -> None:
+    whole = world(tools)
+    visible = {entry.key for entry in whole.catalog.visible}
+
+    shown = ScopedCatalogs(scope).view(whole)
+
+    within = {entry.key for entry in shown.catalog.visible}
+    assert within <= visible
+    found = shown.search("do get wash delete cat dog all", limit=50)
+    assert {hit.entry.key for hit in (*found.hits, *found.nearest)} <= within
+    for key in visible - within:
+        with pytest.raises(NotFoundError) as refused:
+            shown.details(key.server, key.tool)
+        assert {str(key), key.tool}.isdisjoint(refused.value.nearest)
+        assert not any(str(key) in str(notice) for notice in found.notices)
+
+
+@pytest.mark.requirement("VIEW-4")
+def test_view_judges_changed_servers_only_and_shares_whole_parts() -> None:
+    whole = world({"zoo": {n: (True, []) for n in NAMES}, "farm": {"get_cow": (True, [])}})
+    scoped = ScopedCatalogs(Scope(rules=(Rule(patterns=("*cat",), enabled=False),)))
+
+    before = scoped.view(whole).catalog
+    grown = whole.catalog.with_parts([make_part("farm", "get_cow", "get_hen")])
+    after = scoped.view(whole.within(grown, whole.settings)).catalog
+
+    assert before.part("farm") is whole.catalog.part("farm")
+    assert after.part("zoo") is before.part("zoo")
+    assert len(after.part("farm").entries) == 2
+    entry = before.part("zoo").entries[0]
+    assert any(entry is one for one in whole.catalog.part("zoo").entries)
+
+
+def views(**of: JSONObject) -> JSONObject:
+    return {"views": of}
+
+
+async def opened_folder(folder: Folder, **sections: Any) -> None:
+    for name, tools in {"zoo": NAMES, "farm": ["get_cow"]}.items():
+        (folder.path / name).mkdir()
+        Told.beside(folder.path / name, *(make_definition(t, f"Do {t}.") for t in tools))
+    told = [Told(folder.path / name / "told.json").server(name) for name in ("zoo", "farm")]
+    folder.write(*told, **sections)
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("VIEW-2", "VIEW-4")
+async def test_engine_in_a_view_reads_and_calls_what_the_view_shows(folder: Folder) -> None:
+    cats = {"rules": [{"pattern": "*cat", "enabled": True}], "searchLimit": 1}
+    await opened_folder(folder, **views(cats=cats, farmers={"servers": ["farm"]}))
+    async with folder.open() as engine:
+        await engine.refresh()
+        shown, farm = engine.in_view("cats"), engine.in_view("farmers")
+
+        found = await shown.search("do wash dog")
+        result = await shown.execute("zoo", "wash_cat", {})
+        with pytest.raises(NotFoundError):
+            await shown.execute("zoo", "wash_dog", {})
+        with pytest.raises(NotFoundError):
+            await farm.list_tools("zoo")
+        with pytest.raises(ViewNotFoundError) as refused:
+            engine.in_view("cat")
+
+        assert [hit.entry.tool.name for hit in found.hits] in ([], ["wash_cat"])
+        assert result["content"][0]["text"] == "wash_cat"
+        assert [server.name for server in farm.view.servers()] == ["farm"]
+        assert shown.settings.search.limit == 1
+        assert refused.value.nearest == ("cats",)
+        assert shown.view.searcher is engine.view.searcher
+        assert Told(folder.path / "zoo" / "told.json").starts == 1
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("VIEW-3", "VIEW-8")
+async def test_gateway_of_a_view_knows_no_other_view(folder: Folder) -> None:
+    of = views(cats={"rules": [{"pattern": "*cat", "enabled": True}], "mode": "direct"})
+    await opened_folder(folder, **of)
+    async with folder.open() as engine:
+        await engine.refresh()
+        gateway = Gateway(engine)
+        cats = gateway.in_view("cats")
+        assert cats is not None
+        async with client_of(cats) as client:
+            listed = await client.tools()
+            hidden = await client.called("zoo__wash_dog")
+        async with client_of(gateway) as client:
+            everything = await client.ask(
+                call(7, "execute_tool", tool="zoo:wash_dog", arguments={})
+            )
+
+    assert listed == ["zoo__get_cat", "zoo__wash_cat"]
+    assert "error" in hidden
+    assert everything["result"]["content"][0]["text"] == "wash_dog"
+    assert gateway.in_view("dogs") is None
+    assert cats.in_view("cats") is None
+    assert not cats.subscriptions.has_updates
+    assert gateway.in_view("cats") is cats
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("VIEW-5")
+async def test_user_is_another_client_in_each_view(folder: Folder) -> None:
+    await opened_folder(folder, **views(one={}, other={}))
+    async with folder.open() as engine:
+        gateway = Gateway(engine)
+        one, other = gateway.in_view("one"), gateway.in_view("other")
+        assert one is not None
+        assert other is not None
+        ids = {g.client_id("someone") for g in (gateway, one, other)}
+
+    assert len(ids) == 3
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("VIEW-7")
+async def test_view_that_was_removed_shows_nothing(folder: Folder) -> None:
+    await opened_folder(folder, **views(cats={"servers": ["zoo"]}))
+    async with folder.open() as engine:
+        await engine.refresh()
+        shown = engine.in_view("cats")
+        assert len(list(shown.view.catalog)) == 5
+        written = json.loads(folder.config.read_text("utf-8"))
+        folder.config.write_text(json.dumps({**written, "views": {}}), "utf-8")
+        await engine.reload()
+
+        assert list(shown.view.catalog) == []
+        assert shown.view.servers() == ()
+
+
+@pytest.fixture
+def discovery(tmp_path: Path, forked: Preloaded) -> Discovery:
+    return Discovery(tmp_path, forked)
+
+
+VIEW = """
+views:
+  quiet: {rules: [{pattern: "*o*", enabled: false}], tags: []}
+"""
+
+
+@pytest.mark.requirement("VIEW-6")
+def test_commands_show_what_a_view_shows(discovery: Discovery) -> None:
+    discovery.configure(rules=VIEW)
+
+    listed = json.loads(discovery("list", "--tools", "--view", "quiet", "--json").out)
+    found = discovery("search", "say it again echo", "--view", "quiet", "--json")
+    hidden = discovery("why", "demo:echo", "--view", "quiet").out
+    shown = discovery("why", "demo:delete_all", "--view", "quiet").out
+    unknown = discovery("list", "--view", "quit")
+
+    assert listed["servers"][0]["tools"] == ["delete_all"]
+    assert "echo" not in {result["tool"] for result in found.json["results"]}
+    assert "view quiet: hidden, rule 1 (" in hidden
+    assert "view quiet: shown" in shown
+    assert unknown.code == 2
+    assert "no view 'quit'" in unknown.err
+    assert "did you mean 'quiet'? `views:` has their names" in unknown.err

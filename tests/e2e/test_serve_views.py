@@ -1,0 +1,112 @@
+"""Modes and views of `discovery serve`, before the SDK's client on both transports."""
+
+from __future__ import annotations
+
+import anyio
+import httpx2
+import pytest
+from mcp import Client, MCPError
+
+from tests.e2e.serving import Home, fault_entry
+from tests.unit.server.wire import HANDSHAKE, request
+
+pytestmark = [pytest.mark.anyio, pytest.mark.e2e]
+
+ERAS = pytest.mark.parametrize("mode", ["legacy", "auto"])
+VIEWS = {
+    "one": {"servers": ["one"], "mode": "direct", "expose": ["echo"]},
+    "searching": {"mode": "dynamic", "servers": ["two"]},
+}
+
+
+async def names_of(client: Client) -> list[str]:
+    listed = [tool.name for tool in (await client.list_tools()).tools]
+    return [name for name in listed if name != "read_result"]
+
+
+@ERAS
+@pytest.mark.requirement("MOD-1", "MOD-3")
+async def test_client_on_stdio_calls_the_tools_themselves(home: Home, mode: str) -> None:
+    home.write({"one": fault_entry()}, server={"mode": "direct", "expose": ["echo"]})
+
+    async with home.client(mode) as client:
+        names = await names_of(client)
+        result = await client.call_tool("one__echo", {"text": "hello"})
+
+    assert names == ["one__echo"]
+    assert "hello" in result.content[0].text
+    assert not result.is_error
+
+
+@pytest.mark.requirement("MOD-30", "MOD-33")
+async def test_client_on_stdio_searches_and_then_has_the_tool(home: Home) -> None:
+    home.write({"one": fault_entry()}, server={"mode": "dynamic"})
+
+    async with home.client("legacy") as client:
+        before = await names_of(client)
+        await client.call_tool("search_tools", {"query": "echo"})
+        after = await names_of(client)
+        result = await client.call_tool("one__echo", {"text": "hello"})
+
+    assert before == ["search_tools"]
+    assert "one__echo" in after
+    assert "hello" in result.content[0].text
+
+
+@ERAS
+@pytest.mark.requirement("VIEW-3", "MOD-36", "MOD-37")
+async def test_each_address_of_http_shows_its_view(home: Home, mode: str) -> None:
+    home.write({"one": fault_entry(), "two": fault_entry()}, views=VIEWS)
+
+    with home.http() as address, anyio.fail_after(60):
+        async with (
+            Client(address, mode=mode) as everything,
+            Client(f"{address}/one", mode=mode) as one,
+            Client(f"{address}/searching", mode=mode) as searching,
+            Client(f"{address}/searching", mode=mode) as other,
+        ):
+            all_names, names = await names_of(everything), await names_of(one)
+            called = await one.call_tool("one__echo", {"text": "hello"})
+            with pytest.raises(MCPError):
+                await one.call_tool("two__echo", {"text": "hello"})
+            await searching.call_tool("search_tools", {"query": "echo"})
+            found, others = await names_of(searching), await names_of(other)
+
+    assert "search_tools" in all_names
+    assert names == ["one__echo"]
+    assert "hello" in called.content[0].text
+    assert ("two__echo" in found) == (mode == "legacy")
+    assert "two__echo" not in others
+
+
+@pytest.mark.requirement("VIEW-3")
+async def test_session_belongs_to_its_address(home: Home) -> None:
+    home.write({"one": fault_entry()}, views=VIEWS)
+    headers = {"Accept": "application/json, text/event-stream"}
+
+    with home.http() as address:
+        async with httpx2.AsyncClient(timeout=30) as client:
+            opened = await client.post(
+                address, json=request(1, "initialize", **HANDSHAKE), headers=headers
+            )
+            headers["Mcp-Session-Id"] = opened.headers["mcp-session-id"]
+            lists = request(2, "tools/list")
+            moved = await client.post(f"{address}/one", json=lists, headers=headers)
+            stayed = await client.post(address, json=lists, headers=headers)
+            unknown = await client.post(f"{address}/nobody", json=lists, headers=headers)
+
+    assert (moved.status_code, stayed.status_code, unknown.status_code) == (404, 200, 404)
+
+
+@pytest.mark.requirement("VIEW-3")
+async def test_view_of_the_command_is_the_only_one(home: Home) -> None:
+    home.write({"one": fault_entry(), "two": fault_entry()}, views=VIEWS)
+
+    with home.http("127.0.0.1", "--no-token", "--view", "one") as address, anyio.fail_after(60):
+        async with Client(address) as client:
+            names = await names_of(client)
+        async with httpx2.AsyncClient(timeout=30) as client:
+            other = await client.post(f"{address}/searching", json=request(1, "tools/list"))
+
+    assert names == ["one__echo"]
+    assert other.status_code == 404
