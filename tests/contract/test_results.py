@@ -204,6 +204,21 @@ async def test_select_answers_with_a_part_only(agent: Agent, tool: str) -> None:
 
 
 @pytest.mark.requirement("RSL-10")
+@pytest.mark.parametrize(
+    "select",
+    [
+        "$.items[10:12].name",
+        "structuredContent.items[10:12].name",
+        "$.structuredContent.items[10:12].name",
+    ],
+)
+async def test_a_selection_may_begin_at_the_whole_result(agent: Agent, select: str) -> None:
+    result = await agent.run("rows", {"count": 2000}, select=select)
+
+    assert text_of(result) == '["row 10","row 11"]'
+
+
+@pytest.mark.requirement("RSL-10")
 async def test_a_selection_that_is_too_long_is_cut_as_a_result_is(agent: Agent) -> None:
     result = await agent.run("rows", {"count": 2000}, select="items[*].name")
 

@@ -38,7 +38,7 @@ class PathQuery:
         if len(expression) > LONGEST:
             raise QueryError(f"the expression has more than {LONGEST:,} characters")
         self.expression = expression
-        self._parsed = _parsed(expression)
+        self._parsed = _parsed(_without_root(expression))
 
     def search(self, value: JSONValue) -> JSONValue:
         """The part of `value` that is chosen; None if there is none.
@@ -60,6 +60,13 @@ class PathQuery:
 
 class _TooMuchError(Exception):
     """An expression that makes too much."""
+
+
+def _without_root(expression: str) -> str:
+    """A JSONPath begins with `$`, the whole; JMESPath has no sign for it."""
+    if expression.startswith("$"):
+        return expression[1:].removeprefix(".") or "@"
+    return expression
 
 
 @lru_cache(maxsize=256)

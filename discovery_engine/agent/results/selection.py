@@ -10,7 +10,7 @@ import anyio.to_thread
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.agent.caller import Caller
 from discovery_engine.agent.render.result import ANSWER
-from discovery_engine.agent.results.cutting import STRUCTURED, document
+from discovery_engine.agent.results.cutting import STRUCTURED, document, with_documents
 from discovery_engine.agent.results.json_cutting import json_text
 from discovery_engine.agent.results.query import PathQuery, QueryError
 from discovery_engine.agent.results.shape import shape
@@ -47,6 +47,14 @@ def structure(result: JSONObject) -> tuple[str, JSONValue]:
     return "@", None
 
 
+def part_of(result: JSONObject, value: JSONValue, query: PathQuery) -> JSONValue:
+    """What is chosen of the structured `value`, or else of the whole result that holds it."""
+    part = query.search(value)
+    if part is None and query.expression.lstrip("$.").startswith((STRUCTURED, "content")):
+        return query.search(with_documents(result))
+    return part
+
+
 def as_text(value: JSONValue) -> str:
     return value if isinstance(value, str) else json_text(value)
 
@@ -59,7 +67,7 @@ def _select(
         note = "Note: `select` was not applied: the result is not JSON"
         return _noted(result, note)
     try:
-        part = query.search(value)
+        part = part_of(result, value, query)
     except QueryError as error:
         why = error.message
     else:

@@ -18,7 +18,7 @@ from discovery_engine.agent.render.result import ANSWER
 from discovery_engine.agent.results.json_cutting import json_text
 from discovery_engine.agent.results.presentation import shortened
 from discovery_engine.agent.results.query import QueryError
-from discovery_engine.agent.results.selection import structure
+from discovery_engine.agent.results.selection import part_of, structure
 from discovery_engine.agent.results.shape import shape
 from discovery_engine.agent.steps.call_steps import CallStep, read_steps
 from discovery_engine.agent.steps.step_runner import StepOutcome, StepRunner, StepStatus
@@ -111,7 +111,7 @@ def _part(step: CallStep, result: JSONObject) -> JSONValue:
     if step.select is None:
         return shape(result_text(result) if value is None else value)
     try:
-        return step.select.search(result_text(result) if value is None else value)
+        return part_of(result, result_text(result) if value is None else value, step.select)
     except QueryError as error:
         return {"error": error.message}
 
