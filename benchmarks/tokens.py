@@ -24,7 +24,7 @@ sys.path.insert(0, str(ROOT))
 
 from discovery_engine import open_engine  # noqa: E402
 from discovery_engine.agent.budget import Budget  # noqa: E402
-from discovery_engine.agent.definitions import META_TOOLS  # noqa: E402
+from discovery_engine.agent.definitions import META_TOOLS, meta_tools  # noqa: E402
 from discovery_engine.agent.instructions import render_instructions  # noqa: E402
 from discovery_engine.agent.render.details import details_result  # noqa: E402
 from discovery_engine.agent.render.search import search_result, searches_result  # noqa: E402
@@ -94,12 +94,14 @@ def told(result: Mapping[str, list[dict[str, str]]]) -> str:
 def texts_of(view: View) -> dict[str, str]:
     """Everything an agent may be told, by what it is."""
     definitions = [tool.definition for tool in META_TOOLS.values()]
+    default = [tool.definition for tool in meta_tools(view.settings).values()]
     enabled = [e for e in view.catalog if e.verdict.enabled]
     lists = Budget(view.settings.server.list_tokens)
     details = Budget(view.settings.server.details_tokens)
     usual = view.settings.search.max_tokens
     texts = {
         "five definitions": compact(definitions),
+        "definitions by default": compact(default),
         "instructions": render_instructions(view),
         "list_mcp_servers": told(servers_result(view.servers(), lists)),
         f"all {len(enabled)} definitions": compact([e.tool.definition for e in enabled]),
