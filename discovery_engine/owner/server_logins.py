@@ -141,7 +141,9 @@ class ServerLogins:
         settings, remote = await self._remote(server)
         name = login_name(settings.name, remote)
         await anyio.to_thread.run_sync(self._store.require_usable)  # before the browser is
-        earlier = await anyio.to_thread.run_sync(self._load, name)
+        earlier = None
+        with suppress(SecretStoreError):  # one that is damaged is replaced by this login
+            earlier = await anyio.to_thread.run_sync(self._load, name)
         with _failures(settings.name):
             login = await self._obtained(remote, earlier, show, scopes, timeout)
         async with exclusively(self._store, name):
@@ -171,13 +173,11 @@ class ServerLogins:
         """A server that may be reached, with its references resolved."""
         await self._host.complete_settings()
         settings = self._host.view.require_connectable(server)
-        if isinstance(settings.transport, StdioTransport):
-            reason = "it is a program on this machine, which logs in by itself"
-            raise LoginError(settings.name, reason, hint="see its documentation")
         remote = resolved_transport(settings, self._secrets)
         await anyio.to_thread.run_sync(self._admit, settings, remote)
-        if not isinstance(remote, RemoteTransport):
-            raise TypeError(remote)
+        if isinstance(remote, StdioTransport):
+            reason = "it is a program on this machine, which logs in by itself"
+            raise LoginError(settings.name, reason, hint="see its documentation")
         if remote.has_own_authorization:
             reason = "its entry gives an Authorization header, so no token would be used"
             raise LoginError(settings.name, reason, hint="remove the header from its entry")

@@ -532,6 +532,64 @@ async def test_a_login_during_a_refresh_is_not_overwritten(
         assert await read(engine) == "done"
 
 
+@pytest.mark.requirement("AUT-21")
+async def test_a_damaged_login_is_replaced_by_the_next_one(
+    engine_of: OpenEngine, world: OAuthWorld, tmp_path: Path
+) -> None:
+    async with engine_of() as engine:
+        await engine.logins.log_in("files", world.browser())
+        file = tmp_path / "data" / "secrets.json"
+        document = json.loads(file.read_text("utf-8"))
+        document["secrets"] = dict.fromkeys(document["secrets"], "AAAA")
+        file.write_text(json.dumps(document), "utf-8")
+        with pytest.raises(NeedsAuthError, match="cannot be read"):
+            await read(engine)
+
+        await engine.logins.log_in("files", world.browser())
+
+        assert await read(engine) == "done"
+
+
+@pytest.mark.requirement("AUT-13")
+async def test_tokens_that_cannot_be_stored_are_used_all_the_same(
+    engine_of: OpenEngine, world: OAuthWorld, clock: Clock, tmp_path: Path
+) -> None:
+    file, aside = tmp_path / "data" / "secrets.lock", tmp_path / "aside"
+    async with engine_of(clock=clock) as engine:
+        await engine.logins.log_in("files", world.browser())
+        await read(engine)
+        file.rename(aside)
+        file.mkdir()  # so nothing can be written
+        clock.now += HOUR + 1
+        assert await read(engine) == "done"
+        clock.now += HOUR + 1
+        assert await read(engine) == "done"
+
+        file.rmdir()
+        aside.rename(file)
+        clock.now += HOUR + 1
+        assert await read(engine) == "done"
+        assert (world.count("refreshed"), world.count("reused")) == (3, 0)
+
+    async with engine_of(clock=clock) as engine:
+        assert await read(engine) == "done"
+
+
+@pytest.mark.requirement("AUT-13")
+async def test_a_good_token_waits_for_no_authorization_server_that_is_down(
+    engine_of: OpenEngine, world: OAuthWorld, clock: Clock
+) -> None:
+    async with engine_of(clock=clock) as engine:
+        await engine.logins.log_in("files", world.browser())
+        await read(engine)
+        world.control(token="503")
+        clock.now += HOUR - 30
+        for _ in range(3):
+            assert await read(engine) == "done"
+
+        assert len(world.requests("/token")) == 2  # the login, and one try
+
+
 async def test_a_caller_that_goes_away_does_not_lose_the_new_token(
     engine_of: OpenEngine, world: OAuthWorld, clock: Clock, tmp_path: Path
 ) -> None:

@@ -40,6 +40,7 @@ REFUSED = "it refuses the token of its login, although it is new: it may be for 
 _MARGIN = 60.0  # seconds before its expiry in which a token is refreshed
 _SHARE = 0.1  # of a token's life: the margin of one that lives for less than ten minutes
 _CLIENT_REFUSED = ("invalid_client", "unauthorized_client")
+_PAUSE = 10.0  # seconds after a failed refresh for which a token that is still good is used
 _LONGEST_REFRESH = 20.0  # seconds
 
 T = TypeVar("T")
@@ -81,7 +82,9 @@ class TokenSource:
         self._origin = _origin(httpx2.URL(remote.url))
         self._login: StoredLogin | None = None
         self._stamp: Stamp | None = None
-        self._unsaved: StoredLogin | None = None
+        self._is_unsaved = False
+        """Whether the newest tokens could not be stored."""
+        self._retry_at = 0.0
         self._refreshing = anyio.Lock()
         self._refused = ""
         """A token that the server refused although it had just been obtained."""
@@ -105,12 +108,14 @@ class TokenSource:
         login = await self._stored()
         if login is None:
             return await self._without_login()
-        if login.access_token and not self._is_due(login):
+        is_good = bool(login.access_token) and not self._has_expired(login)
+        if is_good and (not self._is_due(login) or self._clock() < self._retry_at):
             return login.access_token
         try:
             return await self._renewed(login.access_token)
         except AuthorizationServerUnavailable:
-            if login.access_token and not self._has_expired(login):
+            self._retry_at = self._clock() + _PAUSE
+            if is_good:
                 return login.access_token
             raise
 
@@ -208,33 +213,31 @@ class TokenSource:
         return LoginRequired(reason, error.detail)
 
     def _client_refused(self, error: TokenRefused) -> LoginRequired:
-        return LoginRequired(
-            "its authorization server refuses the client of its entry",
-            error.detail,
-            f"check `oauth` of server {self.server!r}",
-        )
+        what = "refuses the client of its entry"
+        if error.code not in _CLIENT_REFUSED:
+            what = "gives no token to the client of its entry"
+        hint = f"check `oauth` of server {self.server!r}"
+        return LoginRequired(f"its authorization server {what}", error.detail, hint)
 
     async def _stored(self, *, anew: bool = False) -> StoredLogin | None:
         """The stored login; read again after a change of the store."""
-        if self._unsaved:
-            return self._unsaved
         stamp = self._store.stamp()
-        if anew or stamp != self._stamp:
+        if stamp != self._stamp or (anew and not self._is_unsaved):
             self._login = await self._in_thread(lambda: load_login(self._store, self._name))
-            self._stamp = stamp
+            self._stamp, self._is_unsaved = stamp, False
         return self._login
 
     async def _keep(self, login: StoredLogin) -> None:
-        """Store new tokens; if that fails they are used, and stored with the next ones."""
+        """Store new tokens; if that fails they are used until the store changes."""
         try:
             await self._save(login)
         except LoginRequired as error:
             logger.warning("The new token of %r cannot be stored: %s", self.server, error.detail)
-            self._unsaved = login
+            self._login, self._stamp, self._is_unsaved = login, self._store.stamp(), True
 
     async def _save(self, login: StoredLogin) -> None:
         await self._in_thread(lambda: save_login(self._store, self._name, login))
-        self._login, self._stamp, self._unsaved = login, None, None
+        self._login, self._stamp, self._is_unsaved = login, None, False
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         try:
