@@ -25,6 +25,7 @@ ROOM = Path(scanner.__file__).parent
 HARMLESS = {
     "__future__", "base64", "binascii", "codecs", "collections", "collections.abc",
     "discovery_engine._util.json", "discovery_engine._util.text", "discovery_engine.tools.model",
+    "discovery_engine.tools.offering",
     "enum", "functools", "html", "importlib", "itertools", "msgspec", "operator", "re", "typing",
     "unicodedata",
 }  # fmt: skip
