@@ -14,16 +14,18 @@ from discovery_cli.exit_codes import ExitCode
 from discovery_cli.invocation import Concerned, Invocation, get_to_know
 from discovery_cli.options import complete_server, complete_target, pass_invocation
 from discovery_cli.output import json_text
+from discovery_cli.questions import HINT, client_of
 from discovery_cli.results import show_failure, show_preview, show_result
 from discovery_cli.targets import servers_of, tool_named
 from discovery_engine._util.json import JSONObject, parse_json
 from discovery_engine._util.text import one_line
-from discovery_engine.errors import ToolNotFoundError
+from discovery_engine.errors import InputRequiredError, ToolNotFoundError
 from discovery_engine.tools.model import ServerName
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import Entry
     from discovery_engine.engine import Engine
+    from discovery_engine.rpc.client import Client
     from discovery_engine.rpc.peer import OnProgress
     from discovery_engine.runtime.call_preview import CallPreview
     from discovery_engine.view.view import View
@@ -39,6 +41,11 @@ if TYPE_CHECKING:
 @click.option(
     "--args", "document", metavar="JSON|@FILE|-", help="Arguments as a JSON object; - is stdin."
 )
+@click.option(
+    "--answer",
+    metavar="JSON|@FILE",
+    help="The fields of forms that the server asks for; else the terminal asks.",
+)
 @click.option("--dry-run", is_flag=True, help="Show what would be sent, and send nothing.")
 @click.option("--stream", is_flag=True, help="Show progress messages of the tool on stderr.")
 @pass_invocation
@@ -48,6 +55,7 @@ def command(
     *,
     server: str | None,
     document: str | None,
+    answer: str | None,
     dry_run: bool,
     stream: bool,
 ) -> ExitCode:
@@ -62,7 +70,8 @@ def command(
       discovery execute time:convert_time source_timezone=UTC time=12:00 target_timezone=Asia/Tokyo
       discovery execute github create_issue --args @issue.json
     """  # noqa: D301 - click wants the character itself
-    given = _document(document) if document is not None else {}
+    given = _document(document, "--args") if document is not None else {}
+    answers = _document(answer, "--answer") if answer is not None else None
     asked = _Asked(words, server, given)
     known = invocation.remembered(asked.concerned)
     if known is not None:  # a mistake is answered before anything is started
@@ -71,7 +80,15 @@ def command(
     if dry_run:
         return show_preview(output, invocation.run(partial(_preview, asked=asked)))
     on_progress = (_report_progress if output.as_json else _say_progress) if stream else None
-    entry, result = invocation.run(partial(_execute, asked=asked, on_progress=on_progress))
+    client = client_of(
+        answers, as_json=output.as_json, cutting_short=invocation.interrupts.cutting_short
+    )
+    try:
+        entry, result = invocation.run(
+            partial(_execute, asked=asked, client=client, on_progress=on_progress)
+        )
+    except InputRequiredError as error:
+        raise error if client else error.with_hint(HINT) from error
     show = show_failure if result.get("isError") else show_result
     return show(output, entry, result)
 
@@ -113,13 +130,18 @@ async def _preview(engine: Engine, *, asked: _Asked) -> CallPreview:
 
 
 async def _execute(
-    engine: Engine, *, asked: _Asked, on_progress: OnProgress | None
+    engine: Engine, *, asked: _Asked, client: Client | None, on_progress: OnProgress | None
 ) -> tuple[Entry, JSONObject]:
     """Call the tool."""
     entry, arguments = await _prepared(engine, asked)
     tool = entry.tool
     call = engine.execute(
-        tool.server, tool.name, arguments, on_progress=on_progress, on_unchecked=_say_unchecked
+        tool.server,
+        tool.name,
+        arguments,
+        caller=client,
+        on_progress=on_progress,
+        on_unchecked=_say_unchecked,
     )
     return entry, await call
 
@@ -134,8 +156,8 @@ async def _prepared(engine: Engine, asked: _Asked) -> tuple[Entry, JSONObject]:
     return prepared
 
 
-def _document(text: str) -> JSONObject:
-    """The object that `--args` gives.
+def _document(text: str, option: str) -> JSONObject:
+    """The object that an option gives.
 
     Raises:
         UsageError: If it cannot be read, or is no JSON object.
@@ -144,13 +166,13 @@ def _document(text: str) -> JSONObject:
         value = parse_json(_written(text).removeprefix("\ufeff"))
     except OSError as error:
         why = f"{error.filename}: {error.strerror}"
-        raise click.UsageError(f"--args cannot be read: {why}") from error
+        raise click.UsageError(f"{option} cannot be read: {why}") from error
     except UnicodeDecodeError as error:
-        raise click.UsageError("--args is not UTF-8 text") from error
+        raise click.UsageError(f"{option} is not UTF-8 text") from error
     except ValueError as error:
-        raise click.UsageError(f"--args is not JSON: {error}") from error
+        raise click.UsageError(f"{option} is not JSON: {error}") from error
     if not isinstance(value, dict):
-        raise click.UsageError('--args must be a JSON object, like {"title": "…"}')
+        raise click.UsageError(f'{option} must be a JSON object, like {{"title": "…"}}')
     return value
 
 

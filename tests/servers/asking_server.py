@@ -17,6 +17,19 @@ sys.path.insert(0, str(Path(__file__).parent))  # an isolated interpreter does n
 from fault_server import Message, Server, answer, answer_text, content, notify, reply, serve, write
 
 FORM = {"message": "Who are you?", "requestedSchema": {"type": "object", "properties": {}}}
+SEVERAL = {
+    "message": "Who are you?",
+    "requestedSchema": {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string"},
+            "age": {"type": "integer"},
+            "password": {"type": "string"},
+            "colour": {"type": "string", "enum": ["red", "blue"]},
+        },
+        "required": ["name", "age"],
+    },
+}
 MODES = {
     "asks": "asks once and answers with what came back",
     "asks_outside": "asks when it is initialized, and after each call",
@@ -29,6 +42,9 @@ MODES = {
     "ends_first": "asks and answers the call without waiting",
     "asks_during_two": "asks once two calls are in flight, and answers both",
     "fails": "asks, and fails if it is not accepted",
+    "form": "asks with a form of several fields",
+    "fails_form": "the same, and fails if it is not accepted",
+    "address": "asks its user to open an address",
     "logs": "logs at every level, and says that an elicitation is complete",
     "rounds": "wants input again and again",
     "strange_rounds": "wants input that is none of MCP",
@@ -136,6 +152,22 @@ class AskingServer(Server):
         text = json.dumps(self.answers[-1])
         is_accepted = self.answers[-1].get("result", {}).get("action") == "accept"
         answer(message, content(text) | {"isError": not is_accepted})
+
+    def call_form(self, message: Message, name: str) -> None:
+        self.ask("form", params=SEVERAL)
+        self.until(1)
+        self.told(message)
+
+    def call_fails_form(self, message: Message, name: str) -> None:
+        self.ask("form", params=SEVERAL)
+        self.until(1)
+        answer(message, content(json.dumps(self.answers[-1])) | {"isError": True})
+
+    def call_address(self, message: Message, name: str) -> None:
+        url = "https://example.org/login"
+        self.ask("url", params={"mode": "url", "message": "Log in", "url": url})
+        self.until(1)
+        self.told(message)
 
     def call_logs(self, message: Message, name: str) -> None:
         for level in ("debug", "info", "warning", "error"):

@@ -131,6 +131,7 @@ class FakeEngine:
         tool: str,
         arguments: JSONObject,
         *,
+        caller: Any = None,
         on_progress: Any = None,
         on_unchecked: Any = None,
     ) -> JSONObject:

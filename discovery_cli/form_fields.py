@@ -1,0 +1,218 @@
+"""The fields of a server's form: how a person is asked for each, and what an input means."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import date, datetime
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from discovery_engine._util.json import JSONObject, JSONValue
+from discovery_engine._util.text import one_line
+from discovery_engine.secrets.secret_names import NameKind
+
+_YES, _NO = ("y", "yes", "true", "1"), ("n", "no", "false", "0")
+_LABEL = 80  # characters
+
+
+class InvalidInputError(ValueError):
+    """What a person wrote does not fit the field; the text says why."""
+
+
+class FormField(Struct, frozen=True):
+    """A member of `requestedSchema.properties`."""
+
+    name: str
+    schema: JSONObject
+    is_required: bool
+
+    @property
+    def is_secret(self) -> bool:
+        """Whether its input is not shown."""
+        schema = self.schema
+        is_marked = schema.get("format") == "password" or schema.get("writeOnly") is True
+        names = (self.name, str(schema.get("title", "")))
+        return is_marked or NameKind.SECRET in map(NameKind.of, names)
+
+    @property
+    def label(self) -> str:
+        """One line: its title, and what may be written."""
+        title = one_line(str(self.schema.get("title") or self.name))[:_LABEL]
+        expected = self._expected
+        default = "" if self.default is None else f", default {_shown(self.default)}"
+        return f"{title} ({expected}{'' if self.is_required else ', optional'}{default})"
+
+    @property
+    def description(self) -> str:
+        return one_line(str(self.schema.get("description") or ""))
+
+    @property
+    def default(self) -> JSONValue:
+        return self.schema.get("default")
+
+    @property
+    def choices(self) -> Mapping[str, str]:
+        """The titles of the values that may be chosen, by value; empty if any value may be."""
+        items = self.schema.get("items")
+        return _choices(items if self.is_list and isinstance(items, dict) else self.schema)
+
+    @property
+    def is_list(self) -> bool:
+        return self.schema.get("type") == "array"
+
+    def parsed(self, text: str) -> JSONValue:
+        """The value of an input; None if it is empty and the field may be left out.
+
+        Raises:
+            InvalidInputError: If it does not fit.
+        """
+        text = text.strip()
+        if not text:
+            if self.default is None and self.is_required:
+                raise InvalidInputError("a value is needed")
+            return self.default
+        if self.is_list:
+            texts = [one.strip() for one in text.split(",") if one.strip()]
+            return self._counted([self._chosen(one) if self.choices else one for one in texts])
+        if self.choices:
+            return self._chosen(text)
+        return self._typed(text)
+
+    @property
+    def _expected(self) -> str:
+        if self.choices:
+            return "several, with commas" if self.is_list else "one of these"
+        kind = self.schema.get("type")
+        if kind == "boolean":
+            return "y or n"
+        form = self.schema.get("format")
+        return str(form) if form in _FORMATS else {"integer": "whole number"}.get(str(kind), "text")
+
+    def _chosen(self, text: str) -> str:
+        values = list(self.choices)
+        if text in values:
+            return text
+        if text.isdecimal() and 0 < int(text) <= len(values):
+            return values[int(text) - 1]
+        raise InvalidInputError(f"choose one of 1 to {len(values)}")
+
+    def _counted(self, values: list[JSONValue]) -> list[JSONValue]:
+        least, most = self.schema.get("minItems"), self.schema.get("maxItems")
+        if isinstance(least, int) and len(values) < least:
+            raise InvalidInputError(f"choose at least {least}")
+        if isinstance(most, int) and len(values) > most:
+            raise InvalidInputError(f"choose at most {most}")
+        return values
+
+    def _typed(self, text: str) -> JSONValue:
+        match self.schema.get("type"):
+            case "boolean":
+                if text.lower() in (*_YES, *_NO):
+                    return text.lower() in _YES
+                raise InvalidInputError("write y or n")
+            case "integer":
+                return self._ranged(_number(text, int, "a whole number"))
+            case "number":
+                return self._ranged(_number(text, float, "a number"))
+            case _:
+                return self._text(text)
+
+    def _ranged(self, value: float) -> float:
+        least, most = self.schema.get("minimum"), self.schema.get("maximum")
+        if isinstance(least, int | float) and value < least:
+            raise InvalidInputError(f"it must be {least} or more")
+        if isinstance(most, int | float) and value > most:
+            raise InvalidInputError(f"it must be {most} or less")
+        return value
+
+    def _text(self, text: str) -> str:
+        least, most = self.schema.get("minLength"), self.schema.get("maxLength")
+        if isinstance(least, int) and len(text) < least:
+            raise InvalidInputError(f"it must have {least} characters or more")
+        if isinstance(most, int) and len(text) > most:
+            raise InvalidInputError(f"it must have {most} characters or less")
+        form = self.schema.get("format")
+        if isinstance(form, str) and form in _FORMATS and not _FORMATS[form](text):
+            raise InvalidInputError(f"it is no {form}")
+        return text
+
+
+def fields_of(schema: JSONValue) -> list[FormField]:
+    """The fields of a `requestedSchema`, in its order; those that are no schemas are left out."""
+    if not isinstance(schema, dict) or not isinstance(schema.get("properties"), dict):
+        return []
+    required = schema.get("required")
+    needed = required if isinstance(required, list) else []
+    return [
+        FormField(name, one, name in needed)
+        for name, one in schema["properties"].items()
+        if isinstance(one, dict)
+    ]
+
+
+def _choices(schema: JSONObject) -> Mapping[str, str]:
+    for key in ("oneOf", "anyOf"):
+        if isinstance(options := schema.get(key), list):
+            titled = [one for one in options if isinstance(one, dict) and "const" in one]
+            return {str(one["const"]): str(one.get("title", one["const"])) for one in titled}
+    values = schema.get("enum")
+    if not isinstance(values, list):
+        return {}
+    names = schema.get("enumNames")
+    titles = names if isinstance(names, list) and len(names) == len(values) else values
+    return {str(value): str(title) for value, title in zip(values, titles, strict=True)}
+
+
+def _number(text: str, kind: Callable[[str], float], what: str) -> float:
+    try:
+        value = kind(text)
+    except ValueError:
+        raise InvalidInputError(f"it must be {what}") from None
+    if value != value or abs(value) == float("inf"):  # noqa: PLR0124 - NaN
+        raise InvalidInputError(f"it must be {what}")
+    return value
+
+
+def _shown(value: JSONValue) -> str:
+    if isinstance(value, bool):
+        return "y" if value else "n"
+    if isinstance(value, list):
+        return ", ".join(one_line(str(one)) for one in value)
+    return one_line(str(value))
+
+
+def _is_email(text: str) -> bool:
+    name, _, host = text.rpartition("@")
+    return bool(name) and bool(host) and " " not in text
+
+
+def _is_uri(text: str) -> bool:
+    try:
+        return bool(urlsplit(text).scheme) and " " not in text
+    except ValueError:
+        return False
+
+
+def _is_date(text: str) -> bool:
+    return _is_parsed(date.fromisoformat, text)
+
+
+def _is_moment(text: str) -> bool:
+    return _is_parsed(datetime.fromisoformat, text)
+
+
+def _is_parsed(parse: Callable[[str], object], text: str) -> bool:
+    try:
+        parse(text)
+    except ValueError:
+        return False
+    return True
+
+
+_FORMATS: Mapping[str, Callable[[str], bool]] = {
+    "email": _is_email,
+    "uri": _is_uri,
+    "date": _is_date,
+    "date-time": _is_moment,
+}
