@@ -74,6 +74,15 @@ class ReplayedUpstreams:
     async def close(self, server: ServerName) -> None:
         """No-op."""
 
+    def expect(self, capabilities: Mapping[str, JSONObject]) -> None:
+        """No-op: nobody is asked anything."""
+
+    async def watch(self, server: ServerSettings, uri: str) -> None:
+        """No-op: what was recorded does not change."""
+
+    def unwatch(self, server: ServerName, uri: str) -> None:
+        """No-op."""
+
     async def list_tools(self, server: ServerSettings) -> Listing:
         """Raises `NotRecordedError` if the server was not listed in the recorded run."""
         listing = await anyio.to_thread.run_sync(load_listing, self._folder, server.name)

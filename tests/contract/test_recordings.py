@@ -21,6 +21,8 @@ from discovery_engine._util.json import JSONObject
 from discovery_engine.engine import Engine, open_engine
 from discovery_engine.errors import DiscoveryError
 from discovery_engine.runtime.recordings import Exchange, find
+from discovery_engine.runtime.replayed_upstreams import ReplayedUpstreams
+from discovery_engine.upstream.upstreams import Upstreams
 from tests.engines import Folder, program
 from tests.result_agents import SERVER
 from tests.servers.programs import text_of
@@ -250,3 +252,11 @@ def test_recording_and_replaying_exclude_each_other(tmp_path: Path) -> None:
 
     assert result.exit_code == ExitCode.USAGE
     assert "either --record or --replay" in result.output
+
+
+def test_a_replay_has_all_that_is_asked_of_upstreams() -> None:
+    # Behind the engine every call is a `send`, and sessions are for tests.
+    of_upstreams = {name for name in vars(Upstreams) if not name.startswith("_")}
+    asked_of_them = of_upstreams - {"call", "sessions"}
+
+    assert asked_of_them - set(dir(ReplayedUpstreams)) == set()
