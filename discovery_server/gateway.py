@@ -147,6 +147,11 @@ class Gateway:
             return None if self._is_listing(request) else self._tools(request)
         return completed(method, self._current(request), version)
 
+    @property
+    def question_timeout(self) -> float:
+        """Seconds that a question to a client waits for its answer."""
+        return self._engine.settings.server.question_timeout
+
     def expect_client(self, capabilities: Mapping[str, JSONObject]) -> None:
         """As `Engine.expect_client`."""
         self._engine.expect_client(capabilities)

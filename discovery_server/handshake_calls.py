@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from discovery_server.eras import HandshakeEra
     from discovery_server.gateway import ClientRequest, Gateway
 
-_QUESTION_TIMEOUT = 120.0  # seconds
-
 
 class AskableConnection(Protocol):
     """The connection of the client."""
@@ -48,7 +46,7 @@ async def serve_handshake_call(
         RpcError: If it is answered with an error.
     """
     output = CallOutput(stream, request.params)
-    caller = _HandshakeClient(client, era, output, connection)
+    caller = _HandshakeClient(client, era, output, connection, gateway.question_timeout)
     on_progress = output.report_progress if output.wants_progress else None
     try:
         return await gateway.serve(replace(request, client=caller), on_progress)
@@ -67,6 +65,7 @@ class _HandshakeClient:
         era: HandshakeEra,
         output: CallOutput,
         connection: AskableConnection,
+        question_timeout: float,
     ) -> None:
         self.id = client
         self.origin = connection
@@ -76,9 +75,9 @@ class _HandshakeClient:
         self._version = era.version
         self._stream = output.stream
         self._connection = connection
+        self._timeout = RequestTimeout(question_timeout)
 
     async def ask(self, method: str, params: JSONObject) -> JSONObject:
         """As `Client.ask`."""
         question = presented(method, params, self._version)
-        timeout = RequestTimeout(_QUESTION_TIMEOUT)
-        return await self._connection.request(self._stream, method, question, timeout=timeout)
+        return await self._connection.request(self._stream, method, question, timeout=self._timeout)

@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from discovery_server.gateway import ClientRequest, Gateway
 
 _ASKED = ("elicitation", "sampling", "roots")
-_QUESTION_TIMEOUT = 120.0  # seconds
-_GRACE = 30.0  # seconds after which a question that nobody answered no longer matters
+_GRACE = 30.0  # seconds that a call is kept when nobody has answered its question in time
 _PASSED_ON = 3600.0  # seconds for which the state of another server is kept; it has its own limit
 
 
@@ -74,7 +73,8 @@ class ModernCalls:
                 if not _askable(request):
                     return await work(output, None)
                 call = self._asking.begin(client, lambda call: work(call, call.ask))
-            return self._settled(await call.attend(output), call, request)
+            lifetime = gateway.question_timeout + _GRACE
+            return self._settled(await call.attend(output), call, request, lifetime)
         finally:
             output.end()
 
@@ -101,16 +101,20 @@ class ModernCalls:
         raise InvalidStateError
 
     def _settled(
-        self, outcome: JSONObject | InputRequired, call: AskingCall, request: ClientRequest
+        self,
+        outcome: JSONObject | InputRequired,
+        call: AskingCall,
+        request: ClientRequest,
+        lifetime: float,
     ) -> JSONObject:
         """The answer to a request, with a sealed state if the call is to be continued."""
         if isinstance(outcome, InputRequired):
-            call.park(_QUESTION_TIMEOUT + _GRACE)
+            call.park(lifetime)
             state: JSONObject = {"call": outcome.call, "round": outcome.round}
             result: JSONObject = {
                 "resultType": "input_required",
                 "inputRequests": outcome.requests,
-                "requestState": self._sealed(state, call, request, _QUESTION_TIMEOUT + _GRACE),
+                "requestState": self._sealed(state, call, request, lifetime),
             }
             return completed(request.method, result, request.version)
         if outcome.get("resultType") == "input_required":

@@ -9,9 +9,10 @@ import anyio
 import pytest
 
 from discovery_engine._util.json import JSONObject
+from discovery_engine.config.settings import ServeSettings
 from discovery_engine.rpc.peer import RpcError
 from discovery_server.gateway import Gateway
-from tests.unit.server.fakes import Call, make_engine
+from tests.unit.server.fakes import ISSUES, Call, make_engine, make_view
 from tests.unit.server.wire import HANDSHAKE, INITIALIZED, MODERN, Wire, request, served
 
 pytestmark = pytest.mark.anyio
@@ -408,3 +409,23 @@ async def test_the_engine_expects_a_client_that_began_with_a_handshake() -> None
         await opened(wire)
 
     assert engine.expected == [ALL]
+
+
+@pytest.mark.requirement("QST-3")
+async def test_a_question_waits_as_long_as_the_settings_say_and_is_withdrawn() -> None:
+    async def execution(call: Call) -> JSONObject:
+        assert call.caller
+        try:
+            return text(await call.caller.ask("roots/list", {}))
+        except TimeoutError:
+            return text("nobody answered")
+
+    engine = make_engine(execution=execution)
+    engine.view = make_view(ISSUES, server=ServeSettings(question_timeout=0.05))
+    async with served(Gateway(engine)) as wire:
+        await opened(wire)
+        await wire.send(execute(1, era="legacy"))
+        messages = [await wire.receive() for _ in range(3)]
+
+    assert messages[1]["method"] == "notifications/cancelled"
+    assert answer_of(messages[2]) == "nobody answered"
