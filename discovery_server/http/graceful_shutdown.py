@@ -16,6 +16,8 @@ from discovery_server.http.asgi import respond_text
 if TYPE_CHECKING:
     from discovery_server.http.asgi import ASGIApp, Message, Receive, Scope, Send
 
+LISTENS = "discovery.listens"
+"""Set in the scope of another request than GET on whose stream a client only listens."""
 _UNAVAILABLE = 503
 
 
@@ -25,12 +27,13 @@ class GracefulShutdown:
     def __init__(self, app: ASGIApp, grace: float) -> None:
         self._app = app
         self._grace = grace
-        self._open: dict[anyio.CancelScope, bool] = {}
-        """The requests in flight, and whether each is only an open stream."""
+        self._open: dict[anyio.CancelScope, Scope] = {}
+        """The requests in flight."""
 
     def begin(self) -> None:
         """Set deadlines for the requests in flight; later requests are served as usual."""
-        for request, is_stream in self._open.items():
+        for request, scope in self._open.items():
+            is_stream = scope["method"] == "GET" or scope.get(LISTENS)
             request.deadline = anyio.current_time() + (0 if is_stream else self._grace)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -39,7 +42,7 @@ class GracefulShutdown:
             return
         answer = _TrackedResponse(send)
         with anyio.CancelScope() as request:
-            self._open[request] = scope["method"] == "GET"
+            self._open[request] = scope
             try:
                 await self._app(scope, receive, answer.send)
             finally:

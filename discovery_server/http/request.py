@@ -110,6 +110,7 @@ class HttpRequest:
     """A request, and the way to answer it."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.scope = scope
         self.headers = Headers(scope)
         self.send = send
         self.size = 0

@@ -26,6 +26,7 @@ from discovery_server.client_connection import ClientConnection
 from discovery_server.client_messages import as_incoming
 from discovery_server.eras import ModernEra, has_envelope
 from discovery_server.http.asgi import HttpError, respond
+from discovery_server.http.graceful_shutdown import LISTENS
 from discovery_server.http.mirrored_headers import (
     VERSION,
     ParameterCache,
@@ -77,6 +78,7 @@ class StatelessRequests:
                 self._require_mirrored(gateway, request.headers, message)
                 if message.method == "subscriptions/listen":  # its answer is a stream
                     request.headers.require_events()
+                    request.scope[LISTENS] = True
             case Notification():  # none is defined, and clients send some all the same
                 _require_version(request.headers)
                 await respond(request.send, _ACCEPTED, b"")

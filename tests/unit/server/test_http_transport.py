@@ -13,7 +13,9 @@ import pytest
 
 from discovery_engine._util.json import JSONObject
 from discovery_server.gateway import Gateway
+from discovery_server.http import http_server as http
 from discovery_server.http import streams
+from discovery_server.http.guard import Endpoint
 from discovery_server.http.sessions import Session, Sessions
 from discovery_server.http.streamable_http import StreamableHttp
 from tests.unit.server.fakes import Call, FakeEngine, make_engine
@@ -374,3 +376,31 @@ async def test_a_session_belongs_to_the_address_that_opened_it() -> None:
         own = await client.http.post(address, json=request(1, "ping"), headers=headers)
 
     assert (other.status_code, own.status_code) == (404, 200)
+
+
+@pytest.mark.requirement("SRV-17")
+async def test_a_subscription_ends_at_once_when_the_server_stops(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    message = request(1, "subscriptions/listen", notifications={}, _meta=MODERN)
+    headers = {"mcp-protocol-version": "2026-07-28", "mcp-method": "subscriptions/listen"}
+    app = http.make_app(Gateway(make_engine()), Endpoint())
+    monkeypatch.setattr(http, "_GRACE", 3600)
+    web = http.HttpServer(app)
+
+    with anyio.fail_after(60), http.listen(Endpoint()) as listener:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(web.serve, [listener])
+            async with (
+                SessionClient(http.address(listener)) as client,
+                client.http.stream(
+                    "POST", http.address(listener), json=message, headers=headers
+                ) as stream,
+            ):
+                lines = stream.aiter_lines()
+                first = [await anext(lines) for _ in range(2)]
+                web.stop()
+                rest = [line async for line in lines if line]
+
+    assert "acknowledged" in first[1]
+    assert rest == []
