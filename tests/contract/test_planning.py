@@ -170,3 +170,25 @@ def test_without_a_catalog_the_servers_are_named(tmp_path: Path) -> None:
 
     assert plan["servers"] == [{"name": "a", "what": "appears"}]
     assert plan["unknown"] == ["a"]
+
+
+@pytest.mark.requirement("RSL-13")
+def test_a_dry_run_on_the_command_line_shows_the_call_and_sends_nothing(folder: Path) -> None:
+    content = json.loads((folder / "discovery.yaml").read_text("utf-8"))
+    pins = [{"pattern": "rows", "arguments": {"token": "${ROWS_TOKEN:-s3cret}"}}]
+    (folder / "discovery.yaml").write_text(json.dumps({**content, "overrides": pins}), "utf-8")
+    given = ["--config", str(folder / "discovery.yaml"), "--data-dir", str(folder / "data")]
+    words = [*given, "execute", "results:rows", "count=5", "--dry-run"]
+
+    shown = CliRunner().invoke(cli, words, obj=Invocation())
+    form = json.loads(CliRunner().invoke(cli, [*words, "--json"], obj=Invocation()).stdout)
+
+    assert shown.exit_code == ExitCode.OK, shown.output
+    assert "results:rows: nothing was sent" in shown.output
+    assert "fit its schema" in shown.output
+    assert form["arguments"]["count"] == 5
+    assert form["arguments"]["token"].startswith("${ROWS_TOKEN")
+    assert form["pinned"] == ["token"]
+    assert form["sent"] is False
+    assert "s3cret" not in shown.output + json.dumps(form)
+    assert not (folder / "calls.jsonl").exists()
