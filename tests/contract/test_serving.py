@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from discovery_engine.agent.definitions import META_TOOLS
 from discovery_server.gateway import Gateway
 from tests.unit.server.fakes import make_engine
 from tests.unit.server.wire import HANDSHAKE, INITIALIZED, MODERN, call, request, served
@@ -29,7 +30,7 @@ async def test_a_client_that_shakes_hands_is_served_in_the_revision_that_it_asks
         found = await wire.ask(call(3, "search_tools", query="issue"))
 
     assert greeting["result"]["protocolVersion"] == version
-    assert len(listed["result"]["tools"]) == 5
+    assert [tool["name"] for tool in listed["result"]["tools"]] == [*META_TOOLS, "read_result"]
     assert "github:list_issues" in json.dumps(found["result"])
     assert "resultType" not in {**listed["result"], **found["result"]}
 
@@ -40,6 +41,6 @@ async def test_a_client_that_does_not_shake_hands_is_served_in_the_new_era() -> 
         listed = await wire.ask(request(2, "tools/list", _meta=MODERN))
         found = await wire.ask(call(3, "search_tools", era="modern", query="issue"))
 
-    assert len(listed["result"]["tools"]) == 5
+    assert [tool["name"] for tool in listed["result"]["tools"]] == [*META_TOOLS, "read_result"]
     assert "github:list_issues" in json.dumps(found["result"])
     assert {listed["result"]["resultType"], found["result"]["resultType"]} == {"complete"}
