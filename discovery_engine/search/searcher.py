@@ -14,8 +14,6 @@ from operator import itemgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
-
 from discovery_engine._util import gc_pause
 from discovery_engine.search.index.index import DocId, Index, indexed_servers
 from discovery_engine.search.index.storage import dump_index, load_index
@@ -33,6 +31,7 @@ from discovery_engine.search.query.query_passages import split_passages
 from discovery_engine.search.query.retrieval import Retrieval
 from discovery_engine.search.ranking.confidence import (
     FIRST,
+    Assessment,
     Signals,
     contains_all_words,
     default_model,
@@ -40,7 +39,7 @@ from discovery_engine.search.ranking.confidence import (
     overall_confidence,
 )
 from discovery_engine.search.ranking.fusion import Fusion
-from discovery_engine.search.ranking.hit import Hit, ScoreParts
+from discovery_engine.search.ranking.hit import Hit
 from discovery_engine.search.ranking.inverse_document_frequency import default_idf
 from discovery_engine.search.ranking.scoring import score_tools
 from discovery_engine.search.text.lexicon import Lexicon, lexicon_for
@@ -64,17 +63,6 @@ _ROUNDED = 1 - 1e-12  # of a score; closer ones may have the same relevance
 _USAGE_SHARE = 0.02  # the most that usage adds: less than separates tools that fit unalike
 
 
-class Assessment(Struct, frozen=True):
-    """How good the hits of a query are."""
-
-    confidence: float
-    """The probability that one of the first hits serves the query; 0 without hits."""
-    alike: int
-    """How many of the first hits fit about equally well; 1 if the first stands out."""
-    unknown: tuple[str, ...]
-    """Words of the query that no tool has."""
-
-
 class Searcher:
     """Made by `build_searcher`."""
 
@@ -91,7 +79,9 @@ class Searcher:
         self._by_server: dict[ServerName, Subset] = {}
         # Not of bound methods: the cycle would keep an old searcher until the next collection.
         self._analyze = lru_cache(_QUERIES_KEPT)(lambda text: _analyze(index, analyzer, text))
-        self._tagged_with = lru_cache(_SUBSETS_KEPT)(lambda wanted: _tagged(index, wanted))
+        self._tagged_with = lru_cache(_SUBSETS_KEPT)(
+            lambda tags: Subset.of(index, lambda entry: tags.issubset(entry.verdict.tags))
+        )
 
     @property
     def index(self) -> Index:
@@ -172,7 +162,7 @@ class Searcher:
             meaning_share = by_meaning / partial if partial else 0.0
             ranked.append((order, entry, parts, meaning_share, by_usage))
         best = heapq.nsmallest(limit, ranked, key=itemgetter(0))
-        return tuple(_hit(entry, parts, *others) for _, entry, parts, *others in best)
+        return tuple(Hit.from_parts(entry, parts, *others) for _, entry, parts, *others in best)
 
     def explain(self, query: AnalyzedQuery, hit: Hit) -> HitExplanation:
         """Why `query` found `hit`."""
@@ -399,10 +389,6 @@ def _analyze(index: Index, analyzer: QueryAnalyzer, text: str) -> AnalyzedQuery:
     return AnalyzedQuery(text, terms, match_names(index, text, terms), Retrieval(index, terms))
 
 
-def _tagged(index: Index, tags: frozenset[str]) -> Subset:
-    return Subset.of(index, lambda entry: tags.issubset(entry.verdict.tags))
-
-
 def _best(scores: Sequence[tuple[DocId, float]], limit: int) -> Sequence[tuple[DocId, float]]:
     """The `limit` best and all that equal the last of them, up to rounding."""
     if len(scores) <= limit:
@@ -413,12 +399,3 @@ def _best(scores: Sequence[tuple[DocId, float]], limit: int) -> Sequence[tuple[D
 
 def _words_alone(words: float, _: Tool) -> tuple[float, float]:
     return words, 0.0
-
-
-def _hit(
-    entry: Entry, parts: tuple[float, float, float], meaning_share: float, by_usage: float
-) -> Hit:
-    """The hit of a tool; `meaning_share` is the share of `partial` that comes from vectors."""
-    exact, partial, tag = parts
-    score_parts = ScoreParts(exact, partial, tag, partial * meaning_share, by_usage)
-    return Hit(entry, sum(parts) + by_usage, score_parts)

@@ -60,6 +60,17 @@ _LEAST_IDF = 0.1
 _SIZES = (200, 4_000)  # tools; beyond these, the sets show, a size makes no difference
 
 
+class Assessment(Struct, frozen=True):
+    """How good the hits of a query are."""
+
+    confidence: float
+    """The probability that one of the first hits serves the query; 0 without hits."""
+    alike: int
+    """How many of the first hits fit about equally well; 1 if the first stands out."""
+    unknown: tuple[str, ...]
+    """Words of the query that no tool has."""
+
+
 class Signals(Struct, frozen=True):
     fit: float
     """From 0 to 1."""

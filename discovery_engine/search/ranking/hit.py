@@ -26,3 +26,16 @@ class Hit(Struct, frozen=True):
     relevance: float
     """From 0 to 1: how well it fits, not how probable it is."""
     parts: ScoreParts
+
+    @classmethod
+    def from_parts(
+        cls,
+        entry: Entry,
+        parts: tuple[float, float, float],
+        meaning_share: float,
+        by_usage: float,
+    ) -> Hit:
+        """The hit of a tool; `meaning_share` is the share of `partial` that comes from vectors."""
+        exact, partial, tag = parts
+        score_parts = ScoreParts(exact, partial, tag, partial * meaning_share, by_usage)
+        return cls(entry, sum(parts) + by_usage, score_parts)

@@ -19,7 +19,7 @@ from discovery_engine.diagnostics import Origin
 from discovery_engine.rpc.client import Client, Continuation
 from discovery_engine.rules.rule import Rule
 from discovery_engine.runtime.result_store import ResultStore
-from discovery_engine.search.searcher import Assessment
+from discovery_engine.search.ranking.confidence import Assessment
 from discovery_engine.tools.arguments import Checker
 from discovery_engine.upstream.state import StateInfo
 from discovery_engine.view.search_answers import SearchAnswer
