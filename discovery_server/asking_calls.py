@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
+import os
 from collections.abc import Awaitable, Callable, Mapping
 from itertools import count
 from typing import TYPE_CHECKING, Protocol, TypeAlias
@@ -235,7 +235,7 @@ class AskingCalls:
                 " respond to one of them, or call again later"
             )
             raise RpcError(INTERNAL_ERROR, text)
-        call.id = secrets.token_hex(16)
+        call.id = os.urandom(16).hex()
         self._calls[call.id] = call
 
     def parked(self, call: str, number: int) -> AskingCall:

@@ -6,7 +6,7 @@ must come back unchanged (names, values, an address) is not touched.
 
 from __future__ import annotations
 
-import secrets
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -83,7 +83,7 @@ def presented(method: str, params: JSONObject, version: str) -> JSONObject:
             version not in MODERN_VERSIONS
         ):  # which requires an id; servers of the other era have none
             given = params.get("elicitationId")
-            question["elicitationId"] = given if isinstance(given, str) else secrets.token_hex(8)
+            question["elicitationId"] = given if isinstance(given, str) else os.urandom(8).hex()
     return question
 
 
