@@ -21,9 +21,12 @@ _NAMES = {ELICIT: "elicitation", SAMPLE: "sampling", LIST_ROOTS: "roots"}
 _OPTIONS = {
     "elicitation": ("form", "url"),
     "sampling": ("tools", "context"),
-    "roots": ("listChanged",),
+    "roots": (),
 }
-"""The parts of each of these capabilities that servers know."""
+"""The parts of each of these capabilities that servers are declared.
+
+Not `listChanged` of the roots: a server that is told of a change asks outside of every call.
+"""
 CAPABILITIES = tuple(_OPTIONS)
 _CHARACTERS = 64 * 1024  # of a form; no person reads a longer one
 _VALUES = 4096  # of a form
@@ -110,9 +113,10 @@ def declarable(capabilities: Mapping[str, JSONObject]) -> dict[str, JSONObject]:
     usable: dict[str, JSONObject] = {}
     for name, options in _OPTIONS.items():
         if isinstance(declared := capabilities.get(name), dict):
-            usable[name] = {
-                one: declared[one] for one in options if declared.get(one) not in (None, False)
-            }
+            parts = {one: declared[one] for one in options if isinstance(declared.get(one), dict)}
+            # An empty `elicitation` would mean forms, which a client of other modes has not.
+            if parts or not declared or name != "elicitation":
+                usable[name] = parts
     return usable
 
 
