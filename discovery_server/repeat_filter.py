@@ -15,7 +15,7 @@ from msgspec import Struct
 
 logger = logging.getLogger(__name__)
 
-_LIBRARIES = frozenset({"anyio", "asyncio", "mcp", "sse_starlette", "starlette", "uvicorn"})
+_LIBRARIES = frozenset({"anyio", "asyncio", "mcp", "uvicorn"})
 _FIRST = 5  # that are logged within a window
 _WINDOW = 60.0  # seconds
 _MARK = "is_repeat"
