@@ -141,7 +141,7 @@ class Gateway:
         if method in _WAITING:
             return None
         if method in _OF_OFFERINGS:
-            result = self._offerings.answer(request, self.instructions(version))
+            result = self._offerings.answer(request, self.instructions)
             return None if result is None else completed(method, result, version)
         if method == "tools/list":
             return None if self._is_listing(request) else self._tools(request)

@@ -32,7 +32,7 @@ from discovery_engine.tools.offering import OfferingKind
 from discovery_engine.view.offering_addresses import is_own_uri
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from discovery_engine._util.json import JSONObject, JSONValue
     from discovery_engine.agent.caller import OnProgress
@@ -90,8 +90,12 @@ class Offerings:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    def answer(self, request: CheckedRequest, instructions: str) -> JSONObject | None:
+    def answer(
+        self, request: CheckedRequest, instructions: Callable[[str], str]
+    ) -> JSONObject | None:
         """The result of a request that needs no waiting; None if `serve` gives it.
+
+        `instructions` are those for clients of a version.
 
         Raises:
             RpcError: If it is answered with an error.
@@ -100,7 +104,7 @@ class Offerings:
         if method in LISTS:
             return self._list(request) if self._engine.has_listings else None
         if method == "prompts/get" and params["name"] == resources.PROMPT:
-            text = f"{resources.USAGE_GUIDE}\n{instructions}"
+            text = f"{resources.USAGE_GUIDE}\n{instructions(request.version)}"
             return {"messages": [{"role": "user", "content": {"type": "text", "text": text}}]}
         if method == "resources/read" and is_own_uri(params["uri"]):
             return _own_document(self._engine.view, params["uri"], request.version)

@@ -245,10 +245,11 @@ async def exceeds_depth(value: JSONObject, *, limit: int) -> bool:
 
 def _is_flat(result: JSONObject) -> bool:
     """Whether a result certainly nests at most three levels deep: most are a text or two."""
-    content = result.get("content")
+    listed = "content" if "content" in result else "contents"  # of a tool, or of a resource
+    content = result.get(listed)
     if not isinstance(content, list) or len(content) > _FEW:
         return False
-    if any(type(one) in _NESTING for key, one in result.items() if key != "content"):
+    if any(type(one) in _NESTING for key, one in result.items() if key != listed):
         return False
     return all(
         isinstance(block, dict) and not any(type(one) in _NESTING for one in block.values())

@@ -45,6 +45,7 @@ OWN_PROMPT = "mcp-discovery-usage-guide"
 
 _SERVERS = "discovery://servers/"
 _RESOURCES = "/resources/"
+_REMEMBERED = 1000  # verdicts on URIs of templates
 
 
 class ResourceTarget(Struct, frozen=True):
@@ -162,11 +163,20 @@ class OfferingBook(Struct, frozen=True, dict=True):
         """Of a URI: that of its template, unless the URI is hidden in any of its spellings."""
         if not template.is_visible:
             return template.verdict
-        hidden = self._hidden(template.offering.server)
-        for key in keys(uri) | keys(without_query(uri)):
-            if key in hidden:
-                return hidden[key]
-        return self._verdict_of_rules(uri, template) if self.resource_rules else template.verdict
+        if hidden := self._hidden(template.offering.server):
+            for key in keys(uri) | keys(without_query(uri)):
+                if key in hidden:
+                    return hidden[key]
+        return self._remembered_verdict(uri, template) if self.resource_rules else template.verdict
+
+    def _remembered_verdict(self, uri: str, template: OfferingEntry) -> Verdict:
+        # Trying the rules takes 170 us, more than all else that the gateway does for a request.
+        asked = uri, template.offering
+        if (verdict := self._verdicts.get(asked)) is None:
+            if len(self._verdicts) >= _REMEMBERED:
+                self._verdicts.clear()
+            verdict = self._verdicts[asked] = self._verdict_of_rules(uri, template)
+        return verdict
 
     def _verdict_of_rules(self, uri: str, template: OfferingEntry) -> Verdict:
         one, server = template.offering, self.catalog.part(template.offering.server).verdict
@@ -177,7 +187,9 @@ class OfferingBook(Struct, frozen=True, dict=True):
         for verdict in self._rules.verdicts(named, server):
             if not verdict.enabled:
                 return verdict
-        shorter = Offering(one.server, OfferingKind.RESOURCE, without_query(uri), one.source)
+        if (path := without_query(uri)) == uri:
+            return template.verdict
+        shorter = Offering(one.server, OfferingKind.RESOURCE, path, one.source)
         [verdict] = self._rules.verdicts([shorter], server)
         is_denied = not verdict.enabled and verdict.rule is not None
         return verdict if is_denied else template.verdict
@@ -229,6 +241,10 @@ class OfferingBook(Struct, frozen=True, dict=True):
         for entry in _all(self.catalog):
             named[entry.offering.kind].setdefault(entry.offering.identifier, []).append(entry)
         return named
+
+    @cached_property
+    def _verdicts(self) -> dict[tuple[str, Offering], Verdict]:
+        return {}
 
     @cached_property
     def _hidden_by_server(self) -> dict[ServerName, Mapping[str, Verdict]]:

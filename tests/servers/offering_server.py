@@ -9,6 +9,7 @@ WORLD.json, read anew for each request:
      "pages": 2,                         items on a page
      "fails": ["prompts/list"],          methods that answer an error
      "silent": ["prompts/list"],         methods that do not answer
+     "plain": true,                      no members that nobody knows in contents
      "contents": {"file:///a": "text"}}  other URIs are echoed
 
 A call of the tool `notify` sends the notification that its arguments hold. What it was asked is
@@ -113,8 +114,12 @@ class OfferingServer(Server):
             refuse(message, -32002, "Resource not found", {"uri": uri})
             return
         text = contents[uri] if contents else uri
-        one = {"uri": uri, "mimeType": "text/plain", "text": text, "vendor": {"kept": 1}}
-        answer(message, {"contents": [one], "vendor": [1.0, None]})
+        one = {"uri": uri, "mimeType": "text/plain", "text": text}
+        if self.world.get("plain"):
+            answer(message, {"contents": [one]})
+        else:
+            more = {"vendor": {"kept": 1}}
+            answer(message, {"contents": [one | more], "vendor": [1.0, None]})
 
     def prompts_get(self, message: Message) -> None:
         text = json.dumps(message["params"].get("arguments", {}))
