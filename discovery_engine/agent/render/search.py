@@ -15,7 +15,7 @@ from discovery_engine.agent.budget import Budget, Plan, first_fitting, shares
 from discovery_engine.agent.feeds import Feed, feeds
 from discovery_engine.agent.render.no_match import match_item, no_match_items
 from discovery_engine.agent.render.notice_text import notice_lines
-from discovery_engine.agent.render.offerings import offering_items
+from discovery_engine.agent.render.offering_hits import offering_items
 from discovery_engine.agent.render.result import (
     RAISE_MAX_TOKENS,
     left_out_note,
