@@ -104,6 +104,10 @@ class Searcher:
         """The tools that carry all of `tags`."""
         return self._tagged_with(tags)
 
+    def subset(self, accepts: Callable[[Entry], bool]) -> Subset:
+        """The accepted tools, for searches that accept no others."""
+        return Subset.of(self._index, accepts)
+
     def has_lexicon(self, lexicon: Lexicon) -> bool:
         """Whether the index was made with `lexicon`, or with one that gives the same terms."""
         return self._lexicon is lexicon or self._lexicon.digest == lexicon.digest

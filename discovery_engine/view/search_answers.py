@@ -132,13 +132,15 @@ class QueryRunner(Struct, frozen=True):
         *,
         server: ServerName | None = None,
         tags: frozenset[str] = frozenset(),
+        within: Subset | None = None,
     ) -> SearchAnswer:
         """The accepted tools that fit, otherwise the nearest.
 
         With `server`, all that are accepted are of that one, with `tags` they carry all of them:
-        no other tool is looked at.
+        no other tool is looked at. Otherwise `within` holds all that are, if they are few.
         """
-        within = self.searcher.tools_with(tags) if tags else None
+        if tags:
+            within = self.searcher.tools_with(tags)
         if server:
             within = self.searcher.tools_of(server)
         found = self._find(max(self.limit, self.searcher.assessed_hits), accepts, within)

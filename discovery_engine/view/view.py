@@ -49,6 +49,7 @@ from discovery_engine.view.status import ConfiguredServer, ServerReport
 if TYPE_CHECKING:
     from discovery_engine.scanner.findings import Finding
     from discovery_engine.search.embedders import Vector
+    from discovery_engine.search.index.subset import Subset
     from discovery_engine.search.searcher import Searcher
     from discovery_engine.search.vectors import Vectors
 
@@ -59,6 +60,9 @@ else:  # `help(View)` needs the names; loading the search for them would make ev
 
 T = TypeVar("T")
 
+# Of the tools without the scope. With half of them hidden, a search of all takes 5 times as long
+# (benchmarks/views.py); what a subset of the index takes grows with what is shown.
+_NARROW = 0.8
 _SHARED = ("addresses", "offerings", "connectable", "_configured", "_computed")
 
 
@@ -69,6 +73,8 @@ class _Computed(Struct):
     outages: PerServer[Notice | None] | None = None
     held_back: tuple[Notice, ...] | None = None
     has_hidden: bool | None = None
+    subset: tuple[Searcher, Subset] | None = None
+    """The tools of a narrow view, in the index of that searcher."""
 
 
 class ToolList(Struct, frozen=True):
@@ -109,6 +115,8 @@ class View(Struct, frozen=True, dict=True):
     """How often tools were called after a search, from 0 to 1, if `search.learn` is set."""
     is_scoped: bool = False
     """Whether the searcher has tools that `catalog` has not, which are not to be shown."""
+    is_narrow: bool = False
+    """Whether these are so many that a search of all of them would take several times as long."""
 
     @cached_property
     def searcher(self) -> Searcher:
@@ -116,7 +124,10 @@ class View(Struct, frozen=True, dict=True):
 
     def within(self, catalog: Catalog, settings: Settings) -> View:
         """The same view of a part of its catalog, as a scope shows it; the searcher is shared."""
-        return replace(self, catalog=catalog, settings=settings, is_scoped=True)
+        is_narrow = self.is_narrow or len(catalog) < _NARROW * len(self.catalog)
+        return replace(
+            self, catalog=catalog, settings=settings, is_scoped=True, is_narrow=is_narrow
+        )
 
     def with_live(self, live: Mapping[ServerName, StateInfo], rejection: Rejection | None) -> View:
         """The same snapshot with other live states."""
@@ -202,7 +213,8 @@ class View(Struct, frozen=True, dict=True):
             return in_scope(entry) and not accepts(entry)
 
         asker = self._asker(query, query_vectors, limit)
-        answer = asker.answer(accepts, server=only, tags=frozenset(wanted))
+        within = self._subset()
+        answer = asker.answer(accepts, server=only, tags=frozenset(wanted), within=within)
         if not self.settings.enabled:
             return replace(answer, notices=(notices.switched_off(),))
         notes = [*self._outages(only), *self._held_back(only)]
@@ -215,7 +227,9 @@ class View(Struct, frozen=True, dict=True):
                     entry, include_disabled=include_disabled
                 )
 
-            fitting = asker.answer(is_listed).hits if not better and (only or wanted) else ()
+            fitting: tuple[Hit, ...] = ()
+            if not better and (only or wanted):
+                fitting = asker.answer(is_listed, within=within).hits
             first += self._reasons_for_nothing(only, wanted, fitting, is_hidden=bool(better))
         return replace(answer, notices=(*first, *notes))
 
@@ -485,6 +499,15 @@ class View(Struct, frozen=True, dict=True):
         detail = "" if entry.is_withheld else self.place(entry)
         reason = public_decider(verdict, subject=subject)
         raise error(server, name, reason, detail=detail, command=command)
+
+    def _subset(self) -> Subset | None:
+        """The tools of a narrow view in the index; None if all of it is searched."""
+        if not self.is_narrow:
+            return None
+        known = self._computed.subset
+        if known is None or known[0] is not self.searcher:
+            known = self._computed.subset = self.searcher, self.searcher.subset(self._shows)
+        return known[1]
 
     def _shows(self, entry: Entry) -> bool:
         """Whether a tool that was found is one of this view."""

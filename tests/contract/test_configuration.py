@@ -82,6 +82,10 @@ def without_places(settings: Settings) -> Settings:
         server_rules=tuple(replace(rule, origin=nowhere) for rule in settings.server_rules),
         tool_rules=tuple(replace(rule, origin=nowhere) for rule in settings.tool_rules),
         overrides=tuple(replace(one, origin=nowhere) for one in settings.overrides),
+        views=tuple(
+            replace(view, rules=tuple(replace(rule, origin=nowhere) for rule in view.rules))
+            for view in settings.views
+        ),
     )
 
 

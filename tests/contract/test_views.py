@@ -9,17 +9,20 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from discovery_engine._util.json import JSONObject
+from discovery_engine.config.settings import SearchSettings
 from discovery_engine.errors import NotFoundError, ViewNotFoundError
 from discovery_engine.rules.rule import Rule
+from discovery_engine.search.searcher import build_searcher
 from discovery_engine.view.scope import Scope, ScopedCatalogs
 from discovery_engine.view.view import View
 from discovery_server.gateway import Gateway
 from tests.contract.discovery import Discovery
 from tests.contract.test_modes import client_of
 from tests.engines import Folder
-from tests.factories import make_definition, make_entry, make_part
+from tests.factories import make_catalog, make_definition, make_entry, make_part
 from tests.forked import Preloaded
 from tests.told import Told
 from tests.unit.server.fakes import make_view
@@ -221,3 +224,23 @@ def test_commands_show_what_a_view_shows(discovery: Discovery) -> None:
     assert unknown.code == 2
     assert "no view 'quit'" in unknown.err
     assert "did you mean 'quiet'? `views:` has their names" in unknown.err
+
+
+@pytest.mark.requirement("VIEW-9")
+@given(
+    shown=st.sets(st.sampled_from(NAMES), max_size=3),
+    query=st.sampled_from(["wash a dog", "get cat", "delete_all", "do all", "zzz"]),
+)
+def test_narrow_view_finds_what_a_search_of_all_tools_would_find(
+    shown: set[str], query: str
+) -> None:
+    entries = [make_entry(n, s, description=f"Do {n}.") for s in ("zoo", "farm") for n in NAMES]
+    parts = [make_part(s, *(e for e in entries if e.tool.server == s)) for s in ("zoo", "farm")]
+    searcher = build_searcher(make_catalog(*parts), SearchSettings())
+    whole = replace(make_view(*parts), open_searcher=lambda: searcher)
+    rules = (Rule(patterns=tuple(sorted(shown)) or ("none",), enabled=True),)
+
+    narrow = ScopedCatalogs(Scope(rules=rules)).view(whole)
+
+    assert narrow.is_narrow
+    assert narrow.search(query).hits == replace(narrow, is_narrow=False).search(query).hits

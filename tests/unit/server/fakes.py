@@ -51,6 +51,9 @@ class WordSearcher:
     def tools_of(self, server: str) -> None:
         """No subset either."""
 
+    def subset(self, _: object) -> None:
+        """Nor here."""
+
     def analyze(self, text: str) -> WordQuery:
         return WordQuery(text)
 
