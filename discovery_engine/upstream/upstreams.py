@@ -10,7 +10,7 @@ import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, nullcontext
 from functools import partial
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
 from anyio.abc import TaskGroup
 
@@ -46,7 +46,7 @@ from discovery_engine.upstream.concurrency import (
     StartLimiter,
 )
 from discovery_engine.upstream.connection import EraMemory
-from discovery_engine.upstream.handshake import Capabilities, ServerInfo
+from discovery_engine.upstream.handshake import ServerInfo
 from discovery_engine.upstream.history import Policy, ServerHistory
 from discovery_engine.upstream.http.logins import Logins
 from discovery_engine.upstream.input_rounds import complete_result
@@ -59,7 +59,6 @@ from discovery_engine.upstream.listing import (
     split_usable,
 )
 from discovery_engine.upstream.offering_listing import declared_kinds, list_offerings
-from discovery_engine.upstream.question import declarable, merged
 from discovery_engine.upstream.request_errors import (
     RequestNotProcessed,
     at_most_twice,
@@ -70,6 +69,7 @@ from discovery_engine.upstream.requests import UpstreamRequest
 from discovery_engine.upstream.resource_watch import ResourceWatch
 from discovery_engine.upstream.rpc_client import RpcClient
 from discovery_engine.upstream.session import Session
+from discovery_engine.upstream.session_pool import SessionPool
 from discovery_engine.upstream.state import SessionStats, StateInfo
 from discovery_engine.upstream.stdio.reaper import open_reaper
 from discovery_engine.upstream.transport import HeaderMap
@@ -78,10 +78,7 @@ from discovery_engine.upstream.transport_opening import Admit, OnStderr, Session
 __all__ = ["OnStderr", "Upstreams", "open_upstreams"]
 
 T = TypeVar("T")
-SessionKey: TypeAlias = tuple[ServerName, str | None]
-"""A server and the client whose session it is; None for a shared session."""
 
-_SOLE_CLIENT = ""  # where the gateway has only one client
 _OFFERINGS = 10.0  # seconds that the tools of a server wait for its resources and prompts
 _MAX_RESULT_DEPTH = 100  # deeper results may fail in JSON encoders
 _NEVER_EXECUTED = (UNSUPPORTED_PROTOCOL_VERSION, METHOD_NOT_FOUND)
@@ -146,16 +143,15 @@ class Upstreams:
         self._policy = policy
         self._histories: dict[ServerName, ServerHistory] = {}
         self._everywhere = CallLimiter(Limits(calls=policy.everywhere, queue=sys.maxsize))
-        self._sessions: dict[SessionKey, Session] = {}
+        self._sessions = SessionPool(context, tasks, self._history)
         self._login_stamp = context.logins.stamp() if context.logins else None
         self._watches: dict[ServerName, ResourceWatch] = {}
-        self._expected: Capabilities = {"roots": {}} if context.questions.roots else {}
         self._header_maps: dict[str, Mapping[str, HeaderMap]] = {}
 
     def sessions(self) -> Mapping[ServerName, SessionStats]:
         """The servers with an open session; the newest one if clients have their own."""
-        live = {name: s for (name, _), s in self._sessions.items() if not s.is_retired}
-        return {name: session.stats for name, session in live.items()}
+        live = self._sessions.by_server()
+        return {name: one.stats for name, one in live.items() if not one.is_retired}
 
     @property
     def histories(self) -> Mapping[ServerName, ServerHistory]:
@@ -164,7 +160,7 @@ class Upstreams:
 
     def states(self) -> Mapping[ServerName, StateInfo]:
         """The state of every server used so far, with its counters and last stderr lines."""
-        live = {name: session.stats for (name, _), session in self._sessions.items()}
+        live = {name: session.stats for name, session in self._sessions.by_server().items()}
         return {name: history.report(live.get(name)) for name, history in self._histories.items()}
 
     def reset_backoff(self, server: ServerName) -> None:
@@ -176,9 +172,7 @@ class Upstreams:
         """Close the sessions of a server after their current calls; no-op if there are none."""
         if watch := self._watches.pop(server, None):
             watch.end()
-        for (name, _), session in self._sessions.items():
-            if name == server:
-                session.retire()
+        self._sessions.close(server)
 
     async def watch(self, server: ServerSettings, uri: str) -> None:
         """Have `ResourceUpdated` published for a resource, until `unwatch`.
@@ -188,7 +182,7 @@ class Upstreams:
         """
         watch = self._watches.get(server.name)
         if watch is None or watch.server.transport != server.transport:
-            watch = ResourceWatch(server, lambda: self._listing_session(server))
+            watch = ResourceWatch(server, lambda: self._sessions.for_listing(server))
             self._watches[server.name] = watch
         await watch.add(uri, self._tasks)
 
@@ -202,13 +196,11 @@ class Upstreams:
 
         A session that was opened before is opened again at the first call that needs them.
         """
-        self._expected = merged(self._expected, declarable(capabilities))
+        self._sessions.expect(capabilities)
 
     def close_client(self, client: str) -> None:
         """Close the sessions of a client after its current calls; no-op if there are none."""
-        for (_, owner), session in self._sessions.items():
-            if owner == client:
-                session.retire()
+        self._sessions.close_client(client)
 
     async def list_tools(self, server: ServerSettings) -> Listing:
         """All tools of a server, connected first if need be.
@@ -279,7 +271,7 @@ class Upstreams:
             )
 
     async def _list(self, server: ServerSettings) -> Listing:
-        session = self._listing_session(server)
+        session = self._sessions.for_listing(server)
         async with session.lease() as rpc:
             self._context.events.publish(ServerDiscovering(server.name))
             session.rearm_change_event()
@@ -337,7 +329,7 @@ class Upstreams:
         call: Call,
         on_progress: OnProgress | None,
     ) -> JSONObject:
-        session = self._calling_session(server, call)
+        session = self._sessions.for_call(server, call)
         with session.calls.including(call):
             result = await self._send_in(session, server, request, call, on_progress)
         if await exceeds_depth(result, limit=_MAX_RESULT_DEPTH):
@@ -415,54 +407,6 @@ class Upstreams:
                 if history.awaits_login:
                     history.reset_backoff()
 
-    def _listing_session(self, server: ServerSettings) -> Session:
-        """Any open session: listing does not change it, and a start costs seconds."""
-        for (name, _), session in self._sessions.items():
-            if name == server.name and _serves(session, server):
-                return session
-        is_shared = server.session != "per_client"
-        return self._session((server.name, None), server, self._expected if is_shared else {})
-
-    def _calling_session(self, server: ServerSettings, call: Call) -> Session:
-        """The shared session, or the client's own.
-
-        A client without one takes over a session that was only used to list tools.
-        """
-        shared: SessionKey = (server.name, None)
-        if server.session != "per_client":
-            self.expect(call.capabilities)
-            return self._session(shared, server, call.capabilities)
-        own: SessionKey = (server.name, call.client.id or _SOLE_CLIENT)
-        spare = self._sessions.get(shared)
-        if own not in self._sessions and spare and spare.server.session == "per_client":
-            self._sessions[own] = self._sessions.pop(shared)
-        return self._session(own, server, call.capabilities)
-
-    def _session(
-        self, key: SessionKey, server: ServerSettings, capabilities: Capabilities
-    ) -> Session:
-        """The current session; one with outdated settings or less capabilities is retired."""
-        session = self._sessions.get(key)
-        if session is not None:
-            if _serves(session, server) and session.declares(capabilities):
-                return session
-            session.retire()
-            capabilities = merged(session.capabilities, capabilities)
-        elif key[1] is None:
-            capabilities = self._expected
-        session = self._sessions[key] = Session(
-            server, self._context, self._history(server), capabilities
-        )
-        self._tasks.start_soon(self._run, session)
-        return session
-
-    async def _run(self, session: Session) -> None:
-        try:
-            await session.run()
-        finally:  # a client that took it over has changed its key
-            for key in [key for key, value in self._sessions.items() if value is session]:
-                del self._sessions[key]
-
 
 async def _note_failure(
     history: ServerHistory, rpc: RpcClient, failure: UpstreamError, error: RpcError
@@ -489,16 +433,6 @@ async def _acquire_slot(history: ServerHistory, server: ServerSettings) -> CallL
         history.stats.refused += 1
         raise _busy(server) from None
     return calls
-
-
-def _serves(session: Session, server: ServerSettings) -> bool:
-    """Whether a session takes new callers and has the same transport and limits."""
-    opened_for = session.server
-    is_alike = (opened_for.transport, opened_for.limits.answer_mib) == (
-        server.transport,
-        server.limits.answer_mib,
-    )
-    return is_alike and not session.is_retired
 
 
 def _busy(server: ServerSettings) -> UnavailableError:

@@ -490,3 +490,15 @@ async def test_clients_that_never_answer_hold_up_no_other_call(era: str) -> None
             tasks.cancel_scope.cancel()
 
     assert found == "This is a simple text response for testing."
+
+
+@pytest.mark.requirement("QST-41")
+async def test_a_session_of_one_client_declares_nothing_of_other_clients() -> None:
+    with everything("stdio", "handshake", session="per_client") as server, anyio.fail_after(60):
+        async with upstreams() as opened:
+            opened.expect(EVERYTHING)
+            await opened.list_tools(server)
+            with pytest.raises(InputRequiredError) as raised:
+                await opened.call(server, "test_elicitation", {"message": "Who?"})
+
+    assert raised.value.wanted == "input during the call"  # the server knew that it cannot ask
