@@ -8,15 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from discovery_engine.diagnostics import Diagnostic
-from discovery_engine.rules.rule import Rule
-from discovery_engine.rules.rule_explanation import rule_name
-from discovery_engine.rules.ruleset import ToolRules
-from discovery_engine.tools.model import Tool, ToolKey
+from discovery_engine.rules.name_index import Positions
+from discovery_engine.rules.rule import Rule, Verdict
+from discovery_engine.rules.rule_explanation import Subject, rule_name
+from discovery_engine.rules.ruleset import OfferingRules, ToolRules
+from discovery_engine.tools.model import Tool
+from discovery_engine.tools.offering import Offering
 
-_Matches: TypeAlias = list[frozenset[ToolKey]]
+_Matches: TypeAlias = list[frozenset[tuple[str, str]]]
+"""For each rule the servers and keys of what it matches."""
 
 
 def lint_rules(rules: Sequence[Rule], tools: Iterable[Tool]) -> tuple[Diagnostic, ...]:
@@ -28,47 +31,77 @@ def lint_rules(rules: Sequence[Rule], tools: Iterable[Tool]) -> tuple[Diagnostic
         PatternError: If a pattern cannot be used.
     """
     known = sorted(tools, key=attrgetter("key"))
-    matches = _matches(rules, known)
+    compiled = ToolRules(rules)
+    batches = [list(group) for _, group in groupby(known, key=attrgetter("server"))]
+    matches = _matches(len(rules), [(one, compiled.matches(one)) for one in batches])
+    return _findings(rules, matches, "tool", is_known=bool(known))
+
+
+def lint_offering_rules(
+    rules: Sequence[Rule],
+    subject: Literal["resource", "prompt"],
+    offered: Iterable[tuple[Sequence[Offering], Verdict]],
+) -> tuple[Diagnostic, ...]:
+    """As `lint_rules`, of `resourceRules` or `promptRules`.
+
+    `offered` is what each server offers that these rules judge, with the verdict on the server.
+
+    Raises:
+        PatternError: If a pattern cannot be used.
+    """
+    compiled = OfferingRules(rules, subject)
+    batches = [(one, compiled.matches(one, server)) for one, server in offered if one]
+    matches = _matches(len(rules), batches)
+    return _findings(rules, matches, subject, is_known=bool(batches))
+
+
+def _findings(
+    rules: Sequence[Rule], matches: _Matches, subject: Subject, *, is_known: bool
+) -> tuple[Diagnostic, ...]:
     found = (
-        _unmatched(index, rules)
-        if known and not matches[index]
-        else _needless(index, rules, matches)
+        _unmatched(index, rules, subject)
+        if is_known and not matches[index]
+        else _needless(index, rules, matches, subject)
         for index in range(len(rules))
     )
     return tuple(finding for finding in found if finding)
 
 
-def _matches(rules: Sequence[Rule], tools: Sequence[Tool]) -> _Matches:
-    """For each rule, which of the tools it matches; they come server by server."""
-    compiled = ToolRules(rules)
-    matches: list[set[ToolKey]] = [set() for _ in rules]
-    for _, group in groupby(tools, key=attrgetter("server")):
-        batch = list(group)
-        for keys, positions in zip(matches, compiled.matches(batch), strict=True):
-            keys.update(batch[position].key for position in positions)
-    return [frozenset(keys) for keys in matches]
+def _matches(
+    count: int, batches: Iterable[tuple[Sequence[Tool | Offering], Iterable[Positions]]]
+) -> _Matches:
+    """For each of `count` rules, what it matches of the servers, which come one by one."""
+    matches: list[set[tuple[str, str]]] = [set() for _ in range(count)]
+    for batch, selected in batches:
+        for found, positions in zip(matches, selected, strict=True):
+            found.update((batch[at].server, batch[at].decision_key) for at in positions)
+    return [frozenset(found) for found in matches]
 
 
-def _unmatched(index: int, rules: Sequence[Rule]) -> Diagnostic:
+def _unmatched(index: int, rules: Sequence[Rule], subject: Subject) -> Diagnostic:
     return Diagnostic(
         "RULE_UNMATCHED",
-        f"{rule_name(index, rules)} matches no tool of the catalog",
+        f"{rule_name(index, rules)} matches no {subject} of the catalog",
         "check how it is spelled, and whether its server has been listed",
-        f"toolRules.{index}",
+        f"{subject}Rules.{index}",
         rules[index].origin,
     )
 
 
-def _needless(index: int, rules: Sequence[Rule], matches: _Matches) -> Diagnostic | None:
-    name = rule_name(index, rules)
+def _needless(
+    index: int, rules: Sequence[Rule], matches: _Matches, subject: Subject
+) -> Diagnostic | None:
+    name, path = rule_name(index, rules), f"{subject}Rules.{index}"
     if broader := list(_broader(index, rules)):
-        return _shadowed(index, broader[:1], rules, f"{name} can never decide")
+        return _shadowed(index, broader[:1], rules, f"{name} can never decide", path)
     if deciding := _deciding_before(index, rules, matches):
-        return _shadowed(index, deciding, rules, f"{name} decides nothing in this catalog")
+        return _shadowed(index, deciding, rules, f"{name} decides nothing in this catalog", path)
     return None
 
 
-def _shadowed(index: int, earlier: Sequence[int], rules: Sequence[Rule], claim: str) -> Diagnostic:
+def _shadowed(
+    index: int, earlier: Sequence[int], rules: Sequence[Rule], claim: str, path: str
+) -> Diagnostic:
     rule = rules[index]
     opposed = any(rules[other].enabled is not rule.enabled for other in earlier)
     names = " and ".join(rule_name(other, rules) for other in earlier)
@@ -80,7 +113,7 @@ def _shadowed(index: int, earlier: Sequence[int], rules: Sequence[Rule], claim: 
         "RULE_CONTRADICTED" if opposed else "RULE_SHADOWED",
         f"{claim}: what it matches is decided by {names}" + (", the other way" if opposed else ""),
         hint,
-        f"toolRules.{index}",
+        path,
         rule.origin,
     )
 
@@ -105,6 +138,7 @@ def _broader(index: int, rules: Sequence[Rule]) -> Iterator[int]:
             earlier.enabled is not None
             and _is_as_broad(earlier.patterns, rule.patterns)
             and _is_as_broad(earlier.servers, rule.servers)
+            and _is_as_broad(earlier.has_tags, rule.has_tags)
             and earlier.annotations.items() <= rule.annotations.items()
         ):
             yield other

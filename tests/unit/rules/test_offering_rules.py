@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from discovery_engine.rules.rule import Rule, Verdict
+from discovery_engine.rules.rule_lint import lint_offering_rules
 from discovery_engine.rules.ruleset import OfferingRules
 from discovery_engine.tools.offering import OfferingKind
 from tests.factories import make_offering
@@ -75,3 +76,21 @@ def test_verdicts_are_made_and_explained_as_those_of_tools() -> None:
     assert [one.reason for one in rules.verdicts(offerings, SERVER)] == ["rule", "whitelist"]
     assert rules.explain(offerings[0], SERVER).sentence == "rule 1 enables prompts matching 'read*'"
     assert rules.verdicts(offerings[:1], Verdict(False))[0].reason == "server"
+
+
+@pytest.mark.requirement("RUL-50", "RUL-52")
+def test_rules_without_effect_are_found_as_those_of_tools() -> None:
+    rules = [
+        Rule(patterns=("*secret*",), enabled=False),
+        Rule(patterns=("none",), enabled=False),
+        Rule(patterns=("*secret*",), enabled=True),
+        Rule(has_tags=("int*",), tags=("x",)),
+    ]
+    offered = [([make_offering("x:/secret"), make_offering("x:/other")], SERVER)]
+
+    found = lint_offering_rules(rules, "resource", offered)
+
+    assert [(one.code, one.subject) for one in found] == [
+        ("RULE_UNMATCHED", "resourceRules.1"),
+        ("RULE_CONTRADICTED", "resourceRules.2"),
+    ]
