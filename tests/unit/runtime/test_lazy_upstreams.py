@@ -35,6 +35,9 @@ class Talkative:
         self.on_stderr = on_stderr
         yield cast("Upstreams", self)
 
+    def expect(self, capabilities: object) -> None:
+        """They declare nothing."""
+
     async def list_tools(self, server: ServerSettings) -> Listing:
         self.on_stderr(server.name, [self.says])
         raise UnavailableError(server.name, FailureKind.EXITED, self.says, stderr=self.says)
