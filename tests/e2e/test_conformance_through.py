@@ -44,7 +44,7 @@ async def started(address: str) -> None:
             await client.call_tool(name, {"email": "a@example.com"} if "json" in name else {})
 
 
-@pytest.mark.requirement("SRV-61")
+@pytest.mark.requirement("SRV-61", "MOD-1")
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
 def test_server_passes_every_scored_scenario_through_the_gateway(
     home: Home, tools: NodeTools, revision: str
