@@ -30,7 +30,6 @@
     │   ├── UpstreamTimeoutError    it did not answer in time
     │   ├── OutcomeUnknownError     it went away during a call: the work may or may not be done
     │   ├── InputRequiredError      a tool asked its user something, and got no answer
-    │   │   └── ClientCapabilityError   its client did not declare that it can be asked
     │   └── UpstreamProtocolError   it answered with a protocol error
     ├── SecretStoreError            stored secrets cannot be read, decrypted or written
     └── RegistryError               what is remembered between runs cannot be read or written
@@ -540,20 +539,14 @@ class OutcomeUnknownError(UpstreamError):
 class InputRequiredError(UpstreamError):
     code = "TOOL_NEEDS_INPUT"
 
-    def __init__(self, server: str, wanted: str, why: str, *, hint: str) -> None:
+    def __init__(
+        self, server: str, wanted: str, why: str, *, hint: str, capabilities: Sequence[str] = ()
+    ) -> None:
+        """`capabilities` are those that the client did not declare, if that is why."""
         self.wanted = wanted
         self.why = why
-        super().__init__(server, f"server {server!r} wants {wanted}, but {why}", hint=hint)
-
-
-class ClientCapabilityError(InputRequiredError):
-    """The server refused a call, because its client did not declare a capability."""
-
-    def __init__(self, server: str, capabilities: Sequence[str], *, hint: str) -> None:
         self.capabilities = capabilities
-        names = " and ".join(capabilities) or "the capability"
-        why = f"its client cannot be asked for it (`{names}`)"
-        super().__init__(server, "input during the call", why, hint=hint)
+        super().__init__(server, f"server {server!r} wants {wanted}, but {why}", hint=hint)
 
 
 class UpstreamProtocolError(UpstreamError):

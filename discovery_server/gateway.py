@@ -12,7 +12,7 @@ from msgspec import Struct
 from discovery_engine.agent.caller import Caller, OnProgress
 from discovery_engine.agent.definitions import meta_tools
 from discovery_engine.agent.dispatch import call
-from discovery_engine.errors import ClientCapabilityError
+from discovery_engine.errors import InputRequiredError
 from discovery_engine.limits import NAME_LENGTH, shortened
 from discovery_engine.rpc.peer import RpcError
 from discovery_engine.rpc.protocol import (
@@ -187,7 +187,7 @@ class Gateway:
         )
         try:
             result = await call(meant.engine, meant.tool, meant.arguments, caller)
-        except ClientCapabilityError as error:
+        except InputRequiredError as error:
             raise _missing_capability(error) from error
         return completed("tools/call", result, request.version)
 
@@ -246,7 +246,7 @@ class Gateway:
         }
 
 
-def _missing_capability(error: ClientCapabilityError) -> RpcError:
+def _missing_capability(error: InputRequiredError) -> RpcError:
     data: JSONObject = {"requiredCapabilities": {name: {} for name in error.capabilities}}
     return RpcError(MISSING_CLIENT_CAPABILITY, f"{error.message}; {error.hint}", data)
 

@@ -29,7 +29,7 @@ from discovery_engine.agent.render.servers import servers_result
 from discovery_engine.agent.render.tools import tools_result
 from discovery_engine.agent.steps.step_execution import execute_steps
 from discovery_engine.agent.tool_text import Detail
-from discovery_engine.errors import ClientCapabilityError, DiscoveryError, ToolNotFoundError
+from discovery_engine.errors import DiscoveryError, InputRequiredError, ToolNotFoundError
 from discovery_engine.limits import require_query
 from discovery_engine.upstream.state import ServerState
 from discovery_engine.view.notices import Notice
@@ -52,7 +52,8 @@ async def call(engine: Engine, tool: MetaTool, arguments: JSONObject, caller: Ca
     """The result of a meta-tool: an answer, a tool's own result, or an error with a next step.
 
     Raises:
-        ClientCapabilityError: To a client that called the tool of a server directly.
+        InputRequiredError: To a client that called the tool of a server directly, and did not
+            declare a capability that this needs.
     """
     try:
         given = MetaArguments(arguments, tool.input_schema, tool.name)
@@ -60,7 +61,7 @@ async def call(engine: Engine, tool: MetaTool, arguments: JSONObject, caller: Ca
     except ToolNotFoundError as error:
         return error_result(error, _unlisted_servers(engine.view, error.server))
     except DiscoveryError as error:
-        if caller.is_direct and isinstance(error, ClientCapabilityError):
+        if caller.is_direct and isinstance(error, InputRequiredError) and error.capabilities:
             raise
         return error_result(error)
     except Exception:  # a defect of ours must not end the session

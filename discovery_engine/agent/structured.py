@@ -10,8 +10,7 @@ from discovery_engine.catalog import Entry
 from discovery_engine.search.ranking.hit import Hit
 from discovery_engine.tools.model import Parameter, Tool
 from discovery_engine.view.notices import Notice
-from discovery_engine.view.offering_search import OfferingHit
-from discovery_engine.view.search_answers import SearchAnswer
+from discovery_engine.view.search_answers import OfferingHit, SearchAnswer
 from discovery_engine.view.status import ServerReport
 from discovery_engine.view.view import ToolList
 

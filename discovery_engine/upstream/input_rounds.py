@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine.errors import (
-    ClientCapabilityError,
     InputRequiredError,
     UpstreamError,
     UpstreamProtocolError,
@@ -78,8 +77,14 @@ def _missing_capability(call: Call, error: UpstreamError) -> InputRequiredError 
     data = cause.data if isinstance(cause, RpcError) else None
     wanted = data.get("requiredCapabilities") if isinstance(data, dict) else None
     names = [name for name in CAPABILITIES if name in (wanted or ())]
-    hint = CLIENT_HINT.format(capability=" and ".join(names) or "the capability")
-    return ClientCapabilityError(call.server, names, hint=hint)
+    capability = " and ".join(names) or "the capability"
+    return InputRequiredError(
+        call.server,
+        "input during the call",
+        f"its client cannot be asked for it (`{capability}`)",
+        hint=CLIENT_HINT.format(capability=capability),
+        capabilities=names,
+    )
 
 
 def _questions(call: Call, result: JSONObject) -> dict[str, Question]:

@@ -22,16 +22,6 @@ if TYPE_CHECKING:
     from discovery_engine.tools.offering import Offering
 
 
-class OfferingHit(Struct, frozen=True):
-    """A resource, a template or a prompt that a search found."""
-
-    entry: OfferingEntry
-    address: str
-    """What it is read or got by."""
-    relevance: float
-    """As that of a `Hit`; comparable with those of tools."""
-
-
 class OfferingIndex(Struct, frozen=True):
     """What is visible, as documents of the search."""
 

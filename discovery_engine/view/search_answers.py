@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from msgspec import Struct
 
-from discovery_engine.catalog import Entry
+from discovery_engine.catalog import Entry, OfferingEntry
 from discovery_engine.search.ranking.hit import Hit
 from discovery_engine.search.text.tokenizer import words
 from discovery_engine.tools.model import ServerName, ToolKey, ToolName
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from discovery_engine.search.query.analyzed_query import AnalyzedQuery
     from discovery_engine.search.searcher import Searcher
     from discovery_engine.search.vectors import Similarities
-    from discovery_engine.view.offering_search import OfferingHit
 
 SearchKind: TypeAlias = Literal["tool", "resource", "prompt"]
 """What a search may find; a template is a resource."""
@@ -74,6 +73,16 @@ class Alternative(Struct, frozen=True):
     """Words of its name that the others' names lack."""
     required: tuple[str, ...]
     """Required arguments that the others do not require."""
+
+
+class OfferingHit(Struct, frozen=True):
+    """A resource, a template or a prompt that a search found."""
+
+    entry: OfferingEntry
+    address: str
+    """What it is read or got by."""
+    relevance: float
+    """As that of a `Hit`; comparable with those of tools."""
 
 
 class SearchAnswer(Struct, frozen=True):

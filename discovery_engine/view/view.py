@@ -36,10 +36,10 @@ from discovery_engine.view import notices
 from discovery_engine.view.addresses import AddressBook
 from discovery_engine.view.notices import Notice, Rejection
 from discovery_engine.view.offering_addresses import OfferingBook, ResourceTarget
-from discovery_engine.view.offering_search import OfferingHit
 from discovery_engine.view.per_server import PerServer
 from discovery_engine.view.search_answers import (
     Decision,
+    OfferingHit,
     QueryRunner,
     SearchAnswer,
     SearchKind,

@@ -10,6 +10,7 @@ from discovery_engine.errors import (
     DisabledError,
     DiscoveryError,
     FailureKind,
+    InputRequiredError,
     InputTooLongError,
     InvalidArgumentsError,
     LoginError,
@@ -40,6 +41,7 @@ from discovery_engine.errors import (
     UpstreamError,
     UpstreamProtocolError,
     UpstreamTimeoutError,
+    ViewNotFoundError,
 )
 from tests.factories import make_problem
 
@@ -54,6 +56,18 @@ ERRORS = [
         ServerNotFoundError("gihub", ["github"]),
         "server 'gihub' is not configured",
         "did you mean 'github'?; list_mcp_servers names them all",
+    ),
+    (
+        InputRequiredError(
+            "github", "a confirmation", "its client cannot be asked", hint="give all arguments"
+        ),
+        "server 'github' wants a confirmation, but its client cannot be asked",
+        "give all arguments",
+    ),
+    (
+        ViewNotFoundError("revew", ["review"]),
+        "the configuration has no view 'revew'",
+        "did you mean 'review'?; `views:` has their names",
     ),
     (
         ToolNotFoundError("github", "x", ["y", "z"]),

@@ -11,7 +11,7 @@ from discovery_engine.agent.render.result import line_variant
 from discovery_engine.tools.offering import OfferingKind
 
 if TYPE_CHECKING:
-    from discovery_engine.view.offering_search import OfferingHit
+    from discovery_engine.view.search_answers import OfferingHit
 
 _USES = {
     OfferingKind.RESOURCE: "resources/read",
