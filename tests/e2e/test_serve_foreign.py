@@ -45,6 +45,6 @@ def test_foreign_client_searches_and_executes(home: Home, group: str, program: s
 
     assert done.returncode == 0, done.stderr[-3000:]
     told = json.loads(done.stdout.splitlines()[-1])
-    assert len(told["tools"]) == 5
+    assert {"search_tools", "execute_tool"} <= set(told["tools"])
     assert told["found"].startswith("Match: sure.\ngood:echo(text?) - The tool echo")
     assert json.loads(told["executed"]) == {"text": "hello"}

@@ -103,6 +103,7 @@ def http(mode: str, outcome: type[DiscoveryError] | str, said: str = "", **field
 
 WIRE = {"program": "wire_server.py"}
 FAILING = {"states": (ServerState.FAILING,)}
+LOCKED = {"states": (ServerState.NEEDS_AUTH,)}
 DEGRADED = {"states": (ServerState.DEGRADED,)}
 RETIRED = {
     "states": (ServerState.DEGRADED, ServerState.IDLE)
@@ -222,7 +223,7 @@ ADDRESSES = [
     http("huge_event", OutcomeUnknownError, "8388608", **DEGRADED),
     http("busy", UnavailableError, "HTTP 429", **DEGRADED),
     http("gone", UnavailableError, "HTTP 410", **DEGRADED),
-    http("login", UnavailableError, "HTTP 401", **DEGRADED),
+    http("login", UnavailableError, "HTTP 401", **LOCKED),
     http("drip", UpstreamTimeoutError, "within 0.5 s", timeouts=SHORT_CALL, **DEGRADED),
     http("event_storm", UpstreamTimeoutError, "0.5 s", timeouts=SHORT_CALL, **DEGRADED),
     http("fail_call", OutcomeUnknownError, "HTTP 502", **OLD, **DEGRADED),
@@ -231,8 +232,8 @@ ADDRESSES = [
     http("hang", UnavailableError, "within 0.7 s", timeouts=SHORT_START, **OLD, **FAILING),
     http("html", UnavailableError, "text/html", **OLD, **FAILING),
     http("not_json", UnavailableError, "refused the handshake", **OLD, **FAILING),
-    http("status_401", UnavailableError, "HTTP 401", **OLD, **FAILING),
-    http("status_403", UnavailableError, "HTTP 403", **OLD, **FAILING),
+    http("status_401", UnavailableError, "HTTP 401", **OLD, **LOCKED),
+    http("status_403", UnavailableError, "HTTP 403", **OLD, **LOCKED),
     http("status_404", UnavailableError, "HTTP 404", **OLD, **FAILING),
     http("status_405", UnavailableError, "HTTP 405", **OLD, **FAILING),
     http("status_429", UnavailableError, "HTTP 429", **OLD, **FAILING),

@@ -131,7 +131,7 @@ class OurClient(Client):
         return "result", result
 
     async def listen(self) -> None:
-        await self.rpc.listen()
+        await self.rpc.listen({"toolsListChanged": True})
 
 
 class SdkClient(Client):

@@ -51,6 +51,9 @@ class WordSearcher:
     def tools_of(self, server: str) -> None:
         """No subset either."""
 
+    def tools_with(self, tags: frozenset[str]) -> None:
+        """Nor here."""
+
     def subset(self, _: object) -> None:
         """Nor here."""
 
