@@ -104,9 +104,9 @@ def test_a_cut_result_is_valid_and_never_longer_than_its_limit(
     made = cut_result(result, tokens, note_of(result, tokens), reserve=NOTE_TOKENS)
 
     assert result_tokens(made.result) <= tokens
-    note = made.result["content"][-1]["text"]
-    assert note.startswith("Note: cut to") if made.cuts else note.startswith("Note: JSON was")
-    for before, after in zip(result["content"], made.result["content"], strict=False):
+    *shown, note = made.result["content"]
+    assert note["text"].startswith("Note: cut to" if made.cuts else "Note: JSON was")
+    for before, after in zip(result["content"], shown, strict=False):
         if before["type"] != "text":
             continue
         kept = after["text"]
