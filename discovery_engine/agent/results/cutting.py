@@ -176,7 +176,10 @@ def _cut_block(part: _Portion, share: int) -> tuple[JSONValue, Sequence[Cut]]:
         frame = {**block, "resource": {**resource, "text": ""}}
         left = share - estimated_tokens(json_text(frame))
         kept, cuts = _cut_text(text, left, f"{part.path}.resource.text")
-        return {**block, "resource": {**resource, "text": kept}}, cuts
+        if (
+            kept != text
+        ):  # otherwise what is too long is its frame, or the text once JSON escapes it
+            return {**block, "resource": {**resource, "text": kept}}, cuts
     mime, cut = kind, Cut(part.path, 0, len(part.text.encode()), "bytes")
     if isinstance(resource, dict) and isinstance(blob := resource.get("blob"), str) and blob:
         mime = resource.get("mimeType")
