@@ -46,7 +46,7 @@ class User:
         return types.CreateMessageResult(role="assistant", content=text, model="m")
 
     async def roots(self, ctx: Any) -> types.ListRootsResult:
-        return types.ListRootsResult(roots=[types.Root(uri="file:///work/here")])
+        return types.ListRootsResult(roots=[types.Root(uri="file:///project/here")])
 
     async def log(self, params: Any) -> None:
         self.logged.append(params)
@@ -117,7 +117,7 @@ async def test_a_question_of_every_kind_reaches_the_user_and_its_answer_the_serv
     assert '"username": "ann"' in form
     assert "action=accept" in url
     assert sampled == "LLM response: Paris"
-    assert roots == "file:///work/here"
+    assert roots == "file:///project/here"
     asked, visit, prompt = user.shown
     assert asked.message == "everything asks: Who are you?"
     assert set(asked.requested_schema["properties"]) == {"username", "email"}

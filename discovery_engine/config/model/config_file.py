@@ -247,7 +247,7 @@ class ServeSection(Section):
         description="Folders, or addresses that begin with `file://`, that every server is given "
         "when it asks for its roots; the client is asked if there are none. A relative folder "
         "starts at the folder of this file.",
-        examples=[["~/work/project", "file:///srv/data"]],
+        examples=[["~/project", "file:///srv/data"]],
     )
     mode: Annotated[ServeMode, choice] = Field(
         default=_DEFAULTS.server.mode,

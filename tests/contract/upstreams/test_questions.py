@@ -35,7 +35,7 @@ from tests.servers.programs import (
 pytestmark = pytest.mark.anyio
 
 EVERYTHING = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}
-ROOTS = {"roots": [{"uri": "file:///work/here", "name": "here"}]}
+ROOTS = {"roots": [{"uri": "file:///project/here", "name": "here"}]}
 ANSWERS: dict[str, JSONObject] = {
     "elicitation/create": {"action": "accept", "content": {"username": "ann", "email": "a@b.c"}},
     "sampling/createMessage": {
@@ -114,7 +114,7 @@ async def test_a_question_goes_to_the_caller_and_its_answer_goes_back(kind: str,
     assert "ann" in form
     assert "accept" in url
     assert sampled == "LLM response: Paris"
-    assert roots == "file:///work/here"
+    assert roots == "file:///project/here"
 
 
 @WORLDS
@@ -254,7 +254,7 @@ async def test_a_form_that_nobody_answers_in_time_is_declined_and_no_other_is_as
 @pytest.mark.parametrize("kind", ["stdio", "http"])
 async def test_the_time_of_a_call_stands_still_while_a_question_waits(kind: str) -> None:
     async def slow(method: str, params: JSONObject) -> JSONObject:
-        await anyio.sleep(3)
+        await anyio.sleep(3)  # a person who takes longer than a call may
         return ANSWERS[method]
 
     person = CallbackClient(slow, capabilities=EVERYTHING)
