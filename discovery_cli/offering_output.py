@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from discovery_cli.rendering import Row
     from discovery_engine._util.json import JSONObject, JSONValue
     from discovery_engine.catalog import OfferingEntry
-    from discovery_engine.view.view import OfferingList, View
+    from discovery_engine.view.offering_access import OfferingList
+    from discovery_engine.view.view import View
 
 
 def show_lists(output: Output, view: View, lists: Iterable[tuple[str, OfferingList]]) -> None:

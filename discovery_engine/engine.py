@@ -74,11 +74,12 @@ from discovery_engine.search.usage import RecentFinds
 from discovery_engine.secrets.resolver import EnvironmentResolver, SecretResolver
 from discovery_engine.tools.model import ServerName
 from discovery_engine.tools.offering import OfferingKind
+from discovery_engine.view.offering_access import OfferingList
 from discovery_engine.view.offering_addresses import ResourceTarget
 from discovery_engine.view.scope import Scope, ShownView, named_scope, scope_or_nothing
 from discovery_engine.view.search_answers import TOOLS_ONLY, SearchAnswer, SearchKind
 from discovery_engine.view.status import Observation, ServerReport
-from discovery_engine.view.view import OfferingList, ToolList, View
+from discovery_engine.view.view import ToolList, View
 
 if TYPE_CHECKING:
     from discovery_engine.owner.approvals import Approvals
