@@ -68,7 +68,6 @@ from discovery_engine.runtime.restore import (
     unchanged_settings,
 )
 from discovery_engine.runtime.result_store import ResultStore
-from discovery_engine.runtime.roots import roots_of
 from discovery_engine.runtime.semantic_search import SemanticSearch
 from discovery_engine.search.usage import RecentFinds
 from discovery_engine.secrets.resolver import EnvironmentResolver, SecretResolver
@@ -726,7 +725,7 @@ class Engine:
         if self._replay is not None:
             return _open_replayed(self._replay)
         # Importing the SDK takes longer than everything else, and most runs need no upstream.
-        from discovery_engine.upstream.call import QuestionSettings  # noqa: PLC0415
+        from discovery_engine.runtime.question_policy import QuestionPolicy  # noqa: PLC0415
         from discovery_engine.upstream.history import Policy  # noqa: PLC0415
         from discovery_engine.upstream.upstreams import open_upstreams  # noqa: PLC0415
 
@@ -740,9 +739,7 @@ class Engine:
             admit=self._state.trust_store.admit,
             on_stderr=on_stderr,
             policy=Policy(own_sessions=self.settings.server.max_own_sessions),
-            questions=QuestionSettings(
-                self.settings.server.question_timeout, roots_of(self.settings)
-            ),
+            questions_of=QuestionPolicy(lambda: self._state.view.settings).of_server,
             logins=self._token_logins,
         )
 

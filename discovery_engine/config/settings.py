@@ -167,6 +167,8 @@ class ServerSettings(_Section, frozen=True):
     timeouts: Timeouts = Timeouts()
     limits: Limits = Limits()
     session: Annotated[Literal["shared", "per_client"], UNTRUSTED] = "shared"
+    roots: tuple[str, ...] | None = None
+    """As `server.roots`, for this server; empty for no roots, None follows that one."""
     trust: Annotated[TrustPolicy | None, NOT_OPEN] = None
     """None follows the settings' own."""
     is_untrusted_origin: Annotated[bool, INTERNAL] = False

@@ -1,11 +1,12 @@
-"""What an address of a server and the name of a header look like."""
+"""What addresses, of servers and of folders, and the name of a header look like."""
 
 from __future__ import annotations
 
 import re
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 _ADDRESS = re.compile(r"(https?://|\$\{)[^/?#\s]\S*", re.IGNORECASE)
+_FILE_ADDRESS = re.compile(r"file://(/([^\s?#%\\]|%[0-9A-Fa-f]{2})*)")
 _LOOPBACK = re.compile(r"127\.\d{1,3}\.\d{1,3}\.\d{1,3}")
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
@@ -13,6 +14,12 @@ _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 def is_address(text: str) -> bool:
     """Whether a text is an HTTP address, or begins with a reference to one."""
     return _ADDRESS.fullmatch(text) is not None
+
+
+def is_file_address(text: str) -> bool:
+    """Whether a text is the address of a file or folder of this machine, without `..`."""
+    match = _FILE_ADDRESS.fullmatch(text)
+    return match is not None and ".." not in unquote(match[1]).split("/")
 
 
 def is_secure_address(url: str) -> bool:

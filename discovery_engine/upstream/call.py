@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from typing import TypeAlias
 
 import anyio
 from msgspec import Struct
@@ -21,7 +22,7 @@ from discovery_engine.upstream.question import Question, declarable
 
 _MOST_QUESTIONS = 100  # of one call
 _MOST_MESSAGES = 1_000  # of one call
-_ROOTS: JSONObject = {"roots": {}}
+_ROOTS: dict[str, JSONObject] = {"roots": {}}
 
 CLIENT_HINT = (
     "give everything it may need as arguments, use another tool, or call it with a client that"
@@ -36,19 +37,26 @@ class QuestionSettings(Struct, frozen=True):
 
     timeout: float = 120.0
     """Seconds that a question waits for its answer."""
-    roots: tuple[JSONObject, ...] = ()
-    """Answers `roots/list`; the client is asked if there are none."""
+    roots: tuple[JSONObject, ...] | None = None
+    """Answers `roots/list`; None to ask the client."""
+
+    @property
+    def root_list(self) -> JSONObject | None:
+        """The result of `roots/list`; None to ask the client."""
+        return None if self.roots is None else {"roots": list(self.roots)}
+
+
+QuestionsOf: TypeAlias = Callable[[ServerName], QuestionSettings]
+"""The settings of a server's questions at this moment."""
 
 
 class Call:
     """From its first request to its result, in however many requests."""
 
-    def __init__(
-        self, server: ServerName, caller: Client | None, settings: QuestionSettings
-    ) -> None:
+    def __init__(self, server: ServerName, caller: Client | None, settings_of: QuestionsOf) -> None:
         self.server = server
         self.client = caller or CallbackClient()
-        self._settings = settings
+        self._settings_of = settings_of
         self.clock = PausableClock()
         """It stands still while a question waits for its answer."""
         self.problem: InputRequiredError | None = None
@@ -64,7 +72,11 @@ class Call:
     def capabilities(self) -> Mapping[str, JSONObject]:
         """What its server may ask for."""
         known = declarable(self.client.capabilities)
-        return known | _ROOTS if self._settings.roots else known
+        return known if self._settings.roots is None else known | _ROOTS
+
+    @property
+    def _settings(self) -> QuestionSettings:
+        return self._settings_of(self.server)
 
     @contextmanager
     def holding(self, slot: CallLimiter) -> Iterator[None]:
@@ -98,17 +110,18 @@ class Call:
         Raises:
             RpcError: If it cannot be asked, or answers with an error.
         """
-        if question.method == LIST_ROOTS and self._settings.roots:
-            return {"roots": list(self._settings.roots)}
+        settings = self._settings
+        if question.method == LIST_ROOTS and (roots := settings.root_list):
+            return roots
         self._asked += 1
         self._check(question)
         try:
-            with anyio.fail_after(self._settings.timeout), self._lending():
+            with anyio.fail_after(settings.timeout), self._lending():
                 params = question.annotated(self.server)
                 return await self.client.ask(question.method, params)
         except TimeoutError:
             self._is_abandoned = True
-            why = f"nobody answered within {self._settings.timeout:g} s"
+            why = f"nobody answered within {settings.timeout:g} s"
             if question.method == ELICIT:
                 self.note(question, why, hint=_AGAIN_HINT)
                 return {"action": "decline"}

@@ -19,7 +19,8 @@ from discovery_engine.rpc.client import LIST_ROOTS, QUESTIONS
 from discovery_engine.rpc.messages import Notification
 from discovery_engine.rpc.peer import RpcError
 from discovery_engine.rpc.protocol import INTERNAL_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND
-from discovery_engine.upstream.call import Call, QuestionSettings, refuse_ambiguous
+from discovery_engine.tools.model import ServerName
+from discovery_engine.upstream.call import Call, QuestionsOf, refuse_ambiguous
 from discovery_engine.upstream.log_message import LOG_LEVELS
 from discovery_engine.upstream.question import Question
 from discovery_engine.upstream.transport import RequestAnswer
@@ -48,8 +49,9 @@ class _OpenQuestion:
 
 
 class CallsInFlight:
-    def __init__(self, settings: QuestionSettings) -> None:
-        self._settings = settings
+    def __init__(self, server: ServerName, settings_of: QuestionsOf) -> None:
+        self._server = server
+        self._settings_of = settings_of
         self._calls: list[Call] = []
         self._open: set[_OpenQuestion] = set()
 
@@ -77,8 +79,8 @@ class CallsInFlight:
             return {}
         if method not in QUESTIONS:
             return RpcError(METHOD_NOT_FOUND, f"{method[:_LENGTH]} is not supported")
-        if method == LIST_ROOTS and self._settings.roots:
-            return {"roots": list(self._settings.roots)}
+        if method == LIST_ROOTS and (roots := self._settings_of(self._server).root_list):
+            return roots
         if not self._calls:
             return _outside(method)
         return partial(self._ask, Question(method, params), self._possible_causes())

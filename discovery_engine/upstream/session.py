@@ -93,7 +93,7 @@ class Session:
         self.history = history
         self.connection = connection_fingerprint(server)
         self.capabilities = capabilities
-        self.calls = CallsInFlight(context.questions)
+        self.calls = CallsInFlight(server.name, context.questions_of)
         self._log_level: str | None = None
         self._context = context
         self._rpc: Promise[RpcClient] = Promise()

@@ -39,8 +39,7 @@ class SessionPool:
         self._tasks = tasks
         self._history_of = history_of
         self._sessions: dict[SessionKey, Session] = {}
-        self._own: Capabilities = {"roots": {}} if context.questions.roots else {}
-        self._expected = self._own
+        self._expected: Capabilities = {}
 
     def by_server(self) -> Mapping[ServerName, Session]:
         """The newest session of each server."""
@@ -68,7 +67,7 @@ class SessionPool:
             if name == server.name and _serves(session, server):
                 return session
         is_shared = server.session != "per_client"
-        declared = self._expected if is_shared else self._own
+        declared = self._expected if is_shared else {}
         return self._session((server.name, None), server, needed={}, declared=declared)
 
     def for_call(self, server: ServerSettings, call: Call) -> Session:
@@ -109,6 +108,8 @@ class SessionPool:
                 return session
             session.retire()
             declared = merged(session.capabilities, declared)
+        if self._context.questions_of(server.name).roots is not None:
+            declared = merged(declared, {"roots": {}})
         session = Session(server, self._context, self._history_of(server), declared)
         self._sessions[key] = session
         self._tasks.start_soon(self._run, session)

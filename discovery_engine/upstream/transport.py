@@ -32,8 +32,8 @@ class MessageHandlers(NamedTuple):
 
     on_notification: OnNotification
     on_request: OnRequest
-    answer_time: float
-    """Seconds that `on_request` may take to answer."""
+    answer_time: Callable[[], float]
+    """Seconds that `on_request` may take to answer now."""
 
 
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM, errno.ETOOMANYREFS)

@@ -14,7 +14,7 @@ from discovery_engine.events import EventBus
 from discovery_engine.rpc.scheduling import FairScheduler
 from discovery_engine.secrets.resolver import SecretResolver
 from discovery_engine.tools.model import ServerName
-from discovery_engine.upstream.call import QuestionSettings
+from discovery_engine.upstream.call import QuestionsOf
 from discovery_engine.upstream.concurrency import SessionLimiter, StartLimiter
 from discovery_engine.upstream.connection import EraMemory, TransportKind
 from discovery_engine.upstream.http.logins import Logins
@@ -50,7 +50,7 @@ class SessionContext(Struct, frozen=True):
     idle_timeout: float
     admit: Admit
     on_stderr: OnStderr
-    questions: QuestionSettings
+    questions_of: QuestionsOf
     logins: Logins | None = None
     """The access tokens of remote servers; None if there are none to be used."""
 
@@ -90,7 +90,9 @@ def open_transport(
 
     login = context.logins.login_of(name, resolved) if context.logins else None
     handlers = MessageHandlers(
-        callbacks.on_notification, callbacks.on_request, context.questions.timeout
+        callbacks.on_notification,
+        callbacks.on_request,
+        lambda: context.questions_of(name).timeout,
     )
     if kind == "sse":
         return http_transport.open_sse_transport(

@@ -38,7 +38,7 @@ from discovery_engine.rpc.protocol import (
 from discovery_engine.rpc.scheduling import FairScheduler
 from discovery_engine.secrets.resolver import SecretResolver
 from discovery_engine.tools.model import ServerName
-from discovery_engine.upstream.call import Call, QuestionSettings
+from discovery_engine.upstream.call import Call, QuestionSettings, QuestionsOf
 from discovery_engine.upstream.concurrency import (
     CallLimiter,
     QueueFull,
@@ -81,6 +81,7 @@ T = TypeVar("T")
 
 _OFFERINGS = 10.0  # seconds that the tools of a server wait for its resources and prompts
 _MAX_RESULT_DEPTH = 100  # deeper results may fail in JSON encoders
+_QUESTIONS = QuestionSettings()
 _NEVER_EXECUTED = (UNSUPPORTED_PROTOCOL_VERSION, METHOD_NOT_FOUND)
 
 
@@ -97,7 +98,7 @@ async def open_upstreams(  # noqa: PLR0913 - each by its name
     on_stderr: OnStderr = lambda _server, _lines: None,
     policy: Policy = Policy(),  # noqa: B008 - frozen
     logins: Logins | None = None,
-    questions: QuestionSettings = QuestionSettings(),  # noqa: B008 - frozen
+    questions_of: QuestionsOf = lambda _: _QUESTIONS,
 ) -> AsyncIterator[Upstreams]:
     """Yield the upstreams; on exit every session is closed and every program ended.
 
@@ -112,7 +113,8 @@ async def open_upstreams(  # noqa: PLR0913 - each by its name
         on_stderr: Called with the stderr lines of programs.
         policy: The limits of calls and client sessions, and the clock of retries.
         logins: Access tokens of remote servers; none are sent if None.
-        questions: How long questions of servers wait, and which are answered by the owner.
+        questions_of: How long questions of a server wait, and which its owner answers; read for
+            each question.
     """
     async with open_reaper() as reaper, open_task_group() as tasks:
         context = SessionContext(
@@ -127,7 +129,7 @@ async def open_upstreams(  # noqa: PLR0913 - each by its name
             idle_timeout,
             admit,
             on_stderr,
-            questions,
+            questions_of,
             logins,
         )
         yield Upstreams(context, tasks, policy)
@@ -256,7 +258,7 @@ class Upstreams:
             UpstreamProtocolError: If it answers with an error, or the answer is invalid.
             InputRequiredError: If it fails after the server asked what its client did not answer.
         """
-        call = Call(server.name, caller, self._context.questions)
+        call = Call(server.name, caller, self._context.questions_of)
         history = self._history(server)
         history.stats.calls += 1
         with (

@@ -106,7 +106,7 @@ def upstreams(
         environ=environ,
         secrets=EnvironmentResolver(environ),
         policy=policy or Policy(),
-        questions=questions or QuestionSettings(),
+        questions_of=lambda _: questions or QuestionSettings(),
         admit=lambda server, transport: None,
     )
 

@@ -244,9 +244,9 @@ class ServeSection(Section):
     )
     roots: Annotated[list[Root], list_or_nothing] = Field(
         default=[],
-        description="Folders, or addresses that begin with `file://`, that every server is given "
-        "when it asks for its roots; the client is asked if there are none. A relative folder "
-        "starts at the folder of this file.",
+        description="Folders, or addresses that begin with `file://`, that servers are given "
+        "when they ask for their roots; the client is asked if there are none. A relative folder "
+        "starts at the folder of this file, and `~` is the home folder.",
         examples=[["~/project", "file:///srv/data"]],
     )
     mode: Annotated[ServeMode, choice] = Field(

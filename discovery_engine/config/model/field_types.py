@@ -6,6 +6,7 @@ booleans read it as one. A value in quotes is always text.
 
 from __future__ import annotations
 
+import os.path
 from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field
@@ -14,6 +15,7 @@ from pydantic_core import PydanticCustomError
 from discovery_engine._util.json import JSONValue
 from discovery_engine.config.document.scalars import PlainScalar
 from discovery_engine.config.settings import MIN_RESULT_TOKENS
+from discovery_engine.config.syntax import is_file_address
 from discovery_engine.rules.patterns import Pattern
 from discovery_engine.secrets.references import split
 
@@ -72,8 +74,15 @@ def _nothing_or_enough(tokens: int) -> int:
 
 
 def _folder_or_file_address(text: str) -> str:
-    if "://" in text and not text.startswith("file://"):
-        raise custom_error("must be a folder, or an address that begins with file://")
+    if "${" in text:
+        raise custom_error("must not hold ${references}", hint="begin with ~ for the home folder")
+    if "://" in text or text.lower().startswith("file:"):
+        if not is_file_address(text):
+            hint = "write file:///srv/project, with %20 for a blank, or the folder itself"
+            raise custom_error("must be a folder, or an absolute file:// address", hint=hint)
+    elif os.path.expanduser(text).startswith("~"):  # noqa: PTH111 - that of `pathlib` raises
+        hint = "write ~/project, or ./~project for a folder of that name"
+        raise custom_error("begins with the home folder of an unknown user", hint=hint)
     return text
 
 
@@ -86,7 +95,7 @@ Text = Annotated[str, BeforeValidator(_as_text), AfterValidator(_without_nul)]
 Word = Annotated[Text, AfterValidator(_not_blank)]
 """Text that is not blank."""
 Root = Annotated[Word, AfterValidator(_folder_or_file_address)]
-"""A folder, or a `file://` address."""
+"""A folder, or an absolute `file://` address."""
 Template = Annotated[
     str,
     BeforeValidator(_as_text, json_schema_input_type=str | float | bool),

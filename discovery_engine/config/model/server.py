@@ -14,6 +14,7 @@ from discovery_engine.config.model.field_types import (
     Flag,
     Number,
     ResultTokens,
+    Root,
     Template,
     Text,
     Word,
@@ -270,6 +271,12 @@ class ServerEntry(Section):
         default=_DEFAULTS.session,
         description="`shared` holds one connection for all clients, `per_client` one for each.",
         examples=["per_client"],
+    )
+    roots: list[Root] | None = Field(
+        default=None,
+        description="As `server.roots`, for this server; with `[]` it is given none, and nobody is"
+        " asked.",
+        examples=[["~/project"]],
     )
     trust: Annotated[TrustPolicy | None, choice] = Field(
         default=None,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections import OrderedDict
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
@@ -76,6 +77,10 @@ class HttpFailure(Struct, frozen=True):
     """The server accepts the token, but not for this request."""
 
 
+def _usual_timeout() -> httpx2.Timeout:
+    return httpx2.Timeout(5.0)
+
+
 class GuardedClient(httpx2.AsyncClient):
     """Raises no transport error and returns no answer that crashes the SDK."""
 
@@ -85,11 +90,22 @@ class GuardedClient(httpx2.AsyncClient):
         limit: int,
         *,
         expects_answers: bool,
+        timeout: Callable[[], httpx2.Timeout] = _usual_timeout,
         login: ServerLogin | None = None,
         **options: Any,
     ) -> None:
-        """With `expects_answers` the response to a POST contains the answer to its request."""
-        super().__init__(**options)
+        """A client for one server.
+
+        Args:
+            scheduler: Shared by all sessions.
+            limit: The most bytes of one JSON answer, or of one event.
+            expects_answers: The response to a POST contains the answer to its request.
+            timeout: The time limits of the next request.
+            login: As `open_http_transport` takes it.
+            options: As `httpx2.AsyncClient` takes them.
+        """
+        super().__init__(timeout=timeout(), **options)
+        self._timeout_of_next = timeout
         self.limit = limit
         """The most bytes of one JSON answer, or of one event."""
         self._scheduler = scheduler
@@ -102,6 +118,10 @@ class GuardedClient(httpx2.AsyncClient):
     def find_failure(self, data: JSONValue) -> HttpFailure | None:
         """The failure behind a JSON-RPC error, by its `data`."""
         return self._failures.get(data) if isinstance(data, str) else None
+
+    def build_request(self, *arguments: Any, **options: Any) -> httpx2.Request:
+        self.timeout = self._timeout_of_next()
+        return super().build_request(*arguments, **options)
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         if self._login and (sender := self._login.sender()):

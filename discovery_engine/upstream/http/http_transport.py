@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 
 import httpx2
 
@@ -221,13 +222,16 @@ def _client(
 ) -> GuardedClient:
     # A stream may be silent for as long as a question waits, and then for as long as a call takes.
     longest = max(timeouts.call, timeouts.list, timeouts.reach)
-    idle = longest + handlers.answer_time + _READ_MARGIN
-    timeout = httpx2.Timeout(30.0, connect=min(_CONNECT, timeouts.reach), read=idle, pool=None)
+    fixed = partial(httpx2.Timeout, 30.0, connect=min(_CONNECT, timeouts.reach), pool=None)
+
+    def timeout() -> httpx2.Timeout:
+        return fixed(read=longest + handlers.answer_time() + _READ_MARGIN)
+
     return GuardedClient(
         scheduler,
         limit,
         login=login,
         expects_answers=not is_sse,
-        headers=dict(remote.headers),
         timeout=timeout,
+        headers=dict(remote.headers),
     )

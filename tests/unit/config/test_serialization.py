@@ -89,6 +89,8 @@ SERVERS = st.builds(
         max_result_tokens=st.none() | st.just(0) | st.integers(250, 99_999),
     ),
     session=st.sampled_from(["shared", "per_client"]),
+    roots=st.none()
+    | st.lists(st.sampled_from(["no", "~/x", "file:///a%20b"]), max_size=2).map(tuple),
 )
 VERDICTS = st.none() | st.booleans()
 VALUES = st.recursive(

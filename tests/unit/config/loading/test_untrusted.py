@@ -52,6 +52,7 @@ ENTRIES = {ServerSettings: (), Timeouts: ("timeouts",), Limits: ("limits",)}
 TRANSPORTS = {StdioTransport: StdioTransport("x"), RemoteTransport: RemoteTransport("http://x")}
 OWNERS_ALONE = {
     (ServeSettings, "roots"),
+    (ServerSettings, "roots"),
     (Settings, "name"),
     (CacheSettings, "enabled"),
     (EmbeddingsSettings, "path"),

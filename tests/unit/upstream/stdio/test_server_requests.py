@@ -7,6 +7,7 @@ import anyio
 import pytest
 
 from discovery_engine.rpc.messages import Request
+from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.call import QuestionSettings
 from discovery_engine.upstream.calls_in_flight import CallsInFlight
 from discovery_engine.upstream.stdio.server_requests import ServerRequests
@@ -43,7 +44,10 @@ async def sent(requests: ServerRequests, pipe: Pipe) -> None:
 
 @pytest.mark.requirement("UPS-53")
 async def test_a_sign_of_life_is_given_and_all_else_refused() -> None:
-    requests, pipe = ServerRequests(CallsInFlight(QuestionSettings()).answer), Pipe()
+    requests, pipe = (
+        ServerRequests(CallsInFlight(ServerName("s"), lambda _: QuestionSettings()).answer),
+        Pipe(),
+    )
 
     assert requests.accept(asked(1))
     assert requests.accept(asked("two", "sampling/createMessage"))
@@ -59,7 +63,10 @@ async def test_a_sign_of_life_is_given_and_all_else_refused() -> None:
 
 @pytest.mark.requirement("UPS-53")
 async def test_who_asks_and_does_not_read_is_not_answered_any_more() -> None:
-    requests, pipe = ServerRequests(CallsInFlight(QuestionSettings()).answer), Pipe()
+    requests, pipe = (
+        ServerRequests(CallsInFlight(ServerName("s"), lambda _: QuestionSettings()).answer),
+        Pipe(),
+    )
 
     answered = [requests.accept(asked(number)) for number in range(1500)]
     await sent(requests, pipe)
@@ -70,7 +77,10 @@ async def test_who_asks_and_does_not_read_is_not_answered_any_more() -> None:
 
 
 async def test_an_id_that_is_a_burden_is_not_sent_back_and_a_method_is_named_in_short() -> None:
-    requests, pipe = ServerRequests(CallsInFlight(QuestionSettings()).answer), Pipe()
+    requests, pipe = (
+        ServerRequests(CallsInFlight(ServerName("s"), lambda _: QuestionSettings()).answer),
+        Pipe(),
+    )
 
     assert not requests.accept(asked("x" * 10_000))
     assert requests.accept(asked(1, "m" * 10_000))

@@ -1,0 +1,59 @@
+"""What the owner has settled about the questions of servers, under the present configuration."""
+
+from __future__ import annotations
+
+import os.path
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from discovery_engine._util.json import JSONObject
+from discovery_engine.config.settings import Settings
+from discovery_engine.tools.model import ServerName
+from discovery_engine.upstream.call import QuestionSettings
+
+
+class QuestionPolicy:
+    """Follows the configuration; what is computed is kept until it changes."""
+
+    def __init__(self, settings: Callable[[], Settings]) -> None:
+        """`settings` are those of this moment."""
+        self._current = settings
+        self._settings: Settings | None = None
+        self._by_server: dict[ServerName, QuestionSettings] = {}
+
+    def of_server(self, server: ServerName) -> QuestionSettings:
+        """As `QuestionsOf`."""
+        settings = self._current()
+        if settings is not self._settings:
+            self._settings, self._by_server = settings, {}
+        if (known := self._by_server.get(server)) is None:
+            known = question_settings(settings, server)
+            self._by_server[server] = known
+        return known
+
+
+def question_settings(settings: Settings, server: ServerName) -> QuestionSettings:
+    """The settings of a server's questions.
+
+    `server.roots` without any are none of the owner's, so that the client is asked; an empty list
+    at a server is what that server is given.
+    """
+    own = next((one.roots for one in settings.servers if one.name == server), None)
+    roots = (settings.server.roots or None) if own is None else own
+    timeout = settings.server.question_timeout
+    if roots is None:
+        return QuestionSettings(timeout)
+    base = Path(settings.path).parent if settings.path else Path.cwd()
+    return QuestionSettings(timeout, tuple(_root(text, base) for text in roots))
+
+
+def _root(text: str, base: Path) -> JSONObject:
+    """A root, as servers are given it. A relative folder starts at `base`."""
+    if text.startswith("file://"):
+        uri = text
+    else:
+        # `os.path`, because that of `pathlib` raises for a user who is gone.
+        uri = Path(os.path.normpath(base.absolute() / os.path.expanduser(text))).as_uri()  # noqa: PTH111
+    name = urlsplit(uri).path.rstrip("/").rpartition("/")[2]
+    return {"uri": uri, "name": name} if name else {"uri": uri}
