@@ -297,15 +297,28 @@ class ServeSettings(_Section, frozen=True):
         return Naming(self.max_tool_name_length, self.tool_name_style)
 
 
+class ViewLimits(_Section, frozen=True):
+    """How many calls all clients of a view make together; None for any number."""
+
+    calls_per_minute: Annotated[int | None, UNTRUSTED] = None
+    """On average."""
+    burst: Annotated[int | None, UNTRUSTED] = None
+    """At once, after a pause; None for what ten seconds allow."""
+
+
 class ViewSettings(_Section, frozen=True):
     """What some clients see: less than without the view. None is as without it."""
 
     name: Annotated[str, INTERNAL]
     rules: Annotated[tuple[Rule, ...], UNTRUSTED] = ()
+    """Of tools."""
+    resource_rules: Annotated[tuple[Rule, ...], UNTRUSTED] = ()
+    """Of resource templates, too."""
+    prompt_rules: Annotated[tuple[Rule, ...], UNTRUSTED] = ()
     servers: Annotated[tuple[str, ...], UNTRUSTED] = ()
     """Patterns of the only servers."""
     tags: Annotated[tuple[str, ...], UNTRUSTED] = ()
-    """Of these a tool must carry one."""
+    """Of these a tool, a resource or a prompt must carry one."""
     mode: Annotated[ServeMode | None, UNTRUSTED] = None
     expose: Annotated[tuple[str, ...] | None, UNTRUSTED] = None
     pins: Annotated[tuple[str, ...] | None, UNTRUSTED] = None
@@ -316,6 +329,7 @@ class ViewSettings(_Section, frozen=True):
     instructions_tokens: Annotated[int | None, UNTRUSTED] = None
     list_tokens: Annotated[int | None, UNTRUSTED] = None
     details_tokens: Annotated[int | None, UNTRUSTED] = None
+    limits: Annotated[ViewLimits, UNTRUSTED] = ViewLimits()
 
 
 class LogSettings(_Section, frozen=True):

@@ -213,7 +213,7 @@ _ITEMS: dict[type[Struct], dict[str, type[Struct]]] = {
         "inputs": InputFile,
         "warnings": Diagnostic,
     },
-    ViewSettings: {"rules": Rule},
+    ViewSettings: {"rules": Rule, "resourceRules": Rule, "promptRules": Rule},
 }
 _PARTS: dict[str, type[Struct]] = {"problem": Diagnostic, "origin": Origin}
 # The fields of parts that JSON does not give back as they were; all others are plain.

@@ -33,11 +33,12 @@ from discovery_engine.tools.offering import Offering, OfferingKind
 from discovery_engine.view import uri_templates
 from discovery_engine.view.addresses import AddressBook
 from discovery_engine.view.offering_search import OfferingIndex
-from discovery_engine.view.uri_spellings import keys, spellings, without_query
+from discovery_engine.view.uri_rules import UriRules
+from discovery_engine.view.uri_spellings import keys, without_query
 
 if TYPE_CHECKING:
     from discovery_engine.config.settings import Settings
-    from discovery_engine.rules.ruleset import OfferingRules
+    from discovery_engine.view.scoped_offerings import UriGuard
 
 OWN_SCHEME = "discovery:"
 OWN_PROMPT = "mcp-discovery-usage-guide"
@@ -45,7 +46,6 @@ OWN_PROMPT = "mcp-discovery-usage-guide"
 
 _SERVERS = "discovery://servers/"
 _RESOURCES = "/resources/"
-_REMEMBERED = 1000  # verdicts on URIs of templates
 
 
 class ResourceTarget(Struct, frozen=True):
@@ -68,6 +68,8 @@ class OfferingBook(Struct, frozen=True, dict=True):
     place: Callable[[OfferingEntry], str]
     """What hides one, for the owner."""
     settings: Settings
+    guards: tuple[UriGuard, ...] = ()
+    """What keeps templates from leading to what is not in the catalog, but in a wider one."""
 
     def visible(
         self, kind: OfferingKind, server: ServerName | None = None
@@ -144,6 +146,10 @@ class OfferingBook(Struct, frozen=True, dict=True):
         meant = [entry for entry in found if entry.is_visible] or found
         return meant[0] if len(meant) == 1 else None
 
+    def shows_part(self, uri: str, entry: OfferingEntry) -> bool:
+        """Whether an agent may see a URI that is part of what it may see."""
+        return self._verdict(uri, entry).enabled and self._is_admitted(uri, entry.offering)
+
     def _one(self, uri: str, entries: Sequence[OfferingEntry]) -> OfferingEntry | None:
         """The entry, if all are of one server."""
         servers = dict.fromkeys(entry.offering.server for entry in entries)
@@ -156,8 +162,14 @@ class OfferingBook(Struct, frozen=True, dict=True):
         """The templates of which a URI may be, each with the verdict on that URI."""
         for entries in self._named[OfferingKind.TEMPLATE].values():
             for entry in entries:
-                if _is_of(entry, of) and uri_templates.matches(entry.offering.identifier, uri):
+                is_made_of_it = _is_of(entry, of) and uri_templates.matches(
+                    entry.offering.identifier, uri
+                )
+                if is_made_of_it and self._is_admitted(uri, entry.offering):
                     yield OfferingEntry(entry.offering, self._verdict(uri, entry))
+
+    def _is_admitted(self, uri: str, of: Offering) -> bool:
+        return all(guard.admits(uri, of) for guard in self.guards)
 
     def _verdict(self, uri: str, template: OfferingEntry) -> Verdict:
         """Of a URI: that of its template, unless the URI is hidden in any of its spellings."""
@@ -167,32 +179,8 @@ class OfferingBook(Struct, frozen=True, dict=True):
             for key in keys(uri) | keys(without_query(uri)):
                 if key in hidden:
                     return hidden[key]
-        return self._remembered_verdict(uri, template) if self.resource_rules else template.verdict
-
-    def _remembered_verdict(self, uri: str, template: OfferingEntry) -> Verdict:
-        # Trying the rules takes 170 us, more than all else that the gateway does for a request.
-        asked = uri, template.offering
-        if (verdict := self._verdicts.get(asked)) is None:
-            if len(self._verdicts) >= _REMEMBERED:
-                self._verdicts.clear()
-            verdict = self._verdicts[asked] = self._verdict_of_rules(uri, template)
-        return verdict
-
-    def _verdict_of_rules(self, uri: str, template: OfferingEntry) -> Verdict:
-        one, server = template.offering, self.catalog.part(template.offering.server).verdict
-        named = [
-            Offering(one.server, OfferingKind.RESOURCE, spelling, one.source)
-            for spelling in spellings(uri)
-        ]
-        for verdict in self._rules.verdicts(named, server):
-            if not verdict.enabled:
-                return verdict
-        if (path := without_query(uri)) == uri:
-            return template.verdict
-        shorter = Offering(one.server, OfferingKind.RESOURCE, path, one.source)
-        [verdict] = self._rules.verdicts([shorter], server)
-        is_denied = not verdict.enabled and verdict.rule is not None
-        return verdict if is_denied else template.verdict
+        server = self.catalog.part(template.offering.server).verdict
+        return self._uri_rules.denial(uri, template.offering, server) or template.verdict
 
     def _hidden(self, server: ServerName) -> Mapping[str, Verdict]:
         """The verdicts on a server's hidden resources, by every spelling of their URIs."""
@@ -243,18 +231,12 @@ class OfferingBook(Struct, frozen=True, dict=True):
         return named
 
     @cached_property
-    def _verdicts(self) -> dict[tuple[str, Offering], Verdict]:
-        return {}
-
-    @cached_property
     def _hidden_by_server(self) -> dict[ServerName, Mapping[str, Verdict]]:
         return {}
 
     @cached_property
-    def _rules(self) -> OfferingRules:
-        from discovery_engine.rules.ruleset import OfferingRules  # noqa: PLC0415 - loads `regex`
-
-        return OfferingRules(self.resource_rules, "resource")
+    def _uri_rules(self) -> UriRules:
+        return UriRules(self.resource_rules)
 
 
 def is_own_uri(uri: str) -> bool:

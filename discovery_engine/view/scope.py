@@ -16,12 +16,13 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from discovery_engine._util.suggestions import nearest
-from discovery_engine.catalog import Catalog, Entry, ServerPart
+from discovery_engine.catalog import Catalog, Entry, OfferingEntry, ServerPart
 from discovery_engine.errors import ViewNotFoundError
 from discovery_engine.rules.rule import Rule, Verdict
+from discovery_engine.view.scoped_offerings import ScopedOfferings
 
 if TYPE_CHECKING:
-    from discovery_engine.config.settings import Settings, ViewSettings
+    from discovery_engine.config.settings import ServerSettings, Settings, ViewSettings
     from discovery_engine.rules.ruleset import ServerRules, ToolRules
     from discovery_engine.tools.model import ServerName
     from discovery_engine.view.view import View
@@ -41,6 +42,10 @@ class Scope(Struct, frozen=True):
     """Patterns of the only servers; all if there is none."""
     tags: tuple[str, ...] = ()
     """What is shown carries one of these, if there are any."""
+    resource_rules: tuple[Rule, ...] = ()
+    """As `rules`, of resources and templates."""
+    prompt_rules: tuple[Rule, ...] = ()
+    """As `rules`, of prompts."""
     search: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     """The settings of the search that are others within it."""
     server: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
@@ -62,7 +67,16 @@ class Scope(Struct, frozen=True):
         names = ("mode", "expose", "pins", "pool_limit")
         budgets = ("instructions_tokens", "list_tokens", "details_tokens")
         server = {name: getattr(view, name) for name in (*names, *budgets)}
-        return cls(view.name, view.rules, view.servers, view.tags, _given(search), _given(server))
+        return cls(
+            view.name,
+            view.rules,
+            view.servers,
+            view.tags,
+            view.resource_rules,
+            view.prompt_rules,
+            search=_given(search),
+            server=_given(server),
+        )
 
 
 def named_scope(settings: Settings, name: str) -> Scope:
@@ -113,19 +127,22 @@ class ScopedCatalogs:
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
         self._parts: Mapping[ServerName, tuple[ServerPart, ServerPart]] = {}
+        self._offerings = ScopedOfferings(scope.resource_rules, scope.prompt_rules, scope.tags)
 
     def view(self, whole: View) -> View:
         """What the scope shows of a view."""
         settings = self._settings(whole.settings)
-        return whole.within(self._catalog(whole.catalog, settings), settings)
+        catalog = self._catalog(whole.catalog, settings)
+        guard = self._offerings.guard(whole.catalog, catalog)
+        return whole.within(catalog, settings, guard)
 
-    def why_hidden(self, whole: View, entry: Entry) -> str:
-        """Why a tool is not shown within the scope, in a few words; empty if it is."""
-        server = whole.settings.by_name[entry.tool.server]
-        if self.scope.servers:
-            explained = self._server_rules.explain(server.name, server.tags, enabled=True)
-            if not explained.verdict.enabled:
-                return "it is for other servers"
+    def why_hidden(self, whole: View, entry: Entry | OfferingEntry) -> str:
+        """Why one is not shown within the scope, in a few words; empty if it is."""
+        name = entry.tool.server if isinstance(entry, Entry) else entry.offering.server
+        if self._is_of_other_server(whole.settings.by_name[name]):
+            return "it is for other servers"
+        if isinstance(entry, OfferingEntry):
+            return self._offerings.why_hidden(whole.catalog.part(name), entry)
         tags = self.scope.tags
         if tags and set(tags).isdisjoint(entry.verdict.tags):
             return f"it is for tools tagged {', '.join(map(repr, tags))}"
@@ -138,17 +155,18 @@ class ScopedCatalogs:
     def _settings(self, settings: Settings) -> Settings:
         scope = self.scope
         if scope.servers:
-            shown = (
-                server
-                for server in settings.servers
-                if self._server_rules.verdict(server.name, server.tags, enabled=True).enabled
-            )
+            shown = (s for s in settings.servers if not self._is_of_other_server(s))
             settings = replace(settings, servers=tuple(shown))
         if scope.search:
             settings = replace(settings, search=replace(settings.search, **scope.search))
         if scope.server:
             settings = replace(settings, server=replace(settings.server, **scope.server))
         return settings
+
+    def _is_of_other_server(self, server: ServerSettings) -> bool:
+        if not self.scope.servers:
+            return False
+        return not self._server_rules.verdict(server.name, server.tags, enabled=True).enabled
 
     def _catalog(self, whole: Catalog, settings: Settings) -> Catalog:
         known = self._parts
@@ -164,13 +182,12 @@ class ScopedCatalogs:
         return Catalog(whole.revision, MappingProxyType(parts))
 
     def _scoped_part(self, part: ServerPart) -> ServerPart:
-        entries, offerings = part.entries, part.offerings
+        entries, offerings = part.entries, self._offerings.shown(part)
         if self.scope.rules and entries:
             verdicts = self._rules.verdicts([entry.tool for entry in entries], _ENABLED)
             entries = tuple(e for e, v in zip(entries, verdicts, strict=True) if v.enabled)
         if tags := set(self.scope.tags):
             entries = tuple(e for e in entries if not tags.isdisjoint(e.verdict.tags))
-            offerings = tuple(o for o in offerings if not tags.isdisjoint(o.verdict.tags))
         if (len(entries), len(offerings)) == (len(part.entries), len(part.offerings)):
             return part
         return replace(part, entries=entries, offerings=offerings)

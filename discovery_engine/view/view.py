@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from discovery_engine.search.embedders import Vector
     from discovery_engine.search.searcher import Searcher
     from discovery_engine.search.vectors import Vectors
+    from discovery_engine.view.scoped_offerings import UriGuard
 
     OpenSearcher: TypeAlias = Callable[[], Searcher]
 else:  # `help(View)` needs the names; loading the search for them would make every start slower
@@ -94,16 +95,23 @@ class View(Struct, frozen=True, dict=True):
     """Whether the searcher has tools that `catalog` has not, which are not to be shown."""
     is_narrow: bool = False
     """Whether these are so many that a search of all of them would take several times as long."""
+    guards: tuple[UriGuard, ...] = ()
+    """What keeps the templates of scopes from leading out of them."""
 
     @cached_property
     def searcher(self) -> Searcher:
         return self.open_searcher()
 
-    def within(self, catalog: Catalog, settings: Settings) -> View:
+    def within(self, catalog: Catalog, settings: Settings, *guards: UriGuard) -> View:
         """The same view of a part of its catalog, as a scope shows it; the searcher is shared."""
         is_narrow = self.is_narrow or len(catalog) < _NARROW * len(self.catalog)
         return replace(
-            self, catalog=catalog, settings=settings, is_scoped=True, is_narrow=is_narrow
+            self,
+            catalog=catalog,
+            settings=settings,
+            is_scoped=True,
+            is_narrow=is_narrow,
+            guards=(*self.guards, *guards),
         )
 
     def with_live(self, live: Mapping[ServerName, StateInfo], rejection: Rejection | None) -> View:
@@ -286,7 +294,9 @@ class View(Struct, frozen=True, dict=True):
     def offerings(self) -> OfferingBook:
         """Finds resources, templates and prompts by the addresses that callers use."""
         place, rules = partial(verdict_texts.place, self.settings), self.settings.resource_rules
-        return OfferingBook(self.catalog, self.addresses, rules, place, self.settings)
+        return OfferingBook(
+            self.catalog, self.addresses, rules, place, self.settings, guards=self.guards
+        )
 
     def search_offerings(
         self,

@@ -34,6 +34,7 @@ from discovery_engine.config.serialization import serialize
 from discovery_engine.config.settings import Settings
 from discovery_engine.diagnostics import Diagnostic, Origin
 from discovery_engine.errors import ConfigurationError
+from discovery_engine.rules.rule import Rule
 
 HERE = Path(__file__).parent / "configurations"
 GOOD = sorted((HERE / "good").iterdir())
@@ -74,6 +75,10 @@ def ending(content: bytes) -> Settings | tuple[Diagnostic, ...]:
 
 def without_places(settings: Settings) -> Settings:
     nowhere = Origin("")
+
+    def placeless(rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
+        return tuple(replace(rule, origin=nowhere) for rule in rules)
+
     return replace(
         settings,
         path=None,
@@ -83,7 +88,12 @@ def without_places(settings: Settings) -> Settings:
         tool_rules=tuple(replace(rule, origin=nowhere) for rule in settings.tool_rules),
         overrides=tuple(replace(one, origin=nowhere) for one in settings.overrides),
         views=tuple(
-            replace(view, rules=tuple(replace(rule, origin=nowhere) for rule in view.rules))
+            replace(
+                view,
+                rules=placeless(view.rules),
+                resource_rules=placeless(view.resource_rules),
+                prompt_rules=placeless(view.prompt_rules),
+            )
             for view in settings.views
         ),
     )

@@ -43,6 +43,12 @@ from discovery_engine.tools.model import ServerName
 _SECTION = "discovery"
 _SERVERS = "servers"
 _LONGEST_PATH = 10  # steps; no key is deeper
+_VIEW_RULES = {
+    "rules": "rules",
+    "resource_rules": "resourceRules",
+    "prompt_rules": "promptRules",
+}
+"""The keys under which a view has rules, by the fields that have them."""
 _ENTRY_DEPTH = 2  # steps that lead to an entry: `servers`, and its name
 
 
@@ -225,7 +231,11 @@ class _Parser:
     def _views(self, entries: Mapping[str, ViewEntry], node: Node | None) -> Iterator[ViewSettings]:
         for name, entry in entries.items():
             written = node.child(name) if node else None
-            yield entry.to_view(name, self._rules(entry.rules, written and written.child("rules")))
+            rules = {
+                field: self._rules(getattr(entry, field), written and written.child(key))
+                for field, key in _VIEW_RULES.items()
+            }
+            yield entry.to_view(name, rules)
 
     def _rules(self, entries: Sequence[RuleEntry], node: Node | None) -> tuple[Rule, ...]:
         origins = self._origins(node)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import AfterValidator, Field
@@ -16,8 +16,13 @@ from discovery_engine.config.model.field_types import (
     choice,
     custom_error,
     list_or_nothing,
+    mapping_or_nothing,
 )
-from discovery_engine.config.model.rules import ToolRuleEntry
+from discovery_engine.config.model.rules import (
+    PromptRuleEntry,
+    ResourceRuleEntry,
+    ToolRuleEntry,
+)
 from discovery_engine.config.model.section import Section
 from discovery_engine.config.settings import ServeMode, ViewSettings
 
@@ -38,6 +43,22 @@ def _view_name(name: str) -> str:
 ViewName = Annotated[str, AfterValidator(_view_name)]
 
 
+class ViewLimitsSection(Section):
+    """How many calls all clients of a view make together."""
+
+    calls_per_minute: Annotated[Count, Field(ge=1, le=1_000_000)] | None = Field(
+        default=None,
+        description="Calls in a minute, on average; a further one is refused with the time after "
+        "which it is possible. By default any number.",
+        examples=[60],
+    )
+    burst: Annotated[Count, Field(ge=1, le=1_000_000)] | None = Field(
+        default=None,
+        description="With `callsPerMinute`, calls at once after a pause; by default a sixth of it.",
+        examples=[10],
+    )
+
+
 class ViewEntry(Section):
     """What some clients see: less than the configuration shows, never more."""
 
@@ -47,6 +68,16 @@ class ViewEntry(Section):
         "enabled without the view.",
         examples=[[{"pattern": "*delete*", "enabled": False}]],
     )
+    resource_rules: Annotated[list[ResourceRuleEntry], list_or_nothing] = Field(
+        default=[],
+        description="The same over resources and templates, as `resourceRules`.",
+        examples=[[{"pattern": "file:///etc/*", "enabled": False}]],
+    )
+    prompt_rules: Annotated[list[PromptRuleEntry], list_or_nothing] = Field(
+        default=[],
+        description="The same over prompts, as `promptRules`.",
+        examples=[[{"pattern": "*deploy*", "enabled": False}]],
+    )
     servers: Patterns = Field(
         default=[],
         description="The only servers of this view, as patterns; all if there is none.",
@@ -54,7 +85,8 @@ class ViewEntry(Section):
     )
     tags: Words = Field(
         default=[],
-        description="Only tools that carry one of these tags; all if there is none.",
+        description="Only tools, resources and prompts that carry one of these tags; all if there "
+        "is none.",
         examples=[["read"]],
     )
     mode: Annotated[ServeMode | None, choice] = Field(
@@ -108,5 +140,12 @@ class ViewEntry(Section):
         examples=[500],
     )
 
-    def to_view(self, name: str, rules: Sequence[Rule]) -> ViewSettings:
-        return self.to_settings(ViewSettings, name=name, rules=tuple(rules))
+    limits: Annotated[ViewLimitsSection, mapping_or_nothing] = Field(
+        default=ViewLimitsSection(),
+        description="How many calls all clients of this view make together.",
+        examples=[{"callsPerMinute": 60, "burst": 10}],
+    )
+
+    def to_view(self, name: str, rules: Mapping[str, Sequence[Rule]]) -> ViewSettings:
+        """The view; `rules` by the names of their fields."""
+        return self.to_settings(ViewSettings, name=name, **rules)

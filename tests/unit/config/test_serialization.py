@@ -26,6 +26,7 @@ from discovery_engine.config.settings import (
     StdioTransport,
     Timeouts,
     TruncateSettings,
+    ViewLimits,
     ViewSettings,
     Weights,
 )
@@ -93,6 +94,17 @@ SERVERS = st.builds(
     | st.lists(st.sampled_from(["no", "~/x", "file:///a%20b"]), max_size=2).map(tuple),
 )
 VERDICTS = st.none() | st.booleans()
+OFFERING_RULES = st.lists(
+    st.builds(
+        Rule,
+        patterns=st.lists(PATTERNS, max_size=2).map(tuple),
+        servers=st.lists(PATTERNS, max_size=2).map(tuple),
+        has_tags=st.lists(PATTERNS, max_size=2).map(tuple),
+        enabled=VERDICTS,
+        tags=TAGS,
+    ).filter(lambda rule: rule.enabled is not None or rule.tags),
+    max_size=2,
+).map(tuple)
 VALUES = st.recursive(
     st.booleans() | st.integers(-9999, 9999) | st.floats(-99, 99) | TEMPLATES,
     lambda inner: (
@@ -184,8 +196,13 @@ SETTINGS = st.builds(
                 ),
                 max_size=2,
             ).map(tuple),
+            resource_rules=OFFERING_RULES,
+            prompt_rules=OFFERING_RULES,
             servers=st.lists(PATTERNS, max_size=2).map(tuple),
             tags=TAGS,
+            limits=st.builds(
+                ViewLimits, st.none() | st.integers(1, 999), st.none() | st.integers(1, 99)
+            ),
             mode=st.none() | st.sampled_from(["meta", "direct", "dynamic"]),
             expose=st.none() | st.lists(PATTERNS, max_size=2).map(tuple),
             search_limit=st.none() | st.integers(1, 1000),
@@ -214,7 +231,15 @@ def without_places(settings: Settings) -> Settings:
         server_rules=nowhere(settings.server_rules),
         tool_rules=nowhere(settings.tool_rules),
         overrides=nowhere(settings.overrides),
-        views=tuple(replace(view, rules=nowhere(view.rules)) for view in settings.views),
+        views=tuple(
+            replace(
+                view,
+                rules=nowhere(view.rules),
+                resource_rules=nowhere(view.resource_rules),
+                prompt_rules=nowhere(view.prompt_rules),
+            )
+            for view in settings.views
+        ),
     )
 
 
