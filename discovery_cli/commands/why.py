@@ -9,10 +9,11 @@ from msgspec.structs import replace
 
 from discovery_cli.invocation import Invocation
 from discovery_cli.json_output import overridden_form
-from discovery_cli.options import complete_target, pass_invocation, view_option
+from discovery_cli.options import complete_target, in_view, pass_invocation, view_option
 from discovery_cli.output import Cell, Output
 from discovery_cli.targets import say_unlisted, servers_shown, tool_shown
 from discovery_engine._util.text import clean, named
+from discovery_engine.errors import NotFoundError
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
@@ -43,7 +44,7 @@ def command(
     if kind is None and "://" in words[0]:
         kind = "resource"
     if kind is not None:
-        _explain_offering(invocation, words, is_prompt=kind == "prompt")
+        _explain_offering(invocation, words, view_name, is_prompt=kind == "prompt")
         return
     view = invocation.view(servers_shown(words, None))
     say_unlisted(output, view, words, None)
@@ -53,32 +54,39 @@ def command(
     explanation = _explain(entry, view)
     hidden = _hidden_in(view, entry, view_name)
     if output.as_json:
-        within = {"view": view_name, "hidden": hidden} if view_name else {}
-        output.answer({**_form(entry, explanation, view), **within})
+        output.answer({**_form(entry, explanation, view), **_view_form(view_name, hidden)})
     else:
         _show(output, entry.key.label, entry, explanation)
-        if view_name:
-            output.line(f"   view {view_name}: {f'hidden, {hidden}' if hidden else 'shown'}")
+        _show_view(output, view_name, hidden)
         _show_overrides(output, entry, view)
 
 
-def _explain_offering(invocation: Invocation, words: tuple[str, ...], *, is_prompt: bool) -> None:
+def _explain_offering(
+    invocation: Invocation, words: tuple[str, ...], view_name: str | None, *, is_prompt: bool
+) -> None:
     output, view = invocation.output, invocation.view()
     if words[1:]:
         raise click.UsageError(f"one at a time; {words[1]!r} is one word too many")
+    uri = None
     if is_prompt:
         entry = view.offerings.prompt(None, words[0])
+    elif template := view.offerings.template(None, words[0]):
+        entry = template
     else:
-        entry = view.offerings.template(None, words[0]) or (
-            view.offerings.resource(None, words[0]).entry
-        )
+        target = view.offerings.resource(None, words[0])
+        entry, uri = target.entry, target.uri
     explanation = _explained(entry, view)
     address = view.offerings.address(entry.offering)
+    hidden = _hidden_in(view, entry, view_name)
+    if hidden is None and view_name and uri:
+        hidden = _hidden_uri_in(view, entry.offering.server, uri, view_name)
     if output.as_json:
         about = {"kind": entry.offering.kind.value, "address": address}
-        output.answer({**about, **_verdict_form(entry.offering.server, entry, explanation)})
+        verdict = _verdict_form(entry.offering.server, entry, explanation)
+        output.answer({**about, **verdict, **_view_form(view_name, hidden)})
     else:
         _show(output, clean(address, newlines=False), entry, explanation)
+        _show_view(output, view_name, hidden)
 
 
 def _explained(entry: OfferingEntry, view: View) -> RuleExplanation:
@@ -93,7 +101,7 @@ def _explained(entry: OfferingEntry, view: View) -> RuleExplanation:
     return replace(explanation, verdict=entry.verdict, sentence=view.reason(entry))
 
 
-def _hidden_in(view: View, entry: Entry, name: str | None) -> str | None:
+def _hidden_in(view: View, entry: Entry | OfferingEntry, name: str | None) -> str | None:
     """Why a view of the configuration hides it; None if it does not."""
     if name is None:
         return None
@@ -101,6 +109,24 @@ def _hidden_in(view: View, entry: Entry, name: str | None) -> str | None:
 
     reason = ScopedCatalogs(named_scope(view.settings, name)).why_hidden(view, entry)
     return reason or (None if entry.is_visible else "it is not visible without the view")
+
+
+def _hidden_uri_in(view: View, server: str, uri: str, name: str) -> str | None:
+    """Why a view hides a URI although it shows its template; None if it does not."""
+    try:
+        in_view(view, name).resource(server, uri)
+    except NotFoundError:
+        return "a rule of the view, or a resource that it hides, has this URI"
+    return None
+
+
+def _view_form(name: str | None, hidden: str | None) -> JSONObject:
+    return {"view": name, "hidden": hidden} if name else {}
+
+
+def _show_view(output: Output, name: str | None, hidden: str | None) -> None:
+    if name:
+        output.line(f"   view {name}: {f'hidden, {hidden}' if hidden else 'shown'}")
 
 
 def _explain(entry: Entry, view: View) -> RuleExplanation:

@@ -39,6 +39,12 @@ def run(tmp_path: Path, world: World) -> Run:
         world.server(),
         resourceRules=[{"pattern": "*secret*", "enabled": False, "tags": ["private"]}],
         promptRules=[{"pattern": "hidden", "enabled": False}],
+        views={
+            "narrow": {
+                "resourceRules": [{"pattern": ["*readme", "*private*"], "enabled": False}],
+                "promptRules": [{"pattern": "review", "enabled": False}],
+            }
+        },
     )
 
     def run(*words: str) -> Result:
@@ -136,6 +142,35 @@ def test_why_explains_resources_and_prompts(run: Run) -> None:
     assert form(shown)["enabled"] is True
     assert form(shown)["rules"][0]["matched"] is False
     assert "enabled" in of_template.stdout
+
+
+@pytest.mark.requirement("VIEW-6")
+def test_commands_show_what_a_view_has_of_resources_and_prompts(run: Run) -> None:
+    run("refresh")
+    narrow = ("--view", "narrow")
+
+    listed = form(run("resources", *narrow, "--json"))
+    prompts = form(run("prompts", *narrow, "--json"))
+    reasons = {
+        word: form(run("why", *kind, word, *narrow, "--json"))["hidden"]
+        for word, *kind in (
+            ("file:///readme",),
+            ("review", "--prompt"),
+            ("file:///docs/{+path}", "--resource"),
+            ("file:///docs/open",),
+            ("file:///docs/x/%70rivate",),
+        )
+    }
+
+    assert (listed["resources"], prompts["prompts"]) == ([], [])
+    assert [one["address"] for one in listed["templates"]] == ["file:///docs/{+path}"]
+    assert "rule 1" in reasons["file:///readme"]
+    assert "rule 1" in reasons["review"]
+    assert reasons["file:///docs/{+path}"] is None
+    assert reasons["file:///docs/open"] is None
+    assert reasons["file:///docs/x/%70rivate"]
+    assert "view narrow: hidden" in run("why", "file:///readme", *narrow).stdout
+    assert run("prompts", "--view", "narow").exit_code == 2
 
 
 @pytest.mark.requirement("CLI-80")
