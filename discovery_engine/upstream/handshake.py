@@ -3,7 +3,8 @@
 A server of unknown era gets `server/discover`. If it refuses the version and names one that we
 support, it gets that one; any other error answer means the older `initialize`. If it does not
 answer within three seconds, it gets `initialize` as well. If it refuses that too, it may be a slow
-starter of the newer era: its late answer to `server/discover` still counts.
+starter of the newer era: its late answer to `server/discover` still counts. A server that wants a
+login for `server/discover` gets `initialize`, too: some list their tools to everybody in that era.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from msgspec import Struct, field
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine._util.tasks import open_task_group
+from discovery_engine.errors import NeedsAuthError
 from discovery_engine.rpc import protocol
 from discovery_engine.rpc.peer import RpcError
 from discovery_engine.upstream.transport import RequestDetails, Transport
@@ -63,13 +65,16 @@ class _Probe(Struct):
     """One `server/discover` request in flight."""
 
     answer: JSONObject | None = None
+    refusal: RpcError | None = None
+    """Its error, if the server wants a login."""
     settled: anyio.Event = field(default_factory=anyio.Event)
 
     async def run(self, transport: Transport) -> None:
         try:
             self.answer = await _discover_any_version(transport)
-        except RpcError:
-            self.answer = None
+        except RpcError as error:
+            if isinstance(transport.refusal_error(error), NeedsAuthError):
+                self.refusal = error
         self.settled.set()
 
 
@@ -192,7 +197,8 @@ async def _initialize_or_adopt(
     except RpcError as error:
         if error.code == protocol.UNSUPPORTED_PROTOCOL_VERSION:
             await probe.settled.wait()  # it is of the newer era and answers slowly
-        return read_discovered(probe.answer) or error
+        # Of two errors, that a login is missing is the one that the owner can mend.
+        return read_discovered(probe.answer) or probe.refusal or error
     except ValueError as error:
         return error
 

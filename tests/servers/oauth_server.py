@@ -73,6 +73,7 @@ class Provider:
             "refreshable": True,
             "scopes": ["read"],  # granted at most
             "redirect": "",  # where the MCP server redirects every request
+            "handshake": "protected",  # "refused" without a token, which is no matter of logins
         }
 
     async def get_client(self, client_id: str) -> OAuthClientInformationFull | None:
@@ -342,6 +343,12 @@ def mcp_server(provider: Provider) -> Any:
         sent = dict(scope["headers"]).get(b"authorization", b"").decode()
         provider.requests.append({"path": scope["path"], "authorization": sent})
         token = provider.access.get(sent.removeprefix("Bearer "))
+        is_handshake = b'"initialize"' in body and not token
+        if is_handshake and provider.conduct["handshake"] == "refused":
+            error = {"code": -32020, "message": "Missing MCP-Protocol-Version header"}
+            answer = {"jsonrpc": "2.0", "id": json.loads(body)["id"], "error": error}
+            await JSONResponse(answer, 400)(scope, receive, send)
+            return
         if b'"write_file"' in body and token and "write" not in token.scopes:
             challenge = 'Bearer error="insufficient_scope", scope="write"'
             refusal = JSONResponse({}, 403, {"www-authenticate": challenge})

@@ -56,6 +56,22 @@ async def test_a_server_without_a_login_needs_one_and_is_used_after_it(
         assert text_of(await engine.execute("files", "read_file", {})) == "done"
 
 
+@pytest.mark.requirement("AUT-1")
+async def test_a_login_that_only_one_of_both_handshakes_wants_is_what_is_missing(
+    engine_of: OpenEngine, world: OAuthWorld
+) -> None:
+    world.control(handshake="refused")
+
+    async with engine_of() as engine:
+        await engine.refresh()
+        before: ServerReport = summary(engine.view, "files")
+        await engine.logins.log_in("files", world.browser())
+        await engine.refresh(["files"])
+
+        assert (before.state, before.hint) == ("needs_auth", "`discovery login files`")
+        assert summary(engine.view, "files").state == "ready"
+
+
 @pytest.mark.requirement("AUT-2")
 async def test_the_flow_is_bound_by_pkce_state_and_resource(
     engine_of: OpenEngine, world: OAuthWorld
