@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from discovery_engine._util.json import JSONObject
-    from discovery_engine.engine import Engine
+    from discovery_engine.engine import ScopedEngine
     from discovery_engine.rpc.client import Client, Continuation
 
 _FIRST_LISTING = 5.0  # seconds that a list waits for servers that were never listed
@@ -67,7 +67,7 @@ class Gateway:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: ScopedEngine,
         subscriptions: Subscriptions | None = None,
         *,
         on_list_changed: Callable[[], None] = lambda: None,

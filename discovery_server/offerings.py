@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject, JSONValue
     from discovery_engine.agent.caller import OnProgress
     from discovery_engine.catalog import OfferingEntry
-    from discovery_engine.engine import Engine
+    from discovery_engine.engine import ScopedEngine
     from discovery_engine.rpc.client import Client, Continuation
     from discovery_engine.view.view import View
 
@@ -87,7 +87,7 @@ class CheckedRequest(Protocol):
 
 
 class Offerings:
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: ScopedEngine) -> None:
         self._engine = engine
 
     def answer(
@@ -138,7 +138,7 @@ class Offerings:
         params = request.params
         match request.method:
             case "resources/read":
-                return await self._engine.read_resource(
+                return await self._engine.offerings.read_resource(
                     params["uri"],
                     caller=request.client,
                     continuation=request.continuation,
@@ -146,7 +146,7 @@ class Offerings:
                     max_wait=_START,
                 )
             case "prompts/get":
-                return await self._engine.get_prompt(
+                return await self._engine.offerings.get_prompt(
                     params["name"],
                     params.get("arguments"),
                     caller=request.client,
@@ -162,7 +162,7 @@ class Offerings:
         address = reference["name" if reference["type"] == "ref/prompt" else "uri"]
         if address == resources.PROMPT or is_own_uri(address):
             return _EMPTY_COMPLETION
-        return await self._engine.complete(params, caller=request.client)
+        return await self._engine.offerings.complete(params, caller=request.client)
 
     def _list(self, request: CheckedRequest) -> JSONObject:
         kind = LISTS[request.method]

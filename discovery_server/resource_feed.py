@@ -16,7 +16,7 @@ from discovery_engine.rpc.protocol import INVALID_PARAMS
 from discovery_engine.view.offering_addresses import is_own_uri
 
 if TYPE_CHECKING:
-    from discovery_engine.engine import Engine
+    from discovery_engine.engine import ScopedEngine
     from discovery_engine.view.offering_addresses import ResourceTarget
     from discovery_server.subscriptions import Subscriptions
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class EngineFeed:
     """Implements `subscriptions.ResourceFeed`."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: ScopedEngine) -> None:
         self._engine = engine
         self._watched: dict[str, ResourceTarget] = {}
 
@@ -33,7 +33,7 @@ class EngineFeed:
         if is_own_uri(uri):
             raise RpcError(INVALID_PARAMS, "documents of this gateway send no updates")
         try:
-            self._watched[uri] = await self._engine.watch_resource(uri)
+            self._watched[uri] = await self._engine.offerings.watch_resource(uri)
         except DiscoveryError as error:
             text = f"{error.code}: {error.message}"
             raise RpcError(
@@ -43,7 +43,7 @@ class EngineFeed:
     async def unwatch(self, uri: str) -> None:
         """As `ResourceFeed.unwatch`."""
         if target := self._watched.pop(uri, None):
-            self._engine.unwatch_resource(target)
+            self._engine.offerings.unwatch_resource(target)
 
     async def follow(self, subscriptions: Subscriptions) -> None:
         """Notify clients of each update, until cancelled."""

@@ -20,7 +20,7 @@ from discovery_server.tool_surface import (
 if TYPE_CHECKING:
     from discovery_engine.agent.definitions import MetaTool
     from discovery_engine.config.settings import ServeMode
-    from discovery_engine.engine import Engine
+    from discovery_engine.engine import ScopedEngine
     from discovery_engine.rpc.client import Client
 
 _HELPERS = ("read_result",)
@@ -42,7 +42,7 @@ class ToolSurfaces:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: ScopedEngine,
         meta_tools: Mapping[str, MetaTool],
         on_list_changed: Callable[[], None] = lambda: None,
     ) -> None:

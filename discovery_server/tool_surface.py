@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from discovery_engine.agent.caller import OnFound
     from discovery_engine.catalog import Entry
     from discovery_engine.config.settings import ServeSettings
-    from discovery_engine.engine import Engine
+    from discovery_engine.engine import ScopedEngine
     from discovery_engine.tools.model import ToolKey
     from discovery_engine.view.search_answers import SearchAnswer
     from discovery_engine.view.view import View
@@ -50,7 +50,7 @@ Definitions: TypeAlias = Iterable[tuple[str, "JSONObject"]]
 class Call(Struct, frozen=True):
     """The call of a meta-tool that a client's call of a tool means."""
 
-    engine: Engine
+    engine: ScopedEngine
     """What it is called on: it shows what the client may use."""
     tool: MetaTool
     arguments: JSONObject
@@ -83,7 +83,7 @@ class ToolSurface(Protocol):
 class MetaSurface:
     """The meta-tools, whatever servers there are."""
 
-    def __init__(self, engine: Engine, tools: Mapping[str, MetaTool]) -> None:
+    def __init__(self, engine: ScopedEngine, tools: Mapping[str, MetaTool]) -> None:
         self._engine = engine
         self._tools = tools
         self._listed: JSONObject = {"tools": [tool.definition for tool in tools.values()]}
@@ -111,7 +111,7 @@ class ExposedTools:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: ScopedEngine,
         expose: Sequence[str],
         pins: Sequence[str],
         helpers: Mapping[str, MetaTool],

@@ -69,7 +69,9 @@ async def _get(
     view = await get_to_know(engine, concerned=concerned, max_wait=None if server else _MAX_WAIT)
     entry = view.prompt(server, name)
     _check(entry, given, view)
-    return await engine.get_prompt(entry.offering.identifier, given, server=entry.offering.server)
+    return await engine.offerings.get_prompt(
+        entry.offering.identifier, given, server=entry.offering.server
+    )
 
 
 def _check(entry: OfferingEntry, given: dict[str, str], view: View) -> None:

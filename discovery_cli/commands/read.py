@@ -42,4 +42,4 @@ def command(invocation: Invocation, uri: str, *, server: str | None) -> None:
 async def _read(engine: Engine, *, uri: str, server: str | None) -> JSONObject:
     concerned = one_server(server) if server else every_server
     await get_to_know(engine, concerned=concerned, max_wait=None if server else _MAX_WAIT)
-    return await engine.read_resource(uri, server=server)
+    return await engine.offerings.read_resource(uri, server=server)

@@ -37,7 +37,7 @@ from discovery_engine.view.search_answers import SEARCH_KINDS, TOOLS_ONLY, Searc
 from discovery_engine.view.status import ServerReport, error_code
 
 if TYPE_CHECKING:
-    from discovery_engine.engine import Engine
+    from discovery_engine.engine import ScopedEngine
     from discovery_engine.view.search_answers import SearchAnswer
     from discovery_engine.view.view import View
 
@@ -45,10 +45,12 @@ logger = logging.getLogger(__name__)
 
 _MAX_HITS = 50  # of one search; more is a list, which list_tools gives
 
-Handler = Callable[["Engine", MetaArguments, Caller], Awaitable[JSONObject]]
+Handler = Callable[["ScopedEngine", MetaArguments, Caller], Awaitable[JSONObject]]
 
 
-async def call(engine: Engine, tool: MetaTool, arguments: JSONObject, caller: Caller) -> JSONObject:
+async def call(
+    engine: ScopedEngine, tool: MetaTool, arguments: JSONObject, caller: Caller
+) -> JSONObject:
     """The result of a meta-tool: an answer, a tool's own result, or an error with a next step.
 
     Raises:
@@ -69,14 +71,16 @@ async def call(engine: Engine, tool: MetaTool, arguments: JSONObject, caller: Ca
         return error_result(DiscoveryError("an internal error; the server's log has the details"))
 
 
-async def _list_mcp_servers(engine: Engine, _: MetaArguments, __: Caller) -> JSONObject:
+async def _list_mcp_servers(engine: ScopedEngine, _: MetaArguments, __: Caller) -> JSONObject:
     await wait_for_first_listing(engine, None)
     view = engine.view
     budget = Budget(view.settings.server.list_tokens)
     return servers_result(view.servers(), budget, view.general_notices())
 
 
-async def _search_tools(engine: Engine, arguments: MetaArguments, caller: Caller) -> JSONObject:
+async def _search_tools(
+    engine: ScopedEngine, arguments: MetaArguments, caller: Caller
+) -> JSONObject:
     queries = _queries(arguments)
     server = arguments.optional_name("server")
     limit = arguments.optional_count("limit")
@@ -121,7 +125,7 @@ def _rendered(
     return searches_result(answers, budget, richest, names)
 
 
-async def _list_tools(engine: Engine, arguments: MetaArguments, _: Caller) -> JSONObject:
+async def _list_tools(engine: ScopedEngine, arguments: MetaArguments, _: Caller) -> JSONObject:
     server = arguments.text("server")
     include_disabled = arguments.flag("includeDisabled")
     await wait_for_first_listing(engine, server)
@@ -130,7 +134,9 @@ async def _list_tools(engine: Engine, arguments: MetaArguments, _: Caller) -> JS
     return tools_result(listed, *_budget(arguments, view.settings.server.list_tokens))
 
 
-async def _get_tool_details(engine: Engine, arguments: MetaArguments, __: Caller) -> JSONObject:
+async def _get_tool_details(
+    engine: ScopedEngine, arguments: MetaArguments, __: Caller
+) -> JSONObject:
     server, tool = arguments.optional_name("server"), arguments.text("tool")
     budget, _ = _budget(arguments, engine.settings.server.details_tokens)
     with anyio.move_on_after(FIRST_LISTING) as scope:

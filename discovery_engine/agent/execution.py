@@ -15,12 +15,14 @@ from discovery_engine.agent.results.selection import selected
 from discovery_engine.limits import require_query
 
 if TYPE_CHECKING:
-    from discovery_engine.engine import Engine
+    from discovery_engine.engine import ScopedEngine
 
 LONGEST_START = 30.0  # seconds that a call waits for a start; hosts time out after 60
 
 
-async def execute_tool(engine: Engine, arguments: MetaArguments, caller: Caller) -> JSONObject:
+async def execute_tool(
+    engine: ScopedEngine, arguments: MetaArguments, caller: Caller
+) -> JSONObject:
     server, tool = arguments.optional_name("server"), arguments.text("tool")
     given = arguments.mapping("arguments")
     expression = arguments.optional_text("select")
@@ -38,7 +40,7 @@ async def execute_tool(engine: Engine, arguments: MetaArguments, caller: Caller)
 
 
 async def call_tool(
-    engine: Engine, server: str | None, tool: str, arguments: JSONObject, caller: Caller
+    engine: ScopedEngine, server: str | None, tool: str, arguments: JSONObject, caller: Caller
 ) -> JSONObject:
     """A tool's own result, whole, with a note if its arguments were sent unchecked."""
     unchecked: list[str] = []
@@ -55,7 +57,7 @@ async def call_tool(
     return unchecked_result(result, unchecked[0]) if unchecked else result
 
 
-async def read_result(engine: Engine, arguments: MetaArguments, caller: Caller) -> JSONObject:
+async def read_result(engine: ScopedEngine, arguments: MetaArguments, caller: Caller) -> JSONObject:
     search = arguments.optional_text("search")
     require_query(search or "")
     return await read_on(

@@ -9,12 +9,12 @@ import anyio
 from discovery_engine.errors import ServerDisabledError
 
 if TYPE_CHECKING:
-    from discovery_engine.engine import Engine
+    from discovery_engine.engine import ScopedEngine
 
 FIRST_LISTING = 3.0  # seconds that an answer waits for servers that were never listed
 
 
-async def wait_for_first_listing(engine: Engine, server: str | None) -> None:
+async def wait_for_first_listing(engine: ScopedEngine, server: str | None) -> None:
     """Wait briefly for `server`, or for all, if none of them was ever listed."""
     if server is None:
         if not engine.has_listings:

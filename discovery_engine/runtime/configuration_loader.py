@@ -15,15 +15,17 @@ import anyio
 import anyio.to_thread
 
 from discovery_engine.errors import ConfigurationError
-from discovery_engine.events import ConfigurationRejected, EventBus
+from discovery_engine.events import ConfigurationRejected, ConfigurationReloaded, EventBus
 from discovery_engine.view.notices import Rejection
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from discovery_engine.config.settings import Settings
+    from discovery_engine.config.settings import ServerSettings, Settings
     from discovery_engine.runtime.catalog_state import CatalogState
+    from discovery_engine.runtime.lazy_upstreams import LazyUpstreams
+    from discovery_engine.tools.model import ServerName
 
 logger = logging.getLogger(__name__)
 
@@ -44,21 +46,52 @@ class ConfigurationLoader:
         self,
         load: Callable[[], Settings],
         state: CatalogState,
+        upstreams: LazyUpstreams,
         events: EventBus,
         *,
         clock: Callable[[], float],
     ) -> None:
         self._load = load
         self._state = state
+        self._upstreams = upstreams
         self._events = events
         self._clock = clock
-        self.changing = anyio.Lock()
-        """Held by whoever changes what is in force."""
+        self._changing = anyio.Lock()
         self.rejection: Rejection | None = None
         """Why the files contain other settings that are invalid; None if they do not."""
 
-    async def apply(self) -> Settings:
-        """Read the files and apply them; needs the lock.
+    async def reload(self) -> None:
+        """As `Engine.reload`."""
+        async with self._changing:
+            before = self._state.view.connectable
+            await self._apply()
+            await self._end_changed(before)
+
+    async def apply_decisions(self) -> None:
+        """As `Engine.apply_decisions`."""
+        async with self._changing:
+            if not (self._state.is_complete or await self._state.knows_decisions()):
+                await self._complete()
+            before = self._state.view.connectable
+            if await self._state.apply_decisions():
+                await self._end_changed(before)
+
+    async def complete(self) -> None:
+        """Read the files unless they were read. If they are invalid now, no server can be used."""
+        if not self._state.is_complete:
+            async with self._changing:
+                await self._complete()
+
+    async def _complete(self) -> None:
+        if self._state.is_complete:
+            return
+        try:
+            await self._apply()
+        except ConfigurationError as error:
+            logger.warning("The configuration cannot be read any more:\n%s", error)
+
+    async def _apply(self) -> None:
+        """Read the files and apply them.
 
         Raises:
             ConfigurationError: If they are invalid; the last valid ones then stay in force.
@@ -75,19 +108,9 @@ class ConfigurationLoader:
             self._events.publish(ConfigurationRejected(error.problems))
             raise
         self.rejection = None
-        return settings
 
-    async def complete(self) -> None:
-        """Read the files unless they were read. If they are invalid now, no server can be used."""
-        if not self._state.is_complete:
-            async with self.changing:
-                await self.complete_locked()
-
-    async def complete_locked(self) -> None:
-        """As `complete`, with the lock."""
-        if self._state.is_complete:
-            return
-        try:
-            await self.apply()
-        except ConfigurationError as error:
-            logger.warning("The configuration cannot be read any more:\n%s", error)
+    async def _end_changed(self, before: Mapping[ServerName, ServerSettings]) -> None:
+        """End the sessions of servers whose transport is another than before, or that are gone."""
+        view = self._state.view
+        await self._upstreams.close_changed(before, view.connectable)
+        self._events.publish(ConfigurationReloaded(len(view.settings.servers)))

@@ -16,6 +16,7 @@ from anyio.abc import TaskGroup
 
 from discovery_engine.errors import (
     FailureKind,
+    NeedsAuthError,
     ServerStartingError,
     UnavailableError,
     UpstreamError,
@@ -122,6 +123,13 @@ class ServerLister:
             await earlier.wait()
         await self._start(name).wait()
 
+    async def note_missing_login(self, server: ServerSettings, error: NeedsAuthError) -> None:
+        """Show in lists, also of other processes, what a request has shown of a login."""
+        failure = self._view.catalog.part(server.name).failure
+        is_known = failure is not None and failure.code == error.code
+        if error.kind is FailureKind.AUTH and not is_known:
+            await self._apply(server, error)
+
     def seconds_until_due(self) -> float:
         """Seconds until the next server is due; 0 or less if one is, infinite if none will be."""
         return min(map(self._due_in, self._view.connectable), default=math.inf)
@@ -205,22 +213,25 @@ class ServerLister:
         """Returns whether the outcome was applied to the catalog."""
         self._errors.pop(server.name, None)
         try:
-            return await self._apply(server, await self._upstreams.list_tools(server))
+            return await self._apply_answer(server, await self._upstreams.list_tools(server))
         except UpstreamError as error:
             failure = error
         except Exception as error:  # an unexpected list must not affect other servers
             logger.exception("The list of %r cannot be read", server.name)
             failure = _unreadable(server.name, error)
         self._errors[server.name] = failure
-        return await self._apply(server, failure)
+        return await self._apply_answer(server, failure)
+
+    async def _apply_answer(self, server: ServerSettings, outcome: Listing | UpstreamError) -> bool:
+        self._answered.add(server.name)
+        try:
+            return await self._apply(server, outcome)
+        finally:
+            self._answered.discard(server.name)
 
     async def _apply(self, server: ServerSettings, outcome: Listing | UpstreamError) -> bool:
         result = ListingResult(server, outcome, self._clock())
-        self._answered.add(server.name)
-        try:
-            is_applied = await self._current.apply_listing(result)
-        finally:
-            self._answered.discard(server.name)
+        is_applied = await self._current.apply_listing(result)
         if is_applied:
             self._on_applied(result)
         return is_applied

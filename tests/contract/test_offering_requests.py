@@ -53,11 +53,11 @@ async def test_a_resource_is_read_and_a_prompt_got_byte_for_byte(
     folder.write(world.server(era=era))
     async with folder.open() as engine:
         await engine.refresh()
-        read = await engine.read_resource("file:///readme")
-        expanded = await engine.read_resource("file:///a/%2e%2e/b")
-        got = await engine.get_prompt("docs:review", {"code": "x = 1"})
+        read = await engine.offerings.read_resource("file:///readme")
+        expanded = await engine.offerings.read_resource("file:///a/%2e%2e/b")
+        got = await engine.offerings.get_prompt("docs:review", {"code": "x = 1"})
         reference = {"type": "ref/prompt", "name": "docs:review", "vendor": 1}
-        completed = await engine.complete(
+        completed = await engine.offerings.complete(
             {"ref": reference, "argument": {"name": "code", "value": "x"}}
         )
 
@@ -83,10 +83,12 @@ async def test_the_templates_of_a_server_are_completed_by_their_addresses(
     folder.write(*(world.server() for world in worlds))
     async with folder.open() as engine:
         await engine.refresh()
-        entries = (await engine.list_offerings(OfferingKind.TEMPLATE)).entries
+        entries = (await engine.offerings.list(OfferingKind.TEMPLATE)).entries
         address = engine.view.offerings.address(entries[1].offering)
         reference = {"type": "ref/resource", "uri": address}
-        await engine.complete({"ref": reference, "argument": {"name": "path", "value": "a"}})
+        await engine.offerings.complete(
+            {"ref": reference, "argument": {"name": "path", "value": "a"}}
+        )
 
     assert not worlds[0].asked("completion/complete")
     [asked] = worlds[1].asked("completion/complete")
@@ -114,15 +116,17 @@ async def test_nothing_hidden_is_asked_of_the_server(
     async with folder.open() as engine:
         await engine.refresh()
         with pytest.raises(ResourceDisabledError):
-            await engine.read_resource(uri)
+            await engine.offerings.read_resource(uri)
         with pytest.raises(PromptDisabledError):
-            await engine.get_prompt("hidden")
+            await engine.offerings.get_prompt("hidden")
         for reference in (
             {"type": "ref/prompt", "name": "hidden"},
             {"type": "ref/resource", "uri": uri},
         ):
             with pytest.raises((PromptDisabledError, ResourceDisabledError)):
-                await engine.complete({"ref": reference, "argument": {"name": "a", "value": ""}})
+                await engine.offerings.complete(
+                    {"ref": reference, "argument": {"name": "a", "value": ""}}
+                )
 
     assert not world.asked("resources/read", "prompts/get", "completion/complete")
 
@@ -135,7 +139,7 @@ async def test_a_uri_of_a_file_reads_no_file(folder: Folder, tmp_path: Path, uri
     async with folder.open() as engine:
         await engine.refresh()
         with pytest.raises(ResourceNotFoundError):
-            await engine.read_resource(uri)
+            await engine.offerings.read_resource(uri)
 
     assert not world.asked("resources/read")
 
@@ -144,8 +148,8 @@ async def test_a_uri_of_a_file_reads_no_file(folder: Folder, tmp_path: Path, uri
 async def test_a_server_that_was_never_listed_is_listed_first(folder: Folder, world: World) -> None:
     folder.write(world.server())
     async with folder.open() as engine:
-        got = await engine.get_prompt("docs:review", {"code": "1"})
-        found = await engine.list_offerings(OfferingKind.PROMPT, "docs")
+        got = await engine.offerings.get_prompt("docs:review", {"code": "1"})
+        found = await engine.offerings.list(OfferingKind.PROMPT, "docs")
 
     assert got["messages"]
     assert [entry.offering.name for entry in found.entries] == ["hidden", "review"]
@@ -158,7 +162,7 @@ async def test_the_servers_error_is_passed_on(folder: Folder, tmp_path: Path) ->
     async with folder.open() as engine:
         await engine.refresh()
         with pytest.raises(UpstreamProtocolError) as caught:
-            await engine.read_resource("x:/1")
+            await engine.offerings.read_resource("x:/1")
 
     assert (caught.value.rpc_code, caught.value.server, caught.value.tool) == (
         -32002,
@@ -173,11 +177,11 @@ async def test_each_use_is_an_event_without_arguments(folder: Folder, world: Wor
     async with folder.open() as engine:
         await engine.refresh()
         with engine.subscribe(ToolCalled) as events:
-            await engine.read_resource("file:///token=1234")
-            await engine.get_prompt("review", {"code": "12345"})
+            await engine.offerings.read_resource("file:///token=1234")
+            await engine.offerings.get_prompt("review", {"code": "12345"})
             for uri in ("file:///secret", "nowhere:///token=1234"):
                 with pytest.raises((ResourceDisabledError, NotFoundError)):
-                    await engine.read_resource(uri)
+                    await engine.offerings.read_resource(uri)
             calls = [await heard(events, ToolCalled) for _ in range(4)]
 
     assert [(call.server, call.tool, call.outcome) for call in calls] == [

@@ -59,7 +59,7 @@ async def test_an_update_has_the_address_that_was_subscribed_to(
             await feed.unwatch("x:/1")
             assert feed.addresses_of(ResourceUpdated(DOCS, "x:/1")) == [named]
             with pytest.raises(ResourceDisabledError):
-                await engine.watch_resource("x:/secret")
+                await engine.offerings.watch_resource("x:/secret")
             for address in ("x:/secret", "discovery://docs/usage-guide", "z:/none"):
                 with pytest.raises(RpcError):
                     await feed.watch(address)

@@ -36,7 +36,7 @@ from discovery_engine.rpc.json_codec import encode_finite
 from discovery_engine.tools.model import Tool
 
 if TYPE_CHECKING:
-    from discovery_engine.engine import Engine
+    from discovery_engine.engine import ScopedEngine
     from discovery_engine.runtime.result_store import ResultStore
 
 _MARKER = " <truncated by discovery> "
@@ -44,7 +44,7 @@ _TAIL = 50  # characters of the end that `head_tail` keeps
 
 
 async def shortened_result(
-    engine: Engine, server: str | None, tool: str, result: JSONObject, caller: Caller
+    engine: ScopedEngine, server: str | None, tool: str, result: JSONObject, caller: Caller
 ) -> JSONObject:
     """`result`, cut if it is longer than an agent may get of this tool."""
     limits = engine.settings.result_limits
@@ -75,7 +75,7 @@ def limit_of(settings: Settings, tool: Tool) -> int:
 
 
 async def read_on(
-    engine: Engine,
+    engine: ScopedEngine,
     handle: str,
     caller: Caller,
     *,

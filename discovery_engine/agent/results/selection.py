@@ -17,12 +17,12 @@ from discovery_engine.agent.results.shape import shape
 from discovery_engine.rpc.json_codec import encode_finite
 
 if TYPE_CHECKING:
-    from discovery_engine.engine import Engine
+    from discovery_engine.engine import ScopedEngine
     from discovery_engine.runtime.result_store import ResultStore
 
 
 async def selected(
-    engine: Engine, result: JSONObject, query: PathQuery, caller: Caller
+    engine: ScopedEngine, result: JSONObject, query: PathQuery, caller: Caller
 ) -> JSONObject:
     """The part of `result` that is asked for.
 

@@ -27,10 +27,12 @@ from discovery_engine.rpc.client import AskedClient
 from discovery_engine.rpc.json_codec import encode_finite
 
 if TYPE_CHECKING:
-    from discovery_engine.engine import Engine
+    from discovery_engine.engine import ScopedEngine
 
 
-async def execute_steps(engine: Engine, arguments: MetaArguments, caller: Caller) -> JSONObject:
+async def execute_steps(
+    engine: ScopedEngine, arguments: MetaArguments, caller: Caller
+) -> JSONObject:
     steps = read_steps(arguments.value("steps"))
     goes_on = arguments.flag("continueOnError")
     await wait_for_first_listing(engine, None)
@@ -56,7 +58,7 @@ async def execute_steps(engine: Engine, arguments: MetaArguments, caller: Caller
     return await anyio.to_thread.run_sync(partial(_answer, engine, outcomes, caller))
 
 
-async def _check(engine: Engine, step: CallStep) -> None:
+async def _check(engine: ScopedEngine, step: CallStep) -> None:
     """A tool that may not be called, or known arguments that do not fit, stop all steps."""
     try:
         entry = await engine.details(step.server, step.tool, max_wait=LONGEST_START)
@@ -66,7 +68,7 @@ async def _check(engine: Engine, step: CallStep) -> None:
         raise error.with_hint(f"this is step {step.id}; nothing was sent") from error
 
 
-def _answer(engine: Engine, outcomes: Sequence[StepOutcome], caller: Caller) -> JSONObject:
+def _answer(engine: ScopedEngine, outcomes: Sequence[StepOutcome], caller: Caller) -> JSONObject:
     whole = {outcome.step.id: outcome.value for outcome in outcomes if outcome.results}
     data, handle = encode_finite(whole)[:-1], None
     if any(outcome.results and outcome.step.select is None for outcome in outcomes):

@@ -93,6 +93,26 @@ class Call:
 
 
 @dataclass
+class FakeOfferings:
+    engine: FakeEngine
+
+    async def read_resource(self, uri: str, **_: Any) -> JSONObject:
+        target = self.engine.view.resource(None, uri)
+        return {"contents": [{"uri": target.uri, "text": target.server}]}
+
+    async def get_prompt(
+        self, name: str, arguments: JSONObject | None = None, **_: Any
+    ) -> JSONObject:
+        prompt = self.engine.view.prompt(None, name).offering
+        content = {"type": "text", "text": prompt.server}
+        return {"messages": [{"role": "user", "content": content}], "given": arguments}
+
+    async def complete(self, params: JSONObject, **_: Any) -> JSONObject:
+        self.engine.view.prompt(None, params["ref"]["name"])
+        return {"completion": {"values": [params["argument"]["value"]]}}
+
+
+@dataclass
 class FakeEngine:
     view: View
     result: JSONObject = field(default_factory=lambda: {"content": []})
@@ -140,20 +160,9 @@ class FakeEngine:
         self.view = self.learns or self.view
         return self.view.list_tools(server, include_disabled=include_disabled)
 
-    async def read_resource(self, uri: str, **_: Any) -> JSONObject:
-        target = self.view.resource(None, uri)
-        return {"contents": [{"uri": target.uri, "text": target.server}]}
-
-    async def get_prompt(
-        self, name: str, arguments: JSONObject | None = None, **_: Any
-    ) -> JSONObject:
-        prompt = self.view.prompt(None, name).offering
-        content = {"type": "text", "text": prompt.server}
-        return {"messages": [{"role": "user", "content": content}], "given": arguments}
-
-    async def complete(self, params: JSONObject, **_: Any) -> JSONObject:
-        self.view.prompt(None, params["ref"]["name"])
-        return {"completion": {"values": [params["argument"]["value"]]}}
+    @property
+    def offerings(self) -> FakeOfferings:
+        return FakeOfferings(self)
 
     async def details(
         self, server: str | None, tool: str, *, max_wait: float | None = None

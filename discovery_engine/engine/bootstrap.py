@@ -1,0 +1,201 @@
+"""Opens an engine: every part of it, in order, and closes them."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import anyio.to_thread
+from anyio.abc import TaskGroup
+
+from discovery_engine._util.tasks import open_task_group
+from discovery_engine.config.settings import ServerSettings, Settings
+from discovery_engine.engine.core import EngineCore, Environment
+from discovery_engine.engine.engine import Engine
+from discovery_engine.errors import NeedsAuthError
+from discovery_engine.events import EventBus
+from discovery_engine.runtime.catalog_state import CatalogState
+from discovery_engine.runtime.configuration_loader import ConfigurationLoader, read_settings
+from discovery_engine.runtime.executor import ToolExecutor
+from discovery_engine.runtime.lazy_upstreams import LazyUpstreams
+from discovery_engine.runtime.lister import ServerLister
+from discovery_engine.runtime.rate_limits import RateLimits
+from discovery_engine.runtime.resource_watchers import ResourceWatchers
+from discovery_engine.runtime.restore import (
+    open_registry_or_fallback,
+    registry_path,
+    unchanged_settings,
+)
+from discovery_engine.runtime.result_store import ResultStore
+from discovery_engine.runtime.semantic_search import SemanticSearch
+from discovery_engine.runtime.use_counter import UseCounter
+from discovery_engine.secrets.resolver import EnvironmentResolver, SecretResolver
+
+if TYPE_CHECKING:
+    from discovery_engine.registry.protocols import Registry
+    from discovery_engine.runtime.recorder import Recorder
+    from discovery_engine.upstream.upstreams import OnStderr, Upstreams
+
+
+@asynccontextmanager
+async def open_engine(
+    config: str | Path | Settings | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    secrets: SecretResolver | None = None,
+    data_dir: str | Path | None = None,
+    clock: Callable[[], float] = time.time,
+    frozen: bool = False,
+    record: str | Path | None = None,
+    replay: str | Path | None = None,
+) -> AsyncIterator[Engine]:
+    """Yield an engine that can answer at once; on exit every session is closed.
+
+    Args:
+        config: Where the configuration is; looked for in the usual places if None.
+        environ: Where the configuration is looked for, and what programs are started with; the
+            process's environment if None.
+        secrets: What gives `${references}` their values; `environ` and files if None.
+        data_dir: Where to remember; `$DISCOVERY_DATA_DIR` or the user's data folder if None.
+        clock: Unix time in seconds.
+        frozen: Use only what the lock file beside the configuration pins.
+        record: A folder into which exchanges with servers are written, redacted.
+        replay: Such a folder: servers are neither started nor reached, and answer from it.
+
+    Raises:
+        ConfigurationError: If the configuration, or a lock file that is needed, cannot be used.
+    """
+    environ = os.environ if environ is None else environ
+    load = partial(read_settings, config, environ, frozen=frozen)
+    unchanged: Settings | None = None
+    if not (frozen or isinstance(config, Settings)):
+        recall = partial(unchanged_settings, config, environ=environ, data_dir=data_dir)
+        unchanged = await anyio.to_thread.run_sync(recall)
+    settings = unchanged if unchanged is not None else await anyio.to_thread.run_sync(load)
+    secrets = secrets or EnvironmentResolver(environ)
+    if replay is not None:
+        secrets = _replayed_secrets(secrets)
+    data = registry_path(data_dir, environ).parent
+    environment = Environment(environ, secrets, clock, data)
+    with open_registry_or_fallback(settings, data_dir=data_dir, environ=environ) as store:
+        async with open_task_group() as tasks:
+            core = _wired(environment, store, tasks, load, record=record, replay=replay)
+            if not (unchanged and await core.state.restore_unchanged(unchanged)):
+                whole = settings if unchanged is None else await anyio.to_thread.run_sync(load)
+                await core.state.restore(whole)
+            tasks.start_soon(core.semantic.run)
+            try:
+                yield Engine(core)
+            finally:
+                core.results.close()
+            tasks.cancel_scope.cancel()
+
+
+def _wired(
+    environment: Environment,
+    store: Registry,
+    tasks: TaskGroup,
+    load: Callable[[], Settings],
+    *,
+    record: str | Path | None,
+    replay: str | Path | None,
+) -> EngineCore:
+    """Every part of an engine, given the others that it needs; nothing is read or started."""
+    secrets, clock = environment.secrets, environment.clock
+    events = EventBus()
+    state = CatalogState(store, events, secrets=secrets, environ=environment.variables, clock=clock)
+
+    async def on_needs_auth(server: ServerSettings, error: NeedsAuthError) -> None:
+        await lister.note_missing_login(server, error)
+
+    open_live = partial(_open_upstreams, environment, store, events, state)
+    upstreams = LazyUpstreams(
+        tasks,
+        open_live if replay is None else partial(_open_replayed, replay),
+        secrets,
+        RateLimits(clock),
+        recorder=_recorder(record),
+        on_needs_auth=on_needs_auth,
+    )
+    configuration = ConfigurationLoader(load, state, upstreams, events, clock=clock)
+    lister = ServerLister(
+        state,
+        upstreams,
+        tasks,
+        complete=configuration.complete,
+        on_applied=lambda result: events.publish(result.event),
+        clock=clock,
+    )
+    return EngineCore(
+        environment=environment,
+        store=store,
+        events=events,
+        state=state,
+        configuration=configuration,
+        semantic=SemanticSearch(
+            lambda: state.view, state.set_vectors, store, events, secrets=secrets
+        ),
+        upstreams=upstreams,
+        lister=lister,
+        executor=ToolExecutor(state, upstreams, secrets=secrets),
+        watchers=ResourceWatchers(upstreams),
+        uses=UseCounter(state, tasks, clock),
+        results=ResultStore(environment.data, clock=clock),
+    )
+
+
+def _open_upstreams(
+    environment: Environment,
+    store: Registry,
+    events: EventBus,
+    state: CatalogState,
+    on_stderr: OnStderr,
+) -> AbstractAsyncContextManager[Upstreams]:
+    # Importing the SDK takes longer than everything else, and most runs need no upstream.
+    from discovery_engine.runtime.question_policy import QuestionPolicy  # noqa: PLC0415
+    from discovery_engine.upstream.history import Policy  # noqa: PLC0415
+    from discovery_engine.upstream.upstreams import open_upstreams  # noqa: PLC0415
+
+    settings = state.view.settings
+    return open_upstreams(
+        max_connecting=settings.server.max_connecting,
+        idle_timeout=settings.server.idle_timeout,
+        events=events,
+        eras=store,
+        environ=environment.variables,
+        secrets=environment.secrets,
+        admit=state.trust_store.admit,
+        on_stderr=on_stderr,
+        policy=Policy(own_sessions=settings.server.max_own_sessions),
+        questions_of=QuestionPolicy(lambda: state.view.settings).of_server,
+        logins=environment.token_logins,
+    )
+
+
+# Recording and replaying are imported where they are used: usual runs do neither.
+
+
+def _recorder(folder: str | Path | None) -> Recorder | None:
+    if folder is None:
+        return None
+    from discovery_engine.runtime.recorder import Recorder  # noqa: PLC0415 - as above
+
+    return Recorder(Path(folder))
+
+
+def _replayed_secrets(secrets: SecretResolver) -> SecretResolver:
+    from discovery_engine.runtime.replayed_upstreams import ReplayedSecrets  # noqa: PLC0415
+
+    return ReplayedSecrets(secrets)
+
+
+@asynccontextmanager
+async def _open_replayed(folder: str | Path, _: OnStderr) -> AsyncIterator[Upstreams]:
+    from discovery_engine.runtime.replayed_upstreams import ReplayedUpstreams  # noqa: PLC0415
+
+    yield cast("Upstreams", ReplayedUpstreams(Path(folder)))

@@ -1,0 +1,67 @@
+"""The parts of an open engine, which it shares with its scoped ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from discovery_engine.events import EventBus
+    from discovery_engine.registry.protocols import Registry
+    from discovery_engine.runtime.catalog_state import CatalogState
+    from discovery_engine.runtime.configuration_loader import ConfigurationLoader
+    from discovery_engine.runtime.executor import ToolExecutor
+    from discovery_engine.runtime.lazy_upstreams import LazyUpstreams
+    from discovery_engine.runtime.lister import ServerLister
+    from discovery_engine.runtime.resource_watchers import ResourceWatchers
+    from discovery_engine.runtime.result_store import ResultStore
+    from discovery_engine.runtime.semantic_search import SemanticSearch
+    from discovery_engine.runtime.use_counter import UseCounter
+    from discovery_engine.secrets.resolver import SecretResolver
+    from discovery_engine.upstream.http.logins import Logins
+    from discovery_engine.view.view import View
+
+
+class Environment(Struct, frozen=True, dict=True):
+    """What an engine takes from the process that opens it."""
+
+    variables: Mapping[str, str]
+    secrets: SecretResolver
+    clock: Callable[[], float]
+    """Unix time in seconds."""
+    data: Path
+    """The folder of the registry, of logins and of long results."""
+
+    @cached_property
+    def token_logins(self) -> Logins:
+        """The logins that are kept for this user, by all processes."""
+        # Most runs need no login, and what encrypts them takes as long to import as the engine.
+        from discovery_engine.secret_store.encrypted_store import EncryptedStore  # noqa: PLC0415
+        from discovery_engine.upstream.http.logins import Logins  # noqa: PLC0415
+
+        return Logins(EncryptedStore(self.data, self.variables), clock=self.clock)
+
+
+class EngineCore(Struct, frozen=True):
+    """Made by `bootstrap.open_engine`, which opens and closes them."""
+
+    environment: Environment
+    store: Registry
+    events: EventBus
+    state: CatalogState
+    configuration: ConfigurationLoader
+    semantic: SemanticSearch
+    upstreams: LazyUpstreams
+    lister: ServerLister
+    executor: ToolExecutor
+    watchers: ResourceWatchers
+    uses: UseCounter
+    results: ResultStore
+
+    def with_live(self, view: View) -> View:
+        """With the present states of servers, and whether the configuration was rejected."""
+        return view.with_live(self.lister.live(), self.configuration.rejection)

@@ -1,0 +1,283 @@
+"""The engine as those use it who see one scope of it: they search, read and call.
+
+Every verb answers from the view of that scope, so that nothing is found, listed, called or named
+that it hides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
+
+import anyio
+import anyio.to_thread
+from msgspec.structs import replace
+
+from discovery_engine.engine.core import EngineCore
+from discovery_engine.engine.server_offerings import ServerOfferings
+from discovery_engine.errors import DiscoveryError, ToolNotFoundError, concerning
+from discovery_engine.limits import require_query
+from discovery_engine.runtime.call_record import record_call
+from discovery_engine.runtime.current_view import CurrentView
+from discovery_engine.tools.model import ServerName
+from discovery_engine.view.scope import Scope, named_scope, scope_or_nothing
+from discovery_engine.view.search_answers import TOOLS_ONLY, SearchAnswer, SearchKind
+
+if TYPE_CHECKING:
+    from discovery_engine._util.json import JSONObject
+    from discovery_engine.catalog import Entry
+    from discovery_engine.config.settings import Settings
+    from discovery_engine.events import Event, Subscription
+    from discovery_engine.rpc.client import Client, Continuation
+    from discovery_engine.rpc.peer import OnProgress
+    from discovery_engine.runtime.call_preview import CallPreview
+    from discovery_engine.runtime.executor import OnUnchecked
+    from discovery_engine.runtime.result_store import ResultStore
+    from discovery_engine.view.view import ToolList, View
+
+
+class ScopedEngine:
+    """Made by `Engine.within` and `Engine.in_view`; it ends with that engine.
+
+    Sessions, catalog and index are those of that engine.
+    """
+
+    def __init__(self, core: EngineCore, current: CurrentView) -> None:
+        self._core = core
+        self._current = current
+
+    def within(self, scope: Scope) -> ScopedEngine:
+        """The same engine for those who see a part of its tools only."""
+        return ScopedEngine(self._core, self._current.within(lambda _: scope))
+
+    def in_view(self, name: str) -> ScopedEngine:
+        """As `within`, for a view of the configuration, which may be changed meanwhile.
+
+        Without a view of that name, nothing is shown any more.
+
+        Raises:
+            ViewNotFoundError: If there is none now; with the nearest names.
+        """
+        named_scope(self.settings, name)
+        current = self._current.within(lambda view: scope_or_nothing(view.settings, name))
+        return ScopedEngine(self._core, current)
+
+    @cached_property
+    def offerings(self) -> ServerOfferings:
+        """Resources and prompts: `list`, `read_resource`, `get_prompt`, `complete`, and more."""
+        return ServerOfferings(self._core, self._current)
+
+    @property
+    def results(self) -> ResultStore:
+        """Long results of tools, for those who cut them and read on."""
+        return self._core.results
+
+    @property
+    def view(self) -> View:
+        """The current snapshot; keep a reference to read consistently several times."""
+        return self._current.live
+
+    @property
+    def settings(self) -> Settings:
+        return self._current.snapshot.settings
+
+    @property
+    def has_listings(self) -> bool:
+        """Whether the tools of any server are known."""
+        return self._current.snapshot.catalog.has_listings
+
+    def is_listed(self, server: str) -> bool:
+        """Whether the tools of a server are known.
+
+        Raises:
+            ServerNotFoundError: If it is not configured.
+        """
+        return self._current.snapshot.is_known(self._current.snapshot.addresses.server(server))
+
+    def subscribe(self, *kinds: type[Event]) -> AbstractContextManager[Subscription]:
+        """`with engine.subscribe() as events: async for event in events: ...`.
+
+        Args:
+            kinds: The classes of the events to receive; all if none is given.
+        """
+        return self._core.events.subscribe(*kinds)
+
+    async def search(
+        self,
+        query: str,
+        *,
+        server: str | None = None,
+        tags: Sequence[str] = (),
+        limit: int | None = None,
+        include_disabled: bool = False,
+        kinds: Collection[SearchKind] = TOOLS_ONLY,
+    ) -> SearchAnswer:
+        """As `View.search`, and semantically if an embedder is configured and answers in time.
+
+        With `kinds`, resources and prompts are found by their words (`SearchAnswer.offerings`).
+        """
+        require_query(query)
+        if kinds is not TOOLS_ONLY and set(kinds) != {"tool"}:
+            return await self._search_kinds(
+                query, kinds, server, tags, limit, include_disabled=include_disabled
+            )
+        await self._core.state.prepare_search()
+        embedding = await self._core.semantic.embed_query(query)
+        answer = self.view.search(
+            query,
+            server=server,
+            tags=tags,
+            limit=limit,
+            include_disabled=include_disabled,
+            query_vectors=embedding.vectors,
+        )
+        self._core.uses.record_found(hit.entry.key for hit in answer.hits)
+        return replace(answer, notices=(*answer.notices, *embedding.notices))
+
+    async def _search_kinds(
+        self,
+        query: str,
+        kinds: Collection[SearchKind],
+        server: str | None,
+        tags: Sequence[str],
+        limit: int | None,
+        *,
+        include_disabled: bool,
+    ) -> SearchAnswer:
+        answer = SearchAnswer(query, ())
+        if "tool" in kinds:
+            answer = await self.search(
+                query, server=server, tags=tags, limit=limit, include_disabled=include_disabled
+            )
+        view = self.view
+        search = partial(view.search_offerings, query, kinds, server=server, tags=tags, limit=limit)
+        # In a thread: the first search after a change makes the index.
+        return replace(answer, offerings=await anyio.to_thread.run_sync(search))
+
+    async def wait_embedded(self, *, timeout: float) -> None:  # noqa: ASYNC109 - an answer, not an error
+        """Wait until all tools have vectors or none can be computed, at most `timeout` seconds."""
+        with anyio.move_on_after(timeout):
+            await self._core.semantic.wait_settled()
+
+    async def list_tools(self, server: str, *, include_disabled: bool = False) -> ToolList:
+        """As `View.list_tools`; a server that was never listed is listed first."""
+        name = self._current.snapshot.addresses.server(server)
+        await self._core.lister.ensure_listed(name)
+        return self.view.list_tools(name, include_disabled=include_disabled)
+
+    async def details(
+        self, server: str | None, tool: str, *, max_wait: float | None = None
+    ) -> Entry:
+        """As `View.details`; a server that was never listed is listed first.
+
+        Args:
+            server: None if `tool` names its server too, or is the only one of its name.
+            tool: The tool's name, as `View.find` reads it.
+            max_wait: Seconds to wait for a server that was never listed; None leaves it to its
+                `timeouts`.
+
+        Raises:
+            ServerStartingError: If that server has not answered by then; it goes on starting.
+            UpstreamError: If that server has never been reached, with the reason.
+            ConfigurationError: If its entry cannot be used.
+        """
+        with suppress(DiscoveryError):  # which is raised below, with the present states of servers
+            return self._current.snapshot.details(server, tool)
+        try:
+            return self.view.details(server, tool)
+        except ToolNotFoundError as error:
+            if error.server is None or self.view.is_known(ServerName(error.server)):
+                raise
+            named = error.server, error.tool
+        with concerning(*named):
+            unknown = self._current.snapshot.require_connectable(named[0])
+            await self._core.lister.list_server(unknown.name, max_wait=max_wait)
+        return self.view.details(server, tool)
+
+    async def execute(
+        self,
+        server: str | None,
+        tool: str,
+        arguments: JSONObject,
+        *,
+        on_progress: OnProgress | None = None,
+        caller: Client | None = None,
+        continuation: Continuation | None = None,
+        max_wait: float | None = None,
+        on_unchecked: OnUnchecked | None = None,
+    ) -> JSONObject:
+        """Call a tool once and return the upstream's result whole, as raw JSON.
+
+        Args:
+            server: None if `tool` names its server too, or is the only one of its name.
+            tool: The tool's name, as `View.find` reads it.
+            arguments: Checked against the tool's schema before anything is sent, together with
+                those that the owner pins.
+            on_progress: Awaited with progress, total and message of each notification.
+            caller: The client that makes the call: it is asked what the server asks of its user,
+                and is notified; with `session: per_client` each has its own session.
+            continuation: Its answers to an `input_required` result of the same call.
+            max_wait: As `details` takes it; the call itself has the time of its `timeouts`.
+            on_unchecked: Called with the reason before arguments are sent that cannot be checked.
+
+        Raises:
+            NotFoundError, DisabledError, ServerStartingError: As `details`.
+            InvalidArgumentsError: With the tool's signature.
+            ConfigurationError: If a `${reference}` in a pinned argument has no value.
+            UpstreamError: If the server cannot be reached, times out, or the connection breaks.
+        """
+        with record_call(self._core.events, server, tool, arguments, caller) as record:
+            await self._core.configuration.complete()
+            entry = await self.details(server, tool, max_wait=max_wait)
+            record.set_tool(entry.tool)
+            with concerning(entry.tool.server, entry.tool.name):
+                result = await self._core.executor.call(
+                    entry.tool,
+                    arguments,
+                    caller=caller,
+                    continuation=continuation,
+                    on_progress=on_progress,
+                    on_unchecked=on_unchecked,
+                )
+            record.record_result(result)
+        if not result.get("isError"):
+            self._core.uses.record_call(entry.key)
+        return result
+
+    async def preview(
+        self,
+        server: str | None,
+        tool: str,
+        arguments: JSONObject,
+        *,
+        max_wait: float | None = None,
+    ) -> CallPreview:
+        """What `execute` would send, and where; nothing is sent.
+
+        Raises:
+            DiscoveryError: As `execute`, if nothing would be sent.
+        """
+        await self._core.configuration.complete()
+        entry = await self.details(server, tool, max_wait=max_wait)
+        with concerning(entry.tool.server, entry.tool.name):
+            return await self._core.executor.preview(entry, arguments)
+
+    def expect_client(self, capabilities: Mapping[str, JSONObject]) -> None:
+        """Declare to servers from now on what a client that has connected can be asked.
+
+        A server learns it when its session is opened; else its session is opened anew for the
+        first call that needs it, which takes as long as a start.
+        """
+        self._core.upstreams.expect(capabilities)
+
+    def close_client(self, client: str) -> None:
+        """Close the sessions of a client that has disconnected."""
+        self._core.upstreams.close_client(client)
+        self._core.results.forget(client)
+
+    async def wait_listed(self, *, timeout: float) -> None:  # noqa: ASYNC109 - an answer, not an error
+        """Wait until every enabled server was listed or has failed once, or `timeout` seconds."""
+        with anyio.move_on_after(timeout):
+            await self._core.lister.wait_all_listed()

@@ -1,0 +1,226 @@
+"""Resources and prompts of servers: `engine.offerings`.
+
+A request goes to the server that an address leads to. What may not be seen is refused before
+anything is sent. Results pass as the server sent them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, TypeVar
+
+from discovery_engine.errors import DiscoveryError, NotFoundError, concerning
+from discovery_engine.runtime.call_record import record_call
+from discovery_engine.upstream.requests import UpstreamRequest
+
+if TYPE_CHECKING:
+    from discovery_engine._util.json import JSONObject
+    from discovery_engine.catalog import OfferingEntry
+    from discovery_engine.engine.core import EngineCore
+    from discovery_engine.rpc.client import Client, Continuation
+    from discovery_engine.rpc.peer import OnProgress
+    from discovery_engine.runtime.current_view import CurrentView
+    from discovery_engine.tools.model import ServerName
+    from discovery_engine.tools.offering import OfferingKind
+    from discovery_engine.view.offering_access import OfferingList
+    from discovery_engine.view.offering_addresses import ResourceTarget
+    from discovery_engine.view.view import View
+
+T = TypeVar("T")
+
+_UNKNOWN_RESOURCE = "resource:?"  # a URI that leads nowhere is an argument, which is not published
+
+
+class ServerOfferings:
+    """Made by the engine."""
+
+    def __init__(self, core: EngineCore, current: CurrentView) -> None:
+        self._core = core
+        self._current = current
+
+    async def list(
+        self, kind: OfferingKind, server: str | None = None, *, include_disabled: bool = False
+    ) -> OfferingList:
+        """As `View.list_offerings`; a named server that was never listed is listed first."""
+        if server is not None:
+            name = self._current.snapshot.addresses.server(server)
+            await self._core.lister.ensure_listed(name)
+        return self._current.live.list_offerings(kind, server, include_disabled=include_disabled)
+
+    async def read_resource(
+        self,
+        uri: str,
+        *,
+        server: str | None = None,
+        caller: Client | None = None,
+        continuation: Continuation | None = None,
+        on_progress: OnProgress | None = None,
+        max_wait: float | None = None,
+    ) -> JSONObject:
+        """The server's own result of `resources/read`, as raw JSON.
+
+        Args:
+            uri: That of a listed resource, one that a template allows, or either behind the name
+                of its server (`discovery://servers/NAME/resources/…`), as lists show it.
+            server: The only server to look at; None if the URI is that of one server alone.
+            caller: As for `Engine.execute`.
+            continuation: As for `Engine.execute`.
+            on_progress: As for `Engine.execute`.
+            max_wait: As for `Engine.execute`.
+
+        Raises:
+            ResourceNotFoundError: With the nearest addresses.
+            ResourceAmbiguousError: If several servers may have it; with the addresses.
+            ResourceDisabledError: If a rule disables it, or its owner has not accepted it.
+            ServerNotFoundError, DisabledError, ServerStartingError, UpstreamError: As `execute`.
+        """
+        with record_call(self._core.events, server, _UNKNOWN_RESOURCE, {}, caller) as record:
+            record.is_named = True
+            await self._core.configuration.complete()
+            target = await self._found(
+                lambda view: view.resource(server, uri), server, max_wait=max_wait
+            )
+            record.set_name(target.server, target.entry.offering.decision_key)
+            with concerning(target.server, target.uri):
+                result = await self._core.upstreams.send(
+                    self._core.state.view.server_settings(target.server),
+                    UpstreamRequest.read(target.uri),
+                    caller=caller,
+                    continuation=continuation,
+                    on_progress=on_progress,
+                )
+            record.record_result(result)
+        return result
+
+    async def get_prompt(
+        self,
+        name: str,
+        arguments: JSONObject | None = None,
+        *,
+        server: str | None = None,
+        caller: Client | None = None,
+        continuation: Continuation | None = None,
+        on_progress: OnProgress | None = None,
+        max_wait: float | None = None,
+    ) -> JSONObject:
+        """The server's own result of `prompts/get`, as raw JSON.
+
+        Args:
+            name: That of the prompt, or `server:prompt`.
+            arguments: Sent unchecked: the server checks them.
+            server: The only server to look at; None if it is named, or alone has that prompt.
+            caller: As for `Engine.execute`.
+            continuation: As for `Engine.execute`.
+            on_progress: As for `Engine.execute`.
+            max_wait: As for `Engine.execute`.
+
+        Raises:
+            PromptNotFoundError, PromptAmbiguousError, PromptDisabledError: As `read_resource`.
+            ServerNotFoundError, DisabledError, ServerStartingError, UpstreamError: As `execute`.
+        """
+        arguments = arguments or {}
+        with record_call(self._core.events, server, f"prompt:{name}", arguments, caller) as record:
+            record.is_named = True
+            await self._core.configuration.complete()
+            entry = await self._found(
+                lambda view: view.prompt(server, name), server, max_wait=max_wait
+            )
+            prompt = entry.offering
+            record.set_name(prompt.server, prompt.decision_key)
+            with concerning(prompt.server, prompt.identifier):
+                result = await self._core.upstreams.send(
+                    self._core.state.view.server_settings(prompt.server),
+                    UpstreamRequest.get_prompt(prompt.identifier, arguments),
+                    caller=caller,
+                    continuation=continuation,
+                    on_progress=on_progress,
+                )
+            record.record_result(result)
+        return result
+
+    async def complete(
+        self, params: JSONObject, *, server: str | None = None, caller: Client | None = None
+    ) -> JSONObject:
+        """The server's own result of `completion/complete`, as raw JSON.
+
+        Args:
+            params: `ref`, in which a prompt or a template is named as lists show it, `argument`,
+                and `context` if there is one.
+            server: The only server to look at.
+            caller: As for `Engine.execute`.
+
+        Raises:
+            DiscoveryError: As `get_prompt` and `read_resource`.
+        """
+        await self._core.configuration.complete()
+        reference = params["ref"]
+        if reference.get("type") == "ref/prompt":
+            entry = self._current.live.prompt(server, reference["name"])
+            named = {"name": entry.offering.identifier}
+        else:
+            entry, uri = self._referenced(server, reference["uri"])
+            named = {"uri": uri}
+        of = entry.offering.server
+        with concerning(of, entry.offering.identifier):
+            return await self._core.upstreams.send(
+                self._core.state.view.server_settings(of),
+                UpstreamRequest.complete({**params, "ref": {**reference, **named}}),
+                caller=caller,
+                continuation=None,
+                on_progress=None,
+            )
+
+    async def watch_resource(self, uri: str, *, server: str | None = None) -> ResourceTarget:
+        """Have `ResourceUpdated` published when a resource changes, until `unwatch_resource`.
+
+        Its server is asked once, however many watch, and again when it was lost.
+
+        Args:
+            uri: As `read_resource` takes it.
+            server: As `read_resource` takes it.
+
+        Raises:
+            DiscoveryError: As `read_resource`, and if its server does not notify of updates.
+        """
+        await self._core.configuration.complete()
+        target = await self._found(lambda view: view.resource(server, uri), server, max_wait=None)
+        with concerning(target.server, target.uri):
+            settings = self._core.state.view.server_settings(target.server)
+            await self._core.watchers.add(settings, target.uri)
+        return target
+
+    def unwatch_resource(self, target: ResourceTarget) -> None:
+        """End one `watch_resource`, whose result is given."""
+        self._core.watchers.remove(target.server, target.uri)
+
+    def _referenced(self, server: str | None, uri: str) -> tuple[OfferingEntry, str]:
+        """The template, or the resource, whose argument is completed."""
+        view = self._current.live
+        if template := view.template(server, uri):
+            return template, template.offering.identifier
+        target = view.resource(server, uri)
+        return target.entry, target.uri
+
+    async def _found(
+        self, find: Callable[[View], T], server: str | None, *, max_wait: float | None
+    ) -> T:
+        """What `find` finds; a named server that was never listed is listed first."""
+        with suppress(DiscoveryError):  # raised below, with the present states of servers
+            return find(self._current.snapshot)
+        try:
+            return find(self._current.live)
+        except NotFoundError as error:
+            unlisted = self._unlisted(error, server)
+            if unlisted is None:
+                raise
+        await self._core.lister.list_server(unlisted, max_wait=max_wait)
+        return find(self._current.live)
+
+    def _unlisted(self, error: NotFoundError, server: str | None) -> ServerName | None:
+        named = error.server or server
+        if named is None:
+            return None
+        view = self._current.live
+        name = view.addresses.server(named)
+        return None if view.is_known(name) else view.require_connectable(name).name
